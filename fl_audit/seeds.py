@@ -23,6 +23,7 @@ class Stream(enum.IntEnum):
     CANARY_ORDER = 12
     SKETCH = 13
     CANARY_ARMS = 14
+    STAND_IN_UPLOAD = 15
     MODEL_WEIGHTS = 20
     MODEL_ORDER = 21
     MODEL_NOISE = 22

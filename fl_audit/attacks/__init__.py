@@ -14,6 +14,7 @@ from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.checkpoints import CHECKPOINTS
 from fl_audit.attacks.final_model import FINAL_AND_INITIAL, FINAL_MODEL
 from fl_audit.attacks.known_rounds import KNOWN_ROUNDS
+from fl_audit.attacks.one_upload import ONE_UPLOAD_MODEL
 from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.attacks.statistics import OF_EXAMPLES, RunFacts, Statistic
 from fl_audit.attacks.threat_models import (
@@ -47,7 +48,15 @@ __all__ = [
     "unflatten",
 ]
 
-for _model in (FINAL_MODEL, FINAL_AND_INITIAL, ALL_ITERATES, KNOWN_ROUNDS, CHECKPOINTS, WINDOW):
+_ATTACKS_ON_RELEASES = (
+    FINAL_MODEL,
+    FINAL_AND_INITIAL,
+    ALL_ITERATES,
+    KNOWN_ROUNDS,
+    CHECKPOINTS,
+    WINDOW,
+)
+for _model in (*_ATTACKS_ON_RELEASES, ONE_UPLOAD_MODEL):
     register_threat_model(_model)
 for _statistic in OF_EXAMPLES:
     register_statistic(_statistic)

@@ -3,9 +3,9 @@
 import abc
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import RoundCosines, RoundLog
 from fl_audit.attacks.statistics import ComparedVectors, Statistic, depends_on_vectors
+from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads, ScoredCanaries
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_logs import ConcentrationLog, CosineLog
 
@@ -31,6 +32,9 @@ class SeenRound:
         movement.
       after: The model when the round ended, float32 of shape (dim,).
       clip_norm: The norm that updates were clipped to; infinite where nothing clips.
+      uploads: The noised uploads of the canaries of the round, by canary, each float32 of shape
+        (dim,) in the direction in which the model moves; empty where nobody sees uploads. In the
+        place of an excluded canary it is what its client sends instead.
     """
 
     index: int
@@ -38,13 +42,7 @@ class SeenRound:
     aggregate: Float32Array
     after: Float32Array
     clip_norm: float
-
-
-class ScoredCanaries(Protocol):
-    """Canaries that are vectors, such as a `CanaryFamily` or a `CanaryPool`."""
-
-    def cosines(self, target: npt.NDArray[np.float32], /) -> npt.NDArray[np.float64]:
-        """The cosine of every canary with a vector, float32 of shape (dim,)."""
+    uploads: Mapping[int, Float32Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -66,6 +64,8 @@ class AttackContext:
       canary_rounds: The rounds of every canary; None where they are not known.
       seed: The seed of the run or of the pool.
       correlation: What correlates the noise over rounds; None where it is independent or not known.
+      given_uploads: The uploads of a log; None for a run, which logs its own, and where a log has
+        none.
     """
 
     canaries: ScoredCanaries
@@ -80,6 +80,7 @@ class AttackContext:
     canary_rounds: OwnRounds | None = None
     seed: int = 0
     correlation: Correlation | None = None
+    given_uploads: CanaryUploads | None = None
 
     @property
     def own_rounds(self) -> OwnRounds:
@@ -107,6 +108,21 @@ class AttackContext:
             self.run_folder.round_concentrations, self.num_rounds
         )
         return RoundLog(self.canaries.cosines, log, concentrations)
+
+    @functools.cached_property
+    def uploads(self) -> CanaryUploads:
+        """The log of canaries' own uploads.
+
+        Raises:
+          InputError: Rounds are done, and the run's log is missing or damaged.
+        """
+        if self.given_uploads is not None:
+            return self.given_uploads
+        dim = len(self.initial_model)
+        pool = PoolOfUploads(self.canaries, self.family, self.seed, dim, self.own_rounds)
+        return CanaryUploads.at_round(
+            self.completed, self.run_folder, pool, self.num_rounds, self.num_canaries
+        )
 
     def concentration_log(self, path: Path, num_vectors: int) -> ConcentrationLog | None:
         """The log of a run's vectors; None where the canaries' null law does not depend on them.

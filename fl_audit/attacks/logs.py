@@ -19,6 +19,7 @@ from fl_audit.attacks.arrays import flatten
 from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, sum_of_cosines
+from fl_audit.attacks.one_upload import ONE_UPLOAD_MODEL
 from fl_audit.attacks.own_rounds import OwnRounds, RoundLengths, arrival_in_rounds
 from fl_audit.attacks.round_cosines import AggregateFiles, FinishedRounds, RoundCosines
 from fl_audit.attacks.statistics import ComparedVectors, Sight, write_compared_vectors
@@ -29,6 +30,7 @@ from fl_audit.attacks.threat_models import (
     scores_of,
     statistics_for,
 )
+from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.pool import CanaryPool, pair_names, read_pool
 from fl_audit.checks import (
     Arrival,
@@ -199,6 +201,7 @@ class SeenLog:
       listed: The coins and the rounds of the canaries.
       cosines: The cosines of the rounds. Files of aggregates are read once, by whoever asks first.
       num_rounds: The number of rounds that are shown.
+      uploads: The canaries' own uploads; None where there are none.
     """
 
     folder: LogFolder
@@ -206,6 +209,12 @@ class SeenLog:
     listed: ListedCanaries
     cosines: RoundCosines
     num_rounds: int
+    uploads: CanaryUploads | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is neither an aggregate nor an upload."""
+        return not self.num_rounds and self.uploads is None
 
 
 def read_log(folder: LogFolder, progress: Progress) -> SeenLog:
@@ -223,7 +232,37 @@ def read_log(folder: LogFolder, progress: Progress) -> SeenLog:
     check_pool(folder)
     listed = read_listed(folder, pool)
     cosines, num_rounds = _rounds(folder, pool, listed.own_rounds, progress)
-    return SeenLog(folder, pool, listed, cosines, num_rounds)
+    uploads = read_uploads(folder, pool, listed.own_rounds)
+    return SeenLog(folder, pool, listed, cosines, num_rounds, uploads)
+
+
+def pool_of_uploads(pool: CanaryPool, own: OwnRounds | None) -> PoolOfUploads:
+    """The pool of a log as logs of uploads need it.
+
+    Args:
+      pool: The canaries.
+      own: The rounds of every canary; None where they are not known.
+    """
+    return PoolOfUploads(pool, pool.family, pool.seed, pool.dim, own)
+
+
+def read_uploads(
+    folder: LogFolder, pool: CanaryPool, own: OwnRounds | None
+) -> CanaryUploads | None:
+    """The uploads of a log; None where there are none.
+
+    Args:
+      folder: The folder of the log.
+      pool: The canaries.
+      own: The rounds of every canary; None where they are not known.
+
+    Raises:
+      InputError: A file is damaged or of another shape.
+    """
+    if not folder.upload_cosines.exists():
+        return None
+    uploads = CanaryUploads.read(folder, pool_of_uploads(pool, own), pool.count)
+    return None if uploads.is_empty else uploads
 
 
 def _names(folder: Path) -> list[str]:
@@ -411,13 +450,15 @@ def score_log(log: SeenLog) -> ScoredLog:
         log.cosines,
         log.num_rounds,
         own_rounds=listed.own_rounds,
+        uploads=log.uploads,
         initial=initial,
         final=final,
     )
     if not seen.scores:
         raise InputError(
             f"{folder.path}: shows nothing to score: needs {folder.aggregates.name}/"
-            f"round_000001.npy, {folder.round_cosines.name} or {folder.final.name}"
+            f"round_000001.npy, {folder.round_cosines.name}, {folder.upload_cosines.name} or "
+            f"{folder.final.name}"
         )
     scores = score_files(log.pool, listed.included, seen.scores)
     return ScoredLog(log.pool, log.num_rounds, scores, seen.compared)
@@ -429,6 +470,7 @@ def score_seen(
     num_rounds: int,
     *,
     own_rounds: OwnRounds | None,
+    uploads: CanaryUploads | None,
     initial: Float32Array | None,
     final: Float32Array | None,
 ) -> SeenScores:
@@ -439,6 +481,7 @@ def score_seen(
       cosines: The cosines of the rounds that were seen.
       num_rounds: The number of rounds that were seen; 0 for none.
       own_rounds: The rounds of every canary; None where they are not known.
+      uploads: The canaries' own uploads; None where nobody saw any.
       initial: The model before the first round, float32 of shape (dim,); None where it is not
         known.
       final: The model after the last round, float32 of shape (dim,); None where it is not known.
@@ -448,9 +491,10 @@ def score_seen(
         "canary_rounds": own_rounds is not None,
         "initial_model": initial is not None,
         "final_model": final is not None,
+        "uploads": uploads is not None,
     }
     seen = {sight for sight, is_shown in shown.items() if is_shown}
-    audit = Audit()
+    audit = audit_of_log(uploads is not None)
     statistics = [s for s in statistics_for("vectors", audit) if s.needs <= seen]
     context = AttackContext(
         canaries=pool,
@@ -462,6 +506,7 @@ def score_seen(
         family=pool.family,
         canary_rounds=own_rounds,
         seed=pool.seed,
+        given_uploads=uploads,
     )
     attackers = make_attackers(context, statistics)
     scores = scores_of(attackers, final)
@@ -469,6 +514,16 @@ def score_seen(
         scores={statistic.name: scores[statistic.name] for statistic in statistics},
         compared=compared_by(attackers, final),
     )
+
+
+def audit_of_log(has_uploads: bool) -> Audit:
+    """The table [audit] of a log: the threat models that need no keys.
+
+    Args:
+      has_uploads: Whether the log shows canaries' own uploads.
+    """
+    models = Audit().threat_models
+    return Audit(threat_models=(*models, ONE_UPLOAD_MODEL.name) if has_uploads else models)
 
 
 def score_files(

@@ -3,7 +3,7 @@
 import functools
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,9 @@ from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_
 from fl_audit.attacks.logs import (
     check_pool,
     logged_rounds,
+    pool_of_uploads,
     read_listed,
+    read_uploads,
     score_files,
     score_seen,
     write_listed,
@@ -26,6 +28,7 @@ from fl_audit.attacks.logs import (
 )
 from fl_audit.attacks.round_cosines import scored_round
 from fl_audit.attacks.statistics import concentration_row, depends_on_vectors, unknown_rows
+from fl_audit.attacks.uploads import CanaryUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
 from fl_audit.checks import MeasuredRounds, checked_variables, write_variables
 from fl_audit.checks.measured_rounds import check_noise
@@ -113,6 +116,7 @@ class RoundScorer:
         self._lengths = length_log(folder, log.num_rounds)
         self._sum = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
         self._measured = MeasuredRounds(folder, log.num_rounds, pool.dim)
+        self._uploads: CanaryUploads | None = None
         self._chain = self._open_chain()
 
     @classmethod
@@ -317,6 +321,46 @@ class RoundScorer:
         self._sum.add(index, functools.partial(add_direction, vector=vector))
         return touched
 
+    def score_uploads(self, round_number: int, uploads: Mapping[int, Arrays]) -> None:
+        """Scores canaries against the noised uploads of their own clients, for `one_upload`.
+
+        Args:
+          round_number: The round, counted from 1.
+          uploads: What left the device, with its noise and with the sign of the model's movement,
+            by canary; of excluded canaries what their clients sent instead (noise alone, or an
+            update with noise), or nothing. An upload that is handed over again is replaced.
+
+        Raises:
+          InputError: There is no room for the round, an upload is of another size or type or is not
+            finite, or a canary has no upload in that round; nothing is written then.
+        """
+        if not 1 <= round_number <= self.num_rounds:
+            raise InputError(
+                f"round_number: must be in 1 to {self.num_rounds} (num_rounds), got {round_number}"
+            )
+        vectors = {}
+        log = self._upload_log()
+        for canary, upload in uploads.items():
+            log.check(round_number - 1, int(canary))
+            name = f"upload of canary {canary} in round {round_number}"
+            vectors[int(canary)] = flatten(upload, self.pool.dim, name)
+        self._chain.add(Scoring(round=round_number))
+        for canary, vector in vectors.items():
+            log.add(round_number - 1, canary, vector)
+        log.flush()
+        self._chain.log_round(round_number, self.folder.round_logs())
+
+    def _upload_log(self) -> CanaryUploads:
+        """The log of uploads, which is made for the first one."""
+        if self._uploads is None:
+            own = read_listed(self.folder, self.pool).own_rounds
+            pool = pool_of_uploads(self.pool, own)
+            is_there = int(self.folder.upload_cosines.exists())
+            self._uploads = CanaryUploads.at_round(
+                is_there, self.folder, pool, self.num_rounds, self.pool.count
+            )
+        return self._uploads
+
     @property
     def scored_rounds(self) -> list[int]:
         """The numbers of the rounds that are scored, from 1, in order."""
@@ -364,8 +408,8 @@ class RoundScorer:
 
         Returns:
           The path of `scores_STATISTIC.csv` by statistic: `max` and `sum` over the rounds that are
-            scored, and what the models allow. What is known of the vectors behind them goes into
-            `concentrations.json`.
+            scored, `one_upload` where uploads are, and what the models allow. What is known of the
+            vectors behind them goes into `concentrations.json`.
 
         Raises:
           InputError: A model is of another size or type or is not finite, there is only an initial
@@ -380,7 +424,12 @@ class RoundScorer:
         rounds = logged_rounds(self.folder, self.pool, self._log)
         listed = read_listed(self.folder, self.pool)
         seen = score_seen(
-            self.pool, rounds, len(self.scored_rounds), own_rounds=listed.own_rounds, **models
+            self.pool,
+            rounds,
+            len(self.scored_rounds),
+            own_rounds=listed.own_rounds,
+            uploads=read_uploads(self.folder, self.pool, listed.own_rounds),
+            **models,
         )
         if not seen.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")

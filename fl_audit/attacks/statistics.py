@@ -229,10 +229,12 @@ def _makes_sense(compared: ComparedVectors) -> bool:
 # A statistic, and what its null distribution follows from.
 
 
-Sight = Literal["initial_model", "final_model", "round_cosines", "canary_rounds", "rounds"]
+Sight = Literal[
+    "initial_model", "final_model", "round_cosines", "canary_rounds", "rounds", "uploads"
+]
 """One thing that a score may need: a model, every canary's cosine with the aggregates of rounds,
-the rounds of every canary, or all that there is to see of each round while the system trains
-(`SeenRound`), which no log keeps."""
+the rounds of every canary, canaries' own uploads, or all that there is to see of each round while
+the system trains (`SeenRound`), which no log keeps."""
 
 
 @dataclass(frozen=True)

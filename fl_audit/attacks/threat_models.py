@@ -44,6 +44,7 @@ class Knowledge(enum.IntEnum):
     SOME_MODELS = 4
     EVERY_ROUND = 5
     EVERY_ROUND_AND_SCHEDULE = 6
+    OWN_UPLOADS = 7
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class ThreatModel:
         participants the attacker may find.
       is_about_sampling: Whether an analytical epsilon that counts on sampling holds against the
         attacker, which it does not if the attacker knows who was sampled.
+      sees_uploads: Whether the attacker sees what a participant uploads, against whom a guarantee
+        of sums says nothing.
       check: The function that raises a `ValueError` if the keys in [audit] contradict each other.
       check_rounds: The function that raises an `InputError` if [audit] does not fit a run of that
         many rounds.
@@ -76,6 +79,7 @@ class ThreatModel:
     keys: tuple[str, ...] = ()
     rounds: Callable[[Audit, int], range] = _every_round
     is_about_sampling: bool = True
+    sees_uploads: bool = False
     check: Callable[[Audit], None] = _fits
     check_rounds: Callable[[Audit, int], None] = _fits_rounds
 

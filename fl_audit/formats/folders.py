@@ -51,6 +51,34 @@ class ScoredFolder:
         return self.path / "round_directions.npy"
 
     @property
+    def upload_cosines(self) -> Path:
+        """Canaries' cosines with their own uploads, float32 of shape (rounds, canaries) (NPY).
+
+        NaN where a canary has no upload in a round; the file may be missing.
+        """
+        return self.path / "upload_cosines.npy"
+
+    @property
+    def upload_concentrations(self) -> Path:
+        """How much of an upload lies on few coordinates, the most of a round's (NPY).
+
+        As `round_concentrations`, and missing likewise.
+        """
+        return self.path / "upload_concentrations.npy"
+
+    @property
+    def upload_directions(self) -> Path:
+        """The uploads' directions by round and canary, where a canary has several (NPY).
+
+        A run deletes it with the last round.
+        """
+        return self.path / "upload_directions.npy"
+
+    def upload_logs(self) -> tuple[Path, ...]:
+        """The logs of uploads with a row a round; each may be missing."""
+        return (self.upload_cosines, self.upload_concentrations)
+
+    @property
     def compared_vectors(self) -> Path:
         """What is known of the vectors that canaries were compared with, by statistic (JSON)."""
         return self.path / "concentrations.json"
@@ -181,7 +209,8 @@ class RunFolder(ScoredFolder):
     def round_logs(self) -> tuple[Path, ...]:
         """The logs with a row a round; each may be missing."""
         cosines = (self.round_cosines, self.round_concentrations, self.round_directions)
-        return (self.metrics, *cosines, self.round_products, self.aggregates)
+        logs = (self.metrics, *cosines, *self.upload_logs())
+        return (*logs, self.round_products, self.aggregates)
 
     def release_logs(self) -> tuple[Path, ...]:
         """The logs with a row for each model that is released; each may be missing."""
@@ -257,7 +286,8 @@ class LogFolder(ScoredFolder):
     def round_logs(self) -> tuple[Path, ...]:
         """The logs with a row a round; each may be missing."""
         cosines = (self.round_cosines, self.round_concentrations, self.round_directions)
-        return (*cosines, self.round_lengths, self.round_mechanism, self.round_measures)
+        told = (self.round_lengths, self.round_mechanism, self.round_measures)
+        return (*cosines, *self.upload_logs(), *told)
 
     @property
     def direction_sum(self) -> Path:
@@ -297,7 +327,8 @@ class LogFolder(ScoredFolder):
     @property
     def optional(self) -> tuple[str, ...]:
         """The names of what another system may put beside the pool; each may be missing."""
-        vectors = (self.aggregates, self.round_cosines, self.initial, self.final)
+        cosines = (self.round_cosines, self.upload_cosines)
+        vectors = (self.aggregates, *cosines, self.initial, self.final)
         described = (self.canaries, self.round_lengths, self.round_mechanism, self.variables)
         draws = (self.participation, self.noise_correlation)
         return tuple(path.name for path in (*vectors, *described, *draws))

@@ -132,6 +132,8 @@ class Participation:
       client_weight: The largest weight of a client, in units of a canary's; None where not known.
       claim_counts_on_sampling: Whether a claim about this training counts on the draw, so that it
         says nothing of an attacker who knows the rounds; by default where something is drawn.
+      claim_covers_uploads: Whether a claim about this training holds against an attacker who sees
+        what a client uploads, as under local differential privacy.
 
     Raises:
       InputError: A value is of the wrong type or out of range.
@@ -142,6 +144,7 @@ class Participation:
     client_rounds: int | None = None
     client_weight: float | None = None
     claim_counts_on_sampling: bool | None = None
+    claim_covers_uploads: bool = False
 
     def __post_init__(self) -> None:
         """Checks the fields."""
@@ -151,6 +154,9 @@ class Participation:
         self._check("probability", self.probability, (int, float), "a number in (0, 1]", most=1)
         self._check("client_rounds", self.client_rounds, (int,), "a whole number of at least 1")
         self._check("client_weight", self.client_weight, (int, float), "a number above 0")
+        covers: object = self.claim_covers_uploads
+        if not isinstance(covers, bool):
+            raise InputError(f"claim_covers_uploads: must be true or false, got {covers!r}")
         counts = self.claim_counts_on_sampling
         if counts is None:
             object.__setattr__(self, "claim_counts_on_sampling", self.sampling != "none")

@@ -1,9 +1,10 @@
 """Logs with one row per round: arrays mapped from NPY files, NaN until a row is written.
 
-Rows that are written survive kill -9, and after a flush also a power failure. Four things are kept
-so: every canary's cosine with every aggregate (`CosineLog`), how much of an aggregate lies on few
-coordinates (`ConcentrationLog`), the aggregates' directions (`DirectionLog`), and, replaced whole
-after each round, a sum over rounds (`LoggedTotal`).
+Rows that are written survive kill -9, and after a flush also a power failure. Five things are kept
+so: every canary's cosine with every aggregate (`CosineLog`), canaries' cosines with their own
+uploads (`UploadCosines`), how much of an aggregate lies on few coordinates (`ConcentrationLog`),
+the aggregates' directions (`DirectionLog`), and, replaced whole after each round, a sum over rounds
+(`LoggedTotal`).
 """
 
 import math
@@ -13,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -134,12 +135,12 @@ class CosineLog:
     _cosines: MappedArray
 
     @classmethod
-    def create(cls, path: Path, num_rounds: int, num_canaries: int) -> "CosineLog":
+    def create(cls, path: Path, num_rounds: int, num_canaries: int) -> Self:
         """Makes an empty log of this shape."""
         return cls(create_log(path, np.float32, (num_rounds, num_canaries)))
 
     @classmethod
-    def open(cls, path: Path, num_rounds: int, num_canaries: int) -> "CosineLog":
+    def open(cls, path: Path, num_rounds: int, num_canaries: int) -> Self:
         """Opens the log of an interrupted run, to continue it.
 
         Raises:
@@ -148,9 +149,7 @@ class CosineLog:
         return cls(open_log(path, "r+", np.float32, (num_rounds, num_canaries), "cosines"))
 
     @classmethod
-    def at_round(
-        cls, completed: int, path: Path, num_rounds: int, num_canaries: int
-    ) -> "CosineLog":
+    def at_round(cls, completed: int, path: Path, num_rounds: int, num_canaries: int) -> Self:
         """The log of a run with so many completed rounds; a new log where there are none.
 
         Raises:
@@ -160,7 +159,7 @@ class CosineLog:
         return make(path, num_rounds, num_canaries)
 
     @classmethod
-    def read(cls, path: Path, num_canaries: int) -> "CosineLog":
+    def read(cls, path: Path, num_canaries: int) -> Self:
         """Opens a log of any number of rounds, read-only.
 
         Raises:
@@ -203,6 +202,21 @@ class CosineLog:
         """
         seen = self._cosines if rounds is None else self._cosines[rounds.start : rounds.stop]
         return (row for row in seen if np.isfinite(row).all())
+
+
+class UploadCosines(CosineLog):
+    """Canaries' cosines with their own uploads, float32 of shape (rounds, canaries).
+
+    NaN where a canary has no upload in a round, so that a row is never complete.
+    """
+
+    def write(self, round_index: int, canary: int, cosine: float) -> None:
+        """Writes the cosine of one canary in one round."""
+        self._cosines[round_index, canary] = cosine
+
+    def values(self) -> npt.NDArray[np.float32]:
+        """All cosines, float32 of shape (rounds, canaries)."""
+        return np.array(self._cosines)
 
 
 @dataclass(frozen=True)

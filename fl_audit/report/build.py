@@ -81,7 +81,7 @@ from fl_audit.verdict.claims import claim_of, configured_claim, told_claim
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.curve_verdict import with_curve
 from fl_audit.verdict.live import live_verdict
-from fl_audit.verdict.scope import KNOWS_ROUNDS, Scope, scope_of_log, scope_of_run
+from fl_audit.verdict.scope import Scope, scope_of_log, scope_of_run, sees_uploads, without_cover
 from fl_audit.version import __version__
 
 # The report of a finished run.
@@ -229,16 +229,26 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
 
 def _left_out(run: FinishedRun, chosen: ChosenTests) -> list[Statistic]:
     """The statistics that bear on the claim as much as the chosen ones, and were not chosen."""
-    scope = scope_of_run(run.record, run.rounds_of_canaries, run.included)
+    scope = _scope_of(run)
     return [s for s in run.statistics if s not in chosen.statistics and scope.covers(s.name)]
 
 
 def _run_scope(run: FinishedRun, chosen: ChosenTests) -> Scope:
     """What canaries say about the claim; unfit where all tested attackers know who is sampled."""
-    scope = scope_of_run(run.record, run.rounds_of_canaries, run.included)
-    if all(scope.covers(statistic.name) for statistic in chosen.statistics):
-        return scope
-    return dataclasses.replace(scope, unfit=KNOWS_ROUNDS)
+    scope = _scope_of(run)
+    names = [statistic.name for statistic in chosen.statistics]
+    return scope if all(map(scope.covers, names)) else without_cover(scope, names)
+
+
+def _scope_of(run: FinishedRun) -> Scope:
+    """What canaries say about a claim, which is about uploads where they alone are to test it."""
+    asked = chosen_tests(run.config, run.record.release.client.participations).statistics
+    return scope_of_run(
+        run.record,
+        run.rounds_of_canaries,
+        run.included,
+        covers_uploads=all(map(sees_uploads, asked)),
+    )
 
 
 def faults_of(run: FinishedRun) -> tuple[TrainingFault, ...]:
@@ -417,7 +427,7 @@ def _claim_verdict(
     scope = Scope() if folder is None else _folder_scope(folder)
     covered = [one for one in statistics if scope.covers(one.name)]
     if not covered:
-        scope = dataclasses.replace(scope, unfit=KNOWS_ROUNDS)
+        scope = without_cover(scope, [one.name for one in statistics])
     left_out = [one for one in others if scope.covers(one.name)]
     tested = covered or statistics
     if not isinstance(claim, Claim):
@@ -465,5 +475,5 @@ def _folder_scope(folder: AuditedFolder) -> Scope:
         )
     run = _run_of(folder)
     if run is not None:
-        return scope_of_run(run.record, run.rounds_of_canaries, run.included)
+        return _scope_of(run)
     return Scope(counts_on_sampling=None)

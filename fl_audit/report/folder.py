@@ -281,10 +281,10 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
     changed = [] if known is None else known.changed(folder.path)
     changed = [name for name in changed if name not in log.folder.side_files()]
     is_whole = known is not None and known.rounds > 0 and not log.folder.aggregates.exists()
-    if not changed and (is_whole or not log.num_rounds):
+    if not changed and (is_whole or log.is_empty):
         return found
     nothing = dataclasses.replace(found, scores={}, compared={})
-    again = _score(folder) if log.num_rounds else nothing
+    again = nothing if log.is_empty else _score(folder)
     given = set(found.scores) - set(again.scores)
     other = changed or [
         log.folder.scores(name).name

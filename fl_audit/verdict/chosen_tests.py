@@ -10,7 +10,7 @@ from fl_audit.estimators import CanaryScores, valid_methods
 from fl_audit.estimators.scores import Inclusion
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic, level_of_each
 from fl_audit.verdict.live import shared_confidence
-from fl_audit.verdict.scope import is_about_sampling
+from fl_audit.verdict.scope import is_about_sampling, sees_uploads
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
     """The tests that a config's audit table selects for the verdict.
 
     Where sampling decides which rounds a client takes part in, a claim may count on it. Statistics
-    of attackers that know the rounds are then left out, unless no other statistic is selected.
+    of attackers that know the rounds are then left out, unless no other statistic is selected. A
+    claim is about sums, and about uploads where a statistic of these is the only one selected.
 
     Args:
       config: The config of the run.
@@ -79,8 +80,9 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
     audit = config.audit
     logged = statistics_of(config.canaries, audit)
     asked = [s for s in logged if audit.verdict_statistic in ("all", s.name)]
-    in_scope = [s for s in asked if participations is not None or is_about_sampling(s)]
-    statistics = in_scope or asked
+    of_sums = [s for s in asked if not sees_uploads(s)]
+    in_scope = [s for s in of_sums if participations is not None or is_about_sampling(s)]
+    statistics = in_scope or of_sums or asked
     asked_methods = None if audit.verdict_method == "all" else (audit.verdict_method,)
     methods = chosen_methods(asked_methods, config.canaries.inclusion)
     return ChosenTests(tuple(statistics), methods, shared_confidence(audit))

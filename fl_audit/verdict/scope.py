@@ -8,7 +8,8 @@ about clients who may participate more often, but canaries that participate less
 nothing in favour of one.
 """
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,12 @@ KNOWS_ROUNDS = (
     "which hides them"
 )
 
+SEES_UPLOADS = (
+    "the attacker sees what a client uploads, and nothing says that the claim holds against that"
+)
+
+COVER_UPLOADS = 'if the claim is about uploads too, say "claim_covers_uploads": true in {file}'
+
 SAY_SO = 'if the claim does not count on sampling, say "claim_counts_on_sampling": false in {file}'
 
 
@@ -43,18 +50,24 @@ class Scope:
       unfit: Why a bound on a canary is none for a client; None where it is one.
       not_covered: What a client may do that no canary did, so that canaries show nothing in favour
         of the claim; None where they do as clients may.
+      covers_uploads: Whether the claim holds against an attacker who sees what a client uploads.
       say_so: What would make statistics of known rounds count, in words; None where nothing would.
+      say_so_of_uploads: What would make statistics of uploads count, likewise.
     """
 
     counts_on_sampling: bool | None = False
     whom: str = "for a client that takes part as canaries did"
     unfit: str | None = None
     not_covered: str | None = None
+    covers_uploads: bool = True
     say_so: str | None = None
+    say_so_of_uploads: str | None = None
 
     def covers(self, statistic: str | None) -> bool:
         """Whether a statistic counts for the claim; scores that name none are taken to."""
         known = None if statistic is None else STATISTICS.get(statistic)
+        if known is not None and sees_uploads(known):
+            return self.covers_uploads
         return self.counts_on_sampling is False or known is None or is_about_sampling(known)
 
 
@@ -64,8 +77,32 @@ def is_about_sampling(statistic: Statistic) -> bool:
     return model is None or model.is_about_sampling
 
 
+def sees_uploads(statistic: Statistic) -> bool:
+    """Whether a statistic's attacker sees what a participant uploads, before it is summed."""
+    model = THREAT_MODELS.get(statistic.threat_model)
+    return model is not None and model.sees_uploads
+
+
+def without_cover(scope: Scope, statistics: Iterable[str | None]) -> Scope:
+    """The scope of an audit all of whose statistics are of attackers that the claim leaves out.
+
+    Args:
+      scope: The scope of the audit.
+      statistics: The statistics' names.
+    """
+    found = [STATISTICS.get(name) for name in statistics if name is not None]
+    if any(one is not None and sees_uploads(one) for one in found):
+        say_so = scope.say_so_of_uploads or scope.say_so
+        return dataclasses.replace(scope, unfit=SEES_UPLOADS, say_so=say_so)
+    return dataclasses.replace(scope, unfit=KNOWS_ROUNDS)
+
+
 def scope_of_run(
-    record: RunRecord, rounds: Sequence[IndexArray], included: npt.NDArray[np.bool_]
+    record: RunRecord,
+    rounds: Sequence[IndexArray],
+    included: npt.NDArray[np.bool_],
+    *,
+    covers_uploads: bool,
 ) -> Scope:
     """What the canaries of a run can say about a claim.
 
@@ -73,6 +110,7 @@ def scope_of_run(
       record: What the run did.
       rounds: The rounds of each canary, from 0.
       included: Whether each was included, bool of shape (num_canaries,).
+      covers_uploads: Whether the claim is about what a client uploads.
     """
     canary, client = record.release.canary.participations, record.release.client.participations
     too_seldom = None
@@ -83,6 +121,7 @@ def scope_of_run(
         whom=_whom(_number_of_rounds(rounds, included)),
         unfit=why_unfit(record.release),
         not_covered=too_seldom or _rounds_left_out(rounds, included, range(record.rounds_done)),
+        covers_uploads=covers_uploads,
     )
 
 
@@ -122,7 +161,9 @@ def scope_of_log(
         whom=_whom(numbers),
         unfit=unfit,
         not_covered=not_covered,
+        covers_uploads=participation is not None and participation.claim_covers_uploads,
         say_so=None if counts is False else SAY_SO.format(file=file),
+        say_so_of_uploads=COVER_UPLOADS.format(file=file),
     )
 
 

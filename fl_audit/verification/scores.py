@@ -41,6 +41,10 @@ class _NoCanaries:
         """Raises a `ValueError`."""
         raise ValueError("the rounds of a log are over")
 
+    def vector(self, canary: int, /) -> Float32Array:
+        """Raises a `ValueError`."""
+        raise ValueError("the rounds of a log are over")
+
 
 def compare_scores(path: Path, made: ScoreFile, found: Findings) -> None:
     """Holds a score file against the scores that follow from coins and logged rounds.

@@ -78,7 +78,7 @@ def _verify_log(
             found.add(folder.canaries, words)
         else:
             found.note(f"{folder.canaries.name}: {words}: somebody else decided who takes part")
-    if log.num_rounds == 0:
+    if log.is_empty:
         found.note("the folder shows no round")
         return
     if chain is not None and not chain.is_scored:

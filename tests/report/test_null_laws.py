@@ -53,10 +53,10 @@ def test_report_and_estimate_agree_on_every_statistic(run_folder, changes):
     }
 
 
-def test_the_four_configs_have_every_statistic_between_them():
+def test_the_four_configs_have_every_statistic_of_a_run_between_them():
     configs = [parse_config({**CONFIG, **c}, "config") for c in (ONE_ROUND, OF_EXAMPLES)]
     names = {s.name for c in configs for s in statistics_of(c.canaries, c.audit)}
-    assert names == set(STATISTICS)
+    assert names == set(STATISTICS) - {"one_upload"}  # tests/attacks/test_one_upload.py
 
 
 def test_a_window_of_one_round_is_one_vector_in_both(run_folder):

@@ -1,0 +1,114 @@
+"""Threat model `one_upload`: the attacker sees one participant's noised upload before it is summed.
+
+So does a server under local differential privacy, or where each device adds its own noise ("weak"
+or distributed DP) and sums are not secure. An included canary uploads clip(c) + noise. In the place
+of an excluded one its client uploads something else: noise on zeros, or an ordinary update with
+noise.
+
+Neighbouring relation: what the lower bound is about is a participant who sends the canary against
+one who sends what was sent in its place. Against noise on zeros that is zero-out: the uploads'
+means are one clip norm apart, and under Gaussian noise of z clip norms on a coordinate the pair is
+N(1 / z, 1) and N(0, 1). An ordinary update in its place is replacement, whose guarantee is of two
+clip norms. The scores of excluded canaries have one law in both cases, so that their bound holds
+for both relations; it is compared with the guarantee of zero-out, which is the stronger.
+
+Proof that the null is exact. An excluded canary's vector c is drawn independently of all that its
+client uploads, v. Given v, cos(c, v) is the cosine of a random canary with a fixed vector, whose
+law is known whatever v is (`random_signs` for signs, the cosine of a uniform direction for the
+Gaussian family). The law of its tail holds for every v, so it holds for v at random, whether v is
+noise, an update with noise, or a function of other canaries. K uploads v_1 to v_K of one client
+have cosines that add up to <c, U> with U the sum of v_t / |v_t|. U is independent of c too, so that
+the sum over |U| is one such cosine, and the sum over K, which |U| never exceeds, no larger one.
+
+Why equal weights: each upload's sqrt(d) cos(c, v_t) is N(1 / z, 1), or N(0, 1) for an excluded
+canary. By Neyman and Pearson the sum is the best statistic: K uploads are one at noise z / sqrt(K).
+"""
+
+from collections.abc import Mapping
+from typing import Self
+
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.statistics import ONE_VECTOR, ComparedVectors, RunFacts, Statistic
+from fl_audit.attacks.threat_models import Knowledge, ThreatModel
+from fl_audit.attacks.uploads import CanaryUploads, UploadScores
+from fl_audit.errors import InputError
+from fl_audit.estimators.null import EMPIRICAL, Null
+
+
+def _law(facts: RunFacts) -> Null:
+    """The closed form if every canary's score is known to be one cosine, else a fit."""
+    compared = facts.compared.get("one_upload")
+    return EMPIRICAL if compared is None or compared.is_limit else ONE_VECTOR
+
+
+ONE_UPLOAD = Statistic(
+    name="one_upload",
+    title="One upload",
+    meaning=(
+        "Cosine of the canary with the noised upload of its own client, before anything is summed; "
+        "of several uploads, with the sum of their directions. For an excluded canary it is what "
+        "was uploaded in its place."
+    ),
+    threat_model="one_upload",
+    canaries="vectors",
+    needs=frozenset({"uploads"}),
+    law=_law,
+)
+
+
+class OneUploadAttacker(Attacker):
+    """An attacker who sees the noised uploads of a canary's own client."""
+
+    statistics = (ONE_UPLOAD,)
+
+    def __init__(self, uploads: CanaryUploads) -> None:
+        """Attacks a pool of canaries by their uploads."""
+        self._uploads = uploads
+        self._scores: UploadScores | None = None
+
+    @classmethod
+    def of(cls, context: AttackContext) -> Self:
+        """See `Attacker.of`."""
+        return cls(context.uploads)
+
+    def see_round(self, seen: SeenRound) -> None:
+        """Logs the cosines of the round's uploads."""
+        for canary, upload in seen.uploads.items():
+            self._uploads.add(seen.index, canary, upload)
+
+    def flush(self) -> None:
+        """Writes the log to the disk."""
+        self._uploads.flush()
+
+    def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
+        """The cosine with the canary's own uploads."""
+        del final
+        self._scores = self._uploads.scores()
+        return {ONE_UPLOAD.name: self._scores.values}
+
+    def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
+        """The one vector that every canary is compared with, an upload or a sum."""
+        del final
+        return {} if self._scores is None else {ONE_UPLOAD.name: self._scores.compared}
+
+
+def _refuse_runs(audit: Audit, num_rounds: int) -> None:
+    del audit, num_rounds
+    raise InputError(
+        "audit.threat_models: 'one_upload' needs canaries' uploads, which no mechanism of a run "
+        "adds noise to; a log hands them over (RoundScorer.score_uploads, docs/logs.md)"
+    )
+
+
+ONE_UPLOAD_MODEL = ThreatModel(
+    name="one_upload",
+    title="One upload",
+    sees=lambda audit: "the noised uploads of one participant, before they are summed",
+    attackers=(OneUploadAttacker,),
+    knows=Knowledge.OWN_UPLOADS,
+    is_about_sampling=False,
+    sees_uploads=True,
+    check_rounds=_refuse_runs,
+)

@@ -1,0 +1,259 @@
+"""Canaries' own noised uploads: the log of their cosines, and the scores that it gives.
+
+A score is the cosine of a canary with its upload, or with the sum of the directions of its uploads.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.attacks.directions import RoundDirections
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.statistics import (
+    ComparedVectors,
+    Vectors,
+    any_one_of,
+    concentration_row,
+    depends_on_vectors,
+    unknown_rows,
+)
+from fl_audit.errors import InputError
+from fl_audit.estimators.random_signs import Concentration
+from fl_audit.formats.folders import ScoredFolder
+from fl_audit.formats.round_logs import ConcentrationLog, UploadCosines
+from fl_audit.inner_products import euclidean_norm, inner_product
+from fl_audit.seeds import Stream, generator
+
+
+class ScoredCanaries(Protocol):
+    """Canaries that are vectors, such as a `CanaryFamily` or a `CanaryPool`."""
+
+    def cosines(self, target: Float32Array, /) -> FloatArray:
+        """The cosine of every canary with a vector, float32 of shape (dim,)."""
+
+    def vector(self, canary: int, /) -> Float32Array:
+        """The unit vector of a canary, float32 of shape (dim,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class UploadScores:
+    """What uploads say of canaries.
+
+    Attributes:
+      values: The score of each canary, float64 of shape (num_canaries,).
+      compared: What is known of the vectors behind the scores.
+    """
+
+    values: FloatArray
+    compared: ComparedVectors
+
+
+@dataclass(frozen=True, eq=False)
+class PoolOfUploads:
+    """The pool whose uploads are logged.
+
+    Attributes:
+      canaries: The canaries.
+      family: Their family; None where they belong to none.
+      seed: The seed of the run or of the pool.
+      dim: The number of trainable parameters.
+      own: The rounds of every canary; None where they are not known, so that each has one upload.
+    """
+
+    canaries: ScoredCanaries
+    family: str | None
+    seed: int
+    dim: int
+    own: OwnRounds | None
+
+    def slots(self) -> Mapping[tuple[int, int], int]:
+        """The place of every upload, by round and canary; empty where no canary has several."""
+        if self.own is None or self.own.most <= 1:
+            return {}
+        pairs = (
+            (index, int(canary))
+            for index, members in sorted(self.own.members().items())
+            for canary in members
+        )
+        return {pair: slot for slot, pair in enumerate(pairs)}
+
+
+class CanaryUploads:
+    """A log of canaries' uploads, which is written or read.
+
+    The score of a canary without an upload is its cosine with a Gaussian vector by the seed. No
+    canary's vector depends on it, so that the score has the null distribution, included or not:
+    what does not arrive shows nothing, and excluded canaries need not send anything.
+    """
+
+    def __init__(
+        self,
+        pool: PoolOfUploads,
+        cosines: UploadCosines,
+        concentrations: ConcentrationLog | None,
+        directions: RoundDirections | None,
+    ) -> None:
+        """Takes the parts; use `at_round`, `open` or `read` instead."""
+        self._pool = pool
+        self._cosines = cosines
+        self._concentrations = concentrations
+        self._directions = directions
+        self._slots = pool.slots()
+
+    @classmethod
+    def at_round(
+        cls, completed: int, folder: ScoredFolder, pool: PoolOfUploads, num_rounds: int, count: int
+    ) -> "CanaryUploads":
+        """Makes new logs where no round is completed, and else opens the existing ones.
+
+        Args:
+          completed: The number of completed rounds.
+          folder: The folder of the run or log.
+          pool: The pool.
+          num_rounds: The number of rounds that there is room for.
+          count: The number of canaries.
+
+        Raises:
+          InputError: Rounds are completed, and a file is missing, damaged or of another shape.
+        """
+        cosines = UploadCosines.at_round(completed, folder.upload_cosines, num_rounds, count)
+        concentrations = directions = None
+        if depends_on_vectors(pool.family):
+            path = folder.upload_concentrations
+            concentrations = ConcentrationLog.at_round(completed, path, num_rounds)
+        if slots := len(pool.slots()):
+            path = folder.upload_directions
+            directions = RoundDirections.at_round(completed, path, slots, pool.seed, pool.dim)
+        return cls(pool, cosines, concentrations, directions)
+
+    @classmethod
+    def read(cls, folder: ScoredFolder, pool: PoolOfUploads, count: int) -> "CanaryUploads":
+        """Opens the logs of a folder for reading; all but the cosines may be missing.
+
+        Raises:
+          InputError: A file is missing, damaged or of another shape.
+        """
+        cosines = UploadCosines.read(folder.upload_cosines, count)
+        concentrations = directions = None
+        if folder.upload_concentrations.exists():
+            path = folder.upload_concentrations
+            concentrations = ConcentrationLog.read(path, cosines.num_rounds)
+        if folder.upload_directions.exists() and (slots := len(pool.slots())):
+            path = folder.upload_directions
+            directions = RoundDirections.read(path, slots, pool.seed, pool.dim)
+        return cls(pool, cosines, concentrations, directions)
+
+    def check(self, index: int, canary: int) -> None:
+        """Refuses an upload that the log has no room for.
+
+        Args:
+          index: The round, counted from 0.
+          canary: The canary.
+
+        Raises:
+          InputError: The canary is not of that round, or has an upload of another one and no
+            rounds that were told beforehand.
+        """
+        name = f"upload of canary {canary} in round {index + 1}"
+        values = self._cosines.values()
+        if not 0 <= canary < values.shape[1]:
+            raise InputError(f"{name}: there are canaries 0 to {values.shape[1] - 1}")
+        own = self._pool.own
+        if own is not None and index not in own.of_canary[canary]:
+            raise InputError(f"{name}: canary_rounds does not have it in that round")
+        others = np.flatnonzero(np.isfinite(values[:, canary]))
+        if own is None and np.any(others != index):
+            raise InputError(
+                f"{name}: it has one in round {int(others[0]) + 1}; canaries with several uploads "
+                "need canary_rounds in RoundScorer.create"
+            )
+
+    def add(self, index: int, canary: int, vector: Float32Array) -> None:
+        """Logs an upload; one without a direction counts as none.
+
+        Args:
+          index: The round, counted from 0.
+          canary: The canary whose upload it is, or whose client sent it in the canary's place.
+          vector: The noised upload, float32 of shape (dim,), as the model moves.
+        """
+        norm = euclidean_norm(vector)
+        if norm == 0:
+            return
+        if self._concentrations is not None:
+            rows = np.array([self._concentrations.row(index), concentration_row(vector)])
+            self._concentrations.write_round(index, np.nanmax(rows, axis=0))
+        if self._directions is not None:
+            self._directions.add(self._slots[index, canary], vector)
+        product = inner_product(self._pool.canaries.vector(canary), vector)
+        self._cosines.write(index, canary, product / norm)
+
+    def flush(self) -> None:
+        """Writes what is in memory to the disk."""
+        for log in (self._concentrations, self._directions, self._cosines):
+            if log is not None:
+                log.flush()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no upload."""
+        return not np.isfinite(self._cosines.values()).any()
+
+    def scores(self) -> UploadScores:
+        """The score of each canary, and what is known of the vectors behind them.
+
+        Cosines of several uploads are added up. The sum is a cosine times the length of the summed
+        directions, by which it is divided; where that length is not known, by their number, which
+        it is at most.
+        """
+        values = self._cosines.values().astype(np.float64)
+        is_there = np.isfinite(values)
+        counts = is_there.sum(axis=0)
+        totals = np.where(is_there, values, 0.0).sum(axis=0)
+        stand_in = generator(self._pool.seed, Stream.STAND_IN_UPLOAD).standard_normal(
+            self._pool.dim, np.float32
+        )
+        is_missing = counts == 0
+        if is_missing.any():
+            totals[is_missing] = self._pool.canaries.cosines(stand_in)[is_missing]
+        if counts.max(initial=0) <= 1:
+            compared = self._of_one_each(is_there.any(axis=1), concentration_row(stand_in))
+            return UploadScores(np.clip(totals, -1, 1), compared)
+        return self._of_several(totals, np.maximum(counts, 1), is_there, stand_in)
+
+    def _of_one_each(self, rounds: npt.NDArray[np.bool_], stand_in: FloatArray) -> ComparedVectors:
+        if not depends_on_vectors(self._pool.family):
+            return ComparedVectors((Vectors(1),))
+        if self._concentrations is None:
+            rows = unknown_rows(1)
+        else:
+            rows = np.vstack([self._concentrations.rows()[rounds], stand_in])
+        return any_one_of(rows) or ComparedVectors((Vectors(1),))
+
+    def _of_several(
+        self,
+        totals: FloatArray,
+        counts: IndexArray,
+        is_there: npt.NDArray[np.bool_],
+        stand_in: Float32Array,
+    ) -> UploadScores:
+        of_canary: list[list[int]] = [[] for _ in counts]
+        for (index, canary), slot in self._slots.items():
+            if is_there[index, canary]:
+                of_canary[canary].append(slot)
+        seen = np.array(sorted(slot for slots in of_canary for slot in slots), np.int64)
+        own = OwnRounds(tuple(np.array(slots, np.int64) for slots in of_canary))
+        sums = None if self._directions is None else self._directions.own_sums(own, seen, seen)
+        if sums is None:
+            limit = ComparedVectors((Vectors(1),), is_limit=True)
+            return UploadScores(np.clip(totals / counts, -1, 1), limit)
+        known = sums.concentration
+        if known is not None and depends_on_vectors(self._pool.family):
+            cubes, fourth_powers = map(float, concentration_row(stand_in))
+            known = Concentration(max(known.cubes, cubes), max(known.fourth_powers, fourth_powers))
+        compared = ComparedVectors((Vectors(1, known),), is_limit=not sums.are_exact)
+        lengths = np.where(is_there.any(axis=0), sums.lengths, 1.0)
+        return UploadScores(np.clip(totals / lengths, -1, 1), compared)
