@@ -1,0 +1,53 @@
+"""Audits Flower's `LocalDpMod` by what one client uploads, against the epsilon that it is given.
+
+    python -m experiments.in_the_wild.local_dp CLIP_NORM SENSITIVITY EPSILON [DELTA]
+
+300 canary clients upload once, each through the mod as Flower calls it: included ones a vector that
+is clipped, excluded ones next to nothing. The claim is the mod's own epsilon and delta.
+"""
+
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp.mod import LocalDpMod
+
+from experiments.in_the_wild.flower import NEXT_TO_NOTHING, reply
+from fl_audit.attacks import CanaryPool, Participation, RoundScorer, flatten
+from fl_audit.cli import main as fl_audit
+
+DIM, CANARIES = 2_000, 300
+
+
+def upload(mod: LocalDpMod, update: np.ndarray) -> np.ndarray:
+    """What leaves the device of a client with this update, less the model that it was sent."""
+    model = np.zeros(DIM)
+    sent = RecordDict({"arrays": ArrayRecord([model]), "config": ConfigRecord()})
+    message = Message(sent, dst_node_id=0, message_type="train")
+    trained = reply([model + update], num_examples=1)
+    made = mod(message, Context(0, 0, {}, RecordDict(), {}), lambda *_: trained)
+    return next(iter(made.content.array_records.values())).to_numpy_ndarrays()[0] - model
+
+
+def audit(mod: LocalDpMod, seed: int) -> int:
+    """Prints what `fl-audit estimate` says of the mod's claim, and returns its exit status."""
+    np.random.seed(seed)
+    pool = CanaryPool(seed=seed, count=CANARIES, dim=DIM)
+    lengths = np.where(pool.included, 100 * mod.clipping_norm, NEXT_TO_NOTHING)
+    uploads = {j: upload(mod, lengths[j] * pool.vector(j)) for j in range(CANARIES)}
+    claims = Participation("none", client_rounds=1, claim_covers_uploads=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "audit"
+        scorer = RoundScorer.create(path, pool, num_rounds=1, participation=claims)
+        scorer.score_uploads(1, {j: flatten(made, DIM, "upload") for j, made in uploads.items()})
+        options = ["--delta", str(mod.delta), "--claimed-epsilon", str(mod.epsilon)]
+        return fl_audit(["estimate", str(path), *options])
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    numbers = [float(word) for word in sys.argv[1:]]
+    sys.exit(audit(LocalDpMod(*numbers[:3], numbers[3] if numbers[3:] else 1e-5), seed=1))
