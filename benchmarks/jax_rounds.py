@@ -141,7 +141,9 @@ def print_tables(time_limit: float, tiny: bool) -> bool:
     rows = Rows(time_limit)
     peaks: list[float] = []
     rows.row("peak of float32 products", lambda: _peak(plan.products, peaks))
-    print("rounds of LSTM clients; a sum of two within 1e-4 of the CPU's (float32)")
+    # `fl_audit.planning.machine` reads this line, the device's, and the rows that it needs.
+    shape = f"d = {plan.sizes.dim:,}, {plan.batches} batches of {BATCH_SIZE}"
+    print(f"rounds of LSTM clients, {shape}; a sum of two within 1e-4 of the CPU's (float32)")
     print(f"{'':34}{'clients/s':>12}{'GFLOP/s':>12}{'of peak':>10}{'difference':>12}{'compile':>9}")
     rates: list[float] = []
     for block in plan.blocks:

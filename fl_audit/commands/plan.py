@@ -1,6 +1,7 @@
 """`fl-audit plan`: what an audit would report, can detect and costs, before any training."""
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import (
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from fl_audit.config import Config
     from fl_audit.planning import FoundNoise, Plan
     from fl_audit.planning.cost import Calibration
+    from fl_audit.planning.machine import Machine, MachineHours
 
 
 def add(commands: "Commands") -> None:
@@ -48,6 +50,12 @@ def add(commands: "Commands") -> None:
         parser, "train the first rounds for so long, by default a minute, and predict hours"
     )
     parser.add_argument(
+        "--machine",
+        metavar="FILE",
+        type=Path,
+        help="predict hours on another machine, from what benchmarks/gpu.py printed there",
+    )
+    parser.add_argument(
         "--runs", metavar="N", type=int, default=1, help="number of runs to estimate hours for"
     )
     parser.add_argument(
@@ -63,6 +71,7 @@ def add(commands: "Commands") -> None:
 
 def _plan(arguments: argparse.Namespace) -> int:
     config = config_of(arguments)
+    machine = _machine(arguments.machine)
     hint("loading the task; the plan takes some seconds, and longer for 10,000 rounds or more")
     from fl_audit.engines.tff import environment
 
@@ -78,8 +87,9 @@ def _plan(arguments: argparse.Namespace) -> int:
         plan = make_plan(config, arguments.trials)
     else:
         plan = make_plan(noise.config, arguments.trials, noise.task)
+    elsewhere = machine and machine.hours(plan.run, arguments.runs, arguments.machines)
     measured = _calibrated(plan.run.config, arguments.calibrate)
-    _print_plan(plan, noise, measured, arguments)
+    _print_plan(plan, noise, measured, elsewhere, arguments)
     return 0
 
 
@@ -96,17 +106,23 @@ def _print_plan(
     plan: "Plan",
     noise: "FoundNoise | None",
     measured: "Calibration | None",
+    elsewhere: "MachineHours | None",
     arguments: argparse.Namespace,
 ) -> None:
+    from fl_audit.json_records import to_json
     from fl_audit.planning import answer_lines, noise_lines, plan_lines
+    from fl_audit.planning.machine import machine_lines
 
     if arguments.json:
         hours = measured and measured.to_json(arguments.runs, arguments.machines)
-        print_json(plan.to_json() | {"hours": hours})
+        there = {} if elsewhere is None else {"machine": to_json(elsewhere)}
+        print_json(plan.to_json() | {"hours": hours} | there)
     else:
         lines = plan_lines if arguments.verbose else answer_lines
         found = [] if noise is None else noise_lines(noise)
-        print("\n".join([*found, *lines(plan), *_hours_lines(measured, arguments)]))
+        hours_there = [] if elsewhere is None else machine_lines(elsewhere)
+        of_hours = [*_hours_lines(measured, arguments), *hours_there]
+        print("\n".join([*found, *lines(plan), *of_hours]))
 
 
 def _check_hours(arguments: argparse.Namespace) -> None:
@@ -121,6 +137,13 @@ def _check_hours(arguments: argparse.Namespace) -> None:
         if getattr(arguments, name) < 1:
             raise InputError(f"--{name} {getattr(arguments, name)}: must be at least 1")
     check_calibrate(arguments.calibrate)
+
+
+def _machine(path: Path | None) -> "Machine | None":
+    """The machine that a file describes; None where none was given."""
+    from fl_audit.planning.machine import read_machine
+
+    return None if path is None else read_machine(path)
 
 
 def _calibrated(config: "Config", seconds: float | None) -> "Calibration | None":
