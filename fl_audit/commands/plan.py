@@ -87,7 +87,8 @@ def _plan(arguments: argparse.Namespace) -> int:
         plan = make_plan(config, arguments.trials)
     else:
         plan = make_plan(noise.config, arguments.trials, noise.task)
-    elsewhere = machine and machine.hours(plan.run, arguments.runs, arguments.machines)
+    runs, machines = arguments.runs, arguments.machines
+    elsewhere = None if machine is None else machine.hours(plan.run, runs, machines)
     measured = _calibrated(plan.run.config, arguments.calibrate)
     _print_plan(plan, noise, measured, elsewhere, arguments)
     return 0
