@@ -30,7 +30,9 @@ CLIP_NORM, PARTICIPANTS = 0.5, 4
 
 @pytest.fixture
 def noisy_run(dense_run):
-    noise = dataclasses.replace(dense_run.noise, sum_noise_multiplier=2.0)
+    noise = dataclasses.replace(
+        dense_run.noise, noise_multiplier=2.0, sum_noise_multiplier=2.0, count_noise_stddev=0.0
+    )
     return dataclasses.replace(dense_run, noise=noise)
 
 
