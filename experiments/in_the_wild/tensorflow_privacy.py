@@ -73,8 +73,53 @@ def _feature(make: Callable[[], Any], stated: str, denominator: float) -> Featur
     )
 
 
+def _step(
+    make: Callable[[], Any], _: Any, updates: list, random: np.random.Generator
+) -> tuple[Any, list]:
+    """The gradients of an optimizer, for a batch that is filled up with zeros."""
+    pin_randomness(random)
+    missing = [[np.zeros(shape) for shape in SHAPES]] * (COHORT - len(updates))
+    batch = [
+        tf.constant(np.stack(parts), tf.float32) for parts in zip(*updates, *missing, strict=True)
+    ]
+    variables = [tf.Variable(tf.zeros(shape)) for shape in SHAPES]
+    with tf.GradientTape(persistent=True) as tape:
+        products = [
+            tf.reshape(part * variable, (len(part), -1))
+            for part, variable in zip(batch, variables, strict=True)
+        ]
+        losses = tf.add_n([tf.reduce_sum(product, axis=1) for product in products])
+    pairs = make()._compute_gradients(losses, variables, tape=tape)
+    return None, [gradient.numpy() for gradient, _ in pairs]
+
+
+def _optimizer(kind: Any, **options: Any) -> Feature:
+    def make() -> Any:
+        return kind(
+            l2_norm_clip=CLIP_NORM, noise_multiplier=NOISE_MULTIPLIER, learning_rate=1.0, **options
+        )
+
+    return Feature(
+        name=", ".join([kind.__name__, *(f"{name} {value}" for name, value in options.items())]),
+        library="tensorflow-privacy",
+        stated="Differentially private subclass ... l2_norm_clip: Clipping norm (max L2 norm of "
+        "per microbatch gradients). noise_multiplier: Ratio of the standard deviation to the "
+        "clipping norm.",
+        source=kind.__name__,
+        reading="one example of the batch is replaced by one without a gradient",
+        promise=Promise(
+            clip_norm=CLIP_NORM, denominator=COHORT, noise_multiplier=NOISE_MULTIPLIER
+        ),
+        server=functools.partial(_step, make),
+        warned=("denominator",),
+    )
+
+
 FEATURES = (
     _feature(_sum, "Implements DPQuery interface for Gaussian sum queries.", 1),
     _feature(_mean, "DPQuery for queries with a DPQuery numerator and fixed denominator.", COHORT),
     _feature(_adaptive, "DPQuery for Gaussian sum queries with adaptive clipping.", 1),
+    _optimizer(tfp.DPKerasSGDOptimizer),
+    _optimizer(tfp.DPKerasAdamOptimizer),
+    _optimizer(tfp.VectorizedDPKerasSGDOptimizer),
 )

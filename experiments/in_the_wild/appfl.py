@@ -1,0 +1,79 @@
+"""APPFL's trainer with output perturbation: the uploads of a client, and of one that learns nothing."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from appfl.algorithm.trainer.vanilla_trainer import VanillaTrainer
+from omegaconf import OmegaConf
+
+from experiments.in_the_wild.feature import pin_randomness
+
+SIZE, LEARNING_RATE, CLIP, DELTA = 20, 0.1, 1.0, 1e-5
+EXAMPLES = 8
+
+STATED = (
+    "Using ... differential privacy, and gradient clipping value must be specified ... privacy "
+    "budget (epsilon) must be specified"
+)
+
+
+class _Silent:
+    """A logger of APPFL's that prints nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: None
+
+
+class Linear(torch.nn.Module):
+    """A model whose gradient is its data, behind a batch normalisation where asked for."""
+
+    def __init__(self, normalised: torch.nn.Module | None = None) -> None:
+        super().__init__()
+        self.normalised = normalised or torch.nn.Identity()
+        self.weights = torch.nn.Parameter(torch.zeros(SIZE))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.normalised(inputs) @ self.weights
+
+
+def upload(
+    model: Linear,
+    included: bool,
+    random: np.random.Generator,
+    *,
+    epsilon: float,
+    epochs: int,
+    mechanism: str = "gaussian",
+) -> dict[str, np.ndarray]:
+    """What a client's trainer sends: its parameters after training, with noise.
+
+    Args:
+      model: The model, from which training starts.
+      included: Whether the client has data; otherwise all of its gradients are 0.
+      random: The randomness of the round.
+      epsilon: The epsilon that is stated for the upload.
+      epochs: The number of local epochs, each of one batch.
+      mechanism: The name of the noise's distribution.
+    """
+    pin_randomness(random)
+    value = 10.0 / np.sqrt(SIZE) if included else 0.0
+    trainer = VanillaTrainer(
+        model=model,
+        loss_fn=lambda outputs, _: outputs.mean(),
+        metric=lambda *_: 0.0,
+        train_dataset=[(torch.full((SIZE,), value), torch.tensor(0.0))] * EXAMPLES,
+        train_configs=OmegaConf.create(
+            {
+                **{"mode": "epoch", "num_local_epochs": epochs, "train_batch_size": EXAMPLES},
+                **{"optim": "SGD", "optim_args": {"lr": LEARNING_RATE}},
+                **{"use_dp": True, "dp_mechanism": mechanism, "epsilon": epsilon},
+                **{"clip_grad": True, "clip_value": CLIP, "clip_norm": 2},
+            }
+        ),
+        logger=_Silent(),
+    )
+    trainer.train()
+    sent = trainer.get_parameters()
+    sent = sent[0] if isinstance(sent, tuple) else sent
+    return {name: part.detach().numpy().copy() for name, part in sent.items()}
