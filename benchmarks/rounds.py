@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +20,10 @@ from fl_audit.config.design import design_run
 from fl_audit.engines.choice import make_runtime
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.tff.rounds import RoundResult, run_round
 from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask, Model
+
+if TYPE_CHECKING:
+    from fl_audit.engines.tff.rounds import RoundResult
 
 CANARIES = Canaries(count=2000, family="hadamard")
 
@@ -77,13 +79,19 @@ class OurRound:
         with self._runtime.session():
             self._state: Any = self._runtime.process.initialize()
 
-    def __call__(self, num_clients: int | None = None, canaries: Sequence[int] = ()) -> RoundResult:
+    def __call__(
+        self, num_clients: int | None = None, canaries: Sequence[int] = ()
+    ) -> "RoundResult":
         """Runs the round and returns its result.
 
         Args:
           num_clients: Number of clients that take part, from the first; None for all.
           canaries: Indices of the canaries that take part as well.
         """
+        from fl_audit.engines.tff.rounds import (
+            run_round,
+        )  # where there is no TensorFlow, no such round
+
         data = RoundData(self._clients[:num_clients], np.array(canaries, np.int64))
         with self._runtime.session():
             participants = self._runtime.participants(self._state, data)

@@ -1,4 +1,4 @@
-"""APPFL's trainer with output perturbation: the uploads of a client, and of one that learns nothing."""
+"""APPFL's trainer with output perturbation: what a client uploads, with data or without."""
 
 from typing import Any
 
@@ -9,13 +9,10 @@ from omegaconf import OmegaConf
 
 from experiments.in_the_wild.feature import pin_randomness
 
-SIZE, LEARNING_RATE, CLIP, DELTA = 20, 0.1, 1.0, 1e-5
-EXAMPLES = 8
+SIZE, LEARNING_RATE, CLIP, EXAMPLES = 20, 0.1, 1.0, 8
 
-STATED = (
-    "Using ... differential privacy, and gradient clipping value must be specified ... privacy "
-    "budget (epsilon) must be specified"
-)
+SENSITIVITY = 2 * CLIP * LEARNING_RATE
+"""What the trainer takes for the sensitivity of its model, after however many steps."""
 
 
 class _Silent:
@@ -34,6 +31,7 @@ class Linear(torch.nn.Module):
         self.weights = torch.nn.Parameter(torch.zeros(SIZE))
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """The mean's terms: inputs of shape (batch, SIZE) times the weights."""
         return self.normalised(inputs) @ self.weights
 
 

@@ -44,9 +44,7 @@ class _Aggregator(ServerAggregator):
         pass
 
 
-def _round(
-    solution: dict, _: Any, updates: list, random: np.random.Generator
-) -> tuple[Any, list]:
+def _round(solution: dict, _: Any, updates: list, random: np.random.Generator) -> tuple[Any, list]:
     """A round: each trainer's hook after its training, then the aggregator's three."""
     pin_randomness(random)
     args = Namespace(
@@ -131,4 +129,3 @@ FEATURES: tuple[Feature, ...] = (
         _NBAFL,
     ),
 )
-

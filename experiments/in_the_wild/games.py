@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from flwr.clientapp.mod import LocalDpMod
 
-from experiments.in_the_wild import flower, opacus, pfl
+from experiments.in_the_wild import appfl, flower, opacus, pfl
 from experiments.in_the_wild.feature import (
     CLIP_NORM,
     COHORT,
@@ -152,6 +152,17 @@ def counted_by_pfl(included: bool, random: np.random.Generator) -> float:
     )
 
 
+# APPFL.
+
+_APPFL_STDDEV = appfl.SENSITIVITY * math.sqrt(2 * math.log(1.25 / DELTA))
+
+
+def perturbed(epochs: int, included: bool, random: np.random.Generator) -> float:
+    """APPFL, output perturbation at ε = 1: an upload, of a client whose gradients are all alike."""
+    sent = appfl.upload(appfl.Linear(), included, random, epsilon=1.0, epochs=epochs)
+    return -float(sent["weights"].sum()) / math.sqrt(appfl.SIZE) / _APPFL_STDDEV
+
+
 # The games.
 
 
@@ -202,6 +213,15 @@ GAMES_PLAYED = (
         _MU,
         counted_by_opacus,
         _of_count(opacus.UNCLIPPED_STD, opacus.OF_SUM),
+    ),
+    *(
+        Game(
+            f"appfl: output perturbation, local epochs: {epochs}",
+            ("--claimed-epsilon", "1"),
+            functools.partial(perturbed, epochs),
+            epochs * appfl.LEARNING_RATE * appfl.CLIP / _APPFL_STDDEV,
+        )
+        for epochs in (1, 20)
     ),
     Game("pfl: adaptive clipping (control)", _MU, counted_by_pfl, 1 / NOISE_MULTIPLIER),
 )

@@ -83,6 +83,7 @@ FEATURES = (
     _feature("the same, rescaled to norm 1", clip_norm=1.0, rescale_to_unit_norm=True),
     _feature("the same, a mean", denominator=COHORT, normalize_by=COHORT),
     _feature("the same, microbatches of 4", microbatch_size=4),
+    _feature("the same, summed in bfloat16", dtype=jnp.bfloat16),
     _feature("clipped_fun and the first step of a banded matrix", _FIRST_OF_BANDS),
     _feature("clipped_fun and the first step of a dense matrix", _FIRST_OF_DENSE),
 )

@@ -1,4 +1,4 @@
-"""tensorflow-privacy's queries, which TensorFlow Federated aggregates with."""
+"""tensorflow-privacy's queries, which TensorFlow Federated aggregates with, and optimizers."""
 
 import functools
 from collections.abc import Callable
@@ -93,23 +93,23 @@ def _step(
     return None, [gradient.numpy() for gradient, _ in pairs]
 
 
-def _optimizer(kind: Any, **options: Any) -> Feature:
-    def make() -> Any:
-        return kind(
-            l2_norm_clip=CLIP_NORM, noise_multiplier=NOISE_MULTIPLIER, learning_rate=1.0, **options
-        )
+def _optimizer(name: str) -> Feature:
+    make = functools.partial(
+        getattr(tfp, name),
+        l2_norm_clip=CLIP_NORM,
+        noise_multiplier=NOISE_MULTIPLIER,
+        learning_rate=1.0,
+    )
 
     return Feature(
-        name=", ".join([kind.__name__, *(f"{name} {value}" for name, value in options.items())]),
+        name=name,
         library="tensorflow-privacy",
         stated="Differentially private subclass ... l2_norm_clip: Clipping norm (max L2 norm of "
         "per microbatch gradients). noise_multiplier: Ratio of the standard deviation to the "
         "clipping norm.",
-        source=kind.__name__,
+        source=name,
         reading="one example of the batch is replaced by one without a gradient",
-        promise=Promise(
-            clip_norm=CLIP_NORM, denominator=COHORT, noise_multiplier=NOISE_MULTIPLIER
-        ),
+        promise=Promise(clip_norm=CLIP_NORM, denominator=COHORT, noise_multiplier=NOISE_MULTIPLIER),
         server=functools.partial(_step, make),
         warned=("denominator",),
     )
@@ -119,7 +119,7 @@ FEATURES = (
     _feature(_sum, "Implements DPQuery interface for Gaussian sum queries.", 1),
     _feature(_mean, "DPQuery for queries with a DPQuery numerator and fixed denominator.", COHORT),
     _feature(_adaptive, "DPQuery for Gaussian sum queries with adaptive clipping.", 1),
-    _optimizer(tfp.DPKerasSGDOptimizer),
-    _optimizer(tfp.DPKerasAdamOptimizer),
-    _optimizer(tfp.VectorizedDPKerasSGDOptimizer),
+    _optimizer("DPKerasSGDOptimizer"),
+    _optimizer("DPKerasAdamOptimizer"),
+    _optimizer("VectorizedDPKerasSGDOptimizer"),
 )

@@ -1,11 +1,10 @@
 """FedML 0.9.6, dp_solution_type "nbafl" and "dp_clip": enabled, and nothing is clipped or noised.
 
-`ClientTrainer.on_after_local_training` adds noise for "ldp" alone, and `ServerAggregator` clips and
-adds noise for "cdp" alone; no other code calls the two other solutions.
-
+`ClientTrainer` adds noise for "ldp" alone, `ServerAggregator` clips and adds noise for "cdp" alone.
     pip install fedml==0.9.6 "setuptools<81" && python fedml_no_noise.py
 """
 
+# ruff: noqa: D102 - a script for FedML's authors
 import contextlib
 import io
 from argparse import Namespace
@@ -39,18 +38,19 @@ class Server(ServerAggregator):
 
 
 def released(solution: str, seed: int) -> float:
-    """A mean of four models with one parameter, 1, 1, 1 and 1,000, as the server releases it."""
-    args = Namespace(enable_dp=True, dp_solution_type=solution, mechanism_type="gaussian")
-    args.epsilon, args.delta, args.sensitivity, args.max_grad_norm = 1.0, 1e-5, 0.25, 1.0
-    args.C, args.clipping_norm, args.noise_multiplier, args.comm_round = 1.0, 1.0, 1.0, 10
-    args.client_num_per_round = args.client_num_in_total = args.train_data_num_in_total = 4
-    args.federated_optimizer, _ = "FedAvg", torch.manual_seed(seed)
+    """The mean of models with one parameter, as the server releases it."""
+    args = Namespace(enable_dp=True, dp_solution_type=solution, federated_optimizer="FedAvg")
+    args.mechanism_type, args.epsilon, args.delta, args.sensitivity = "gaussian", 1.0, 1e-5, 0.25
+    args.C = args.max_grad_norm = args.clipping_norm = args.noise_multiplier = 1.0
+    args.client_num_per_round = args.client_num_in_total = args.comm_round = 4
+    args.train_data_num_in_total = 4
     FedMLDifferentialPrivacy._dp_instance = None  # else the first solution stays
+    torch.manual_seed(seed)
     clients = [Client({"w": torch.tensor([w])}, args) for w in (1.0, 1.0, 1.0, 1000.0)]
     for client in clients:
         client.on_after_local_training(None, None, args)
     server = Server({}, args)
-    models, _ = server.on_before_aggregation([(1, c.get_model_params()) for c in clients])
+    models = server.on_before_aggregation([(1, c.get_model_params()) for c in clients])[0]
     return float(server.on_after_aggregation(server.aggregate(models))["w"])
 
 
