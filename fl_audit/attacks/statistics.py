@@ -322,7 +322,7 @@ class Statistic:
             ) from error
 
 
-# Statistics of canaries that hold examples; their attackers are in `fl_audit.training`. Their loss
+# Statistics of canaries that hold examples; their attackers are in `fl_audit.run`. Their loss
 # is minus the log-odds of the labels, which orders single examples as cross-entropy does.
 
 
