@@ -46,9 +46,11 @@ def reply(update: Any, num_examples: int) -> Message:
     return Message(content, dst_node_id=0, message_type="train")
 
 
-def clipped_by(mod: Callable, clip_norm: float, made: Message) -> Message:
-    """A client's reply through a mod of the client."""
-    sent = RecordDict({"arrays": _STARTS})
+def clipped_by(
+    mod: Callable, clip_norm: float, made: Message, starts: ArrayRecord = _STARTS
+) -> Message:
+    """A client's reply through a mod of the client, to a server that sent it a model of zeros."""
+    sent = RecordDict({"arrays": starts})
     sent["config"] = ConfigRecord({"clipping_norm": clip_norm})
     message = Message(sent, dst_node_id=0, message_type="train")
     context = Context(0, 0, {}, RecordDict(), {})

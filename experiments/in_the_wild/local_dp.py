@@ -12,10 +12,10 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.app import ArrayRecord
 from flwr.clientapp.mod import LocalDpMod
 
-from experiments.in_the_wild.flower import NEXT_TO_NOTHING, reply
+from experiments.in_the_wild.flower import NEXT_TO_NOTHING, clipped_by, reply
 from fl_audit.attacks import CanaryPool, Participation, RoundScorer, flatten
 from fl_audit.cli import main as fl_audit
 
@@ -23,13 +23,10 @@ DIM, CANARIES = 2_000, 300
 
 
 def upload(mod: LocalDpMod, update: np.ndarray) -> np.ndarray:
-    """What leaves the device of a client with this update, less the model that it was sent."""
-    model = np.zeros(DIM)
-    sent = RecordDict({"arrays": ArrayRecord([model]), "config": ConfigRecord()})
-    message = Message(sent, dst_node_id=0, message_type="train")
-    trained = reply([model + update], num_examples=1)
-    made = mod(message, Context(0, 0, {}, RecordDict(), {}), lambda *_: trained)
-    return next(iter(made.content.array_records.values())).to_numpy_ndarrays()[0] - model
+    """What leaves the device of a client with this update, which was sent a model of zeros."""
+    starts = ArrayRecord([np.zeros(DIM)])
+    sent = clipped_by(mod, mod.clipping_norm, reply([update], num_examples=1), starts)
+    return next(iter(sent.content.array_records.values())).to_numpy_ndarrays()[0]
 
 
 def audit(mod: LocalDpMod, seed: int) -> int:
