@@ -28,7 +28,7 @@ LIGHT_BIN := .venv-light/bin
 LIGHT_FILES := tests/commands tests/config tests/formats tests/test_wheel.py
 LIGHT_TESTS := $(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE) tests/recorded $(LIGHT_FILES)
 
-.PHONY: quickstart test test-all test-light test-jax test-ray test-flower test-nvflare docs bench experiments-small lint setup lock
+.PHONY: quickstart test test-all test-light test-jax test-ray test-flower test-nvflare test-opacus docs bench experiments-small lint setup lock
 
 quickstart: $(STAMP)
 	$(BIN)/fl-audit quickstart
@@ -73,13 +73,13 @@ test-ray: .venv-ray/.synced
 		--extra test --extra ray
 	touch $@
 
-# Flower and NVFlare want other versions than TensorFlow Federated does, and the audit of their
-# servers needs no TensorFlow: an environment of its own for each.
-test-flower test-nvflare: test-%: .venv-%/.synced
+# Flower, NVFlare and Opacus want other versions than TensorFlow Federated does, and their audit
+# needs no TensorFlow: an environment of its own for each.
+test-flower test-nvflare test-opacus: test-%: .venv-%/.synced
 	.venv-$*/bin/python -m pytest tests/examples/test_$*_example.py tests/test_$*.py \
 		tests/attacks --ignore tests/attacks/test_same_as_run.py
 
-.venv-flower/.synced .venv-nvflare/.synced: .venv-%/.synced: examples/%/requirements.lock
+.venv-flower/.synced .venv-nvflare/.synced .venv-opacus/.synced: .venv-%/.synced: examples/%/requirements.lock
 	$(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --quiet --require-hashes -r $<
 	.venv-$*/bin/python -m pip install --quiet --no-deps -e .
@@ -144,7 +144,7 @@ lock: $(STAMP)
 		--extra parquet --extra test pyproject.toml -o requirements-light.lock
 	$(BIN)/uv pip compile --quiet --no-config --generate-hashes --python-version 3.11 --extra jax \
 		--extra report --extra test pyproject.toml -o requirements-jax.lock
-	for system in flower nvflare; do \
+	for system in flower nvflare opacus; do \
 		$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 \
 			examples/$$system/requirements.in -o examples/$$system/requirements.lock; done
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 \

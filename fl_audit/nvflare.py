@@ -8,17 +8,15 @@ import contextlib
 import copy
 import dataclasses
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fl_audit.array_types import Float32Array
-from fl_audit.attacks.framework_adapter import AdapterAudit, moved_along, widened
+from fl_audit.attacks.framework_adapter import AdapterAudit, moved_along, open_audit, widened
 from fl_audit.attacks.scorer import RoundScorer, ToldRound
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
-from fl_audit.formats.folders import LogFolder
 from fl_audit.participation.placement import spread
 
 try:
@@ -140,16 +138,7 @@ class ScoredAggregator(ModelAggregator):
             raise InputError("ScoredAggregator: sites must answer with differences (DIFF)")
         dim = sum(answer.params[name].size for name in self._audited(answer))
         pool = CanaryPool(self.seed, self.count, dim)
-        if not LogFolder(Path(self.folder)).pool.exists():
-            rounds = self._dealt.by_member(self.count)
-            return RoundScorer.create(self.folder, pool, self.num_rounds, rounds)
-        scorer = RoundScorer.open(self.folder)
-        if (scorer.pool, scorer.num_rounds) != (pool, self.num_rounds):
-            raise InputError(
-                f"{self.folder}: holds the audit of {scorer.pool} in {scorer.num_rounds} rounds, "
-                f"not of {pool} in {self.num_rounds}; must be a new folder, or this audit's own"
-            )
-        return scorer
+        return open_audit(self.folder, pool, self.num_rounds, self._dealt.by_member(self.count))
 
     def _add_canaries(self, answer: Any) -> None:
         """Hands on the answers of the round's canaries; opens the scorer in the first round."""

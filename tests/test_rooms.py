@@ -34,7 +34,7 @@ ORDER = (
     ("tasks",),
     ("checks",),
     ("attacks", "mechanism_checks"),
-    ("config", "flower", "nvflare"),
+    ("config", "flower", "nvflare", "opacus"),
     ("verdict",),
     ("engines",),
     ("run", "training"),

@@ -1,4 +1,4 @@
-"""What the adapters for training frameworks share (`fl_audit.flower`, `fl_audit.nvflare`).
+"""What the adapters for training frameworks share (`fl_audit.flower`, `nvflare`, `opacus`, `pfl`).
 
 An audit inside another system's training never ends that training: an error is logged and noted in
 the audit's folder, so that a later verdict knows of it, and the audit goes on with what it has.
@@ -6,7 +6,8 @@ the audit's folder, so that a later verdict knows of it, and the audit goes on w
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,14 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array
 from fl_audit.attacks.arrays import unflatten
+from fl_audit.attacks.scorer import RoundScorer
+from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError, one_line
 from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.participation_files import Participation
+from fl_audit.formats.text_files import write_text
+from fl_audit.participation.placement import poisson_sampled, spread
+from fl_audit.participation.schedule import Presentations
 
 _LOG = logging.getLogger("fl_audit")
 
@@ -103,3 +110,91 @@ def moved_along(
                 f"{found[name].dtype}; take a shorter one, above every clip norm"
             )
     return found
+
+
+@dataclass(frozen=True)
+class CanaryRounds:
+    """The rounds of canaries that an adapter adds to the training itself.
+
+    Attributes:
+      dealt: Who participates in which round; of excluded canaries, who would.
+      participation: How clients participate, and whether a claim counts on their sampling.
+    """
+
+    dealt: Presentations
+    participation: Participation
+
+    @classmethod
+    def draw(
+        cls, seed: int, count: int, num_rounds: int, sample_rate: float | None, repeats: int
+    ) -> "CanaryRounds":
+        """Draws the rounds of `count` canaries, as a function of the seed.
+
+        Args:
+          seed: The seed of the pool.
+          count: The number of canaries.
+          num_rounds: The number of rounds.
+          sample_rate: The probability of a client in a round, and so of a canary, whose claim
+            counts on sampling; None where canaries have known rounds.
+          repeats: The number of known rounds of each canary, one in each of as many equal parts.
+
+        Raises:
+          InputError: A number is out of its range.
+        """
+        if num_rounds < 1:
+            raise InputError(f"number of rounds: must be at least 1, got {num_rounds!r}")
+        canaries = np.arange(count)
+        if sample_rate is not None:
+            drawn = Participation("poisson", probability=sample_rate, client_weight=1.0)
+            return cls(poisson_sampled(canaries, seed, num_rounds, sample_rate), drawn)
+        if not 1 <= repeats <= num_rounds:
+            raise InputError(f"repeats: must be in 1 to {num_rounds}, got {repeats!r}")
+        known = Participation("none", client_rounds=repeats, client_weight=1.0)
+        return cls(spread(canaries, seed, num_rounds, repeats), known)
+
+
+def open_audit(
+    folder: Path | str,
+    pool: CanaryPool,
+    num_rounds: int,
+    canary_rounds: list[list[int]],
+    participation: Participation | None = None,
+) -> RoundScorer:
+    """The scorer of a new audit, or of this one before the program was started again.
+
+    Args:
+      folder: The folder of the audit.
+      pool: The canaries.
+      num_rounds: The number of rounds of the training.
+      canary_rounds: The rounds of each canary, from 1.
+      participation: How clients participate; None where nothing is said of it.
+
+    Raises:
+      InputError: The folder is of something else.
+    """
+    if not LogFolder(Path(folder)).pool.exists():
+        return RoundScorer.create(
+            folder, pool, num_rounds, canary_rounds, participation=participation
+        )
+    scorer = RoundScorer.open(folder)
+    if (scorer.pool, scorer.num_rounds) != (pool, num_rounds):
+        raise InputError(
+            f"{folder}: holds the audit of {scorer.pool} in {scorer.num_rounds} rounds, "
+            f"not of {pool} in {num_rounds}; must be a new folder, or this audit's own"
+        )
+    return scorer
+
+
+_CLAIMED_DELTAS = np.geomspace(0.3, 1e-9, 25)
+
+
+def write_profile(epsilon_at: Callable[[float], float], path: Path | str) -> None:
+    """Writes what an accountant guarantees as a privacy profile, for `estimate --claimed-profile`.
+
+    Args:
+      epsilon_at: The accountant's epsilon at a delta.
+      path: The file to write, CSV with the columns `epsilon` and `delta`.
+    """
+    points = [(float(epsilon_at(delta)), delta) for delta in _CLAIMED_DELTAS.tolist()]
+    rows = [f"{epsilon!r},{delta!r}" for epsilon, delta in points if 0 <= epsilon < np.inf]
+    write_text(Path(path), "\n".join(["epsilon,delta", *rows]) + "\n")

@@ -186,3 +186,14 @@ def in_last_rounds(
     rounds = [random.choice(last, number, replace=False) for number in numbers]
     drawn = np.concatenate([np.zeros(0, np.int64), *rounds])
     return Presentations(np.repeat(canaries, numbers), num_rounds - last + drawn, num_rounds)
+
+
+def poisson_sampled(
+    canaries: IndexArray, seed: int, num_rounds: int, probability: float
+) -> Presentations:
+    """Draws each canary into each round with one probability, as Poisson sampling draws clients."""
+    random = generator(seed, Stream.CANARY_ROUNDS)
+    numbers = random.binomial(num_rounds, probability, len(canaries))
+    rounds = [random.choice(num_rounds, number, replace=False) for number in numbers]
+    drawn = np.concatenate([np.zeros(0, np.int64), *rounds])
+    return Presentations(np.repeat(canaries, numbers), drawn, num_rounds)

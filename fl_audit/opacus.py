@@ -1,0 +1,210 @@
+"""An audit of DP-SGD in Opacus: canary gradients join the per-sample gradients of a step.
+
+A canary is an example whose gradient is a random vector, longer than the clip norm. Opacus clips
+and sums it and adds noise, as with any other. Neither TensorFlow nor, before an optimizer is
+audited, PyTorch is imported; examples/opacus has a whole training.
+"""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fl_audit.attacks.arrays import flatten
+from fl_audit.attacks.framework_adapter import (
+    AdapterAudit,
+    CanaryRounds,
+    open_audit,
+    write_profile,
+)
+from fl_audit.attacks.logs import read_vector
+from fl_audit.canaries.pool import CanaryPool
+from fl_audit.errors import InputError
+from fl_audit.formats.text_files import atomic_writer
+
+_TIMES_CLIP_NORM = 100.0
+"""The norm of a canary's gradient before it is clipped."""
+
+
+class CanaryGradients:
+    """Canaries in an Opacus optimizer, each step of which is scored as it is made.
+
+    It goes behind `PrivacyEngine.make_private`, with hooks (`grad_sample_mode` other than `ghost`)
+    in one process. A step over several physical batches (`BatchMemoryManager`) is one step.
+
+    It never ends the training: what it cannot score it logs (logger `fl_audit`), notes in the
+    folder, and leaves out.
+
+    Attributes:
+      scorer: The scorer of the steps.
+    """
+
+    def __init__(
+        self,
+        optimizer: Any,
+        folder: Path | str,
+        *,
+        num_steps: int,
+        seed: int,
+        sample_rate: float | None = None,
+        repeats: int = 1,
+        count: int = 1000,
+        family: str = "rademacher",
+        steps_before: int = 0,
+    ) -> None:
+        """Adds canaries to an optimizer's steps.
+
+        Args:
+          optimizer: An Opacus `DPOptimizer` that clips per-sample gradients.
+          folder: The folder of the audit, new, or this audit's own after a restart.
+          num_steps: The number of steps of the training, `len(data_loader)` in each epoch.
+          seed: The seed of canaries, coins and steps; every audit needs a new one.
+          sample_rate: The probability with which Opacus draws an example into a step,
+            `data_loader.sample_rate`. Canaries are drawn so too, and `PrivacyEngine.get_epsilon` is
+            a claim about them. None gives each canary `repeats` steps that are known to the
+            attacker: the claim is then the noise's own, without amplification by sampling.
+          repeats: The number of steps of a canary where they are known.
+          count: The number of canaries, of which coins include about half.
+          family: The family of the canaries' vectors (docs/canaries.md); "hadamard" is faster for
+            large models.
+          steps_before: The steps that were made before this start.
+
+        Raises:
+          InputError: The optimizer does not clip per-sample gradients in this process, a number is
+            out of its range, or the folder is of something else.
+        """
+        if not hasattr(optimizer, "clip_and_accumulate") or hasattr(optimizer, "world_size"):
+            raise InputError(
+                "optimizer: must be a DPOptimizer of opacus, in one process, as made by "
+                f"PrivacyEngine.make_private, got {type(optimizer).__name__}"
+            )
+        if "FastGradientClipping" in type(optimizer).__name__:
+            raise InputError(
+                "optimizer: ghost clipping has no per-sample gradients; must be made with "
+                "another grad_sample_mode, such as 'hooks'"
+            )
+        if not 0 <= steps_before <= num_steps:
+            raise InputError(f"steps_before: must be in 0 to {num_steps}, got {steps_before!r}")
+        self._optimizer = optimizer
+        dim = sum(parameter.numel() for parameter in optimizer.params)
+        pool = CanaryPool(seed, count, dim, family)
+        self._rounds = CanaryRounds.draw(seed, count, num_steps, sample_rate, repeats)
+        listed = self._rounds.dealt.by_member(count)
+        self.scorer = open_audit(
+            folder, pool, num_steps, listed, participation=self._rounds.participation
+        )
+        self._included = pool.included
+        self._step = steps_before
+        self._samples = 0
+        self._audit = AdapterAudit()
+        if not self.scorer.folder.initial.exists() and not steps_before:
+            with atomic_writer(self.scorer.folder.initial) as file:
+                np.save(file, self._model())
+        self._clip, self._pre_step = optimizer.clip_and_accumulate, optimizer.pre_step
+        optimizer.clip_and_accumulate = self._clip_with_canaries
+        optimizer.pre_step = self._scored_pre_step
+
+    def finish(self) -> None:
+        """Writes the score files, and leaves the optimizer as it was."""
+        self._optimizer.clip_and_accumulate = self._clip
+        self._optimizer.pre_step = self._pre_step
+        with self._harmless("the score files"):
+            path, dim = self.scorer.folder.initial, self.scorer.pool.dim
+            initial = read_vector(path, dim) if path.exists() else None
+            self.scorer.finish(initial=initial, final=self._model())
+
+    def _clip_with_canaries(self) -> None:
+        """Clips a physical batch, the first one of a step with the step's canaries."""
+        if self._optimizer.params[0].summed_grad is None:
+            self._samples = 0
+            with self._harmless(f"the canaries of step {self._step + 1}"):
+                self._add_canaries()
+        with self._harmless(f"the size of step {self._step + 1}"):
+            self._samples += sum(map(len, _batches(self._optimizer.params[0])))
+        self._clip()
+
+    def _scored_pre_step(self, closure: Any = None) -> Any:
+        """Makes a step up to its noised gradient, and scores that where there is one."""
+        clip_norm = float(self._optimizer.max_grad_norm)  # adaptive clipping changes it
+        is_whole = self._pre_step(closure)
+        if is_whole:
+            with self._harmless(f"step {self._step + 1}"):
+                self._score(clip_norm)
+            self._step += 1
+        return is_whole
+
+    def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
+        return self._audit.errors_logged(what, self.scorer.folder.path)
+
+    def _add_canaries(self) -> None:
+        """Appends the step's canaries to the per-sample gradients, to all or to none."""
+        import torch
+
+        pool, params = self.scorer.pool, self._optimizer.params
+        if self._step >= self.scorer.num_rounds:
+            return
+        dealt = self._rounds.dealt.of(self._step)
+        canaries = dealt[self._included[dealt]]
+        if not len(canaries):
+            return
+        norm = _TIMES_CLIP_NORM * float(self._optimizer.max_grad_norm)
+        # The model moves against the gradient.
+        gradients = -norm * np.stack([pool.vector(canary) for canary in canaries])
+        ends = np.cumsum([parameter.numel() for parameter in params])[:-1]
+        longer = []
+        for parameter, part in zip(params, np.split(gradients, ends, axis=1), strict=True):
+            *others, last = _batches(parameter)
+            rows = last.new_tensor(part).reshape(len(canaries), *parameter.shape)
+            longer.append([*others, torch.cat([last, rows])])
+        for parameter, batches in zip(params, longer, strict=True):
+            is_list = isinstance(parameter.grad_sample, list)
+            parameter.grad_sample = batches if is_list else batches[0]
+
+    def _score(self, clip_norm: float) -> None:
+        """Scores the noised gradient of a step."""
+        if self._step >= self.scorer.num_rounds:
+            raise InputError(f"num_steps: the audit has room for {self.scorer.num_rounds} steps")
+        optimizer = self._optimizer
+        denominator = 1.0
+        if optimizer.loss_reduction == "mean":
+            denominator = optimizer.expected_batch_size * optimizer.accumulated_iterations
+        told = {"canary_length": clip_norm / denominator}
+        stddev = _noise_multiplier(optimizer) * clip_norm / denominator
+        if stddev > 0:
+            told["noise_stddev"] = stddev
+            told["norm_bound"] = self._samples * clip_norm / denominator
+        moved = [-parameter.grad.detach().cpu().float().numpy() for parameter in optimizer.params]
+        self.scorer.score_round(self._step + 1, moved, **told)
+
+    def _model(self) -> Any:
+        """The parameters as one vector, float32 of shape (dim,)."""
+        parts = [p.detach().cpu().float().numpy() for p in self._optimizer.params]
+        return flatten(parts, sum(part.size for part in parts), "model")
+
+
+def write_claim(privacy_engine: Any, path: Path | str) -> None:
+    """Writes what `PrivacyEngine.get_epsilon` says at 25 deltas, for `estimate --claimed-profile`.
+
+    Args:
+      privacy_engine: The privacy engine, after the training.
+      path: The file to write.
+    """
+    write_profile(privacy_engine.get_epsilon, path)
+
+
+def _batches(parameter: Any) -> list[Any]:
+    """The per-sample gradients of a parameter, a tensor for each batch since the last step."""
+    samples = parameter.grad_sample
+    return samples if isinstance(samples, list) else [samples]
+
+
+def _noise_multiplier(optimizer: Any) -> float:
+    """The noise of the gradient's sum, over the clip norm.
+
+    `AdaClipDPOptimizer` adds more of it, as it spends a part of its budget on a count.
+    """
+    noise = float(optimizer.noise_multiplier)
+    if noise == 0 or not hasattr(optimizer, "unclipped_num_std"):
+        return noise
+    return float((noise**-2 - (2 * optimizer.unclipped_num_std) ** -2) ** -0.5)
