@@ -66,7 +66,7 @@ test-jax: .venv-jax/.synced
 # each of these tests starts processes that import TensorFlow for themselves.
 test-ray: .venv-ray/.synced
 	.venv-ray/bin/python -m pytest -m "" tests/engines/tff/ray tests/sweeps \
-		tests/kinds/test_plugins_on_ray.py
+		tests/config_tables/test_plugins_on_ray.py
 
 .venv-ray/.synced: uv.lock pyproject.toml setup.cfg $(STAMP)
 	UV_PROJECT_ENVIRONMENT=.venv-ray $(BIN)/uv sync --frozen --compile-bytecode --extra training --extra report \

@@ -28,7 +28,7 @@ RUN_ELSEWHERE = {
     "docs/logs.md": "tests/attacks/test_logs.py",
     "docs/membership.md": "tests/pipeline/test_attack.py",
     "docs/own_task.md": "tests/run/test_own_tasks.py",
-    "docs/plugins.md": "tests/kinds/plugins_page.py",
+    "docs/plugins.md": "tests/config_tables/plugins_page.py",
     "docs/replay.md": "tests/checks/test_replay.py",
     "docs/sweeps.md": "tests/comparison/test_exports.py",
 }
@@ -182,7 +182,7 @@ def test_configs_of_a_page_have_keys_that_are_known(page):
         if "base" in table or "attack" in table:
             continue  # a sweep and an attack, which tests/sweeps and tests/pipeline read
         if "plugins" in table:
-            continue  # keys of the page's own kinds, which tests/kinds/test_plugins.py runs
+            continue  # keys of the page's own kinds, which tests/config_tables/test_plugins.py runs
         for section, values in table.items():
             keys = values if isinstance(values, dict) else {}
             known = {key for name, key in KEYS if name == section} | {"kind", "options", "zeroing"}

@@ -38,7 +38,7 @@ from fl_audit.accounting import (
     Release,
     account,
 )
-from fl_audit.accounting.accountants import GAUSSIAN, MATRIX
+from fl_audit.accounting.noise_laws import GAUSSIAN, MATRIX
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.attacks import unflatten
 from fl_audit.attacks.threat_models import STATISTICS

@@ -16,10 +16,15 @@ import numpy.typing as npt
 from scipy import optimize
 
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.attacks.compared_vectors import (
+    ComparedVectors,
+    Vectors,
+    any_one_of,
+    concentration_row,
+)
 from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.live_test import KNOWN_FAMILIES, LiveCanaries, LiveTest, ScoredRound
 from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.attacks.statistics import ComparedVectors, Vectors, any_one_of, concentration_row
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from fl_audit.accounting import attacker_bounds
+from fl_audit.attacks.compared_vectors import any_one_of, concentration_row
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
-from fl_audit.attacks.statistics import any_one_of, concentration_row
 from fl_audit.canaries.store import make_family
 from fl_audit.config import Canaries
 from fl_audit.config.design import RunDesign, design_run

@@ -19,7 +19,7 @@ from scipy import signal
 from fl_audit.accounting import attacker_bounds
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.statistics import any_one_of, concentration_row
+from fl_audit.attacks.compared_vectors import any_one_of, concentration_row
 from fl_audit.canaries.store import make_family
 from fl_audit.config import Canaries
 from fl_audit.config.design import RunDesign, design_run

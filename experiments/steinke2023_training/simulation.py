@@ -14,8 +14,8 @@ from experiments.dp_sgd.known_steps import (
     losses,
 )
 from fl_audit.accounting import Denominator, Party, PoissonSampling, Release, account
-from fl_audit.accounting.accountants import GAUSSIAN
 from fl_audit.accounting.analytical import noise_multiplier_for
+from fl_audit.accounting.noise_laws import GAUSSIAN
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators import CanaryScores
 

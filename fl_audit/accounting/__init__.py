@@ -1,17 +1,5 @@
 """What a run released, and the analytical epsilon that its noise guarantees."""
 
-from fl_audit.accounting.accountants import (
-    AccountedEpsilon,
-    Guarantee,
-    NoiseLaw,
-    SamplingAccountant,
-    noise_law_named,
-    none_known,
-    register_accountant,
-    register_noise_law,
-    remove_accountant,
-    remove_noise_law,
-)
 from fl_audit.accounting.analytical import Accounting, account
 from fl_audit.accounting.attacker_bounds import (
     AttackerBound,
@@ -23,29 +11,43 @@ from fl_audit.accounting.attacker_bounds import (
     most_provable,
 )
 from fl_audit.accounting.full_guarantee import FullGuarantee, full_guarantee
+from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
+from fl_audit.accounting.noise_laws import (
+    NoiseLaw,
+    noise_law_named,
+    register_noise_law,
+    remove_noise_law,
+)
 from fl_audit.accounting.release import (
+    Correlation,
+    Denominator,
+    Grid,
+    Noise,
+    Party,
+    Release,
+    effective_noise_multiplier,
+)
+from fl_audit.accounting.sampling import (
     ADD_OR_REMOVE,
     ZERO_OUT,
     AllocatedRounds,
     BallsInBinsSampling,
-    Correlation,
     CyclicPoissonSampling,
-    Denominator,
     FixedRounds,
     FixedSizeSampling,
-    Grid,
     MinSeparationSampling,
-    Noise,
     OncePerBlock,
     OneGroup,
-    Party,
     PoissonSampling,
     RandomAllocation,
-    Release,
     Sampling,
     TruncatedPoissonSampling,
     UnknownRounds,
-    effective_noise_multiplier,
+)
+from fl_audit.accounting.sampling_accountants import (
+    SamplingAccountant,
+    register_accountant,
+    remove_accountant,
 )
 
 __all__ = [

@@ -28,17 +28,8 @@ import math
 
 import numpy as np
 
-from fl_audit.accounting.accountants import (
-    AccountedEpsilon,
-    Guarantee,
-    SampledRounds,
-    SamplingAccountant,
-    account_gaussian,
-    accountant_of,
-    cyclic_rounds,
-    of_known_rounds,
-    register_accountant,
-)
+from fl_audit.accounting.gaussian_accountants import SampledRounds, account_gaussian
+from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee
 from fl_audit.accounting.hidden_rounds import (
     LARGEST_SHIFT,
     RatioLaw,
@@ -46,16 +37,22 @@ from fl_audit.accounting.hidden_rounds import (
     sampled_rounds,
 )
 from fl_audit.accounting.least_epsilon import least_epsilon
-from fl_audit.accounting.release import (
+from fl_audit.accounting.release import Party, Release
+from fl_audit.accounting.sampling import (
     AllocatedRounds,
     BallsInBinsSampling,
     Blocks,
     CyclicPoissonSampling,
     MinSeparationSampling,
-    Party,
-    Release,
     Sampling,
     TruncatedPoissonSampling,
+)
+from fl_audit.accounting.sampling_accountants import (
+    SamplingAccountant,
+    accountant_of,
+    cyclic_rounds,
+    of_known_rounds,
+    register_accountant,
 )
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.array_types import FloatArray

@@ -13,17 +13,13 @@ from typing import ClassVar, assert_never
 
 from scipy import optimize
 
-from fl_audit.accounting.accountants import (
-    GAUSSIAN,
-    Guarantee,
-    NoiseLaw,
-    accountant_of,
-    noise_law_named,
-    none_known,
-    without_noise,
-)
 from fl_audit.accounting.allocation import least_of
-from fl_audit.accounting.release import ZERO_OUT, Party, Release
+from fl_audit.accounting.gaussian_accountants import without_noise
+from fl_audit.accounting.guarantee import Guarantee, none_known
+from fl_audit.accounting.noise_laws import GAUSSIAN, NoiseLaw, noise_law_named
+from fl_audit.accounting.release import Party, Release
+from fl_audit.accounting.sampling import ZERO_OUT
+from fl_audit.accounting.sampling_accountants import accountant_of
 from fl_audit.errors import InputError
 
 _MOVING_ZEROING = (

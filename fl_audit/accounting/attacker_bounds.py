@@ -16,30 +16,22 @@ from typing import Protocol
 import numpy as np
 from scipy import special
 
-from fl_audit.accounting.accountants import (
-    GAUSSIAN,
-    MATRIX,
-    TREE,
-    AccountedEpsilon,
-    Guarantee,
-    accountant_of,
-    epsilon_seen_rounds,
-    fixed_participation,
-    log_gaussian_deltas,
-    noise_law_named,
-    none_known,
-    of_known_rounds,
-    without_noise,
-)
 from fl_audit.accounting.allocation import hidden_pair
 from fl_audit.accounting.analytical import check_delta, guarantee_to
+from fl_audit.accounting.gaussian_accountants import (
+    epsilon_seen_rounds,
+    log_gaussian_deltas,
+    without_noise,
+)
+from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
 from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, one_round_of_each, sampled_rounds
-from fl_audit.accounting.release import (
-    Blocks,
-    Party,
-    PoissonSampling,
-    RandomAllocation,
-    Release,
+from fl_audit.accounting.noise_laws import GAUSSIAN, MATRIX, TREE, noise_law_named
+from fl_audit.accounting.release import Party, Release
+from fl_audit.accounting.sampling import Blocks, PoissonSampling, RandomAllocation
+from fl_audit.accounting.sampling_accountants import (
+    accountant_of,
+    fixed_participation,
+    of_known_rounds,
 )
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.optimal_tests import (

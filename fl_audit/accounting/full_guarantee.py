@@ -27,7 +27,7 @@ for reporting differential privacy guarantees in machine learning", arXiv:2503.1
 a mu says nearly all of sampled Gaussian rounds.
 
 >>> from fl_audit.accounting.attacker_bounds import attacker_bounds
->>> from fl_audit.accounting.release import Denominator, FixedRounds, Noise, Party, Release
+>>> from fl_audit.accounting import Denominator, FixedRounds, Noise, Party, Release
 >>> noise, seven = Noise("gaussian", 1.0, 1.0), Party(FixedRounds(7))
 >>> release = Release(
 ...     rounds=100,
@@ -49,7 +49,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, special
 
-from fl_audit.accounting.accountants import log_gaussian_deltas
 from fl_audit.accounting.attacker_bounds import (
     AttackerBounds,
     DominatingPair,
@@ -57,6 +56,7 @@ from fl_audit.accounting.attacker_bounds import (
     SeenRounds,
     attacker_bounds,
 )
+from fl_audit.accounting.gaussian_accountants import log_gaussian_deltas
 from fl_audit.accounting.release import Party, Release
 from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.roc.summary import REPORTED_RATES

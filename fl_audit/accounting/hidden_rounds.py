@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from fl_audit.accounting.release import Blocks
+from fl_audit.accounting.sampling import Blocks
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.optimal_tests import OptimalTests

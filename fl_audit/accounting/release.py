@@ -14,7 +14,7 @@ is no part of it: what is released is as private at any clip norm.
 The description and the arithmetic are apart, as in dp-accounting, whose `DpEvent`s are composed by
 accountants that know them:
 
->>> from fl_audit.accounting import account
+>>> from fl_audit.accounting import FixedRounds, PoissonSampling, account
 >>> release = Release(
 ...     rounds=100,
 ...     noise=Noise("gaussian", noise_multiplier=1.0, sum_noise_multiplier=1.0),
@@ -31,22 +31,20 @@ accountants that know them:
 >>> round(accounting.epsilon, 2), accounting.neighbours
 (7.05, 'one client more or less in the population (add or remove one)')
 
-A new way to draw rounds is a subclass of `Sampling` beside its pattern, and an accountant for it
-(`accountants.register_accountant`). Noise that is correlated over rounds is a noise law of its own
-(`accountants.NoiseLaw`): a release says by what trees or matrix it is correlated, and what the
-rounds of a party amount to under it is its `squared_sensitivity`.
+A new way to draw rounds is a subclass of `sampling.Sampling` beside its pattern, and an accountant
+for it (`sampling_accountants.register_accountant`). Noise that is correlated over rounds is a law
+of its own (`noise_laws.NoiseLaw`): a release says by what trees or matrix it is correlated, and
+what the rounds of a party amount to under it is its `squared_sensitivity`.
 """
 
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from fl_audit.accounting.sampling import Sampling
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.accounting.tree_nodes import Trees
-
-ADD_OR_REMOVE = "one client more or less in the population (add or remove one)"
-ZERO_OUT = "one client replaced by one that sends nothing (zero-out); the schedule stays the same"
 
 ZeroingKind = Literal["none", "fixed", "adaptive"]
 """Whether updates are zeroed above a norm, and whether it adapts, without noise, to updates."""
@@ -56,284 +54,6 @@ Divisor = Literal["expected_cohort", "actual_cohort"]
 
 Correlation: TypeAlias = Trees | Toeplitz
 """What correlates noise over rounds: trees with noise on their nodes, or a matrix."""
-
-Blocks = tuple[tuple[int, int], ...]
-"""Blocks of consecutive rounds: pairs of a length and the number of blocks of that length."""
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """The rounds that a party may be in, and how they are drawn: the base of all ways.
-
-    A subclass of one's own is a frozen dataclass, whose fields are what run.json keeps of it; they
-    are of types that JSON has.
-    """
-
-    neighbours: ClassVar[str] = ZERO_OUT
-    """The neighbouring relation, in words, of accountants that count on the draw."""
-
-    @property
-    def most(self) -> int | None:
-        """The largest number of rounds, which no draw hides; None where one decides."""
-        return None
-
-    @property
-    def most_drawn(self) -> int | None:
-        """The largest number of rounds that a draw can give; None where all rounds are possible."""
-        return self.most
-
-    @property
-    def share(self) -> float | None:
-        """The probability of each round, independent of the others; None where they are not."""
-        return None
-
-
-@dataclass(frozen=True)
-class FixedRounds(Sampling):
-    """Rounds that an attacker may know: exactly those that the schedule draws.
-
-    Attributes:
-      at_most: The largest number of rounds of any member of the party.
-    """
-
-    at_most: int
-
-    @property
-    def most(self) -> int:
-        """See `Sampling`."""
-        return self.at_most
-
-
-@dataclass(frozen=True)
-class OncePerBlock(FixedRounds):
-    """Any one round of each block, such as an epoch in which every client has one round.
-
-    Attributes:
-      at_most: The number of blocks.
-      length: The number of rounds of a block, at least 1. The first block starts with the first
-        round; the last one may have fewer.
-    """
-
-    length: int
-
-    @classmethod
-    def over(cls, rounds: int, length: int) -> "OncePerBlock":
-        """The blocks of a length in so many rounds."""
-        return cls(-(-rounds // length), length)
-
-
-@dataclass(frozen=True)
-class OneGroup(FixedRounds):
-    """Any rounds of one group, where groups take the rounds in turn.
-
-    Attributes:
-      at_most: The largest number of rounds of a group.
-      separation: The number of groups, at least 1, which is also the number of rounds from one turn
-        of a group to its next.
-    """
-
-    separation: int
-
-    @classmethod
-    def over(cls, rounds: int, separation: int) -> "OneGroup":
-        """So many groups in so many rounds."""
-        return cls(-(-rounds // separation), separation)
-
-
-@dataclass(frozen=True)
-class RandomAllocation(FixedRounds):
-    """One round of each block, drawn uniformly and independently of all else.
-
-    Attributes:
-      at_most: The largest number of rounds of any member of the party: the number of blocks, or 0
-        where it has no member.
-      blocks: The blocks, by length.
-    """
-
-    blocks: Blocks
-
-
-@dataclass(frozen=True)
-class BallsInBinsSampling(Sampling):
-    """All rounds of one group, where groups take turns and each member draws its own.
-
-    Attributes:
-      bins: The number of groups, at least 1, of which a member draws one uniformly and
-        independently of all else; also the number of rounds from one turn of it to its next.
-      rounds: The number of rounds of training.
-    """
-
-    neighbours: ClassVar[str] = ADD_OR_REMOVE
-
-    bins: int
-    rounds: int
-
-    @property
-    def most_drawn(self) -> int:
-        """See `Sampling`."""
-        return -(-self.rounds // self.bins)
-
-
-@dataclass(frozen=True)
-class AllocatedRounds(Sampling):
-    """So many rounds of the run, drawn uniformly without replacement, independently of all else.
-
-    Attributes:
-      number: The number of rounds of each member, from 1 to `rounds`.
-      rounds: The number of rounds of training that they are drawn from.
-    """
-
-    neighbours: ClassVar[str] = ADD_OR_REMOVE
-    separation: ClassVar[int] = 1
-    """The least distance of two rounds of a member."""
-
-    number: int
-    rounds: int
-
-    @property
-    def most_drawn(self) -> int:
-        """See `Sampling`."""
-        return self.number
-
-
-def _check_probability(probability: float) -> None:
-    if not 0 < probability <= 1:
-        raise ValueError(f"sampling_probability must be in (0, 1], got {probability}")
-
-
-@dataclass(frozen=True)
-class MinSeparationSampling(Sampling):
-    """Every round by an independent coin, but for those who were in one of the last rounds.
-
-    Attributes:
-      probability: The probability of a round for a member that does not rest, in (0, 1].
-      separation: The least distance of two rounds of a member, at least 1: it rests for one less.
-        Before the first round members rest as often as later on average.
-      rounds: The number of rounds of training.
-    """
-
-    neighbours: ClassVar[str] = ADD_OR_REMOVE
-
-    probability: float
-    separation: int
-    rounds: int
-
-    def __post_init__(self) -> None:
-        """Checks the probability."""
-        _check_probability(self.probability)
-
-    @property
-    def most_drawn(self) -> int:
-        """See `Sampling`."""
-        return -(-self.rounds // self.separation)
-
-
-@dataclass(frozen=True)
-class PoissonSampling(Sampling):
-    """Every round by an independent coin, where a client that sends nothing is absent.
-
-    Attributes:
-      probability: The probability of a round, in (0, 1].
-    """
-
-    neighbours: ClassVar[str] = ADD_OR_REMOVE
-
-    probability: float
-
-    def __post_init__(self) -> None:
-        """Checks the probability."""
-        _check_probability(self.probability)
-
-    @property
-    def share(self) -> float:
-        """See `Sampling`."""
-        return self.probability
-
-
-@dataclass(frozen=True)
-class TruncatedPoissonSampling(Sampling):
-    """Poisson sampling, of whose samples a uniform part is kept where they are too large.
-
-    Attributes:
-      probability: The probability of a round before samples are cut, in (0, 1].
-      members: The number of members that a round samples from.
-      largest: The largest sample that is kept whole.
-    """
-
-    neighbours: ClassVar[str] = ZERO_OUT
-
-    probability: float
-    members: int
-    largest: int
-
-    def __post_init__(self) -> None:
-        """Checks the probability."""
-        _check_probability(self.probability)
-
-    @property
-    def share(self) -> float:
-        """See `Sampling`; an upper bound."""
-        return self.probability
-
-
-@dataclass(frozen=True)
-class CyclicPoissonSampling(Sampling):
-    """Groups take the rounds in turn, and of a group's round each member joins by its own coin.
-
-    The groups are no secret; the coins are, and a client that sends nothing is absent.
-
-    Attributes:
-      probability: The probability of each round of the member's group, in (0, 1].
-      separation: The number of groups, at least 1, which is also the number of rounds from one turn
-        of a group to its next.
-      turns: The largest number of rounds of a group.
-    """
-
-    neighbours: ClassVar[str] = ADD_OR_REMOVE
-
-    probability: float
-    separation: int
-    turns: int
-
-    def __post_init__(self) -> None:
-        """Checks the probability."""
-        _check_probability(self.probability)
-
-    @property
-    def most_drawn(self) -> int:
-        """See `Sampling`."""
-        return self.turns
-
-
-@dataclass(frozen=True)
-class FixedSizeSampling(Sampling):
-    """Every round draws a new sample of fixed size, uniformly without replacement.
-
-    Attributes:
-      sample_size: The number that a round draws.
-      sampled_from: The number that these are drawn from.
-    """
-
-    sample_size: int
-    sampled_from: int
-
-    def __post_init__(self) -> None:
-        """Checks the numbers."""
-        if not 0 < self.sample_size <= self.sampled_from:
-            raise ValueError(
-                f"sample_size must be from 1 to sampled_from, which is {self.sampled_from}, got "
-                f"{self.sample_size}"
-            )
-
-    @property
-    def share(self) -> float:
-        """See `Sampling`."""
-        return self.sample_size / self.sampled_from
-
-
-@dataclass(frozen=True)
-class UnknownRounds(Sampling):
-    """Rounds of which nothing is known, such as those of a pattern that is not at hand."""
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fl_audit.accounting.accountants import epsilon_rdp
 from fl_audit.accounting.attacker_bounds import GaussianPair, attacker_bounds
-from fl_audit.accounting.release import Party, PoissonSampling, Release
+from fl_audit.accounting.gaussian_accountants import epsilon_rdp
+from fl_audit.accounting.release import Party, Release
+from fl_audit.accounting.sampling import PoissonSampling
 from fl_audit.estimators.distributions import Gaussian
 from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
 
@@ -69,7 +70,7 @@ def price_of_selection(releases: Sequence[Release], delta: float) -> SelectionPr
       releases: What each run released, at least one.
       delta: The delta of the epsilons, in (0, 1).
 
-    >>> from fl_audit.accounting.release import Denominator, FixedRounds, Noise
+    >>> from fl_audit.accounting import Denominator, FixedRounds, Noise
     >>> once = Party(FixedRounds(1))
     >>> noise, cohort = Noise("gaussian", 4.0, 4.0), Denominator("expected_cohort", 20.0)
     >>> run = Release(rounds=100, noise=noise, denominator=cohort, client=once, canary=once)

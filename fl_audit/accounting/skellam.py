@@ -10,15 +10,9 @@ shares are missing.
 
 import numpy as np
 
-from fl_audit.accounting.accountants import (
-    AccountedEpsilon,
-    Guarantee,
-    NoiseLaw,
-    epsilon_of_divergences,
-    none_known,
-    register_noise_law,
-    without_noise,
-)
+from fl_audit.accounting.gaussian_accountants import epsilon_of_divergences, without_noise
+from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
+from fl_audit.accounting.noise_laws import NoiseLaw, register_noise_law
 from fl_audit.accounting.release import Grid, Party, Release
 from fl_audit.array_types import FloatArray
 

@@ -12,11 +12,12 @@ from fl_audit.attacks.arrays import flatten, unflatten
 from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.checkpoints import CHECKPOINTS
+from fl_audit.attacks.example_statistics import OF_EXAMPLES
 from fl_audit.attacks.final_model import FINAL_AND_INITIAL, FINAL_MODEL
 from fl_audit.attacks.known_rounds import KNOWN_ROUNDS
 from fl_audit.attacks.one_upload import ONE_UPLOAD_MODEL
 from fl_audit.attacks.scorer import RoundScorer
-from fl_audit.attacks.statistics import OF_EXAMPLES, RunFacts, Statistic
+from fl_audit.attacks.statistics import RunFacts, Statistic
 from fl_audit.attacks.threat_models import (
     Knowledge,
     ThreatModel,

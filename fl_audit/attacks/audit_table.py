@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from fl_audit.config_tables.table import OpenUnitFloat, PositiveFloat, PositiveInt, Table
 from fl_audit.errors import InputError
-from fl_audit.kinds.table import OpenUnitFloat, PositiveFloat, PositiveInt, Table
 
 LEAST_CONFIDENCE = 0.5
 """The confidence below which a verdict that contradicts may more likely be wrong than right."""

@@ -41,8 +41,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.attacks.compared_vectors import ComparedVectors, one_vector
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
-from fl_audit.attacks.statistics import ComparedVectors, one_vector
 from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import Concentration, concentration_of
 from fl_audit.formats.folders import RunFolder

@@ -5,7 +5,8 @@ from typing import Self
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import AttackContext, ModelAttacker
-from fl_audit.attacks.statistics import ComparedVectors, Statistic, named, of_one_vector, one_vector
+from fl_audit.attacks.compared_vectors import ComparedVectors, one_vector
+from fl_audit.attacks.statistics import Statistic, named, of_one_vector
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.attacks.uploads import ScoredCanaries
 

@@ -20,17 +20,11 @@ import numpy as np
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
+from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
 from fl_audit.attacks.directions import OwnSums, RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights, sums_in_own_rounds
 from fl_audit.attacks.round_cosines import RoundCosines
-from fl_audit.attacks.statistics import (
-    ONE_VECTOR,
-    ComparedVectors,
-    RunFacts,
-    Statistic,
-    Vectors,
-    named,
-)
+from fl_audit.attacks.statistics import ONE_VECTOR, RunFacts, Statistic, named
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.errors import InputError
 from fl_audit.estimators.null import EMPIRICAL, Null

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.attacks.statistics import ComparedVectors
 from fl_audit.estimators.anytime import AnytimeBound, deviates
 from fl_audit.estimators.curve_tests import CurveWealth
 from fl_audit.estimators.null import too_large_p_value

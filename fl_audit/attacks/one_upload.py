@@ -30,7 +30,8 @@ from typing import Self
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
 from fl_audit.attacks.audit_table import Audit
-from fl_audit.attacks.statistics import ONE_VECTOR, ComparedVectors, RunFacts, Statistic
+from fl_audit.attacks.compared_vectors import ComparedVectors
+from fl_audit.attacks.statistics import ONE_VECTOR, RunFacts, Statistic
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.attacks.uploads import CanaryUploads, UploadScores
 from fl_audit.errors import InputError

@@ -11,10 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.attacks.directions import OwnSums, RoundDirections, add_direction, sum_of_cosines
-from fl_audit.attacks.live_test import ScoredRound
-from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
-from fl_audit.attacks.statistics import (
+from fl_audit.attacks.compared_vectors import (
     ComparedVectors,
     any_one_of,
     concentration_row,
@@ -23,6 +20,9 @@ from fl_audit.attacks.statistics import (
     one_vector,
     unknown_rows,
 )
+from fl_audit.attacks.directions import OwnSums, RoundDirections, add_direction, sum_of_cosines
+from fl_audit.attacks.live_test import ScoredRound
+from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.checks import RunAggregates, ToldRounds
 from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, unnamed_log

@@ -13,21 +13,13 @@ import numpy.typing as npt
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import Arrays, flatten
+from fl_audit.attacks.compared_vectors import concentration_row, depends_on_vectors, unknown_rows
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, add_direction
+from fl_audit.attacks.listed_canaries import read_listed, write_listed
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
-from fl_audit.attacks.logs import (
-    check_pool,
-    logged_rounds,
-    pool_of_uploads,
-    read_listed,
-    read_uploads,
-    score_files,
-    score_seen,
-    write_listed,
-    write_scores,
-)
+from fl_audit.attacks.log_scores import score_files, score_seen, write_scores
+from fl_audit.attacks.logs import check_pool, logged_rounds, pool_of_uploads, read_uploads
 from fl_audit.attacks.round_cosines import scored_round
-from fl_audit.attacks.statistics import concentration_row, depends_on_vectors, unknown_rows
 from fl_audit.attacks.uploads import CanaryUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
 from fl_audit.checks import MeasuredRounds, checked_variables, write_variables

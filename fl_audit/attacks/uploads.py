@@ -11,9 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
-from fl_audit.attacks.directions import RoundDirections
-from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.attacks.statistics import (
+from fl_audit.attacks.compared_vectors import (
     ComparedVectors,
     Vectors,
     any_one_of,
@@ -21,6 +19,8 @@ from fl_audit.attacks.statistics import (
     depends_on_vectors,
     unknown_rows,
 )
+from fl_audit.attacks.directions import RoundDirections
+from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import Concentration
 from fl_audit.formats.folders import ScoredFolder

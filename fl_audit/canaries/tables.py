@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
+from fl_audit.config_tables.table import OpenUnitFloat, PositiveInt, Table
 from fl_audit.estimators.scores import Inclusion, check_inclusion
-from fl_audit.kinds.table import OpenUnitFloat, PositiveInt, Table
 
 _PoolSize = Annotated[int, Meta(ge=2, le=10_000_000)]
 

@@ -1,19 +1,15 @@
 """Checks of a run's mechanism by its aggregates, without canaries and without TensorFlow."""
 
-from fl_audit.checks.aggregates import (
-    FALSE_ALARM,
+from fl_audit.checks.aggregates import RunAggregates, check_aggregates
+from fl_audit.checks.autocorrelation import (
     Autocorrelation,
-    Check,
-    Configured,
-    RunAggregates,
     autocorrelation_to_json,
-    check_aggregates,
-    configured,
     read_autocorrelation,
     strongest_autocorrelation,
-    why_not_checked,
 )
-from fl_audit.checks.canary_check import Arrival, Presentations, canary_arrival
+from fl_audit.checks.canary_check import Arrival, canary_arrival
+from fl_audit.checks.check import FALSE_ALARM, Check
+from fl_audit.checks.configured import Configured, configured, why_not_checked
 from fl_audit.checks.measured_rounds import (
     AggregateLog,
     MeasuredRounds,
@@ -28,6 +24,7 @@ from fl_audit.checks.measured_rounds import (
     read_variables,
     write_variables,
 )
+from fl_audit.checks.presentations import Presentations
 from fl_audit.checks.replay import Replay, replay_round
 from fl_audit.checks.sampling import check_poisson, check_rounds
 from fl_audit.checks.trial_rounds import Finding, Promise, Server, read_replay, write_replay

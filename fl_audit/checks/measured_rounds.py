@@ -21,17 +21,15 @@ import numpy as np
 
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.checks.aggregates import (
+from fl_audit.checks.aggregates import RunAggregates, check_aggregates
+from fl_audit.checks.autocorrelation import (
     Autocorrelation,
-    Check,
-    CoordinateLengths,
-    RunAggregates,
-    add_squares,
     autocorrelation_to_json,
-    check_aggregates,
     read_autocorrelation,
     strongest_autocorrelation,
 )
+from fl_audit.checks.check import Check
+from fl_audit.checks.coordinates import CoordinateLengths, add_squares
 from fl_audit.checks.whitening import ExpectedRounds, WhitenedRounds
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder

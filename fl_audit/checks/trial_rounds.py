@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import FloatArray
-from fl_audit.checks.aggregates import FALSE_ALARM
+from fl_audit.checks.check import FALSE_ALARM
 from fl_audit.checks.whitening import new_in_round
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import read_foreign, write_text

@@ -194,7 +194,7 @@ def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTa
     """
     if family is None:
         return None
-    from fl_audit.attacks.statistics import ANY_VECTOR
+    from fl_audit.attacks.compared_vectors import ANY_VECTOR
     from fl_audit.errors import InputError
     from fl_audit.estimators.arguments import check_dim
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from fl_audit.accounting.release import FixedSizeSampling, PoissonSampling
+from fl_audit.accounting.sampling import FixedSizeSampling, PoissonSampling
 from fl_audit.attacks.logs import Progress
 from fl_audit.config.file import flat_keys
 from fl_audit.errors import InputError

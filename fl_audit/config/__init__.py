@@ -23,7 +23,7 @@ from fl_audit.config.tables import (
     ServerSgd,
     ServerYogi,
 )
-from fl_audit.kinds.table import Table
+from fl_audit.config_tables.table import Table
 from fl_audit.mechanisms import (
     AdaptiveZeroing,
     Distributed,

@@ -19,12 +19,12 @@ from fl_audit.attacks.threat_models import (
     statistics_of,
 )
 from fl_audit.config import Config, Table
+from fl_audit.config_tables import kinds_of
+from fl_audit.config_tables.kinds import key_types, required_keys, table_variants
+from fl_audit.config_tables.plugins import has_plugins, import_plugins, in_full
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.text_files import check_values, read_toml
-from fl_audit.kinds import kinds_of
-from fl_audit.kinds.plugins import has_plugins, import_plugins, in_full
-from fl_audit.kinds.registry import key_types, required_keys, table_variants
 
 ConfigType = TypeVar("ConfigType", bound=Table)
 

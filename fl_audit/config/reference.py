@@ -21,8 +21,8 @@ import tomli_w
 
 from fl_audit.config.attack import Attack, FederatedAttack
 from fl_audit.config.tables import Config
-from fl_audit.kinds.registry import key_types, table_variants, variants
-from fl_audit.kinds.table import LARGEST_INT, Table
+from fl_audit.config_tables.kinds import key_types, table_variants, variants
+from fl_audit.config_tables.table import LARGEST_INT, Table
 
 _TYPE_WORDS = {int: "integer", float: "number", str: "text", bool: "`true`, `false`", dict: "table"}
 

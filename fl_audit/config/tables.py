@@ -10,7 +10,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.canaries.tables import AnyCanaries
-from fl_audit.kinds.table import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Table
+from fl_audit.config_tables.table import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Table,
+)
 from fl_audit.mechanisms import Mechanism
 from fl_audit.participation import Participation
 from fl_audit.tasks.kinds import Task

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.accounting import Denominator, Party, PoissonSampling, Release, account
-from fl_audit.accounting.accountants import GAUSSIAN
 from fl_audit.accounting.analytical import noise_multiplier_for
+from fl_audit.accounting.noise_laws import GAUSSIAN
 from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
 from fl_audit.inner_products import euclidean_norm

@@ -13,23 +13,25 @@ from typing import Any, Literal
 import msgspec
 
 from fl_audit.accounting.release import (
-    Blocks,
     Correlation,
     Denominator,
     Divisor,
-    FixedRounds,
-    FixedSizeSampling,
     Grid,
     Noise,
+    Party,
+    Release,
+    ZeroingKind,
+)
+from fl_audit.accounting.sampling import (
+    Blocks,
+    FixedRounds,
+    FixedSizeSampling,
     OncePerBlock,
     OneGroup,
-    Party,
     PoissonSampling,
     RandomAllocation,
-    Release,
     Sampling,
     UnknownRounds,
-    ZeroingKind,
 )
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder

@@ -12,6 +12,7 @@ from fl_audit.mechanisms.aggregator import (
     round_noise,
 )
 from fl_audit.mechanisms.correlated import TreeAggregation
+from fl_audit.mechanisms.describe_release import describe
 from fl_audit.mechanisms.distributed import Distributed
 from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed, NoPrivacy
 from fl_audit.mechanisms.kind import (
@@ -23,7 +24,6 @@ from fl_audit.mechanisms.kind import (
     made_to_be_clipped,
 )
 from fl_audit.mechanisms.matrix import MatrixFactorisation
-from fl_audit.mechanisms.released import describe
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing, FixedZeroing, Zeroing, zeroing_kind
 
 __all__ = [

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from fl_audit.accounting.release import Noise
+from fl_audit.config_tables.kinds import Kinds
 from fl_audit.errors import InputError
-from fl_audit.kinds.registry import Kinds
 from fl_audit.mechanisms.correlated import TREE_AGGREGATION
 from fl_audit.mechanisms.distributed import DISTRIBUTED
 from fl_audit.mechanisms.independent import GAUSSIAN_ADAPTIVE, GAUSSIAN_FIXED, NO_PRIVACY

@@ -3,11 +3,11 @@
 import typing
 from typing import Any
 
-from fl_audit.accounting.accountants import TREE
+from fl_audit.accounting.noise_laws import TREE
 from fl_audit.accounting.release import Noise
 from fl_audit.accounting.tree_nodes import Trees
+from fl_audit.config_tables.table import PositiveFloat, PositiveInt
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.kinds.table import PositiveFloat, PositiveInt
 from fl_audit.mechanisms.kind import (
     ClipAndNoise,
     MechanismKind,

@@ -10,9 +10,9 @@ from scipy import special
 
 from fl_audit.accounting.release import Grid, Noise
 from fl_audit.accounting.skellam import SKELLAM
+from fl_audit.config_tables.table import PositiveFloat
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.kinds.table import PositiveFloat
 from fl_audit.mechanisms.independent import (
     COUNT_STDDEV_OF_COHORT,
     moving_clip_words,

@@ -7,11 +7,11 @@ import math
 import typing
 from typing import Any
 
-from fl_audit.accounting.accountants import GAUSSIAN, NoiseLaw
+from fl_audit.accounting.noise_laws import GAUSSIAN, NoiseLaw
 from fl_audit.accounting.release import Noise
+from fl_audit.config_tables.table import NonNegativeFloat, PositiveFloat, Table
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat, Table
 from fl_audit.mechanisms.kind import (
     ClipAndNoise,
     Mechanism,

@@ -7,10 +7,10 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
-from fl_audit.accounting.accountants import NoiseLaw, noise_law_named
+from fl_audit.accounting.noise_laws import NoiseLaw, noise_law_named
 from fl_audit.accounting.release import Correlation, Divisor, Noise
+from fl_audit.config_tables.table import NonNegativeFloat, PositiveFloat, Table
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat, Table
 from fl_audit.mechanisms.noise_stream import NoiseStream
 from fl_audit.mechanisms.zeroing import Zeroing
 

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fl_audit.accounting.accountants import MATRIX
 from fl_audit.accounting.buffered_toeplitz import MOST_BUFFERS, BufferedToeplitz, optimise
+from fl_audit.accounting.noise_laws import MATRIX
 from fl_audit.accounting.release import Noise
 from fl_audit.accounting.toeplitz import (
     Toeplitz,
@@ -24,10 +24,10 @@ from fl_audit.accounting.toeplitz import (
     sqrt_column,
 )
 from fl_audit.array_types import FloatArray
+from fl_audit.config_tables.table import PositiveFloat, PositiveInt
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.kinds.table import PositiveFloat, PositiveInt
 from fl_audit.mechanisms.kind import (
     ClipAndNoise,
     MechanismKind,

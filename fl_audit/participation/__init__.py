@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fl_audit.canaries.tables import AnyCanaries, Canaries
 from fl_audit.participation.arms import arms_attendance
-from fl_audit.participation.own_draws import (
+from fl_audit.participation.client_draws import (
     B_MIN_SEP,
     BALLS_IN_BINS,
     CYCLIC_POISSON,

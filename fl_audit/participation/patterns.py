@@ -6,8 +6,8 @@
 - `min_separation`: groups take turns, so that a client rests after each participation;
 - `every_round`: full participation.
 
-Those in which every client draws its own rounds are in `own_draws`. A pattern is a config table, a
-function from the table, a seed and a roster to a `Schedule`, and the words of the report;
+Those in which every client draws its own rounds are in `client_draws`. A pattern is a config table,
+a function from the table, a seed and a roster to a `Schedule`, and the words of the report;
 `fl_audit.participation` registers them. Schedules need no training to be looked at:
 
 >>> from fl_audit.participation.schedule import Roster
@@ -29,7 +29,7 @@ from typing import Literal, assert_never
 
 import numpy as np
 
-from fl_audit.accounting.release import (
+from fl_audit.accounting.sampling import (
     FixedRounds,
     FixedSizeSampling,
     OncePerBlock,
@@ -39,9 +39,9 @@ from fl_audit.accounting.release import (
     TruncatedPoissonSampling,
 )
 from fl_audit.array_types import IndexArray
+from fl_audit.config_tables.table import NumRounds, PositiveInt, Table
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.kinds.table import NumRounds, PositiveInt, Table
 from fl_audit.number_words import count, significant
 from fl_audit.participation.placement import (
     DrawnParticipation,

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import IndexArray
+from fl_audit.config_tables.table import NumRounds, Table
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.formats.text_files import text_lines
-from fl_audit.kinds.table import NumRounds, Table
 from fl_audit.participation.schedule import (
     Participation,
     ParticipationPattern,

@@ -12,11 +12,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.accounting.release import FixedRounds, RandomAllocation, Sampling
+from fl_audit.accounting.sampling import FixedRounds, RandomAllocation, Sampling
 from fl_audit.array_types import IndexArray
+from fl_audit.config_tables import Kinds, Table
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.kinds import Kinds, Table
 from fl_audit.number_words import count
 
 Draw = Callable[[int], IndexArray]

@@ -9,7 +9,8 @@ from typing import Any, overload
 import numpy as np
 
 from fl_audit.array_types import FloatArray, IndexArray
-from fl_audit.attacks.statistics import WITHOUT_A_LAW, ComparedVectors, RunFacts
+from fl_audit.attacks.compared_vectors import ComparedVectors
+from fl_audit.attacks.statistics import WITHOUT_A_LAW, RunFacts
 from fl_audit.canaries.store import make_family
 from fl_audit.canaries.tables import family_of
 from fl_audit.config import Canaries, Config, GaussianAdaptive, GaussianFixed, ServerSgd

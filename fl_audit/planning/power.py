@@ -16,8 +16,9 @@ from fl_audit.accounting import (
     canaries_to_prove,
     most_provable,
 )
+from fl_audit.attacks.compared_vectors import ANY_VECTOR
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
-from fl_audit.attacks.statistics import ANY_VECTOR, Statistic
+from fl_audit.attacks.statistics import Statistic
 from fl_audit.canaries.tables import coin_probability
 from fl_audit.config import Config
 from fl_audit.errors import InputError

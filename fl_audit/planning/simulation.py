@@ -26,8 +26,8 @@ import numpy.typing as npt
 from scipy import special
 
 from fl_audit.array_types import FloatArray
+from fl_audit.attacks.compared_vectors import ANY_VECTOR, ComparedVectors, Vectors
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
-from fl_audit.attacks.statistics import ANY_VECTOR, ComparedVectors, Vectors
 from fl_audit.config import GaussianAdaptive, GaussianFixed
 from fl_audit.estimators import CanaryScores
 from fl_audit.planning.planned_run import PlannedRun

@@ -15,11 +15,11 @@ from fl_audit.accounting import Accounting, FullGuarantee, noise_law_named
 from fl_audit.checks import Arrival
 from fl_audit.config import Config, ReleaseStatement
 from fl_audit.config.file import parse_tables
+from fl_audit.config_tables.table import Table
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.formats.text_files import read_foreign, read_toml
-from fl_audit.kinds.table import Table
 from fl_audit.number_words import count, lower_bound_text, significant, upper_bound_text
 from fl_audit.participation.schedule import client_rounds
 from fl_audit.release_sheet.selection import SweepRuns

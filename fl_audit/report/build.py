@@ -21,7 +21,7 @@ from fl_audit.accounting import (
 )
 from fl_audit.accounting.analytical import check_delta
 from fl_audit.attacks.audit_table import Audit
-from fl_audit.attacks.logs import told_shift
+from fl_audit.attacks.log_arrival import told_shift
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, ThreatModel, threat_models_of
 from fl_audit.checks.canary_check import Arrival

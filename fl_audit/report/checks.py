@@ -9,24 +9,22 @@ from pathlib import Path
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.logs import SeenLog, log_arrival
-from fl_audit.attacks.own_rounds import OwnRounds, RoundLengths, arrival_in_rounds
+from fl_audit.attacks.arrival import RoundLengths, arrival_in_rounds
+from fl_audit.attacks.log_arrival import log_arrival
+from fl_audit.attacks.logs import SeenLog
+from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.canaries.tables import Canaries
 from fl_audit.checks import check_rounds
-from fl_audit.checks.aggregates import (
-    FALSE_ALARM,
-    Check,
-    RunAggregates,
-    check_aggregates,
-    why_not_checked,
-)
+from fl_audit.checks.aggregates import RunAggregates, check_aggregates
 from fl_audit.checks.canary_check import Arrival
+from fl_audit.checks.check import FALSE_ALARM, Check
+from fl_audit.checks.configured import why_not_checked
 from fl_audit.checks.trial_rounds import Finding, read_replay
+from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import InputError, one_line
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import CosineLog
-from fl_audit.kinds.registry import RecordedTable
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.number_words import count, significant
 from fl_audit.report.finished_run import FinishedRun

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.accounting.accountants import GAUSSIAN
+from fl_audit.accounting.noise_laws import GAUSSIAN
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.statistics import ComparedVectors, RunFacts, Statistic, read_compared_vectors
+from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
+from fl_audit.attacks.statistics import RunFacts, Statistic
 from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.canaries.tables import family_of
 from fl_audit.checks import (

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from fl_audit.attacks.audit_table import Audit
-from fl_audit.attacks.logs import Progress, SeenLog, read_log, score_log
-from fl_audit.attacks.statistics import ComparedVectors, RunFacts, read_compared_vectors
+from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
+from fl_audit.attacks.log_scores import score_log
+from fl_audit.attacks.logs import Progress, SeenLog, read_log
+from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.canaries.pool import read_pool
 from fl_audit.canaries.tables import family_of

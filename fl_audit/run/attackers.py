@@ -16,15 +16,15 @@ from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.aggregates import over_rounds
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import AttackContext, Attacker, ModelAttacker, SeenRound
-from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
-from fl_audit.attacks.round_cosines import numbered_rows
-from fl_audit.attacks.statistics import (
+from fl_audit.attacks.example_statistics import (
     FINAL_LOSS,
     LOSS_DIFFERENCE,
     WHITE_BOX,
     WHITE_BOX_MAX,
     WHITE_BOX_OWN,
 )
+from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
+from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.attacks.threat_models import make_attackers as make_attackers_of
 from fl_audit.attacks.threat_models import register_attacker, statistics_of
 from fl_audit.canaries.tables import family_of

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.config import Config
 from fl_audit.config.file import config_to_toml
+from fl_audit.config_tables.table import Table
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LOCK_NAME, RunFolder
 from fl_audit.formats.npy_file import read_arrays
@@ -35,7 +36,6 @@ from fl_audit.formats.text_files import (
     unfinished_files,
     write_text,
 )
-from fl_audit.kinds.table import Table
 
 
 def check_new(path: Path) -> RunFolder:

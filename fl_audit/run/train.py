@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.statistics import ComparedVectors, write_compared_vectors
+from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
 from fl_audit.attacks.threat_models import compared_by, scores_of, statistics_of
 from fl_audit.canaries.pool import pair_names
 from fl_audit.canaries.tables import coin_probability

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Ty
 
 from msgspec import Meta, field
 
+from fl_audit.config_tables import Kinds
+from fl_audit.config_tables.table import NonNegativeInt, PositiveInt, Table
 from fl_audit.errors import InputError
-from fl_audit.kinds import Kinds
-from fl_audit.kinds.table import NonNegativeInt, PositiveInt, Table
 
 if TYPE_CHECKING:
     from fl_audit.tasks.learning_task import LearningTask

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array
+from fl_audit.config_tables.plugins import MissingModuleError, module_in, users_code
 from fl_audit.errors import InputError
 from fl_audit.extras import import_extra
-from fl_audit.kinds.plugins import MissingModuleError, module_in, users_code
 from fl_audit.tasks.kinds import PythonTask
 from fl_audit.tasks.learning_task import Examples, LearningTask, Model, Population
 

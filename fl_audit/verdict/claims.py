@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.accounting.accountants import GAUSSIAN, noise_law_named
 from fl_audit.accounting.attacker_bounds import AttackerBound, GaussianPair, attacker_bounds
+from fl_audit.accounting.noise_laws import GAUSSIAN, noise_law_named
 from fl_audit.accounting.release import Release
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.audit_table import Audit, check_profile

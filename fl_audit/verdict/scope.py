@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.accounting.release import Release, UnknownRounds
+from fl_audit.accounting.release import Release
+from fl_audit.accounting.sampling import UnknownRounds
 from fl_audit.array_types import IndexArray
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS

@@ -16,13 +16,13 @@ from fl_audit.canaries.tables import family_of
 from fl_audit.config import Config
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.config.file import load_recorded
+from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.participation_files import CanaryRow, canaries_text, read_canaries
 from fl_audit.formats.round_chain import Chain, Reported, digest_of
 from fl_audit.formats.run_record import LiveRecord, RunRecord, read_record
 from fl_audit.formats.text_files import read_foreign, read_json
-from fl_audit.kinds.registry import RecordedTable
 from fl_audit.participation import PATTERNS
 from fl_audit.planning.planned_run import NumberedClients
 from fl_audit.report.build import build_report

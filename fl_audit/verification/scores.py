@@ -11,16 +11,11 @@ from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.aggregates import over_rounds
 from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.checkpoints import CHECKPOINTS_MAX, CHECKPOINTS_SUM
+from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
+from fl_audit.attacks.example_statistics import WHITE_BOX, WHITE_BOX_MAX, WHITE_BOX_OWN
 from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
 from fl_audit.attacks.round_cosines import FinishedRounds, numbered_rows
-from fl_audit.attacks.statistics import (
-    WHITE_BOX,
-    WHITE_BOX_MAX,
-    WHITE_BOX_OWN,
-    ComparedVectors,
-    Statistic,
-    read_compared_vectors,
-)
+from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_of, statistics_of
 from fl_audit.canaries.pool import pair_names
 from fl_audit.canaries.tables import coin_probability, family_of

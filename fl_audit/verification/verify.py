@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from fl_audit.attacks.logs import Progress, read_log, score_log
+from fl_audit.attacks.log_scores import score_log
+from fl_audit.attacks.logs import Progress, read_log
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.round_chain import Chain

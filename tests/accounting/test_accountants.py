@@ -22,7 +22,7 @@ from fl_audit.accounting import (
     register_noise_law,
     remove_noise_law,
 )
-from fl_audit.accounting.accountants import (
+from fl_audit.accounting.gaussian_accountants import (
     RDP_ORDERS,
     FixedSizeRounds,
     SampledRounds,

@@ -18,8 +18,12 @@ from fl_audit.accounting import (
     account,
     effective_noise_multiplier,
 )
-from fl_audit.accounting.accountants import FixedSizeRounds, account_fixed_size, account_gaussian
 from fl_audit.accounting.analytical import noise_multiplier_for
+from fl_audit.accounting.gaussian_accountants import (
+    FixedSizeRounds,
+    account_fixed_size,
+    account_gaussian,
+)
 from fl_audit.engines.shadow_recipe import DpSgd, Recipe, guaranteed_epsilon, with_epsilon
 from fl_audit.errors import InputError
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma

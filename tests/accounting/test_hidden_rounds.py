@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from fl_audit.accounting.accountants import SampledRounds, account_gaussian, epsilon_pld
+from fl_audit.accounting.gaussian_accountants import SampledRounds, account_gaussian, epsilon_pld
 from fl_audit.accounting.hidden_rounds import (
     RatioLaw,
     gaussian_ratio,

@@ -17,7 +17,7 @@ from fl_audit.accounting import (
     Release,
     account,
 )
-from fl_audit.accounting.accountants import account_gaussian
+from fl_audit.accounting.gaussian_accountants import account_gaussian
 from fl_audit.accounting.skellam import ORDERS, of_rounds, skellam_divergences
 
 

@@ -8,9 +8,10 @@ import pytest
 from scipy import stats
 
 from fl_audit.attacks import CanaryPool, RoundScorer, directions
+from fl_audit.attacks.compared_vectors import read_compared_vectors
 from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
-from fl_audit.attacks.statistics import WITHOUT_A_LAW, read_compared_vectors
+from fl_audit.attacks.statistics import WITHOUT_A_LAW
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.errors import InputError
 from fl_audit.estimators import AuditSetting

@@ -6,10 +6,8 @@ from scipy import stats
 
 from fl_audit.attacks import CanaryPool, RoundScorer, SeenRound
 from fl_audit.attacks.attacker import AttackContext, Attacker
-from fl_audit.attacks.statistics import (
-    WITHOUT_A_LAW,
+from fl_audit.attacks.compared_vectors import (
     ComparedVectors,
-    RunFacts,
     Vectors,
     concentration_row,
     largest_cosine,
@@ -18,6 +16,7 @@ from fl_audit.attacks.statistics import (
     unknown_rows,
     write_compared_vectors,
 )
+from fl_audit.attacks.statistics import WITHOUT_A_LAW, RunFacts
 from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_of, statistics_for
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.config import Audit

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import Audit, CanaryPool, Participation, RoundScorer
-from fl_audit.attacks.logs import ScoredLog, audit_of_log, read_log, score_log
+from fl_audit.attacks.log_scores import ScoredLog, audit_of_log, score_log
+from fl_audit.attacks.logs import read_log
 from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import check_rounds, check_threat_models

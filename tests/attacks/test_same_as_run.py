@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks.attacker import Attacker
-from fl_audit.attacks.logs import read_log, score_log
-from fl_audit.attacks.statistics import read_compared_vectors
+from fl_audit.attacks.compared_vectors import read_compared_vectors
+from fl_audit.attacks.log_scores import score_log
+from fl_audit.attacks.logs import read_log
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.canaries.pool import CanaryPool, write_pool
 from fl_audit.cli import main

@@ -8,7 +8,8 @@ import pytest
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.attacks.aggregates import ALL_ITERATES, MAX
 from fl_audit.attacks.attacker import SeenRound
-from fl_audit.attacks.logs import read_log, score_log
+from fl_audit.attacks.log_scores import score_log
+from fl_audit.attacks.logs import read_log
 from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import (
     STATISTICS,

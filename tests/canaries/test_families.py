@@ -11,8 +11,9 @@ import pytest
 import tensorflow as tf
 from scipy import linalg, special, stats
 
+from fl_audit.attacks.compared_vectors import ANY_VECTOR
 from fl_audit.attacks.final_model import FINAL
-from fl_audit.attacks.statistics import ANY_VECTOR, RunFacts
+from fl_audit.attacks.statistics import RunFacts
 from fl_audit.canaries import families as regenerated_module
 from fl_audit.canaries.families import (
     FAMILIES,

@@ -17,14 +17,8 @@ from fl_audit.checks import (
     read_autocorrelation,
     strongest_autocorrelation,
 )
-from fl_audit.checks.aggregates import (
-    CoordinateLengths,
-    add_squares,
-    log_p_autocorrelation,
-    log_p_longer,
-    log_p_shorter,
-    scarcest,
-)
+from fl_audit.checks.coordinates import CoordinateLengths, add_squares, scarcest
+from fl_audit.checks.noise_bounds import log_p_autocorrelation, log_p_longer, log_p_shorter
 from fl_audit.errors import InputError
 from tests.checks.conftest import ROUNDS, SIZES, STDDEV, aggregates_of, signal
 

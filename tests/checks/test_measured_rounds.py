@@ -16,7 +16,7 @@ from fl_audit.checks import (
     measure,
     read_aggregate_log,
 )
-from fl_audit.checks.aggregates import CoordinateLengths, add_squares
+from fl_audit.checks.coordinates import CoordinateLengths, add_squares
 from fl_audit.errors import InputError
 from tests.checks.conftest import CLIP_NORM, ROUNDS, SIZES, STDDEV, aggregates_of, signal
 

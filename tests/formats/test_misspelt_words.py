@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl_audit.attacks.logs import read_log, score_log
+from fl_audit.attacks.log_scores import score_log
+from fl_audit.attacks.logs import read_log
 from fl_audit.canaries.pool import read_pool
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder

@@ -3,8 +3,8 @@
 import contextlib
 from collections.abc import Iterator
 
-from fl_audit.accounting.accountants import GAUSSIAN
-from fl_audit.kinds import Table
+from fl_audit.accounting.noise_laws import GAUSSIAN
+from fl_audit.config_tables import Table
 from fl_audit.mechanisms import (
     MECHANISMS,
     ClipAndNoise,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fl_audit.accounting import account, attacker_bounds
-from fl_audit.accounting.accountants import account_gaussian
+from fl_audit.accounting.gaussian_accountants import account_gaussian
 from fl_audit.canaries.tables import Canaries
 from fl_audit.config import (
     AdaptiveZeroing,

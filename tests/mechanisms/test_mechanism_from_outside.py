@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fl_audit.accounting import Denominator, Noise, NoiseLaw, account
-from fl_audit.accounting.accountants import GAUSSIAN, account_gaussian
+from fl_audit.accounting.gaussian_accountants import account_gaussian
+from fl_audit.accounting.noise_laws import GAUSSIAN
 from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.checks import why_not_checked
 from fl_audit.config import Canaries, EveryRound

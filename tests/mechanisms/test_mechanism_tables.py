@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fl_audit.accounting.accountants import account_gaussian
+from fl_audit.accounting.gaussian_accountants import account_gaussian
 from fl_audit.config import (
     AdaptiveZeroing,
     Distributed,

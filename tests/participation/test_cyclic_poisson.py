@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from fl_audit.accounting import CyclicPoissonSampling, account, attacker_bounds
-from fl_audit.accounting.accountants import (
+from fl_audit.accounting.gaussian_accountants import (
     SampledRounds,
     account_gaussian,
     account_sampled,
-    cyclic_rounds,
 )
+from fl_audit.accounting.sampling_accountants import cyclic_rounds
 from fl_audit.canaries.tables import Canaries
 from fl_audit.config import CyclicPoisson, GaussianFixed, MatrixFactorisation, TreeAggregation
 from fl_audit.errors import InputError

@@ -4,16 +4,8 @@ import dataclasses
 
 import pytest
 
-from fl_audit.accounting.release import (
-    Denominator,
-    FixedRounds,
-    FixedSizeSampling,
-    Noise,
-    Party,
-    PoissonSampling,
-    Release,
-    Sampling,
-)
+from fl_audit.accounting.release import Denominator, Noise, Party, Release
+from fl_audit.accounting.sampling import FixedRounds, FixedSizeSampling, PoissonSampling, Sampling
 from fl_audit.config import (
     BallsInBins,
     Bernoulli,

@@ -178,7 +178,7 @@ def test_a_crash_while_scores_are_written_leaves_no_mixture(scorer, monkeypatch)
         write_score_file(path, file)
         written.append(path)
 
-    monkeypatch.setattr("fl_audit.attacks.logs.write_score_file", crash)
+    monkeypatch.setattr("fl_audit.attacks.log_scores.write_score_file", crash)
     with pytest.raises(OSError, match="gone"):
         scorer.finish()
     monkeypatch.undo()

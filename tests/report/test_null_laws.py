@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fl_audit.attacks.statistics import ComparedVectors, Vectors, write_compared_vectors
+from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors, write_compared_vectors
 from fl_audit.attacks.threat_models import STATISTICS, statistics_of
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.estimators import Concentration

@@ -9,14 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.accounting.release import (
-    Denominator,
-    FixedRounds,
-    Noise,
-    Party,
-    RandomAllocation,
-    Release,
-)
+from fl_audit.accounting.release import Denominator, Noise, Party, Release
+from fl_audit.accounting.sampling import FixedRounds, RandomAllocation
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.threat_models import STATISTICS

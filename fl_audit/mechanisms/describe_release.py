@@ -2,20 +2,16 @@
 
 import numpy as np
 
-from fl_audit.accounting.release import (
+from fl_audit.accounting.release import Correlation, Denominator, Noise, Party, Release
+from fl_audit.accounting.sampling import (
     AllocatedRounds,
     BallsInBinsSampling,
-    Correlation,
     CyclicPoissonSampling,
-    Denominator,
     FixedRounds,
     MinSeparationSampling,
-    Noise,
     OncePerBlock,
     OneGroup,
-    Party,
     RandomAllocation,
-    Release,
 )
 from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.accounting.tree_nodes import Trees

@@ -12,15 +12,15 @@ import pytest
 from fl_audit.attacks.threat_models import THREAT_MODELS, remove_threat_model
 from fl_audit.cli import main
 from fl_audit.config.file import config_to_toml, load_config, load_recorded, recorded_config
+from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.engines.choice import RUNTIMES
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import parse_toml
-from fl_audit.kinds.registry import RecordedTable
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.participation import PATTERNS
 from fl_audit.tasks.kinds import TASKS
+from tests.config_tables.plugins_page import of_page, write_page
 from tests.engines.toy_engine import MeanOfVectors
-from tests.kinds.plugins_page import of_page, write_page
 
 
 @pytest.fixture(autouse=True)

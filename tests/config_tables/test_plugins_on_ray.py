@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fl_audit.formats.score_file import read_score_file
-from tests.kinds.plugins_page import write_page
+from tests.config_tables.plugins_page import write_page
 
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.tff]

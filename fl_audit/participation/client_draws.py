@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from fl_audit.accounting.release import (
+from fl_audit.accounting.sampling import (
     AllocatedRounds,
     BallsInBinsSampling,
     CyclicPoissonSampling,
@@ -29,9 +29,9 @@ from fl_audit.accounting.release import (
     Sampling,
 )
 from fl_audit.array_types import IndexArray
+from fl_audit.config_tables.table import PositiveInt
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.kinds.table import PositiveInt
 from fl_audit.number_words import count, significant
 from fl_audit.participation.patterns import check_groups
 from fl_audit.participation.placement import (

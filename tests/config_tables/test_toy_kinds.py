@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fl_audit.accounting import OneGroup, Release, account
-from fl_audit.accounting.accountants import account_gaussian
+from fl_audit.accounting.gaussian_accountants import account_gaussian
 from fl_audit.config.file import config_to_toml, load_config, parse_config
+from fl_audit.config_tables.table import PositiveInt, Table
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.kinds.table import PositiveInt, Table
 from fl_audit.mechanisms import describe, round_noise
 from fl_audit.participation import PATTERNS, Participation, ParticipationPattern, make_schedule
 from fl_audit.participation.placement import spread

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from fl_audit.kinds.table import Table
+from fl_audit.config_tables.table import Table
 from fl_audit.registry import Registry
 
 

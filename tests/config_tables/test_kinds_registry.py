@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from fl_audit.kinds import Kinds, Table, kinds_of
+from fl_audit.config_tables import Kinds, Table, kinds_of
 
 
 class Shape:

@@ -1,0 +1,146 @@
+"""Laws of noise: how each of them is accounted, by the name that a mechanism gives its noise.
+
+A mechanism names the law of its noise, and a `NoiseLaw` says what it guarantees. Gaussian noise is
+new in every round (`GAUSSIAN`), or correlated over rounds by trees or a matrix; `skellam` has the
+law of integers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fl_audit.accounting.gaussian_accountants import without_noise
+from fl_audit.accounting.guarantee import Guarantee, none_known
+from fl_audit.accounting.release import Noise, Party, Release
+from fl_audit.accounting.sampling_accountants import (
+    accountant_of,
+    fixed_participation,
+    of_known_rounds,
+)
+from fl_audit.registry import Registry
+
+
+@dataclass(frozen=True)
+class NoiseLaw:
+    """The record of all that accounting knows of one law of noise.
+
+    Attributes:
+      name: The name of the law in run.json.
+      guarantee: The guarantee to a party of a release at a delta, zeroing left out.
+      counts_drawing: Whether the guarantee relies on nobody knowing who is drawn into a round,
+        where rounds are drawn.
+      release_assumptions: Sentences that say what counts as released.
+      noise_assumption: A sentence that says what has to hold of the noise.
+    """
+
+    name: str
+    guarantee: Callable[[Release, Party, float], Guarantee]
+    counts_drawing: bool
+    release_assumptions: tuple[str, ...]
+    noise_assumption: str
+
+    def noise(
+        self,
+        noise_multiplier: float,
+        sum_noise_multiplier: float,
+        count_noise_stddev: float = 0.0,
+    ) -> Noise:
+        """The noise of a round by this law; arguments as the attributes of `Noise`."""
+        return Noise(self.name, noise_multiplier, sum_noise_multiplier, count_noise_stddev)
+
+
+NOISE_LAWS = Registry[NoiseLaw]("noise law")
+"""All laws of noise, by their names in run.json."""
+
+register_noise_law = NOISE_LAWS.register
+remove_noise_law = NOISE_LAWS.remove
+
+
+def noise_law_named(name: str) -> NoiseLaw:
+    """The law with a name.
+
+    Raises:
+      ValueError: No law of this name is registered.
+    """
+    if name not in NOISE_LAWS:
+        raise ValueError(f"noise_law must be one of {', '.join(NOISE_LAWS)}, got {name!r}")
+    return NOISE_LAWS[name]
+
+
+def _independent(release: Release, party: Party, delta: float) -> Guarantee:
+    """The guarantee of Gaussian noise that every round draws anew."""
+    accountant = accountant_of(party.sampling)
+    if accountant is not None:
+        return accountant.guarantee(release, party.sampling, delta)
+    if party.participations is not None:
+        return fixed_participation(release, party.participations, delta)
+    return none_known(None, "the number of rounds that it takes part in is not known")
+
+
+# Other noise, and the laws by name.
+
+
+def _correlated(release: Release, party: Party, delta: float) -> Guarantee:
+    """The guarantee of Gaussian noise on what rounds are made of, all of which is one release."""
+    if release.noise.noise_multiplier == 0:
+        return without_noise(party, delta)
+    if party.squared_sensitivity is None:
+        return none_known(
+            party.participations,
+            "no accountant at hand counts noise that is correlated over rounds together with "
+            "rounds that are drawn at random",
+        )
+    return Guarantee(party.participations, of_known_rounds(release, party, delta))
+
+
+def _matrix(release: Release, party: Party, delta: float) -> Guarantee:
+    """The guarantee of noise that a matrix correlates, with the sampling that it allows for."""
+    accountant = accountant_of(party.sampling)
+    has_noise = release.noise.noise_multiplier > 0
+    if has_noise and accountant is not None and accountant.under_matrix is not None:
+        return accountant.under_matrix(release, party, delta)
+    return _correlated(release, party, delta)
+
+
+GAUSSIAN = register_noise_law(
+    NoiseLaw(
+        name="gaussian",
+        guarantee=_independent,
+        counts_drawing=True,
+        release_assumptions=(),
+        noise_assumption=(
+            "Noise is exactly Gaussian: the limits of floating point are not counted."
+        ),
+    )
+)
+
+TREE = register_noise_law(
+    NoiseLaw(
+        name="tree",
+        guarantee=_correlated,
+        counts_drawing=False,
+        release_assumptions=(
+            "Every noised node of a tree counts as released, which covers all sums that are made "
+            "of nodes; rounds are the worst that the schedule can give.",
+        ),
+        noise_assumption=(
+            "Noise is exactly Gaussian and cannot be guessed: neither the limits of floating point "
+            "nor that tensorflow-privacy takes the trees' seed from the clock are counted."
+        ),
+    )
+)
+
+MATRIX = register_noise_law(
+    NoiseLaw(
+        name="matrix",
+        guarantee=_matrix,
+        counts_drawing=True,
+        release_assumptions=(
+            "All rounds together are one Gaussian release of the strategy matrix times the rounds’ "
+            "sums; rounds are the worst that the schedule can give.",
+        ),
+        noise_assumption=(
+            "Noise is exactly Gaussian and cannot be guessed: the limits of floating point are not "
+            "counted."
+        ),
+    )
+)

@@ -1,0 +1,187 @@
+"""Accountants of sampling: what secret draws of rounds add to the guarantee of Gaussian noise.
+
+Under noise that every round draws anew, the way in which a party's rounds are drawn decides which
+accountant applies: a `SamplingAccountant` for each subclass of `Sampling` that hides who
+participates. To count on a way of one's own:
+
+    register_accountant(SamplingAccountant(MySampling, my_guarantee, my_assumption))
+
+Where an attacker may know the rounds, `fixed_participation` and `of_known_rounds` hold.
+"""
+
+import math
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from fl_audit.accounting.gaussian_accountants import (
+    FixedSizeRounds,
+    SampledRounds,
+    account_fixed_size,
+    account_gaussian,
+    account_sampled,
+)
+from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee
+from fl_audit.accounting.release import Party, Release
+from fl_audit.accounting.sampling import (
+    CyclicPoissonSampling,
+    FixedSizeSampling,
+    PoissonSampling,
+    Sampling,
+)
+from fl_audit.accounting.toeplitz import Toeplitz
+from fl_audit.registry import Registry
+
+SamplingType = TypeVar("SamplingType", bound=Sampling)
+
+
+@dataclass(frozen=True)
+class SamplingAccountant(Generic[SamplingType]):
+    """The accountant of one way to draw rounds, under fresh Gaussian noise in each round.
+
+    Attributes:
+      sampling: The subclass of `Sampling`.
+      guarantee: The guarantee at a delta to a party whose rounds are drawn so, where nobody knows
+        the draw. `Sampling.neighbours` is the relation that it is about.
+      assumption: A sentence that says what has to hold of the draw.
+      under_matrix: The same guarantee under noise that a matrix correlates, to a party whose
+        squared sensitivity is known; None where nothing is gained from the draw then.
+      least: A lower bound on the epsilon of fresh noise, to hold the guarantee against; None where
+        none was computed.
+    """
+
+    sampling: type[SamplingType]
+    guarantee: Callable[[Release, SamplingType, float], Guarantee]
+    assumption: Callable[[SamplingType], str]
+    under_matrix: Callable[[Release, Party, float], Guarantee] | None = None
+    least: Callable[[Release, SamplingType, float], float] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the subclass."""
+        return self.sampling.__name__
+
+
+SAMPLING_ACCOUNTANTS = Registry[SamplingAccountant[Any]]("sampling accountant")
+"""The accountants of all ways to draw rounds that have one, by the name of the way's class."""
+
+register_accountant = SAMPLING_ACCOUNTANTS.register
+remove_accountant = SAMPLING_ACCOUNTANTS.remove
+
+
+def accountant_of(sampling: Sampling) -> SamplingAccountant[Any] | None:
+    """The accountant of a way to draw rounds; None where nothing is gained from the draw."""
+    accountant = SAMPLING_ACCOUNTANTS.get(type(sampling).__name__)
+    return accountant if accountant and accountant.sampling is type(sampling) else None
+
+
+def fixed_participation(release: Release, participations: int, delta: float) -> Guarantee:
+    """The guarantee of fresh Gaussian noise where an attacker may know the rounds of a party.
+
+    Args:
+      release: What was released.
+      participations: The largest number of the party's rounds.
+      delta: The delta of the guarantee, in (0, 1).
+    """
+    by_accountant = account_gaussian(release.noise.noise_multiplier, participations, delta)
+    return Guarantee(participations, by_accountant)
+
+
+def _poisson(release: Release, sampling: PoissonSampling, delta: float) -> Guarantee:
+    if sampling.probability == 1:
+        return fixed_participation(release, release.rounds, delta)
+    rounds = SampledRounds(sampling.probability, release.noise.noise_multiplier, release.rounds)
+    return Guarantee(None, account_sampled(rounds, delta))
+
+
+def _poisson_assumption(sampling: PoissonSampling) -> str:
+    return (
+        f"Each client is in each round with probability {sampling.probability:.3g}, "
+        "independently, and nobody sees who was."
+    )
+
+
+def _fixed_size(release: Release, sampling: FixedSizeSampling, delta: float) -> Guarantee:
+    if sampling.sample_size == sampling.sampled_from:
+        return fixed_participation(release, release.rounds, delta)
+    rounds = FixedSizeRounds(
+        sampling.sample_size, sampling.sampled_from, release.noise.noise_multiplier, release.rounds
+    )
+    return Guarantee(None, account_fixed_size(rounds, delta))
+
+
+def _fixed_size_assumption(sampling: FixedSizeSampling) -> str:
+    return (
+        f"Each round draws {sampling.sample_size} of {sampling.sampled_from} uniformly without "
+        "replacement. For Rényi DP nobody sees who was drawn, and a client may even be replaced by "
+        "any other; the other accountant lets the attacker see who was."
+    )
+
+
+def cyclic_rounds(release: Release, sampling: CyclicPoissonSampling) -> SampledRounds | None:
+    """The rounds on Poisson samples that are as private as those of a group that takes turns.
+
+    Under independent noise these are the rounds of the group. So they are under the noise of a
+    matrix with no more bands than groups: rounds of one group then move what is released in
+    separate places, each by as much as a column is long, and any two rounds may depend on earlier
+    ones (Choquette-Choo et al. 2023, arXiv:2306.08153, algorithm 2 and theorem 4).
+
+    Returns:
+      None where each coin says yes, so that nothing is hidden, and where nothing is proven.
+    """
+    length = 1.0
+    match release.correlation:
+        case Toeplitz() as strategy:
+            if strategy.bands > sampling.separation:
+                return None
+            length = math.sqrt(strategy.min_separation(1, 1))
+        case None:
+            pass
+        case _:
+            return None
+    if sampling.probability == 1:
+        return None
+    multiplier = release.noise.noise_multiplier / length
+    return SampledRounds(sampling.probability, multiplier, sampling.turns)
+
+
+def _cyclic(release: Release, sampling: CyclicPoissonSampling, delta: float) -> Guarantee:
+    rounds = cyclic_rounds(release, sampling)
+    if rounds is None:
+        return fixed_participation(release, sampling.turns, delta)
+    return Guarantee(None, account_sampled(rounds, delta))
+
+
+def _cyclic_under_matrix(release: Release, party: Party, delta: float) -> Guarantee:
+    rounds = cyclic_rounds(release, typing.cast(CyclicPoissonSampling, party.sampling))
+    if rounds is None:
+        return Guarantee(None, of_known_rounds(release, party, delta))
+    return Guarantee(None, account_sampled(rounds, delta))
+
+
+def _cyclic_assumption(sampling: CyclicPoissonSampling) -> str:
+    return (
+        f"Each client is in each round of its group, one of {sampling.separation} that take turns, "
+        f"with probability {sampling.probability:.3g}, independently, and nobody sees who was; "
+        "its group may be known."
+    )
+
+
+register_accountant(
+    SamplingAccountant(CyclicPoissonSampling, _cyclic, _cyclic_assumption, _cyclic_under_matrix)
+)
+register_accountant(SamplingAccountant(PoissonSampling, _poisson, _poisson_assumption))
+register_accountant(SamplingAccountant(FixedSizeSampling, _fixed_size, _fixed_size_assumption))
+
+
+def of_known_rounds(release: Release, party: Party, delta: float) -> tuple[AccountedEpsilon, ...]:
+    """The epsilons of correlated noise where an attacker may know the rounds of a party.
+
+    Args:
+      release: What was released, with noise.
+      party: The party, whose squared sensitivity is known.
+      delta: The delta of the guarantee, in (0, 1).
+    """
+    squared = party.squared_sensitivity or 0.0
+    return account_gaussian(release.noise.noise_multiplier, squared, delta)

@@ -1,0 +1,209 @@
+"""What is known of the vectors that canaries were compared with.
+
+How large a cosine may be by chance follows, for canaries of signs, from how much of a vector lies
+on few coordinates. Attackers keep that of every vector that they compared canaries with, as
+`ComparedVectors`; a statistic's null distribution is made of it.
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.errors import InputError
+from fl_audit.estimators.null import (
+    AtMostNull,
+    GaussianCanaryNull,
+    LargestOfRoundsNull,
+    NullTail,
+    ScaledNull,
+    SignCanaryNull,
+)
+from fl_audit.estimators.random_signs import Concentration, concentration_of
+from fl_audit.formats.text_files import read_json, write_text
+
+_FORMAT_VERSION = 1
+
+_GROUPS_PER_OCTAVE = 4
+"""The number of groups that vectors form per factor of two in their sums of cubes.
+
+All vectors of a group count with its largest sum, which costs up to 19 % of a remainder term that
+is itself a few percent of the tail; groups keep bounds fast with thousands of rounds."""
+
+
+class Vectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A group of vectors of which the same is known.
+
+    Attributes:
+      count: The number of vectors, at least 1.
+      concentration: An upper bound on both sums of each vector; None where nothing is known of
+        them, or the canaries' null law does not depend on it.
+    """
+
+    count: int
+    concentration: Concentration | None = None
+
+
+class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The vectors behind a score, which is a multiple of the largest cosine with any of them.
+
+    Attributes:
+      vectors: All vectors, in groups.
+      scale: The factor between the largest cosine and the score, above 0.
+      is_limit: Whether that product is no more than a limit to the size of the score.
+    """
+
+    vectors: tuple[Vectors, ...]
+    scale: float = 1.0
+    is_limit: bool = False
+
+    def null_tail(self, family: str, dim: int) -> NullTail:
+        """The tail of the law of an excluded canary's score.
+
+        Args:
+          family: The canaries' family, as in `canaries.family`.
+          dim: The number of trainable parameters.
+
+        Raises:
+          ValueError: No vector of that dimension has such a concentration, or there is no vector.
+        """
+        tails: tuple[NullTail, ...] = tuple(
+            tail
+            for group in self.vectors
+            for tail in group.count * (_of_one_vector(family, dim, group.concentration),)
+        )
+        largest: NullTail = tails[0] if len(tails) == 1 else LargestOfRoundsNull(tails)
+        scaled = largest if self.scale == 1 else ScaledNull(largest, self.scale)
+        return AtMostNull(scaled) if self.is_limit else scaled
+
+
+ANY_VECTOR = ComparedVectors((Vectors(1),))
+"""One vector, of which nothing is known."""
+
+
+def depends_on_vectors(family: str | None) -> bool:
+    """Whether the null law of canaries of a family depends on what they are compared with."""
+    return family in ("rademacher", "hadamard")
+
+
+def _of_one_vector(family: str, dim: int, concentration: Concentration | None) -> NullTail:
+    if family == "gaussian":
+        return GaussianCanaryNull(dim)
+    return SignCanaryNull(dim, concentration)
+
+
+def concentration_row(vector: Float32Array) -> FloatArray:
+    """A vector's two sums as a row of `ConcentrationLog`.
+
+    Args:
+      vector: The vector, float32 of shape (dim,).
+
+    Returns:
+      The sums of cubes and of fourth powers, float64 of shape (2,); zeros for the zero vector.
+    """
+    found = concentration_of(vector)
+    return np.zeros(2) if found is None else np.array([found.cubes, found.fourth_powers])
+
+
+def unknown_rows(num_rounds: int) -> FloatArray:
+    """Rows of vectors of which nothing is known, float64 of shape (num_rounds, 2)."""
+    return np.full((num_rounds, 2), np.nan)
+
+
+def one_vector(family: str | None, vector: FloatArray | Float32Array) -> ComparedVectors | None:
+    """The vector behind a cosine with one vector; None for zero, which has no direction.
+
+    Args:
+      family: The canaries' family; decides whether the vector's concentration is computed.
+      vector: The vector, of shape (dim,).
+    """
+    if not np.any(vector):
+        return None
+    known = concentration_of(vector) if depends_on_vectors(family) else None
+    return ComparedVectors((Vectors(1, known),))
+
+
+def any_one_of(rows: FloatArray) -> ComparedVectors | None:
+    """What is known of each vector of some rounds alone; None where one has no direction.
+
+    Args:
+      rows: The rows of the rounds that were scored, as in `ConcentrationLog`, float64 of shape
+        (rounds, 2).
+    """
+    if len(rows) == 0 or (rows[:, 1] == 0).any():
+        return None
+    if np.isnan(rows).any():
+        return ANY_VECTOR
+    return ComparedVectors((Vectors(1, Concentration(*map(float, rows.max(axis=0)))),))
+
+
+def largest_cosine(rows: FloatArray) -> ComparedVectors | None:
+    """The vectors behind a largest cosine over rounds; None where no vector has a direction.
+
+    A zero vector's cosine is 0, and P(0 >= t) is 1 for t <= 0. For such t the tails of two other
+    rounds add up to at least 1 already, as each of these laws is symmetric about 0. So a zero
+    vector is left out where there are two others, and else is counted like any vector.
+
+    Args:
+      rows: The rows of the scored rounds, as in `ConcentrationLog`, float64 of shape (rounds, 2).
+    """
+    is_zero = rows[:, 1] == 0
+    others = rows[~is_zero]
+    if len(others) == 0:
+        return None
+    unknown = np.isnan(others).any(axis=1)
+    not_known = int(unknown.sum()) + (int(is_zero.sum()) if len(others) < 2 else 0)
+    groups = _grouped(others[~unknown])
+    return ComparedVectors((*groups, Vectors(not_known)) if not_known else groups)
+
+
+def _grouped(rows: FloatArray) -> tuple[Vectors, ...]:
+    """Groups vectors of about the same concentration, each with its largest sums."""
+    numbers = np.ceil(_GROUPS_PER_OCTAVE * np.log2(rows[:, 0]))
+    return tuple(
+        Vectors(len(members), Concentration(*(float(most) for most in members.max(axis=0))))
+        for members in (rows[numbers == number] for number in np.unique(numbers))
+    )
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of the file, by statistic."""
+
+    format_version: int
+    statistics: dict[str, ComparedVectors]
+
+
+def write_compared_vectors(path: Path, compared: Mapping[str, ComparedVectors]) -> None:
+    """Writes what is known of the vectors by statistic; the file appears whole."""
+    text = msgspec.json.encode(_File(_FORMAT_VERSION, dict(compared))).decode()
+    write_text(path, text + "\n")
+
+
+def read_compared_vectors(path: Path) -> Mapping[str, ComparedVectors]:
+    """Reads what is known of the vectors by statistic; empty without a file, as in older folders.
+
+    Raises:
+      InputError: The file is damaged or of another format version.
+    """
+    if not path.exists():
+        return {}
+    found = read_json(path, _File, "what a run writes")
+    if found.format_version != _FORMAT_VERSION:
+        raise InputError(
+            f"{path}: format_version is {found.format_version}, must be {_FORMAT_VERSION}"
+        )
+    for name, compared in found.statistics.items():
+        if not _makes_sense(compared):
+            raise InputError(
+                f"{path}: statistics.{name}: scale must be above 0 and finite, and vectors must "
+                "be groups of at least 1"
+            )
+    return found.statistics
+
+
+def _makes_sense(compared: ComparedVectors) -> bool:
+    counts = [group.count for group in compared.vectors]
+    return 0 < compared.scale < math.inf and min(counts, default=0) >= 1

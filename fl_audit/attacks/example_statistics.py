@@ -1,0 +1,65 @@
+"""Statistics of canaries that hold examples; their attackers are in `fl_audit.run`.
+
+Their loss is minus the log-odds of the labels, which orders single examples as cross-entropy does.
+"""
+
+from fl_audit.attacks.statistics import Statistic
+
+FINAL_LOSS = Statistic(
+    name="final_loss",
+    title="Final loss",
+    meaning=(
+        "Minus the final model’s loss on the canary’s data (minus the log-odds of the labels): the "
+        "attacker may query that model, and nothing else."
+    ),
+    threat_model="final",
+    canaries="examples",
+    needs=frozenset({"final_model"}),
+)
+
+LOSS_DIFFERENCE = Statistic(
+    name="loss_difference",
+    title="Loss difference",
+    meaning=(
+        "The initial model’s loss on the canary’s data minus the final one’s: the attacker may "
+        "query both (Steinke et al., black box)."
+    ),
+    threat_model="final_and_initial",
+    canaries="examples",
+    needs=frozenset({"initial_model", "final_model"}),
+)
+
+WHITE_BOX = Statistic(
+    name="white_box",
+    title="White box, sum",
+    meaning=(
+        "Sum over all rounds of the inner product of what the canary would send, clipped, with the "
+        "noisy aggregate: the attacker sees every round (Steinke et al., white box)."
+    ),
+    threat_model="all_iterates",
+    canaries="examples",
+    needs=frozenset({"rounds"}),
+)
+
+WHITE_BOX_MAX = Statistic(
+    name="white_box_max",
+    title="White box, largest",
+    meaning=("Largest of these inner products: the attacker looks for a canary that appears once."),
+    threat_model="all_iterates",
+    canaries="examples",
+    needs=frozenset({"rounds"}),
+)
+
+WHITE_BOX_OWN = Statistic(
+    name="white_box_own_rounds",
+    title="White box, own rounds",
+    meaning=(
+        "The inner product in the very round that the canary takes part in, or would have taken "
+        "part in were it included; of several, the sum over the root of their number."
+    ),
+    threat_model="known_rounds",
+    canaries="examples",
+    needs=frozenset({"rounds", "canary_rounds"}),
+)
+
+OF_EXAMPLES = (FINAL_LOSS, LOSS_DIFFERENCE, WHITE_BOX, WHITE_BOX_MAX, WHITE_BOX_OWN)

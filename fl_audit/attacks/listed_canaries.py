@@ -1,0 +1,141 @@
+"""A log's canaries.csv: which canaries were included, and in which rounds each took part."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.canaries.pool import CanaryPool
+from fl_audit.errors import InputError
+from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.participation_files import canaries_text, read_canaries
+from fl_audit.formats.text_files import write_text
+
+_FALSE_REFUSAL = 1e-6
+"""The chance with which rounds that were dealt to all are refused."""
+
+
+@dataclass(frozen=True, eq=False)
+class ListedCanaries:
+    """The coins and rounds of a pool's canaries.
+
+    Attributes:
+      included: Whether each took part in training, bool of shape (num_canaries,).
+      own_rounds: The rounds of each canary; None where they are not known.
+    """
+
+    included: npt.NDArray[np.bool_]
+    own_rounds: OwnRounds | None
+
+
+def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
+    """Reads a log's canaries.csv; where there is none, the pool's coins say who was included.
+
+    Args:
+      folder: The folder of the log.
+      pool: The canaries.
+
+    Raises:
+      InputError: The file does not list the pool, or a value in it is wrong.
+    """
+    if not folder.canaries.exists():
+        return ListedCanaries(pool.included, None)
+    rows = read_canaries(folder.canaries)
+    ids = [str(canary) for canary in range(pool.count)]
+    if rows.keys() != set(ids):
+        raise InputError(
+            f"{folder.canaries}: must list canaries 0 to {pool.count - 1} of pool.json, a row "
+            f"each; got {len(rows)} rows"
+        )
+    included = np.array([rows[canary].included for canary in ids], dtype=bool)
+    rounds = [own for canary in ids if (own := rows[canary].rounds) is not None]
+    if not rounds:
+        return ListedCanaries(included, None)
+    _check_dealt_to_all(str(folder.canaries), included, rounds)
+    return ListedCanaries(included, OwnRounds(tuple(rounds)))
+
+
+def _check_dealt_to_all(
+    path: str, included: npt.NDArray[np.bool_], rounds: Sequence[IndexArray]
+) -> None:
+    """Refuses rounds that know the coins, most of all none where a canary is excluded.
+
+    Scores in rounds that only the included have would differ without any leak. Who has rounds is
+    independent of the coins where all were dealt theirs before.
+    """
+    has_rounds = np.array([len(own) > 0 for own in rounds])
+    among_included = np.sum(included & has_rounds)
+    among_excluded = np.sum(~included & has_rounds)
+    chance = chance_of_split(len(included), included.sum(), has_rounds.sum(), among_included)
+    if chance < _FALSE_REFUSAL:
+        raise InputError(
+            f"{path}: {among_included} included canaries have rounds and {among_excluded} excluded "
+            "ones: every canary must have the rounds that it takes part in if included; or leave "
+            "out the column rounds"
+        )
+
+
+def chance_of_split(total: int, included: int, drawn: int, observed: int) -> float:
+    """Twice the smaller tail at `observed` of the included among `drawn` of `total` canaries.
+
+    The law is hypergeometric; scipy.stats has it too, and takes half a second to import.
+
+    >>> chance_of_split(total=4, included=2, drawn=2, observed=2)  # 1 of 6 pairs
+    0.333...
+    """
+    possible = np.arange(max(0, drawn - (total - included)), min(drawn, included) + 1)
+    log_chances = (
+        _log_choose(included, possible)
+        + _log_choose(total - included, drawn - possible)
+        - _log_choose(total, drawn)
+    )
+    tails = [log_chances[possible <= observed], log_chances[possible >= observed]]
+    return 2 * float(min(np.exp(tail).sum() for tail in tails))
+
+
+def _log_choose(n: int, k: IndexArray | int) -> FloatArray:
+    return np.asarray(-special.betaln(n - k + 1, k + 1) - np.log1p(n))
+
+
+def write_listed(
+    folder: LogFolder,
+    pool: CanaryPool,
+    rounds: Sequence[Sequence[int]],
+    num_rounds: int,
+    arms: Sequence[str] = (),
+) -> None:
+    """Writes a log's canaries.csv; the file appears whole.
+
+    Args:
+      folder: The folder of the log.
+      pool: The canaries.
+      rounds: The rounds of each canary, included or not, from 1.
+      num_rounds: The number of rounds that there is room for.
+      arms: The arm of each canary; nothing where there are none.
+
+    Raises:
+      InputError: There are rounds or arms of more or fewer canaries, a round is out of range, or an
+        arm has a name that a CSV file cannot hold.
+    """
+    if len(rounds) != pool.count:
+        raise InputError(
+            f"canary_rounds: must have the rounds of {pool.count} canaries, got {len(rounds)}"
+        )
+    for canary, own in enumerate(rounds):
+        if any(not 1 <= number <= num_rounds for number in own):
+            raise InputError(
+                f"canary_rounds: those of canary {canary} must be in 1 to {num_rounds} "
+                f"(num_rounds), got {list(own)[:5]}"
+            )
+    if arms and len(arms) != pool.count:
+        raise InputError(
+            f"canary_arms: must have the arms of {pool.count} canaries, got {len(arms)}"
+        )
+    if any(not arm or set(arm) & set(',"\r\n') for arm in arms):
+        raise InputError("canary_arms: must be names without commas, quotes and line ends")
+    counted_from_0 = [[number - 1 for number in own] for own in rounds]
+    write_text(folder.canaries, canaries_text(pool.included, counted_from_0, arms))

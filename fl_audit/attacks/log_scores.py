@@ -1,0 +1,205 @@
+"""The scores of a log by the attackers of runs, and the files that hold them.
+
+`score_log` scores the canaries of a folder that `logs.read_log` has read, `write_scores` writes
+their files.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks.attacker import AttackContext
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
+from fl_audit.attacks.logs import SeenLog, read_vector
+from fl_audit.attacks.one_upload import ONE_UPLOAD_MODEL
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.round_cosines import RoundCosines
+from fl_audit.attacks.statistics import Sight
+from fl_audit.attacks.threat_models import (
+    STATISTICS,
+    compared_by,
+    make_attackers,
+    scores_of,
+    statistics_for,
+)
+from fl_audit.attacks.uploads import CanaryUploads
+from fl_audit.canaries.pool import CanaryPool, pair_names
+from fl_audit.errors import InputError
+from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.round_chain import ChainWriter, Scored, digests_of
+from fl_audit.formats.score_file import ScoreFile, write_score_file
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredLog:
+    """The scores of a log.
+
+    Attributes:
+      pool: The pool whose canaries were scored.
+      num_rounds: The number of aggregates that were scored.
+      scores: The scores by statistic, of the statistics that the log allows.
+      compared: What is known of the vectors that canaries were compared with, by statistic.
+    """
+
+    pool: CanaryPool
+    num_rounds: int
+    scores: Mapping[str, ScoreFile]
+    compared: Mapping[str, ComparedVectors]
+
+
+@dataclass(frozen=True, eq=False)
+class SeenScores:
+    """The scores by what was seen.
+
+    Attributes:
+      scores: The scores by statistic, each float64 of shape (num_canaries,), the weakest attacker's
+        first; empty where nothing was seen.
+      compared: What is known of the vectors that canaries were compared with, by statistic.
+    """
+
+    scores: Mapping[str, FloatArray]
+    compared: Mapping[str, ComparedVectors]
+
+
+def score_log(log: SeenLog) -> ScoredLog:
+    """Scores every canary of a log against all that the log shows; writes nothing.
+
+    Memory grows neither with the number of rounds nor with that of canaries times dim.
+
+    Args:
+      log: The log.
+
+    Raises:
+      InputError: A file of aggregates is damaged; or the log shows nothing that could be scored.
+    """
+    folder, listed = log.folder, log.listed
+    initial, final = (
+        read_vector(path, log.pool.dim) if path.exists() else None
+        for path in (folder.initial, folder.final)
+    )
+    seen = score_seen(
+        log.pool,
+        log.cosines,
+        log.num_rounds,
+        own_rounds=listed.own_rounds,
+        uploads=log.uploads,
+        initial=initial,
+        final=final,
+    )
+    if not seen.scores:
+        raise InputError(
+            f"{folder.path}: shows nothing to score: needs {folder.aggregates.name}/"
+            f"round_000001.npy, {folder.round_cosines.name}, {folder.upload_cosines.name} or "
+            f"{folder.final.name}"
+        )
+    scores = score_files(log.pool, listed.included, seen.scores)
+    return ScoredLog(log.pool, log.num_rounds, scores, seen.compared)
+
+
+def score_seen(
+    pool: CanaryPool,
+    cosines: RoundCosines,
+    num_rounds: int,
+    *,
+    own_rounds: OwnRounds | None,
+    uploads: CanaryUploads | None,
+    initial: Float32Array | None,
+    final: Float32Array | None,
+) -> SeenScores:
+    """Scores every canary by what was seen, under the threat models that need no keys.
+
+    Args:
+      pool: The canaries.
+      cosines: The cosines of the rounds that were seen.
+      num_rounds: The number of rounds that were seen; 0 for none.
+      own_rounds: The rounds of every canary; None where they are not known.
+      uploads: The canaries' own uploads; None where nobody saw any.
+      initial: The model before the first round, float32 of shape (dim,); None where it is not
+        known.
+      final: The model after the last round, float32 of shape (dim,); None where it is not known.
+    """
+    shown: dict[Sight, bool] = {
+        "round_cosines": num_rounds > 0,
+        "canary_rounds": own_rounds is not None,
+        "initial_model": initial is not None,
+        "final_model": final is not None,
+        "uploads": uploads is not None,
+    }
+    seen = {sight for sight, is_shown in shown.items() if is_shown}
+    audit = audit_of_log(uploads is not None)
+    statistics = [s for s in statistics_for("vectors", audit) if s.needs <= seen]
+    context = AttackContext(
+        canaries=pool,
+        num_canaries=pool.count,
+        num_rounds=num_rounds,
+        audit=audit,
+        initial=initial,
+        given_cosines=cosines,
+        family=pool.family,
+        canary_rounds=own_rounds,
+        seed=pool.seed,
+        given_uploads=uploads,
+    )
+    attackers = make_attackers(context, statistics)
+    scores = scores_of(attackers, final)
+    return SeenScores(
+        scores={statistic.name: scores[statistic.name] for statistic in statistics},
+        compared=compared_by(attackers, final),
+    )
+
+
+def audit_of_log(has_uploads: bool) -> Audit:
+    """The table [audit] of a log: the threat models that need no keys.
+
+    Args:
+      has_uploads: Whether the log shows canaries' own uploads.
+    """
+    models = Audit().threat_models
+    return Audit(threat_models=(*models, ONE_UPLOAD_MODEL.name) if has_uploads else models)
+
+
+def score_files(
+    pool: CanaryPool, included: npt.NDArray[np.bool_], scores: Mapping[str, FloatArray]
+) -> dict[str, ScoreFile]:
+    """The scores with who was included, by statistic; canaries are named by their number from 0."""
+    ids = tuple(map(str, range(len(included))))
+    pairs = pair_names(pool.inclusion, pool.count)
+    return {
+        name: ScoreFile(ids, included, values, pool.inclusion, pair=pairs)
+        for name, values in scores.items()
+    }
+
+
+def write_scores(
+    folder: LogFolder,
+    files: Mapping[str, ScoreFile],
+    compared: Mapping[str, ComparedVectors],
+    num_rounds: int,
+    chain: ChainWriter,
+) -> None:
+    """Replaces the scores of a folder; the line of the chain with their digests is written last.
+
+    Args:
+      folder: The folder, with the log of cosines.
+      files: The scores by statistic.
+      compared: What is known of the vectors behind them, by statistic.
+      num_rounds: The number of rounds that are scored.
+      chain: The chain of the folder.
+    """
+    chain.add(Scored(rounds=0, files={}))
+    for name in STATISTICS:
+        folder.scores(name).unlink(missing_ok=True)
+    folder.compared_vectors.unlink(missing_ok=True)
+    for statistic, scored in files.items():
+        write_score_file(folder.scores(statistic), scored)
+    write_compared_vectors(folder.compared_vectors, compared)
+    written = [folder.scores(statistic) for statistic in files]
+    behind = [folder.compared_vectors, folder.direction_sum, folder.coordinate_lengths]
+    told = [folder.path / name for name in folder.side_files()]
+    files_of_scores = digests_of([*written, *behind, folder.autocorrelation, *told])
+    chain.add(Scored(rounds=num_rounds, files=files_of_scores))
+    chain.flush()

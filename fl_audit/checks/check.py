@@ -1,0 +1,72 @@
+"""The outcome of one check, as report.json has it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fl_audit.json_records import WRITTEN_IF_SET, fields_from_json, fields_to_json, from_json
+
+FALSE_ALARM = 1e-6
+"""The largest probability that a check of a correct mechanism fails, over all rounds and variables.
+"""
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one check.
+
+    Attributes:
+      name: The name of the check in report.json.
+      log_p: The logarithm of a bound on the probability that a correct mechanism looks as bad, over
+        all tests.
+      num_tests: The number of tests: rounds and variables, or lags, that were looked at.
+      round: The round, from 1, that looks worst; None where no round stands out, or where all
+        rounds together look worst.
+      variable: The variable of the model, from 1, that looks worst; None for the whole model.
+      ratio: The measured over the expected value there; see `docs/checks.md`.
+      meaning: What a correct mechanism does, in a sentence; empty before a report has it.
+      measured: The finding in words, of a replay; None for other checks.
+      told: Whether the question could be answered.
+      detectable_ratio: The largest noise, over what it should be, that the check would have failed
+        (see `detectable_noise`); None for a check of something else.
+    """
+
+    name: str
+    log_p: float
+    num_tests: int
+    round: int | None
+    variable: int | None
+    ratio: float
+    meaning: str = ""
+    measured: str | None = field(default=None, metadata=WRITTEN_IF_SET)
+    told: bool = field(default=True, metadata=WRITTEN_IF_SET)
+    detectable_ratio: float | None = field(default=None, metadata=WRITTEN_IF_SET)
+
+    @property
+    def passed(self) -> bool:
+        """Whether a correct mechanism may look like this."""
+        return self.log_p >= math.log(FALSE_ALARM)
+
+    @property
+    def p_value(self) -> float:
+        """The p-value of all tests of the check together; 0 where it is too small for a float."""
+        return math.exp(self.log_p)
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object of report.json, which has the p-value and whether the check passed."""
+        fields = fields_to_json(self)
+        del fields["log_p"]
+        outcome = {"passed": self.passed, "p_value": self.p_value}
+        return {"name": fields["name"], "meaning": fields["meaning"], **outcome, **fields}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Check":
+        """The check that `to_json` writes.
+
+        Raises:
+          ValueError: A key is missing, or a value is of another type.
+        """
+        p_value = from_json(float, fields["p_value"])
+        log_p = math.log(p_value) if p_value > 0 else -math.inf
+        return fields_from_json(cls, fields, log_p=log_p)

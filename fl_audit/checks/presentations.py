@@ -1,0 +1,162 @@
+"""Canaries in rounds of theirs: projections of aggregates on them, and the share that arrived."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.array_types import FloatArray, IndexArray
+
+NO_FAULT = 0.02
+"""The deviation from a client's length that is never called a fault: numbers are rounded."""
+
+
+@dataclass(frozen=True, eq=False)
+class Presentations:
+    """Canaries in rounds of theirs, an entry for each canary and round.
+
+    The unit of length is what the mechanism lets a client send: clip norm over denominator. An
+    aggregate Δ to which a canary adds a of these along its unit vector c is Δ = a c + R, and R is
+    independent of c in the canary's first round. So ⟨c, Δ⟩ − a has mean 0 and, given |R|, variance
+    |R|²/dim in any dimension, for c of random signs or of uniform direction.
+
+    Attributes:
+      canaries: The canary of each entry, int64 of shape (n,).
+      rounds: The round of each entry, counted from 0, int64 of shape (n,).
+      cosines: The cosine of the canary with the round's aggregate, float64 of shape (n,).
+      aggregate_lengths: The length of that aggregate, float64 of shape (n,); NaN where not known.
+      client_lengths: The length that the mechanism lets a client have in it, float64 of shape (n,);
+        NaN where not known.
+      others: The number of other included canaries in the round, float64 of shape (n,).
+      is_first: Whether the round is the canary's first, before which the model cannot depend on it,
+        bool of shape (n,).
+      dim: The length of the vectors.
+      knows_tails: Whether a canary's inner product with any vector is sub-Gaussian, as for canaries
+        of random signs or of uniform direction, but not of one coordinate.
+    """
+
+    canaries: IndexArray
+    rounds: IndexArray
+    cosines: FloatArray
+    aggregate_lengths: FloatArray
+    client_lengths: FloatArray
+    others: FloatArray
+    is_first: npt.NDArray[np.bool_]
+    dim: int
+    knows_tails: bool
+
+    def __len__(self) -> int:
+        """The number of presentations, n."""
+        return len(self.cosines)
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> "Presentations":
+        """Some of the presentations."""
+        return dataclasses.replace(
+            self,
+            canaries=self.canaries[mask],
+            rounds=self.rounds[mask],
+            cosines=self.cosines[mask],
+            aggregate_lengths=self.aggregate_lengths[mask],
+            client_lengths=self.client_lengths[mask],
+            others=self.others[mask],
+            is_first=self.is_first[mask],
+        )
+
+    @property
+    def first(self) -> "Presentations":
+        """The presentations in canaries' first rounds."""
+        return self.where(self.is_first)
+
+    @property
+    def with_promise(self) -> "Presentations":
+        """The presentations of which the aggregate's length and a client's are known."""
+        lengths = self.aggregate_lengths, self.client_lengths
+        return self.where(np.isfinite(lengths[0]) & np.isfinite(lengths[1]))
+
+    @property
+    def as_cosines(self) -> "Presentations":
+        """The presentations, with the aggregate's length as the unit: `along` is the cosine."""
+        ones = np.ones(len(self))
+        return dataclasses.replace(self, aggregate_lengths=ones, client_lengths=ones)
+
+    @property
+    def along(self) -> FloatArray:
+        """The aggregate along the canary, over a client's length, float64 of shape (n,)."""
+        return np.asarray(self.cosines * self.aggregate_lengths / self.client_lengths)
+
+    def rest(self, share: float) -> FloatArray:
+        """|R|² over a client's squared length, if canaries arrive at a share of that length.
+
+        It is no less than would hide NO_FAULT: lengths and cosines are rounded.
+        """
+        aggregate = (self.aggregate_lengths / self.client_lengths) ** 2
+        rest = aggregate - 2 * share * self.along + share**2
+        return np.maximum(rest, NO_FAULT**2 * self.dim)
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """The share of a client's length at which canaries are in aggregates, on average.
+
+    Attributes:
+      ratio: The share: a weighted mean of the aggregates along the canaries.
+      standard_error: Its standard error, from the known variance.
+      skew: What Bernstein's inequality adds to the deviation for each nat, as canaries that share a
+        round are in each other's way.
+      count: The number of presentations.
+    """
+
+    ratio: float
+    standard_error: float
+    skew: float
+    count: int
+
+    def deviation(self, nats: float) -> float:
+        """The deviation that chance exceeds with probability e^-nats on a side, at most."""
+        return self.standard_error * math.sqrt(2 * nats) + self.skew * nats
+
+    def differs_by(self, expected: float, margin: float, nats: float) -> bool:
+        """Whether it is farther from a value than a margin and chance together."""
+        return abs(self.ratio - expected) > margin + self.deviation(nats)
+
+    def is_within(self, expected: float, margin: float, nats: float) -> bool:
+        """Whether it is nearer to a value than a margin, with room for chance."""
+        return abs(self.ratio - expected) + self.deviation(nats) <= margin
+
+
+def coefficient(shown: Presentations, expected: float) -> Coefficient | None:
+    """The share of a client's length at which canaries are in aggregates; None where none are.
+
+    Its mean is exactly right in any dimension if the share is the expected one: weights depend on
+    the rest of the aggregate alone, given which the canary's part of it has mean 0.
+
+    Where tails are not known, or canaries come several times and rounds may be alike, the error is
+    no less than that by the sums of canaries (Efron 1969: a sum of independent symmetric terms over
+    the root of the sum of their squares is sub-Gaussian, whatever their tails).
+
+    Args:
+      shown: The presentations, whose promises are known.
+      expected: The share that a correct mechanism has: 1 for included canaries, else 0.
+    """
+    if len(shown) == 0:
+        return None
+    rest = shown.rest(expected)
+    # The median keeps one aggregate that a canary happens to fill from deciding alone.
+    weights = 1 / (rest + np.median(rest))
+    weights /= weights.sum()
+    ratio = float(np.sum(weights * shown.along))
+    crowd = shown.others if expected else np.zeros(len(shown))
+    variance = float(np.sum(weights**2 * rest * (1 + np.minimum(crowd / rest, 1)))) / shown.dim
+    sums = np.bincount(
+        np.unique(shown.canaries, return_inverse=True)[1], weights * (shown.along - expected)
+    )
+    if not shown.knows_tails or len(sums) < len(shown):
+        variance = max(variance, float(np.sum(sums**2)))
+    return Coefficient(
+        ratio=ratio,
+        standard_error=math.sqrt(variance),
+        skew=float(np.max(2 * crowd * weights)) / shown.dim,
+        count=len(shown),
+    )

@@ -1,0 +1,269 @@
+"""What one client changes in a release: at most the clip norm over the denominator.
+
+Two releases with the same noise are compared, as `replay` can repeat a round with the same
+randomness: the noise cancels, and what is left is what the changed thing does. The difference may
+be shorter than promised, and may be rounded to a grid as numbers of fixed point are. How the
+clients' parts come about is free.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl_audit.array_types import FloatArray
+from fl_audit.checks.coarseness import grid_step
+from fl_audit.checks.trial_rounds import (
+    Finding,
+    Promise,
+    Trial,
+    most_of,
+    untold,
+)
+from fl_audit.errors import InputError
+
+_TOLERANCE = 1e-3
+"""The share by which float32 may make a client's part longer."""
+
+_MOST_NAMED = 3
+"""The number of clients that words name at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """What a release loses with a client.
+
+    Attributes:
+      trial: The round, and who is left out.
+      vector: The release with the client less the one without, of shape (dim,).
+      magnitude: The length of the releases, whose rounding a difference cannot undercut.
+    """
+
+    trial: Trial
+    vector: FloatArray
+    magnitude: float
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A change against the promise.
+
+    Attributes:
+      outcome: `held`, `failed` or `could not tell`.
+      ratio: The length of the change over the most that is promised.
+      words: What was found beside the ratio; empty where nothing was.
+      variable: The variable, from 1, in which most of it lies; None for the whole model.
+    """
+
+    outcome: str
+    ratio: float
+    words: str = ""
+    variable: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Ruler:
+    """The measure of differences between two releases of one mechanism.
+
+    Attributes:
+      sizes: The sizes of the model's variables.
+      promise: What the mechanism promises.
+      epsilon: The relative error of a number of a release.
+    """
+
+    sizes: Sequence[int]
+    promise: Promise
+    epsilon: float
+
+    def lengths(self, vector: FloatArray) -> FloatArray:
+        """The length of each variable, and last of the whole, of shape (variables + 1,)."""
+        return np.array([np.linalg.norm(part) for part in (*self.parts(vector), vector)])
+
+    def parts(self, vector: FloatArray) -> list[FloatArray]:
+        """The variables of a vector."""
+        return np.split(vector, np.cumsum(self.sizes)[:-1])
+
+    def rounding(self, magnitude: float) -> float:
+        """The length of an error that rounding makes in a difference of two releases."""
+        return self.epsilon * magnitude
+
+    def judge(self, change: Change) -> _Judged:
+        """Compares what a client changes with the most that it may."""
+        if not np.isfinite(change.vector).all():
+            return _Judged("failed", math.inf, "numbers that are not finite")
+        most = most_of(change.trial.cohort[change.trial.left], self.promise)
+        length, rounding = float(np.linalg.norm(change.vector)), self.rounding(change.magnitude)
+        ratio = length / most if most else math.inf if length > rounding else 0.0
+        if length <= most * (1 + _TOLERANCE) + rounding:
+            return _Judged("held", ratio)
+        step = grid_step(change.vector, rounding / math.sqrt(len(change.vector)))
+        if step is not None and self._is_rounded(change, most, step):
+            grid = f"with its rounding to a grid of {step * self.promise.denominator:.3g}"
+            return _Judged("held" if ratio <= 2 else "could not tell", ratio, grid)
+        lengths = self.lengths(change.vector)
+        at = int(np.argmax(lengths[:-1] / np.sqrt(self.sizes)))
+        is_there = len(self.sizes) > 1 and lengths[at] >= 0.9 * lengths[-1]
+        return _Judged("failed", ratio, self.explained(change, most), at + 1 if is_there else None)
+
+    def _is_rounded(self, change: Change, most: float, step: float) -> bool:
+        """Whether a client's part is short enough but for its rounding to neighbours on a grid.
+
+        Rounding up or down at random is independent between coordinates and right on average. What
+        lies along the client's own update is therefore its part, but for a normal number with a
+        standard deviation below the step; what lies across is at most as long as such rounding.
+        Where it is not the last that is left out, the others' numbers may be rounded anew.
+        """
+        trial = change.trial
+        own = trial.cohort[trial.left]
+        times = 1 if trial.left == len(trial.cohort) - 1 else len(trial.cohort)
+        pairs = zip(self.parts(change.vector), self.parts(own), strict=True)
+        along = math.hypot(*(part @ one / (np.linalg.norm(one) or 1.0) for part, one in pairs))
+        across = math.sqrt(max(0.0, float(change.vector @ change.vector) - along**2))
+        spread = step * math.sqrt(times)
+        is_short = along <= most * (1 + _TOLERANCE) + 4 * spread * math.sqrt(len(self.sizes))
+        return is_short and across <= spread * (math.sqrt(len(own) / 2) + 4)
+
+    def explained(self, change: Change, most: float) -> str:
+        """Who counts how often, where a change is a sum of updates; else nothing."""
+        cohort = change.trial.cohort
+        if len({id(client) for client in cohort}) < len(cohort):
+            return ""  # copies of one update cannot be told apart
+        counts, rest = _counts(change.vector, cohort)
+        if rest > 0.01 * np.linalg.norm(change.vector):
+            return ""
+        share = counts / (most or 1.0)
+        words = [f"client {i + 1} counts {share[i]:.3g} times" for i in [change.trial.left]]
+        moved = [i for i in np.argsort(-np.abs(share)) if i != change.trial.left]
+        moved = [i for i in moved if abs(share[i]) > 0.01][:_MOST_NAMED]
+        return ", ".join([*words, *(f"client {i + 1} by {share[i]:+.3g} with it" for i in moved)])
+
+
+def at_most(
+    name: str,
+    expected: str,
+    trials: Iterable[Trial],
+    change_of: Callable[[Trial], Change],
+    ruler: Ruler,
+) -> tuple[Finding, list[Change]]:
+    """Looks at what one client changes in each of some rounds.
+
+    Args:
+      name: The name of the finding.
+      expected: What is promised, in words.
+      trials: The rounds.
+      change_of: Computes a round with and without the client.
+      ruler: The measure.
+
+    Returns:
+      The finding, and the changes that were seen.
+    """
+    judged: list[tuple[Trial, _Judged]] = []
+    changes: list[Change] = []
+    for trial in trials:
+        try:
+            changes.append(change_of(trial))
+        except InputError:
+            raise
+        except Exception as error:  # whatever a server refuses
+            words = f"{type(error).__name__}: {error}"
+            judged.append((trial, _Judged("could not tell", 0.0, words)))
+        else:
+            judged.append((trial, ruler.judge(changes[-1])))
+    return _worst(name, expected, judged), changes
+
+
+def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) -> Finding:
+    """The finding on all comparisons: one that failed, else one that was not told, else all."""
+    for outcome in ("failed", "could not tell", "held"):
+        of_kind = [pair for pair in judged if pair[1].outcome == outcome]
+        if of_kind:
+            break
+    trial, worst = max(of_kind, key=lambda pair: pair[1].ratio)
+    most = f"{worst.ratio:.3g} times what one client may change"
+    extra = f" ({worst.words})" if worst.words else ""
+    if outcome == "held":
+        told = f"at most {most}{extra}, in {len(judged)} comparisons"
+        return Finding(name, expected, told, 0.0, None, worst.ratio)
+    if outcome == "could not tell":
+        why = f"{trial.words}: {most if worst.ratio else 'the server refuses it'}{extra}"
+        return untold(name, expected, why)
+    place = "" if worst.variable is None else f", in variable {worst.variable}"
+    words = f"{trial.words}: {most}{place}{extra}"
+    return Finding(name, expected, words, -math.inf, worst.variable, worst.ratio)
+
+
+def _counts(difference: FloatArray, clients: Sequence[FloatArray]) -> tuple[FloatArray, float]:
+    """How much of a difference lies along each client's update, by least squares.
+
+    Returns:
+      The length of each client's part, negative where it points away from its update, and the
+      length of what is no sum of the clients' updates.
+    """
+    norms = np.array([float(np.linalg.norm(client)) or 1.0 for client in clients])
+    gram = np.array([[one @ other for other in clients] for one in clients])
+    products = np.array([client @ difference for client in clients])
+    scaled = np.linalg.lstsq(gram / np.outer(norms, norms), products / norms, rcond=1e-9)[0]
+    rest = difference.copy()
+    for weight, client in zip(scaled / norms, clients, strict=True):
+        rest -= weight * client
+    return scaled, float(np.linalg.norm(rest))
+
+
+def _by_variable(
+    change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
+) -> tuple[FloatArray, float, str]:
+    """The lengths of the clients' parts with a count for each variable, and what is left."""
+    squared, rests, small = np.zeros(len(clients)), [], []
+    of_clients = [ruler.parts(client) for client in clients]
+    for variable, part in enumerate(ruler.parts(change)):
+        if len(part) < 2 * len(clients):
+            small.append(str(variable + 1))
+            continue
+        counts, rest = _counts(part, [parts[variable] for parts in of_clients])
+        squared += counts**2
+        rests.append(rest)
+    if not rests:
+        return squared, float(np.linalg.norm(change)), ""
+    words = f"; not told apart in variables {', '.join(small)}, which are small" if small else ""
+    return np.sqrt(squared), math.hypot(*rests), words
+
+
+def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler) -> Finding:
+    """Whether each client of a round counts at most once, by what the round is a sum of.
+
+    Each variable is a sum of the clients' variables, where it has at least twice as many numbers as
+    there are clients; else the whole is looked at alone.
+
+    Args:
+      change: The release of the round less that of a round without its clients, of shape (dim,).
+      clients: The updates.
+      ruler: The measure.
+    """
+    name, expected = "every_client", "every client counts at most once, within the clip norm"
+    if len(change) < 2 * len(clients):
+        return untold(name, expected, f"{len(change)} numbers cannot tell {len(clients)} clients")
+    most = np.array([most_of(client, ruler.promise) for client in clients])
+    whole, rest = _counts(change, clients)
+    tolerance = 0.01 * most.max(initial=0.0) * math.sqrt(len(clients))
+    tolerance += ruler.rounding(float(np.linalg.norm(change)))
+    left_out = ""
+    if rest > tolerance:
+        whole, rest, left_out = _by_variable(change, clients, ruler)
+    if rest > max(tolerance, 0.1 * float(np.linalg.norm(change))):
+        share = rest / float(np.linalg.norm(change))
+        why = f"{100 * share:.2g} % of the release is no sum of scaled updates"
+        return untold(name, expected, f"{why}, so that the clients cannot be told apart")
+    # What rounding leaves across the updates lies along each of them by chance, too.
+    allowed = 1.01 * most + 6 * rest / math.sqrt(len(change)) * math.sqrt(len(ruler.sizes))
+    ratio = np.abs(whole) / np.where(most > 0, most, ruler.promise.denominator**-1)
+    wrong = np.flatnonzero(np.abs(whole) > allowed)
+    if not len(wrong):
+        held = f"at most {ratio.max():.3g} times what one client may, of {len(clients)}{left_out}"
+        return Finding(name, expected, held, 0.0, None, float(ratio.max()))
+    shown = [f"client {i + 1} {ratio[i]:.3g} times" for i in wrong[:_MOST_NAMED]]
+    more = f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
+    words = f"{len(wrong)} of {len(clients)} clients count more than they may: "
+    return Finding(
+        name, expected, words + ", ".join(shown) + more, -math.inf, None, float(ratio[wrong].max())
+    )

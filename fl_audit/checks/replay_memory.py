@@ -1,0 +1,107 @@
+"""What a round leaves in the state: the next rounds may release nothing more of its clients."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fl_audit.array_types import FloatArray
+from fl_audit.checks.replay_changes import Ruler
+from fl_audit.checks.trial_rounds import (
+    Answer,
+    Finding,
+    TrialRounds,
+    failed,
+    untold,
+)
+
+_ROUNDS = 2
+"""The number of rounds that follow: what is kept for one round shows in the second."""
+
+
+def memory_finding(
+    rounds: TrialRounds,
+    answers: Sequence[Answer],
+    few: Sequence[FloatArray],
+    ruler: Ruler,
+) -> Finding:
+    """Compares rounds of the smallest cohort after the recorded one and after one without clients.
+
+    Noise may be longer or shorter then, as a clip norm that follows the updates makes it. What the
+    clients have left beside that is released again; that is no loss where their own round's noise
+    comes with it, as in momentum of noised sums.
+
+    Args:
+      rounds: The rounds of the server.
+      answers: The round with all clients, the one without them with the same noise, and that with
+        other noise.
+      few: The smallest cohort.
+      ruler: The measure.
+    """
+    name = "memory"
+    expected = "later rounds release nothing more of a client, but together with its round's noise"
+    along_noise = 0.0
+    for after in range(1, _ROUNDS + 1):
+        later = [_Later(rounds, answer, few, 2 * after) for answer in answers]
+        if not all(np.isfinite(one.release).all() for one in later):
+            return failed(name, expected, f"{_when(after)}: numbers that are not finite")
+        rounding = 3 * ruler.rounding(float(np.linalg.norm(later[0].release)))
+        kept, sums = later[0].beside(later[1], answers[0], answers[1])
+        of_noise, noise = later[2].beside(later[1], answers[2], answers[1])
+        answers = [one.answer for one in later]
+        if np.linalg.norm(kept) <= rounding:
+            continue
+        square = float(noise @ noise)
+        weight = float(of_noise @ noise) / square if square else 0.0
+        bare = float(np.linalg.norm(kept - weight * sums))
+        unexplained = float(np.linalg.norm(of_noise - weight * noise))
+        if bare <= rounding + 1e-3 * float(np.linalg.norm(kept)):
+            along_noise = weight
+        elif unexplained <= rounding + 1e-3 * float(np.linalg.norm(of_noise)):
+            most = bare / ruler.promise.sensitivity
+            words = f"{_when(after)} a change of {most:.3g} times what one client may change"
+            return failed(name, expected, words)
+        else:
+            why = f"{_when(after)} the round's noise comes back, but not as a multiple of itself"
+            return untold(name, expected, why)
+    words = f"so, in {_ROUNDS} rounds that follow"
+    if along_noise:
+        words = f"{words}: what comes back has its noise with it, last {along_noise:.3g} times"
+    return Finding(name, expected, words, 0.0, None, 1.0)
+
+
+class _Later:
+    """A round of the smallest cohort that follows another, under two seeds."""
+
+    def __init__(
+        self, rounds: TrialRounds, before: Answer, few: Sequence[FloatArray], seed: int
+    ) -> None:
+        self.answer = rounds.go_on(before.state, few, seed)
+        self.release = self.answer.release
+        self._under_other_seed = lambda: rounds.go_on(before.state, few, seed + 1).release
+
+    def beside(
+        self, quiet: "_Later", before: Answer, before_quiet: Answer
+    ) -> tuple[FloatArray, FloatArray]:
+        """What it has more than a quiet round, and what the rounds before it had more.
+
+        Noise may be a multiple of the quiet round's, as a clip norm that follows the updates makes
+        it. What the noise of two seeds has grown by is taken off both.
+
+        Args:
+          quiet: The round that follows a quiet one, under the same seeds.
+          before: The round that this one follows.
+          before_quiet: The quiet one.
+        """
+        more, last = self.release - quiet.release, before.release - before_quiet.release
+        if not more.any():
+            return more, last
+        other = quiet._under_other_seed()
+        noise = quiet.release - other
+        square = float(noise @ noise)
+        of_other = self._under_other_seed() - other
+        grown = float((more - of_other) @ noise) / square if square else 0.0
+        return more - grown * quiet.release, last - grown * before_quiet.release
+
+
+def _when(rounds: int) -> str:
+    return "in the next round" if rounds == 1 else f"{rounds} rounds later"

@@ -1,0 +1,309 @@
+"""The noise of a replayed round by itself: releases that have all but it in common.
+
+Nothing of the clients' updates is left in their differences, so that the tests are exact where
+the checks of aggregates can only be bounds: the squared length of a variable is chi-square.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fl_audit.array_types import FloatArray
+from fl_audit.checks.autocorrelation import strongest_autocorrelation
+from fl_audit.checks.check import FALSE_ALARM
+from fl_audit.checks.coarseness import grid_step, half_precision
+from fl_audit.checks.noise_bounds import log_p_autocorrelation
+from fl_audit.checks.replay_changes import Ruler
+from fl_audit.checks.replay_streams import stream_finding
+from fl_audit.checks.trial_rounds import (
+    Answer,
+    Finding,
+    Trial,
+    TrialRounds,
+    Trials,
+    untold,
+)
+
+_ENOUGH, _ENOUGH_OF_VARIABLE = 4096, 64
+"""The numbers of the whole model, and of its smallest variable, that noise is looked at in."""
+
+_MOST_NUMBERS = 1 << 24
+"""The number of numbers in all releases that differ in their seed."""
+
+_MOST_VALUES = 1 << 14
+"""The number of coordinates whose values are compared with one another."""
+
+_LIKELIEST_VALUE = 2.0**-20
+"""A bound on the probability of the likeliest number of a normal law in float32."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyRounds:
+    """Releases of one round that differ in their seed alone.
+
+    Attributes:
+      words: Which round it is, to follow "in".
+      releases: The releases, of shape (seeds, dim), two seeds at least.
+      stddev: The promised standard deviation of the noise on a coordinate, positive.
+    """
+
+    words: str
+    releases: FloatArray
+    stddev: float
+
+
+def num_seeds(sizes: Sequence[int]) -> int:
+    """The number of seeds with which noise that is 10 % short is seen, where few are enough.
+
+    That takes some 4,000 numbers in the whole model; a small variable gets 64, at up to 9 seeds.
+    """
+    dim, smallest = sum(sizes), min(size for size in sizes if size)
+    wanted = 1 + max(-(-_ENOUGH // dim), min(-(-_ENOUGH_OF_VARIABLE // smallest), 8))
+    return max(2, min(wanted, _MOST_NUMBERS // dim))
+
+
+def length_finding(
+    name: str,
+    expected: str,
+    rounds: Sequence[NoisyRounds],
+    sizes: Sequence[int],
+    *,
+    may_be_longer: bool,
+) -> Finding:
+    """Whether noise is as long as promised in every variable, by the chi-square law.
+
+    The squared distance of several releases from their mean is chi-square with as many degrees of
+    freedom as there are numbers in all but one of them.
+
+    Args:
+      name: The name of the finding.
+      expected: What is promised, in words.
+      rounds: The rounds that are looked at.
+      sizes: The sizes of the model's variables; a variable that noise and clients leave alone is
+        not among them.
+      may_be_longer: Whether only noise that is too short fails.
+    """
+    from scipy import stats  # here, for it takes half a second
+
+    widths = np.array([*sizes, sum(sizes)], np.float64)
+    sides = 1 if may_be_longer else 2
+    tests = sides * len(widths) * len(rounds)
+    dof = np.array([(len(one.releases) - 1) * widths for one in rounds])
+    squared = np.array([_squared(one, sizes) for one in rounds])
+    tail = stats.chi2.logcdf(squared, dof)
+    if not may_be_longer:
+        tail = np.minimum(tail, stats.chi2.logsf(squared, dof))
+    log_p = np.where(np.isfinite(squared), tail, -np.inf) + math.log(tests)
+    group, at = divmod(int(np.argmin(log_p)), len(widths))
+    ratio = math.sqrt(squared[group, at] / dof[group, at])
+    is_whole = at == len(widths) - 1
+    low, high = stats.chi2.ppf(FALSE_ALARM / tests, dof[0]), stats.chi2.ppf(0.95, dof[0])
+    seen = np.sqrt(low / high)
+    measured = f"{ratio:.3g} times as long as promised"
+    measured += "" if is_whole else f" in variable {at + 1}"
+    measured += "" if len(rounds) == 1 else f", in {rounds[group].words}"
+    if not squared.any():
+        measured = "the same noise, or none, under another seed"
+    measured += f"; less than {seen[-1]:.2g} of it would have been seen"
+    if len(sizes) > 1:
+        measured += f", in a variable less than {seen[:-1].min():.2g}"
+    return Finding(
+        name,
+        expected,
+        measured,
+        min(0.0, float(log_p[group, at])),
+        None if is_whole else at + 1,
+        ratio,
+        detectable_ratio=float(seen[-1]),
+    )
+
+
+def _squared(rounds: NoisyRounds, sizes: Sequence[int]) -> FloatArray:
+    """The squared distances from the mean, of each variable and the whole, over the variance."""
+    normal = (rounds.releases - rounds.releases.mean(axis=0)) / rounds.stddev
+    by_coordinate = np.einsum("sd,sd->d", normal, normal)
+    parts = [float(part.sum()) for part in np.split(by_coordinate, np.cumsum(sizes)[:-1])]
+    return np.array([*parts, sum(parts)])
+
+
+def echo_finding(difference: FloatArray, stddev: float) -> Finding:
+    """Whether a stretch of the noise repeats another.
+
+    Args:
+      difference: The difference of two releases that differ in their seed alone, of shape (dim,).
+      stddev: The promised standard deviation of the noise on a coordinate of a release.
+    """
+    normal = difference / (math.sqrt(2) * stddev)
+    strongest = strongest_autocorrelation(normal.astype(np.float32), 1.0, 0.0)
+    expected = "no stretch of the noise repeats another"
+    if strongest is None:
+        return Finding("noise_echo", expected, "nothing to look at", 0.0, None, 0.0)
+    pairs = np.array(float(strongest.num_pairs))
+    log_p = float(log_p_autocorrelation(np.array(strongest.product), pairs, 0.0))
+    return Finding(
+        "noise_echo",
+        expected,
+        f"correlation {strongest.product / strongest.num_pairs:.3g} at {strongest.lag} coordinates",
+        min(0.0, log_p + math.log(strongest.num_lags)),
+        None,
+        strongest.product / strongest.num_pairs,
+    )
+
+
+def resolution_finding(noise: FloatArray, release: FloatArray) -> Finding:
+    """Whether noise by itself has as many different values as float32 gives it, or more.
+
+    A new value is one of n earlier ones with probability at most n times that of the likeliest
+    value; the number of repetitions is therefore at most binomial. Where the sum or the release is
+    rounded as the noise is, its low digits show nothing.
+
+    Args:
+      noise: Releases of a round without clients, of shape (seeds, dim).
+      release: One with clients, of shape (dim,).
+    """
+    from scipy import stats  # here, for it takes half a second
+
+    name, expected = "noise_resolution", "noise has the resolution of the sum that it is added to"
+    values = noise.ravel()[:_MOST_VALUES]
+    repeated = len(values) - len(np.unique(values))
+    chance = len(values) * _LIKELIEST_VALUE
+    log_p = float(stats.binom.logsf(repeated - 1, len(values), chance)) if repeated else 0.0
+    share = repeated / max(1, len(values))
+    words = f"{repeated} of {len(values)} numbers are not new"
+    if log_p < math.log(FALSE_ALARM) and _is_as_coarse(release, values):
+        words, log_p = f"{words}; releases with clients are rounded alike", 0.0
+    return Finding(name, expected, words, log_p, None, share)
+
+
+def _is_as_coarse(release: FloatArray, noise: FloatArray) -> bool:
+    """Whether a release is in half precision, or on a grid as coarse as the noise's."""
+    if half_precision(release):
+        return True
+    for epsilon in (2.0**-23, 2.0**-46):  # of float32, and finer grids of float64
+        error = epsilon * float(np.abs(noise).max())
+        step, of_noise = grid_step(release, error), grid_step(noise, error)
+        if step is not None and of_noise is not None:
+            return step > 0.99 * of_noise
+    return False
+
+
+# What a replay asks of the noise: of the round under many seeds, and of the round after it.
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseQuestions:
+    """The questions about noise.
+
+    Attributes:
+      rounds: The rounds of the server.
+      trials: The maker of cohorts.
+      recorded: The round as it is.
+      ruler: The measure.
+      without: The cohort of a trial without its client.
+      begun: Two first states with other randomness, of a server whose state fixes noise to come;
+        None of one that draws noise in its round.
+    """
+
+    rounds: TrialRounds
+    trials: Trials
+    recorded: Answer
+    ruler: Ruler
+    without: Callable[[Trial], list[FloatArray]]
+    begun: tuple[Any, Any] | None = None
+
+    def findings(self, touched: FloatArray) -> Iterator[Finding]:
+        """The findings on noise, where the promise is about it.
+
+        Args:
+          touched: Whether any client changes a variable, of shape (variables,).
+        """
+        expected = "another seed gives noise as long as promised in every variable"
+        promise = self.trials.promise
+        stddev = promise.new_noise()
+        if stddev is None or promise.noise_stddev is None:
+            yield untold("noise_length", expected, "no law of fresh noise is promised")
+            return
+        resolution = float(np.finfo(np.float32).eps) * float(np.linalg.norm(self.recorded.release))
+        if not resolution < stddev < np.inf:
+            return
+        if promise.correlation is not None and self.recorded.state is not None:
+            state = self.rounds.state
+            yield stream_finding(
+                self.rounds,
+                self.begun or (state, state),
+                self.trials.few,
+                correlation=promise.correlation,
+                stddev=promise.noise_stddev,
+                rounds_before=promise.rounds_before if self.begun is None else 0,
+                touched=touched,
+            )
+        if self.begun is None:
+            yield from self._of_one_round(expected, stddev, touched)
+
+    def _of_one_round(self, expected: str, stddev: float, touched: FloatArray) -> Iterator[Finding]:
+        """The findings on a round under many seeds, and on the round after it."""
+        seeds = range(1, num_seeds(self.rounds.sizes))
+        releases = np.array(
+            [self.rounds.run(self.trials.few, seed).release for seed in (0, *seeds)]
+        )
+        other = self.rounds.run(self.trials.vectors, 1).release
+        shows = self._shows_noise(releases, touched)
+        coordinates = np.repeat(shows, self.rounds.sizes)
+        releases = releases[:, coordinates]
+        recorded = np.array([self.recorded.release, other])[:, coordinates]
+        sizes = list(itertools.compress(self.rounds.sizes, shows))
+        groups = (
+            NoisyRounds("the smallest round", releases, stddev),
+            NoisyRounds("the recorded round", recorded, stddev),
+        )
+        yield length_finding("noise_length", expected, groups, sizes, may_be_longer=False)
+        difference = recorded[0] - recorded[1]
+        if np.isfinite(difference).all() and difference.any():
+            yield echo_finding(difference, stddev)
+        if not self.trials.few:
+            yield resolution_finding(releases, recorded[0])
+        next_stddev = self.trials.promise.new_noise(later=1)
+        if self.recorded.state is not None and next_stddev is not None:
+            yield self._next_noise(coordinates, sizes, next_stddev)
+
+    def _shows_noise(self, releases: FloatArray, touched: FloatArray) -> FloatArray:
+        """Which variables have noise or clients: a frozen one has neither."""
+        parts = np.split(np.ptp(releases, axis=0), np.cumsum(self.rounds.sizes)[:-1])
+        shows = np.array([part.any() for part in parts]) | touched
+        return np.asarray(shows if shows.any() else ~shows)
+
+    def _next_noise(self, coordinates: FloatArray, sizes: list[int], stddev: float) -> Finding:
+        """Whether the next round's noise is new, for as much as a client counts there."""
+        name, expected = "noise_next", "the next round draws new noise, as long as promised there"
+        # A clip norm that follows the updates is longer after long ones.
+        longer = self.rounds.run([20 * vector for vector in self.trials.vectors]).state
+        most = max(self.trials.promise.sensitivity, self._longest_after(None))
+        states = (self.recorded.state, longer)
+        share, state = max(
+            ((self._longest_after(state) / most / 1.001, state) for state in states),
+            key=lambda pair: pair[0],
+        )
+        if share < 1e-3:
+            return untold(name, expected, "no client counts in the next round")
+        seeds = range(2, 2 + num_seeds(sizes))
+        after = [
+            self.rounds.go_on(state, self.trials.few, seed).release[coordinates] for seed in seeds
+        ]
+        rounds = NoisyRounds("the next round", np.array(after), share * stddev)
+        return length_finding(name, expected, [rounds], sizes, may_be_longer=True)
+
+    def _longest_after(self, state: Any) -> float:
+        """The most that a client alone changes in a round from a state; None for the first one."""
+        start = self.rounds.state if state is None else state
+        found = [0.0]
+        for trial in itertools.islice(self.trials.alone(), 1, 4, 2):  # 1.2 and 10 clip norms
+            one = self.rounds.go_on(start, trial.cohort, 2)
+            none = self.rounds.go_on(start, self.without(trial), 2)
+            magnitude = float(np.linalg.norm(one.release))
+            length = float(np.linalg.norm(one.release - none.release))
+            found.append(length - self.ruler.rounding(magnitude))
+        return max(found)
