@@ -129,6 +129,11 @@ class Toeplitz:
         kept = np.trim_zeros(column[:num_rounds], "b")
         return cls(tuple(kept.tolist()), num_rounds)
 
+    @property
+    def is_identity(self) -> bool:
+        """Whether it is a multiple of the identity, so that noise is independent."""
+        return len(self.first_column) == 1
+
     def until(self, num_rounds: int) -> "Toeplitz":
         """The same strategy over the first rounds alone."""
         return Toeplitz.of(self.column, num_rounds)

@@ -40,6 +40,11 @@ class Trees:
         """The number of rounds of a whole tree."""
         return min(self.restart_every or self.num_rounds, self.num_rounds)
 
+    @property
+    def is_identity(self) -> bool:
+        """Whether every tree has one round, so that noise is independent."""
+        return self.period == 1
+
     def until(self, num_rounds: int) -> "Trees":
         """The same trees over the first rounds alone."""
         return Trees(num_rounds, self.restart_every)

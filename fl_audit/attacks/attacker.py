@@ -2,7 +2,7 @@
 
 import abc
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.accounting.release import Correlation
-from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ComparedVectors, depends_on_vectors
 from fl_audit.attacks.own_rounds import OwnRounds
@@ -65,6 +65,8 @@ class AttackContext:
       canary_rounds: The rounds of every canary; None where they are not known.
       seed: The seed of the run or of the pool.
       correlation: What correlates the noise over rounds; None where it is independent or not known.
+      aggregate_lengths: A function that gives the lengths of a log's aggregates in some rounds,
+        from 0, once all were read, NaN where one is not known; None for a run.
       given_uploads: The uploads of a log; None for a run, which logs its own, and where a log has
         none.
     """
@@ -81,6 +83,7 @@ class AttackContext:
     canary_rounds: OwnRounds | None = None
     seed: int = 0
     correlation: Correlation | None = None
+    aggregate_lengths: Callable[[IndexArray], FloatArray] | None = None
     given_uploads: CanaryUploads | None = None
 
     @property

@@ -10,7 +10,8 @@ N(1 / z, 1) whatever the clip norm S_t, and N(0, 1) if the canary is excluded. B
 the sum of these is the best statistic: R rounds are one with noise z / sqrt(R).
 """
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -54,28 +55,43 @@ OWN_ROUNDS = Statistic(
 
 @dataclass(frozen=True)
 class CorrelatedRounds:
-    """What an attacker knows of noise that is correlated over the rounds of a run.
+    """What an attacker knows of noise that is correlated over rounds.
 
     Attributes:
       correlation: What correlates it.
-      metrics: The run's metrics.csv, which has the lengths of aggregates when training is over.
+      lengths: The function that gives the lengths of the aggregates of some rounds, int64 of shape
+        (n,) from 0, when training is over, as float64 of that shape; NaN where one is not known.
     """
 
     correlation: Correlation
-    metrics: Path
+    lengths: Callable[[IndexArray], FloatArray]
 
-    def weights(self, presences: RoundWeights, rounds: IndexArray) -> RoundWeights:
+    def weights(self, presences: RoundWeights, rounds: IndexArray) -> RoundWeights | None:
         """The weights of scored rounds' directions, by who was present.
 
+        Returns:
+          None where the length of a scored round's aggregate is not known.
+
         Raises:
-          InputError: The file of metrics is damaged.
+          InputError: The file of lengths is damaged.
         """
-        try:
-            rows = read_csv(self.metrics, ("aggregate_norm",))
-            lengths = np.array([float(row["aggregate_norm"]) for row in rows])[rounds]
-        except (ValueError, IndexError) as error:
-            raise InputError(f"{self.metrics}: lacks the length of an aggregate") from error
+        lengths = self.lengths(rounds)
+        if not (lengths > 0).all():
+            return None
         return presences.whitened(self.correlation, rounds, lengths)
+
+
+def _lengths_in(metrics: Path, rounds: IndexArray) -> FloatArray:
+    """The lengths of a run's aggregates in some rounds, as its metrics.csv has them.
+
+    Raises:
+      InputError: The file is damaged.
+    """
+    try:
+        rows = read_csv(metrics, ("aggregate_norm",))
+        return np.array([float(row["aggregate_norm"]) for row in rows])[rounds]
+    except (ValueError, IndexError) as error:
+        raise InputError(f"{metrics}: lacks the length of an aggregate") from error
 
 
 class KnownRoundsAttacker(Attacker):
@@ -98,7 +114,7 @@ class KnownRoundsAttacker(Attacker):
           directions: The log of the rounds' directions; None for a log, which may have its own, and
             where no canary has several rounds and noise is independent.
           correlated: What is known of correlated noise; None where noise is independent. It needs
-            directions.
+            directions, of the attacker or of the log.
         """
         self._cosines = cosines
         self._own = own
@@ -120,7 +136,10 @@ class KnownRoundsAttacker(Attacker):
                 len(context.initial_model),
             )
             if context.correlation is not None:
-                correlated = CorrelatedRounds(context.correlation, context.folder.metrics)
+                lengths = functools.partial(_lengths_in, context.folder.metrics)
+                correlated = CorrelatedRounds(context.correlation, lengths)
+        elif context.correlation is not None and context.aggregate_lengths is not None:
+            correlated = CorrelatedRounds(context.correlation, context.aggregate_lengths)
         return cls(context.round_cosines, own, directions, correlated)
 
     def see_round(self, seen: SeenRound) -> None:
@@ -147,8 +166,8 @@ class KnownRoundsAttacker(Attacker):
         has the null distribution of one vector, whatever the weights.
         """
         del final
-        if self._correlated is not None and self._directions is not None:
-            whitened = self._whitened(self._directions, self._correlated)
+        if self._correlated is not None:
+            whitened = self._whitened(self._correlated)
             if whitened is not None:
                 return {OWN_ROUNDS.name: whitened}
         summed = sums_in_own_rounds(self._cosines.numbered_rows(), self._own)
@@ -159,24 +178,27 @@ class KnownRoundsAttacker(Attacker):
         cosines = summed.totals / self._sums.lengths
         return {OWN_ROUNDS.name: np.clip(cosines, -1, 1)}
 
-    def _whitened(
-        self, directions: RoundDirections, correlated: "CorrelatedRounds"
-    ) -> FloatArray | None:
-        """The cosines with weighted sums; None where a sum has no direction."""
+    def _whitened(self, correlated: "CorrelatedRounds") -> FloatArray | None:
+        """The cosines with weighted sums; None where a sum has no known direction."""
         rounds = np.array([index for index, _ in self._cosines.numbered_rows()], np.int64)
         if len(rounds) == 0:
             return None
         weights = correlated.weights(RoundWeights.of_presences(self._own, rounds), rounds)
-        self._sums = directions.weighted_sums(weights, rounds)
-        if self._sums is None:
+        self._sums = None if weights is None else self._weighted_sums(weights, rounds)
+        if weights is None or self._sums is None:
             return None
         totals = weights.totals(self._cosines.numbered_rows())
         return np.clip(totals / self._sums.lengths, -1, 1)
 
     def _own_sums(self, rounds: IndexArray) -> OwnSums | None:
+        if len(rounds) == 0:
+            return None
+        return self._weighted_sums(RoundWeights.of_presences(self._own, rounds), rounds)
+
+    def _weighted_sums(self, weights: RoundWeights, rounds: IndexArray) -> OwnSums | None:
         if self._directions is None:
-            return self._cosines.own_sums(self._own)
-        return self._directions.own_sums(self._own, rounds, rounds)
+            return self._cosines.weighted_sums(weights)
+        return self._directions.weighted_sums(weights, rounds)
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
         """The one vector that every canary is compared with, a single aggregate or a sum."""

@@ -27,13 +27,13 @@ def log_arrival(log: SeenLog) -> Arrival | None:
         rounds.numbered_rows(),
         own,
         log.listed.included,
-        lambda: _lengths(log.folder, rounds.measured_lengths()),
+        lambda: logged_lengths(log.folder, rounds.measured_lengths()),
         dim=log.pool.dim,
         family=log.pool.family,
     )
 
 
-def _lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
+def logged_lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
     """The lengths that the folder tells; those of aggregates as measured, where they were."""
     if not folder.round_lengths.exists():
         return RoundLengths(measured, np.full(len(measured), np.nan))
@@ -73,7 +73,7 @@ def told_shift(log: SeenLog) -> float | None:
         return None
     numbers = found.numbers or range(1, len(found.stddev) + 1)
     stddev_of = dict(zip(numbers, found.stddev.tolist(), strict=True))
-    _, clients = _lengths(log.folder, log.cosines.measured_lengths()).at(indices)
+    _, clients = logged_lengths(log.folder, log.cosines.measured_lengths()).at(indices)
     stddevs = np.array([stddev_of.get(number, np.nan) for number in (indices + 1).tolist()])
     is_told = np.isfinite(clients) & (clients > 0) & np.isfinite(stddevs) & (stddevs > 0)
     return float(np.max(clients / stddevs)) if is_told.all() else None

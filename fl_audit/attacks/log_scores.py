@@ -14,6 +14,8 @@ from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
+from fl_audit.attacks.known_rounds import CorrelatedRounds
+from fl_audit.attacks.log_arrival import logged_lengths
 from fl_audit.attacks.logs import SeenLog, read_vector
 from fl_audit.attacks.one_upload import ONE_UPLOAD_MODEL
 from fl_audit.attacks.own_rounds import OwnRounds
@@ -30,6 +32,7 @@ from fl_audit.attacks.uploads import CanaryUploads
 from fl_audit.canaries.pool import CanaryPool, pair_names
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.round_chain import ChainWriter, Scored, digests_of
 from fl_audit.formats.score_file import ScoreFile, write_score_file
 
@@ -89,6 +92,7 @@ def score_log(log: SeenLog) -> ScoredLog:
         uploads=log.uploads,
         initial=initial,
         final=final,
+        correlated=correlated_rounds(folder, log.cosines),
     )
     if not seen.scores:
         raise InputError(
@@ -109,6 +113,7 @@ def score_seen(
     uploads: CanaryUploads | None,
     initial: Float32Array | None,
     final: Float32Array | None,
+    correlated: CorrelatedRounds | None,
 ) -> SeenScores:
     """Scores every canary by what was seen, under the threat models that need no keys.
 
@@ -121,6 +126,8 @@ def score_seen(
       initial: The model before the first round, float32 of shape (dim,); None where it is not
         known.
       final: The model after the last round, float32 of shape (dim,); None where it is not known.
+      correlated: What is known of noise that is correlated over rounds; None where each round draws
+        its own.
     """
     shown: dict[Sight, bool] = {
         "round_cosines": num_rounds > 0,
@@ -142,6 +149,8 @@ def score_seen(
         family=pool.family,
         canary_rounds=own_rounds,
         seed=pool.seed,
+        correlation=None if correlated is None else correlated.correlation,
+        aggregate_lengths=None if correlated is None else correlated.lengths,
         given_uploads=uploads,
     )
     attackers = make_attackers(context, statistics)
@@ -149,6 +158,27 @@ def score_seen(
     return SeenScores(
         scores={statistic.name: scores[statistic.name] for statistic in statistics},
         compared=compared_by(attackers, final),
+    )
+
+
+def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRounds | None:
+    """What a log says of noise that is correlated over rounds; None of independent noise.
+
+    Args:
+      folder: The folder of the log.
+      cosines: The cosines of its rounds.
+
+    Raises:
+      InputError: A file is damaged.
+    """
+    if not folder.noise_correlation.exists():
+        return None
+    numbers = [index + 1 for index, _ in cosines.numbered_rows()]
+    correlation = read_correlation(folder, max(numbers)) if numbers else None
+    if correlation is None or correlation.is_identity:
+        return None
+    return CorrelatedRounds(
+        correlation, lambda rounds: logged_lengths(folder, cosines.measured_lengths()).at(rounds)[0]
     )
 
 

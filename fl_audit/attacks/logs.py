@@ -134,7 +134,9 @@ def _rounds(
     if log is not None and not paths:
         return logged_rounds(folder, pool, log), int(log.written().sum())
     check = None if log is None else _same_rounds(folder, pool, log, paths)
-    several = own is not None and own.most > 1
+    numbers = max(paths, default=0)
+    correlation = read_correlation(folder, numbers) if numbers else None
+    keep = own is not None and (own.most > 1 or correlation is not None)
 
     def read(path: Path) -> Float32Array:
         return read_vector(path, pool.dim)
@@ -143,10 +145,10 @@ def _rounds(
     variables = read_variables(folder, pool.dim) or Variables((pool.dim,))
     measure = None
     if told is not None:
-        correlation = read_correlation(folder, max(len(told), *paths))
-        measure = functools.partial(ToldRounds, told, variables, correlation)
+        over_all = read_correlation(folder, max(len(told), numbers))
+        measure = functools.partial(ToldRounds, told, variables, over_all)
     files = AggregateFiles(
-        pool, paths, read, progress, keep_directions=several, check=check, measure=measure
+        pool, paths, read, progress, keep_directions=keep, check=check, measure=measure
     )
     return files, len(paths)
 

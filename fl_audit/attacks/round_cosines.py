@@ -22,7 +22,7 @@ from fl_audit.attacks.compared_vectors import (
 )
 from fl_audit.attacks.directions import OwnSums, RoundDirections, add_direction, sum_of_cosines
 from fl_audit.attacks.live_test import ScoredRound
-from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
+from fl_audit.attacks.own_rounds import NumberedRow, RoundWeights
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.checks import RunAggregates, ToldRounds
 from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, unnamed_log
@@ -86,8 +86,12 @@ class RoundCosines(abc.ABC):
         """What is known of the vectors behind the sum over all rounds; None where nothing is."""
 
     @abc.abstractmethod
-    def own_sums(self, own: OwnRounds) -> OwnSums | None:
-        """What is known of sums over each canary's own rounds; None where nothing is."""
+    def weighted_sums(self, weights: RoundWeights) -> OwnSums | None:
+        """What is known of each canary's weighted sum of directions; None where nothing is.
+
+        Args:
+          weights: The weights of all rounds that are scored, in order.
+        """
 
     def measured_lengths(self) -> FloatArray:
         """The length of each aggregate that was read, by round from 0, float64 of shape (rounds,).
@@ -167,9 +171,9 @@ class RoundLog(_LoggedRounds):
     def total(self) -> None:
         """None; attackers keep the sum themselves, each over the rounds that it sees."""
 
-    def own_sums(self, own: OwnRounds) -> None:
-        """None; the attacker who knows these rounds keeps directions itself."""
-        del own
+    def weighted_sums(self, weights: RoundWeights) -> None:
+        """None; the attacker who knows canaries' rounds keeps directions itself."""
+        del weights
 
 
 class _RoundsOver(RoundCosines):
@@ -221,12 +225,11 @@ class FinishedRounds(_RoundsOver, _LoggedRounds):
         """See `RoundCosines.measured_aggregates`."""
         return self._measured
 
-    def own_sums(self, own: OwnRounds) -> OwnSums | None:
-        """See `RoundCosines.own_sums`."""
+    def weighted_sums(self, weights: RoundWeights) -> OwnSums | None:
+        """See `RoundCosines.weighted_sums`."""
         if self._directions is None:
             return None
-        rounds = np.flatnonzero(self._log.written())
-        return self._directions.own_sums(own, rounds, rounds)
+        return self._directions.weighted_sums(weights, np.flatnonzero(self._log.written()))
 
 
 def numbered_rows(log: CosineLog) -> Iterator[NumberedRow]:
@@ -313,8 +316,8 @@ class AggregateFiles(_RoundsOver):
           paths: The files by the number of the round, from 1, in order of the rounds.
           read: The function from a file to its vector, float32 of shape (dim,).
           progress: The function that goes through files, and may show how far it has come.
-          keep_directions: Whether `own_sums` will be asked for; directions are then kept in a file
-            without a name (`RoundDirections`).
+          keep_directions: Whether `weighted_sums` will be asked for; directions are then kept in
+            a file without a name (`RoundDirections`).
           check: A function that is shown each round, from 1, and its cosines as they are computed.
           measure: The function that starts to measure aggregates for the checks of the mechanism;
             None where nothing is known of their noise.
@@ -400,9 +403,8 @@ class AggregateFiles(_RoundsOver):
         """See `RoundCosines.total`."""
         return sum_of_cosines(self._pool.family, self._total)
 
-    def own_sums(self, own: OwnRounds) -> OwnSums | None:
-        """See `RoundCosines.own_sums`."""
+    def weighted_sums(self, weights: RoundWeights) -> OwnSums | None:
+        """See `RoundCosines.weighted_sums`."""
         if self._directions is None:
             return None
-        numbers = np.array(list(self._paths), np.int64)
-        return self._directions.own_sums(own, numbers - 1, np.arange(len(numbers)))
+        return self._directions.weighted_sums(weights, np.arange(len(self._paths)))

@@ -17,7 +17,7 @@ from fl_audit.attacks.compared_vectors import concentration_row, depends_on_vect
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, add_direction
 from fl_audit.attacks.listed_canaries import read_listed, write_listed
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
-from fl_audit.attacks.log_scores import score_files, score_seen, write_scores
+from fl_audit.attacks.log_scores import correlated_rounds, score_files, score_seen, write_scores
 from fl_audit.attacks.logs import check_pool, logged_rounds, pool_of_uploads, read_uploads
 from fl_audit.attacks.round_cosines import scored_round
 from fl_audit.attacks.uploads import CanaryUploads
@@ -144,7 +144,7 @@ class RoundScorer:
             several ways to participate; with `canary_rounds` the report compares them.
           noise_correlation: The matrix (`accounting.toeplitz.Toeplitz`) or the trees
             (`accounting.tree_nodes.Trees`) that correlate noise over rounds, for the checks of the
-            mechanism; by default each round draws its own.
+            mechanism and the weights of `own_rounds`; by default each round draws its own.
 
         Raises:
           InputError: The folder is not empty, all coins are the same, the number of rounds is below
@@ -181,7 +181,8 @@ class RoundScorer:
                 write_correlation(made, noise_correlation)
             if canary_rounds is not None:
                 write_listed(made, pool, canary_rounds, num_rounds, canary_arms)
-                if any(len(set(rounds)) > 1 for rounds in canary_rounds):
+                several = any(len(set(rounds)) > 1 for rounds in canary_rounds)
+                if several or noise_correlation is not None:
                     RoundDirections.create(
                         made.round_directions, num_rounds, pool.seed, pool.dim
                     ).flush()
@@ -422,6 +423,7 @@ class RoundScorer:
             own_rounds=listed.own_rounds,
             uploads=read_uploads(self.folder, self.pool, listed.own_rounds),
             **models,
+            correlated=correlated_rounds(self.folder, rounds),
         )
         if not seen.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
