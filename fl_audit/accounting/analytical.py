@@ -205,12 +205,12 @@ def noise_multiplier_for(epsilon: float, epsilon_of: Callable[[float], float | N
     @functools.cache
     def excess(log_multiplier: float) -> float:
         """Log epsilon above the target's, kept finite for the solver."""
-        found = epsilon_of(math.exp(log_multiplier))
-        if found is None:
+        reached = epsilon_of(math.exp(log_multiplier))
+        if reached is None:
             raise InputError("no accountant knows the analytical epsilon of such a run")
-        if found == 0:
+        if reached == 0:
             return -_LARGE_EXCESS
-        return min(max(math.log(found / epsilon), -_LARGE_EXCESS), _LARGE_EXCESS)
+        return min(max(math.log(reached / epsilon), -_LARGE_EXCESS), _LARGE_EXCESS)
 
     below, above = 0.0, _STEP
     while excess(above) > 0:

@@ -69,8 +69,8 @@ class GaussianPair:
     def optimal_tests(self) -> OptimalTests:
         """See `DominatingPair`."""
         if math.isinf(self.shift):
-            one = np.ones(1)
-            return OptimalTests(log_fpr=-math.inf * one, tpr=one, tnr=one, fnr=0 * one)
+            sure = np.ones(1)
+            return OptimalTests(log_fpr=-math.inf * sure, tpr=sure, tnr=sure, fnr=0 * sure)
         return gaussian_tests(self.shift)
 
     def deltas(self, epsilon: float) -> tuple[float, float]:

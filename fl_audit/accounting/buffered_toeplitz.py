@@ -66,14 +66,14 @@ def optimise(num_buffers: int, num_rounds: int) -> BufferedToeplitz:
         return float(np.log(column @ column) + np.log(np.square(np.cumsum(inverse)).sum()))
 
     steps = np.full(2 * num_buffers, np.log(2 * num_rounds) / (2 * num_buffers))
-    found = scipy_optimize.minimize(
+    optimum = scipy_optimize.minimize(
         log_loss,
         np.log(steps),
         method="L-BFGS-B",
         bounds=[(-7.0, 4.0)] * (2 * num_buffers),
         options={"maxiter": 2_000, "maxfun": 200_000, "ftol": 1e-10, "gtol": 1e-7},
     )
-    decays, inverse_decays = _interlaced(found.x)
+    decays, inverse_decays = _interlaced(optimum.x)
     scales = _scales(decays, inverse_decays)
     return BufferedToeplitz(tuple(decays.tolist()), tuple(scales.tolist()))
 

@@ -271,8 +271,8 @@ def _least_line(pair: DominatingPair, false_positive_rate: float) -> float:
         return math.exp(log_ratio) * false_positive_rate + delta
 
     limits = (_LEAST_LOG_RATIO, -math.log(false_positive_rate))
-    found = optimize.minimize_scalar(bound, bounds=limits, method="bounded")
-    return min(bound(0.0), float(found.fun))
+    least = optimize.minimize_scalar(bound, bounds=limits, method="bounded")
+    return min(bound(0.0), float(least.fun))
 
 
 def _advantage(pair: DominatingPair | None, profile: tuple[ProfilePoint, ...]) -> float:

@@ -266,7 +266,7 @@ def one_round_of_each(noise_multiplier: float, blocks: Blocks, delta: float) -> 
             laws.append(gaussian_ratio(math.sqrt(count) * shift, step, tail))
         else:
             laws.append(_power(_mean_of(shift, length, step, tail), count, tail))
-    return functools.reduce(lambda one, other: product(one, other).trimmed(tail), laws)
+    return functools.reduce(lambda law, other: product(law, other).trimmed(tail), laws)
 
 
 @functools.lru_cache(maxsize=16)
@@ -306,15 +306,15 @@ def _width(shift: float, tail: float) -> float:
 def _mean_of(shift: float, length: int, step: float, tail: float) -> RatioLaw:
     """The law of the mean of so many independent ratios, by doubling."""
     doubled, number = gaussian_ratio(shift, step, tail), 1
-    made: RatioLaw | None = None
+    mixture: RatioLaw | None = None
     done = 0
     while True:
         if length & number:
             share = done / (done + number)
-            made = weighted_sum(made, share, doubled).trimmed(tail) if made else doubled
+            mixture = weighted_sum(mixture, share, doubled).trimmed(tail) if mixture else doubled
             done += number
-        if made and done == length:
-            return made
+        if mixture and done == length:
+            return mixture
         doubled, number = weighted_sum(doubled, 0.5, doubled).trimmed(tail), 2 * number
 
 

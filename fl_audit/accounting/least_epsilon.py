@@ -66,15 +66,15 @@ def least_epsilon(noise_multiplier: float, numbers: FloatArray, rounds: int, del
     if share == 0:
         return 0.0
     numbers = numbers[: np.flatnonzero(numbers > 1e-18)[-1] + 1]
-    found = 0.0
+    largest = 0.0
     for times in _COINS:
         statistic = _Statistic(1 / noise_multiplier, min(times * share, 1.0))
         sums = _Sums(statistic, len(numbers) - 1, rounds)
         p, p_tilted = sums.chances(numbers, 0), sums.chances(numbers, -1)
         q, q_tilted = sums.chances(np.ones(1), 0), sums.chances(np.ones(1), 1)
         high_sums = _epsilon(p.reversed, q_tilted.reversed, delta)
-        found = max(found, high_sums, _epsilon(q, p_tilted, delta))
-    return found
+        largest = max(largest, high_sums, _epsilon(q, p_tilted, delta))
+    return largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +112,8 @@ def _epsilon(p: _Chances, q: _Chances, delta: float) -> float:
         factor = math.exp(min(epsilon, _LARGEST_LOG))
         return bool((at_least - factor * at_most).max() > delta)
 
-    found = supremum(is_contradicted)
-    return found if math.isfinite(found) else 0.0
+    epsilon_bound = supremum(is_contradicted)
+    return epsilon_bound if math.isfinite(epsilon_bound) else 0.0
 
 
 @dataclass(frozen=True)

@@ -252,13 +252,13 @@ class Toeplitz:
         """
         order = np.lexsort((rounds, members))
         starts = np.flatnonzero(np.diff(members[order], prepend=-1))
-        sets = sorted({tuple(one.tolist()) for one in np.split(rounds[order], starts[1:])})
+        sets = sorted({tuple(drawn.tolist()) for drawn in np.split(rounds[order], starts[1:])})
         worst = 0.0
         for first in range(0, len(sets), _AT_ONCE):
             some = sets[first : first + _AT_ONCE]
             presences = np.zeros((len(some), self.num_rounds))
-            for row, one in zip(presences, some, strict=True):
-                row[list(one)] = 1.0
+            for row, drawn in zip(presences, some, strict=True):
+                row[list(drawn)] = 1.0
             moved = Toeplitz.of(np.abs(self.column), self.num_rounds).times(presences)
             worst = max(worst, float(np.square(moved).sum(axis=1).max()))
         return worst

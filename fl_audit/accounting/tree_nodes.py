@@ -170,12 +170,12 @@ def squared_sensitivities(members: IndexArray, rounds: IndexArray, trees: Trees)
 def _with_root(best: dict[bool, int], start: int, height: int, block: int) -> dict[bool, int]:
     """The largest sum over nodes before and in the next root, by the state of the open block."""
     end = start + (1 << height)
-    found: dict[bool, int] = {}
+    largest: dict[bool, int] = {}
     for was_used, value in best.items():
         for first, last, is_used in _choices(start, end, was_used, block):
             total = value + _best_in(start, height, first, last, block)
-            found[is_used] = max(found.get(is_used, 0), total)
-    return found
+            largest[is_used] = max(largest.get(is_used, 0), total)
+    return largest
 
 
 def _choices(start: int, end: int, was_used: bool, block: int) -> Iterator[tuple[bool, bool, bool]]:

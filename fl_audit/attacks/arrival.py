@@ -74,17 +74,17 @@ class _Rounds:
     dim: int
     knows_tails: bool
 
-    def presentations(self, found: _Collected, shift: int) -> Presentations:
+    def presentations(self, collected: _Collected, shift: int) -> Presentations:
         """The collected presentations, which are so many rounds after the canaries' own."""
-        counts = [len(canaries) for canaries in found.canaries]
-        rounds = np.repeat(np.array(found.rounds, np.int64), counts)
-        canaries = np.concatenate([np.zeros(0, np.int64), *found.canaries])
+        counts = [len(canaries) for canaries in collected.canaries]
+        rounds = np.repeat(np.array(collected.rounds, np.int64), counts)
+        canaries = np.concatenate([np.zeros(0, np.int64), *collected.canaries])
         of_aggregate, of_client = self.lengths.at(rounds)
-        crowd = np.array([self.crowd.get(index, 0) for index in found.rounds], np.float64)
+        crowd = np.array([self.crowd.get(index, 0) for index in collected.rounds], np.float64)
         return Presentations(
             canaries=canaries,
             rounds=rounds,
-            cosines=np.concatenate([np.zeros(0), *found.cosines]),
+            cosines=np.concatenate([np.zeros(0), *collected.cosines]),
             aggregate_lengths=of_aggregate,
             client_lengths=of_client,
             others=np.maximum(np.repeat(crowd, counts) - 1, 0),
@@ -121,15 +121,17 @@ def arrival_in_rounds(
         dim=dim,
         knows_tails=family != "dirac",
     )
-    made = {key: rounds.presentations(one, key[1]) for key, one in collected.items()}
-    found = canary_arrival(
-        made[True, 0], made[False, 0], {shift: made[True, shift] for shift in _SHIFTS}
+    shown = {key: rounds.presentations(part, key[1]) for key, part in collected.items()}
+    arrival = canary_arrival(
+        shown[True, 0],
+        shown[False, 0],
+        {shift: shown[True, shift] for shift in _SHIFTS},
     )
-    return _of_all(found, own, included, scored)
+    return _of_all(arrival, own, included, scored)
 
 
 def _of_all(
-    found: Arrival, own: OwnRounds, included: npt.NDArray[np.bool_], scored: IndexArray
+    arrival: Arrival, own: OwnRounds, included: npt.NDArray[np.bool_], scored: IndexArray
 ) -> Arrival:
     """What became of all included canaries, of whose rounds some may not be scored.
 
@@ -137,18 +139,24 @@ def _of_all(
     """
     canaries = np.flatnonzero(included)
     rounds = [own.of_canary[canary] for canary in canaries]
-    parts = np.array([np.isin(one, scored).mean() if len(one) else 0.0 for one in rounds])
+    parts = np.array(
+        [
+            np.isin(canary_rounds, scored).mean() if len(canary_rounds) else 0.0
+            for canary_rounds in rounds
+        ]
+    )
     of_scored = parts[parts > 0]
-    found = dataclasses.replace(found, num_scored=len(of_scored), num_included=len(canaries))
+    arrival = dataclasses.replace(arrival, num_scored=len(of_scored), num_included=len(canaries))
     if len(of_scored) == 0 or (parts == 1).all():
-        return found
+        return arrival
     words = f"{len(of_scored):,} of {len(canaries):,} included canaries have a scored round"
     if of_scored.mean() < 1:
         words = f"{words}, on average {100 * of_scored.mean():.3g} % of their rounds"
+    scored_part = float(np.sqrt(of_scored).mean())
     return dataclasses.replace(
-        found,
-        reason=f"{found.reason}; {words}",
-        signal=None if found.signal is None else found.signal * float(np.sqrt(of_scored).mean()),
+        arrival,
+        reason=f"{arrival.reason}; {words}",
+        signal=None if arrival.signal is None else arrival.signal * scored_part,
     )
 
 
@@ -162,11 +170,11 @@ def _collect(
     scored: list[int] = []
     for index, row in rows:
         scored.append(index)
-        for (is_in, shift), found in collected.items():
+        for (is_in, shift), presences in collected.items():
             members = members_of.get(index - shift, nobody)
             if shift:
                 members = np.setdiff1d(members, members_of.get(index, nobody))
-            found.add(members[included[members] == is_in], index, row)
+            presences.add(members[included[members] == is_in], index, row)
     return collected, np.array(scored, np.int64)
 
 

@@ -104,8 +104,8 @@ def concentration_row(vector: Float32Array) -> FloatArray:
     Returns:
       The sums of cubes and of fourth powers, float64 of shape (2,); zeros for the zero vector.
     """
-    found = concentration_of(vector)
-    return np.zeros(2) if found is None else np.array([found.cubes, found.fourth_powers])
+    sums = concentration_of(vector)
+    return np.zeros(2) if sums is None else np.array([sums.cubes, sums.fourth_powers])
 
 
 def unknown_rows(num_rounds: int) -> FloatArray:
@@ -190,18 +190,18 @@ def read_compared_vectors(path: Path) -> Mapping[str, ComparedVectors]:
     """
     if not path.exists():
         return {}
-    found = read_json(path, _File, "what a run writes")
-    if found.format_version != _FORMAT_VERSION:
+    file = read_json(path, _File, "what a run writes")
+    if file.format_version != _FORMAT_VERSION:
         raise InputError(
-            f"{path}: format_version is {found.format_version}, must be {_FORMAT_VERSION}"
+            f"{path}: format_version is {file.format_version}, must be {_FORMAT_VERSION}"
         )
-    for name, compared in found.statistics.items():
+    for name, compared in file.statistics.items():
         if not _makes_sense(compared):
             raise InputError(
                 f"{path}: statistics.{name}: scale must be above 0 and finite, and vectors must "
                 "be groups of at least 1"
             )
-    return found.statistics
+    return file.statistics
 
 
 def _makes_sense(compared: ComparedVectors) -> bool:

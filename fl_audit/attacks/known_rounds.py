@@ -204,8 +204,8 @@ class KnownRoundsAttacker(Attacker):
         """The one vector that every canary is compared with, a single aggregate or a sum."""
         del final
         if self._sums is None:
-            one = self._cosines.any_one() if self._own.most <= 1 else None
-            return named({OWN_ROUNDS: one})
+            compared = self._cosines.any_one() if self._own.most <= 1 else None
+            return named({OWN_ROUNDS: compared})
         vector = Vectors(1, self._sums.concentration)
         return {OWN_ROUNDS.name: ComparedVectors((vector,), is_limit=not self._sums.are_exact)}
 

@@ -68,11 +68,11 @@ def told_shift(log: SeenLog) -> float | None:
         return None
     scored = {index for index, _ in log.cosines.numbered_rows()}
     indices = np.array(sorted(scored & own.members().keys()), np.int64)
-    found = log.cosines.measured_aggregates()
-    if found is None or not len(indices):
+    aggregates = log.cosines.measured_aggregates()
+    if aggregates is None or not len(indices):
         return None
-    numbers = found.numbers or range(1, len(found.stddev) + 1)
-    stddev_of = dict(zip(numbers, found.stddev.tolist(), strict=True))
+    numbers = aggregates.numbers or range(1, len(aggregates.stddev) + 1)
+    stddev_of = dict(zip(numbers, aggregates.stddev.tolist(), strict=True))
     _, clients = logged_lengths(log.folder, log.cosines.measured_lengths()).at(indices)
     stddevs = np.array([stddev_of.get(number, np.nan) for number in (indices + 1).tolist()])
     is_told = np.isfinite(clients) & (clients > 0) & np.isfinite(stddevs) & (stddevs > 0)

@@ -229,7 +229,7 @@ def write_scores(
     write_compared_vectors(folder.compared_vectors, compared)
     written = [folder.scores(statistic) for statistic in files]
     behind = [folder.compared_vectors, folder.direction_sum, folder.coordinate_lengths]
-    told = [folder.path / name for name in folder.side_files()]
-    files_of_scores = digests_of([*written, *behind, folder.autocorrelation, *told])
+    side_files = [folder.path / name for name in folder.side_files()]
+    files_of_scores = digests_of([*written, *behind, folder.autocorrelation, *side_files])
     chain.add(Scored(rounds=num_rounds, files=files_of_scores))
     chain.flush()

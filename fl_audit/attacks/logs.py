@@ -141,12 +141,12 @@ def _rounds(
     def read(path: Path) -> Float32Array:
         return read_vector(path, pool.dim)
 
-    told = read_mechanism(folder)
+    promised = read_mechanism(folder)
     variables = read_variables(folder, pool.dim) or Variables((pool.dim,))
     measure = None
-    if told is not None:
-        over_all = read_correlation(folder, max(len(told), numbers))
-        measure = functools.partial(ToldRounds, told, variables, over_all)
+    if promised is not None:
+        over_all = read_correlation(folder, max(len(promised), numbers))
+        measure = functools.partial(ToldRounds, promised, variables, over_all)
     files = AggregateFiles(
         pool, paths, read, progress, keep_directions=keep, check=check, measure=measure
     )
@@ -225,10 +225,10 @@ def _aggregates(folder: LogFolder) -> dict[int, Path]:
         return {}
     paths: dict[int, Path] = {}
     try:
-        found = sorted(path for path in folder.aggregates.iterdir() if path.name[0] != ".")
+        files = sorted(path for path in folder.aggregates.iterdir() if path.name[0] != ".")
     except OSError as error:
         raise InputError(f"{folder.aggregates}: cannot be read: {error.strerror}") from error
-    for path in found:
+    for path in files:
         match = _AGGREGATE.fullmatch(path.name)
         if not match:
             raise InputError(f"{path}: must be named round_NUMBER.npy, such as round_000001.npy")

@@ -103,7 +103,7 @@ def audit_gaussian_mechanism(
         estimates = [_estimate(sigma, dim, num_canaries, seed, trial) for trial in trials]
     except MemoryError as error:
         raise InputError(f"dim {dim} is too large: a release does not fit in memory") from error
-    return MechanismAudit(sigma, tuple(epsilon_of_sigma(found, delta) for found in estimates))
+    return MechanismAudit(sigma, tuple(epsilon_of_sigma(estimate, delta) for estimate in estimates))
 
 
 def release(family: CanaryFamily, sigma: float, rng: np.random.Generator) -> Float32Array:

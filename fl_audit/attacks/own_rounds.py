@@ -34,8 +34,8 @@ class OwnRounds:
         canaries = np.repeat(np.arange(len(counts)), counts)
         rounds = np.concatenate([np.zeros(0, np.int64), *self.of_canary])
         order = np.argsort(rounds, kind="stable")
-        found, starts = np.unique(rounds[order], return_index=True)
-        return dict(zip(found.tolist(), np.split(canaries[order], starts[1:]), strict=True))
+        present, starts = np.unique(rounds[order], return_index=True)
+        return dict(zip(present.tolist(), np.split(canaries[order], starts[1:]), strict=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -363,9 +363,9 @@ class AggregateFiles(_RoundsOver):
             add_direction(self._total, vector)
             if self._directions is not None:
                 self._directions.add(index, vector)
-            cosines[index] = found = self._pool.cosines(vector)
+            cosines[index] = row = self._pool.cosines(vector)
             if self._check is not None:
-                self._check(numbers[index], found)
+                self._check(numbers[index], row)
             yield cosines[index]
         self._cosines = cosines[: len(self._paths)]
 

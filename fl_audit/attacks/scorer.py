@@ -166,28 +166,28 @@ class RoundScorer:
         _ = pool.included  # raises now, not after training, if all coins are the same
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as beside:
-            made = LogFolder(Path(beside) / path.name)
-            made.path.mkdir()
-            CosineLog.create(made.round_cosines, num_rounds, pool.count).flush()
+            new = LogFolder(Path(beside) / path.name)
+            new.path.mkdir()
+            CosineLog.create(new.round_cosines, num_rounds, pool.count).flush()
             if depends_on_vectors(pool.family):
-                ConcentrationLog.create(made.round_concentrations, num_rounds).flush()
-            LoggedTotal.create(made.direction_sum)
-            write_pool(made.pool, pool)
+                ConcentrationLog.create(new.round_concentrations, num_rounds).flush()
+            LoggedTotal.create(new.direction_sum)
+            write_pool(new.pool, pool)
             if variables is not None:
-                write_variables(made, variables)
+                write_variables(new, variables)
             if participation is not None:
-                write_participation(made.participation, participation)
+                write_participation(new.participation, participation)
             if noise_correlation is not None:
-                write_correlation(made, noise_correlation)
+                write_correlation(new, noise_correlation)
             if canary_rounds is not None:
-                write_listed(made, pool, canary_rounds, num_rounds, canary_arms)
+                write_listed(new, pool, canary_rounds, num_rounds, canary_arms)
                 several = any(len(set(rounds)) > 1 for rounds in canary_rounds)
                 if several or noise_correlation is not None:
                     RoundDirections.create(
-                        made.round_directions, num_rounds, pool.seed, pool.dim
+                        new.round_directions, num_rounds, pool.seed, pool.dim
                     ).flush()
-            ChainWriter.begin(made.chain, made.identity())
-            made.path.rename(path)
+            ChainWriter.begin(new.chain, new.identity())
+            new.path.rename(path)
         return cls.open(path)
 
     @classmethod
@@ -270,12 +270,12 @@ class RoundScorer:
             raise InputError(
                 f"round_number: must be in 1 to {self.num_rounds} (num_rounds), got {round_number}"
             )
-        told = ToldRound(canary_length, noise_stddev, norm_bound)
+        mechanism = ToldRound(canary_length, noise_stddev, norm_bound)
         name = f"aggregate of round {round_number}"
         vector = flatten(aggregate, self.pool.dim, name)
         cosines = self.pool.cosines(vector)
         self._chain.add(Scoring(round=round_number))
-        touched = self._write(round_number - 1, vector, cosines, told)
+        touched = self._write(round_number - 1, vector, cosines, mechanism)
         if noise_stddev is not None:
             arrays = [aggregate] if isinstance(aggregate, np.ndarray) else aggregate
             sizes = [size for part in arrays if (size := np.size(part))]
@@ -285,7 +285,7 @@ class RoundScorer:
         return cosines
 
     def _write(
-        self, index: int, vector: Float32Array, cosines: FloatArray, told: ToldRound
+        self, index: int, vector: Float32Array, cosines: FloatArray, mechanism: ToldRound
     ) -> list[int]:
         """Writes a round in an order such that no crash pairs its cosines with another vector.
 
@@ -308,7 +308,7 @@ class RoundScorer:
         if self._directions is not None:
             self._directions.add(index, vector)
             self._directions.flush()
-        promised = np.nan if told.canary_length is None else told.canary_length
+        promised = np.nan if mechanism.canary_length is None else mechanism.canary_length
         self._lengths[index] = euclidean_norm(vector), promised
         self._lengths.flush()
         self._sum.add(index, functools.partial(add_direction, vector=vector))

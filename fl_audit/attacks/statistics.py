@@ -24,7 +24,9 @@ def named(
     compared: Mapping["Statistic", ComparedVectors | None],
 ) -> dict[str, ComparedVectors]:
     """The entries that are not None, by the statistic's name."""
-    return {statistic.name: one for statistic, one in compared.items() if one is not None}
+    return {
+        statistic.name: vectors for statistic, vectors in compared.items() if vectors is not None
+    }
 
 
 Sight = Literal[

@@ -327,10 +327,10 @@ def make_attackers(
 def _check_filled(statistic: Statistic, kinds: Sequence[type[Attacker]]) -> None:
     names = [kind.__name__ for kind in kinds if statistic.name in {s.name for s in kind.statistics}]
     if len(names) != 1:
-        found = f"{' and '.join(names)} do" if names else "none does"
+        fillers = f"{' and '.join(names)} do" if names else "none does"
         raise InputError(
             f"audit.threat_models: exactly one registered attacker must fill the statistic "
-            f"{statistic.name!r} of {statistic.threat_model!r}; {found}"
+            f"{statistic.name!r} of {statistic.threat_model!r}; {fillers}"
         )
 
 

@@ -229,8 +229,11 @@ def _bounded_length(rounds: _Rounds) -> Check:
 def _no_echo(strongest: Autocorrelation, rounds: _Rounds) -> Check:
     """The check that the first round's coordinates are not alike at any distance."""
     stddev, bound = rounds.stddev[0, 0], rounds.norm_bound[0, 0]
-    product, num_pairs = np.array([strongest.product / stddev**2, strongest.num_pairs])
-    log_p = float(log_p_autocorrelation(product, num_pairs, float(bound / stddev)))
+    # Without noise the length that clients may have is infinite beside it, and nothing is unlikely.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        product, num_pairs = np.array([strongest.product / stddev**2, strongest.num_pairs])
+        norm_bound = float(bound / stddev)
+    log_p = float(log_p_autocorrelation(product, num_pairs, norm_bound))
     return Check(
         name="no_echo",
         log_p=min(0.0, log_p + math.log(strongest.num_lags)),

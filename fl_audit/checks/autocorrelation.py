@@ -89,5 +89,5 @@ def read_autocorrelation(path: Path) -> Autocorrelation | None:
       InputError: The file cannot be read, or holds something else.
     """
     kind: Any = Autocorrelation | None
-    found = read_json(path, kind, "an autocorrelation")
-    return found if isinstance(found, Autocorrelation) else None
+    autocorrelation = read_json(path, kind, "an autocorrelation")
+    return autocorrelation if isinstance(autocorrelation, Autocorrelation) else None

@@ -122,20 +122,20 @@ def canary_arrival(
     of_included = coefficient(promised, 1)
     if of_included is None or len(promised) < len(included):
         return without_lengths(included, excluded)
-    first, found = _FirstRounds.of(promised.first), _words(of_included)
+    first, words = _FirstRounds.of(promised.first), _words(of_included)
     signal = _signal(of_included, None if first is None else first.mixture_beyond(ALARM))
-    arrival = Arrival("not_arrived", of_included.ratio, found, signal=signal)
+    arrival = Arrival("not_arrived", of_included.ratio, words, signal=signal)
     if cause := _excluded_cause(excluded, of_included):
         return dataclasses.replace(arrival, reason=cause, fault=cause)
     if first is not None and (cause := first.cause(shifted)):
-        fault = f"{_fault_words(first.found)}: {cause}"
-        arrival = dataclasses.replace(arrival, reason=f"{found}: {cause}", fault=fault)
+        fault = f"{_fault_words(first.arrived)}: {cause}"
+        arrival = dataclasses.replace(arrival, reason=f"{words}: {cause}", fault=fault)
         if not first.is_bearable:
             return arrival
     elif later := _later_fault(promised):
-        arrival = dataclasses.replace(arrival, reason=f"{found}, but {later}", fault=later)
+        arrival = dataclasses.replace(arrival, reason=f"{words}, but {later}", fault=later)
     if doubt := _doubt(first, excluded, shifted):
-        return dataclasses.replace(arrival, state="cannot_tell", reason=f"{found}, but {doubt}")
+        return dataclasses.replace(arrival, state="cannot_tell", reason=f"{words}, but {doubt}")
     if signal >= LEAST_SIGNAL:
         return dataclasses.replace(arrival, state="arrived")
     unclear = arrival.reason if arrival.fault is not None else _unclear(of_included)
@@ -153,13 +153,13 @@ def _later_fault(included: Presentations) -> str | None:
     )
 
 
-def _signal(found: Coefficient, mixture: Mixture | None) -> float:
+def _signal(arrived: Coefficient, mixture: Mixture | None) -> float:
     """The lower end of the share of a client's signal that canaries show.
 
     Lengths beyond that of a client say that the promise is of another scale. So they count as one.
     """
-    lower = found.ratio - found.skew * -math.log(SIGNAL_LEVEL)
-    lower -= _SIGNAL_ERRORS * found.standard_error
+    lower = arrived.ratio - arrived.skew * -math.log(SIGNAL_LEVEL)
+    lower -= _SIGNAL_ERRORS * arrived.standard_error
     longer = 1.0 if mixture is None else max(mixture.share, 1.0)
     return float(np.clip(lower / longer, 0, 1))
 
@@ -170,21 +170,21 @@ class _FirstRounds:
 
     Attributes:
       shown: Their presentations.
-      found: The share at which they are in aggregates.
+      arrived: The share at which they are in aggregates.
       mixture: The mixture of lost and whole ones that fits best; None where tails are not known.
     """
 
     shown: Presentations
-    found: Coefficient
+    arrived: Coefficient
     mixture: Mixture | None
 
     @classmethod
     def of(cls, shown: Presentations) -> "_FirstRounds | None":
         """Measures them; None where none of their first rounds was scored."""
-        found = coefficient(shown, 1)
-        if found is None:
+        arrived = coefficient(shown, 1)
+        if arrived is None:
             return None
-        return cls(shown, found, uneven(shown, found) if shown.knows_tails else None)
+        return cls(shown, arrived, uneven(shown, arrived) if shown.knows_tails else None)
 
     def mixture_beyond(self, nats: float) -> Mixture | None:
         """The mixture, where the evidence for it is beyond some nats."""
@@ -194,28 +194,28 @@ class _FirstRounds:
     def is_faulty(self) -> bool:
         """Whether they are not as long as a client, or not all alike, beyond chance."""
         is_uneven = self.mixture_beyond(ALARM) is not None
-        return is_uneven or self.found.differs_by(1, NO_FAULT, ALARM)
+        return is_uneven or self.arrived.differs_by(1, NO_FAULT, ALARM)
 
     @property
     def is_bearable(self) -> bool:
         """Whether they arrive for all that, with a signal that is smaller by a known part."""
         mixture = self.mixture_beyond(ALARM)
-        longest = self.found.ratio if mixture is None else mixture.share
-        margin = NO_FAULT + self.found.deviation(ALARM) if mixture is None else LEFT_OVER
-        return longest <= 1 + margin and _signal(self.found, mixture) >= LEAST_SIGNAL
+        longest = self.arrived.ratio if mixture is None else mixture.share
+        margin = NO_FAULT + self.arrived.deviation(ALARM) if mixture is None else LEFT_OVER
+        return longest <= 1 + margin and _signal(self.arrived, mixture) >= LEAST_SIGNAL
 
     def cause(self, shifted: Mapping[int, Presentations]) -> str | None:
         """The likely cause of a deviation, as a clause; None where there is none."""
         if not self.is_faulty:
             return None
-        found, mixture = self.found, self.mixture_beyond(ALARM)
-        if found.ratio < -found.deviation(ALARM):
+        arrived, mixture = self.arrived, self.mixture_beyond(ALARM)
+        if arrived.ratio < -arrived.deviation(ALARM):
             return "the aggregate has the wrong sign; it must be how the model moves"
         if not self.is_bearable and (elsewhere := self._elsewhere(shifted)):
             return elsewhere
         if mixture is not None:
             return f"{_in_part(mixture)} ({LOST})"
-        if found.ratio > 1:
+        if arrived.ratio > 1:
             return f"they are longer than a client may be ({_LONGER})"
         return self._shortfall()
 
@@ -230,11 +230,11 @@ class _FirstRounds:
 
     def _shortfall(self) -> str:
         """A guess at whether all of them are shorter, or a part of them is lost."""
-        if self.found.ratio <= self.found.deviation(ARRIVED):
+        if self.arrived.ratio <= self.arrived.deviation(ARRIVED):
             return f"they are missing ({_GONE})"
-        leaning = looks_lost(self.shown, self.found) if self.shown.knows_tails else 0.0
+        leaning = looks_lost(self.shown, self.arrived) if self.shown.knows_tails else 0.0
         if leaning > _LEANING:
-            return f"it looks as if about {100 * (1 - self.found.ratio):.2g} % were lost ({LOST})"
+            return f"it looks as if about {100 * (1 - self.arrived.ratio):.2g} % were lost ({LOST})"
         if leaning < -_LEANING:
             return f"it looks as if all of them were shorter ({_SHORTER})"
         return f"all of them are shorter ({_SHORTER}), or a part is lost ({LOST})"
@@ -246,20 +246,20 @@ def _excluded_cause(excluded: Presentations, included: Coefficient) -> str | Non
     They are independent of every aggregate, so that anything beyond chance is a fault.
     """
     shown = excluded.with_promise
-    found = coefficient(shown, 0)
-    if found is None:
+    absent = coefficient(shown, 0)
+    if absent is None:
         return None
     is_mixed = shown.knows_tails and excluded_nats(shown.first) > ALARM
-    if not is_mixed and not found.differs_by(0, 0, ALARM):
+    if not is_mixed and not absent.differs_by(0, 0, ALARM):
         return None
     who = (
         "canaries take part whatever their coin says, or some do"
-        if included.ratio > found.ratio / 2
+        if included.ratio > absent.ratio / 2
         else "the coins are inverted, or of another pool"
     )
     return (
         f"in the aggregates of their rounds, excluded canaries, which send nothing, have "
-        f"{_share(found)} × the expected norm, and included ones {_share(included)} ×: {who}"
+        f"{_share(absent)} × the expected norm, and included ones {_share(included)} ×: {who}"
     )
 
 
@@ -272,13 +272,13 @@ def _doubt(
     if first is not None and (mixture := first.mixture_beyond(ARRIVED)) and not first.is_faulty:
         return f"unevenly, as if {_in_part(mixture)}"
     shown = excluded.with_promise
-    found = coefficient(shown, 0)
-    if found is not None and (
-        found.differs_by(0, 0, ARRIVED)
-        or found.deviation(ARRIVED) > _WIDE
+    absent = coefficient(shown, 0)
+    if absent is not None and (
+        absent.differs_by(0, 0, ARRIVED)
+        or absent.deviation(ARRIVED) > _WIDE
         or (shown.knows_tails and excluded_nats(shown.first) > ARRIVED)
     ):
-        return f"excluded ones, which send nothing, at {_share(found)}"
+        return f"excluded ones, which send nothing, at {_share(absent)}"
     return None
 
 
@@ -302,34 +302,34 @@ def _left_over(shifted: Mapping[int, Presentations]) -> str | None:
     )
 
 
-def _words(found: Coefficient) -> str:
+def _words(arrived: Coefficient) -> str:
     return (
-        f"in the aggregates of their rounds, included canaries have {_share(found)} × the expected "
-        f"norm, clip norm / denominator ({found.count:,} presentations)"
+        f"in the aggregates of their rounds, included canaries have {_share(arrived)} × the "
+        f"expected norm, clip norm / denominator ({arrived.count:,} presentations)"
     )
 
 
-def _fault_words(found: Coefficient) -> str:
-    return f"canaries have {_share(found)} × the expected norm in the aggregates"
+def _fault_words(arrived: Coefficient) -> str:
+    return f"canaries have {_share(arrived)} × the expected norm in the aggregates"
 
 
-def _share(found: Coefficient) -> str:
-    return f"{found.ratio:.3g} ± {found.standard_error:.2g}"
+def _share(arrived: Coefficient) -> str:
+    return f"{arrived.ratio:.3g} ± {arrived.standard_error:.2g}"
 
 
-def _is_about_one(found: Coefficient) -> bool:
+def _is_about_one(arrived: Coefficient) -> bool:
     """Whether canaries clearly are there, at a share of the promise that may be all of it."""
-    return found.ratio > found.deviation(ARRIVED) and not found.differs_by(1, 0.5, ARRIVED)
+    return arrived.ratio > arrived.deviation(ARRIVED) and not arrived.differs_by(1, 0.5, ARRIVED)
 
 
-def _unclear(found: Coefficient) -> str:
-    if found.standard_error > _WANTED_ERROR:
-        enough = math.ceil(found.count * (found.standard_error / _WANTED_ERROR) ** 2)
+def _unclear(arrived: Coefficient) -> str:
+    if arrived.standard_error > _WANTED_ERROR:
+        enough = math.ceil(arrived.count * (arrived.standard_error / _WANTED_ERROR) ** 2)
         return (
-            f"{_words(found)}; the noise is too large to tell, and about {_rounded(enough)} "
+            f"{_words(arrived)}; the noise is too large to tell, and about {_rounded(enough)} "
             "presentations would be enough"
         )
-    return f"{_words(found)}, too far from 1 for the check to pass"
+    return f"{_words(arrived)}, too far from 1 for the check to pass"
 
 
 def _rounded(number: int) -> str:
@@ -343,10 +343,10 @@ _PROMISE = "the length of a client in each round (canary_length, or round_length
 def without_lengths(included: Presentations, excluded: Presentations) -> Arrival:
     """What became of them where no length is promised: whether they stand out, and evenly."""
     unknown = "what length the mechanism allows a client is not known"
-    found = coefficient(included.as_cosines, 0)
-    if found is None:
+    scored = coefficient(included.as_cosines, 0)
+    if scored is None:
         return Arrival("cannot_tell", None, "no round of an included canary was seen")
-    seen = f"in their rounds included canaries score {_deviations(found, included.dim)}"
+    seen = f"in their rounds included canaries score {_deviations(scored, included.dim)}"
     of_excluded = coefficient(excluded.as_cosines, 0)
     if of_excluded is not None and of_excluded.differs_by(0, 0, ALARM):
         reason = (
@@ -355,10 +355,10 @@ def without_lengths(included: Presentations, excluded: Presentations) -> Arrival
             "the training"
         )
         return Arrival("not_arrived", None, reason, fault=reason)
-    if found.ratio < -found.deviation(ALARM):
+    if scored.ratio < -scored.deviation(ALARM):
         reason = f"{seen}: the aggregate has the wrong sign; it must be how the model moves"
         return Arrival("not_arrived", None, reason, fault=reason)
-    if found.ratio < found.deviation(ARRIVED):
+    if scored.ratio < scored.deviation(ARRIVED):
         reason = f"{seen}, which chance does too, and {unknown}"
         return Arrival("cannot_tell", None, reason)
     if included.knows_tails and _is_uneven(included.first):
@@ -367,9 +367,9 @@ def without_lengths(included: Presentations, excluded: Presentations) -> Arrival
     return Arrival("arrived", None, f"{seen} above chance; {unknown}", _PROMISE)
 
 
-def _deviations(found: Coefficient, dim: int) -> str:
+def _deviations(scored: Coefficient, dim: int) -> str:
     root = math.sqrt(dim)
-    return f"{root * found.ratio:.3g} ± {root * found.standard_error:.2g} standard deviations"
+    return f"{root * scored.ratio:.3g} ± {root * scored.standard_error:.2g} standard deviations"
 
 
 def _is_uneven(shown: Presentations) -> bool:

@@ -22,15 +22,15 @@ def grid_step(vector: FloatArray, error: float) -> float | None:
       vector: The numbers, of shape (dim,).
       error: The error of a number.
     """
-    found = np.unique(np.append(np.abs(vector), 0.0))
-    gaps = np.diff(found)
+    values = np.unique(np.append(np.abs(vector), 0.0))
+    gaps = np.diff(values)
     gaps = gaps[gaps > 8 * error]
     if len(vector) < 8 or not len(gaps):
         return None
     step = float(gaps.min())
-    if step < 64 * error or found[-1] > 1e9 * step:
+    if step < 64 * error or values[-1] > 1e9 * step:
         return None
-    multiples = np.rint(found / step)
-    step = float(found @ multiples / (multiples @ multiples))
-    off = np.abs(found - np.rint(found / step) * step)
+    multiples = np.rint(values / step)
+    step = float(values @ multiples / (multiples @ multiples))
+    off = np.abs(values - np.rint(values / step) * step)
     return step if off.max() <= max(8 * error, 1e-6 * step) else None

@@ -58,7 +58,7 @@ def excluded_nats(excluded: Presentations) -> float:
     return float(np.logaddexp.reduce(logs)) - math.log(len(logs))
 
 
-def uneven(included: Presentations, found: Coefficient) -> Mixture:
+def uneven(included: Presentations, arrived: Coefficient) -> Mixture:
     """The mixture of lost and whole canaries that fits best, and the evidence for it.
 
     The evidence is the least over all shares, near the mean one, at which all canaries might be
@@ -67,18 +67,18 @@ def uneven(included: Presentations, found: Coefficient) -> Mixture:
 
     Args:
       included: The first presentations of canaries with sub-Gaussian inner products.
-      found: The mean share of them.
+      arrived: The mean share of them.
     """
-    width = _ERRORS * found.standard_error
-    alike = np.append(np.linspace(found.ratio - width, found.ratio + width, _POINTS), 1.0)
-    kept, share = _best(included, found.ratio)
+    width = _ERRORS * arrived.standard_error
+    alike = np.append(np.linspace(arrived.ratio - width, arrived.ratio + width, _POINTS), 1.0)
+    kept, share = _best(included, arrived.ratio)
     return Mixture(kept, share, min(_nats(included, float(null)) for null in alike))
 
 
-def looks_lost(included: Presentations, found: Coefficient) -> float:
+def looks_lost(included: Presentations, arrived: Coefficient) -> float:
     """The log-likelihood of canaries that are whole or lost, less that of all being shorter."""
-    whole, lost = (_log_ratios(included, found.ratio, share) for share in (1.0, 0.0))
-    return float(np.sum(np.logaddexp(*_parted(min(found.ratio, 1.0), whole, lost))))
+    whole, lost = (_log_ratios(included, arrived.ratio, share) for share in (1.0, 0.0))
+    return float(np.sum(np.logaddexp(*_parted(min(arrived.ratio, 1.0), whole, lost))))
 
 
 def _nats(included: Presentations, null: float) -> float:

@@ -382,16 +382,16 @@ class ToldRounds:
     """Measures the aggregates of a log whose system says how their noise should be."""
 
     def __init__(
-        self, told: FloatArray, variables: Variables, correlation: Correlation | None
+        self, promised: FloatArray, variables: Variables, correlation: Correlation | None
     ) -> None:
         """Starts before the first aggregate.
 
         Args:
-          told: What `read_mechanism` has read.
+          promised: What `read_mechanism` has read.
           variables: The variables of the model.
           correlation: What correlates the noise over rounds; None where it is independent.
         """
-        self._told = told
+        self._promised = promised
         self._watch = MechanismWatch(
             variables.sizes, frozen=variables.frozen, correlation=correlation
         )
@@ -399,7 +399,8 @@ class ToldRounds:
 
     def see_round(self, number: int, aggregate: Float32Array) -> None:
         """Measures a round, from 1, if its noise is known; rounds come in order."""
-        stddev, norm_bound = self._told[number - 1] if number <= len(self._told) else (np.nan, 0)
+        is_promised = number <= len(self._promised)
+        stddev, norm_bound = self._promised[number - 1] if is_promised else (np.nan, 0)
         if not np.isnan(stddev):
             self._is_shown = True
             self._watch.measure_round(
@@ -436,7 +437,7 @@ class MeasuredRounds:
 
     def _open(self, variables: Variables) -> None:
         shape = (self._num_rounds, len(variables.sizes), 2)
-        self._told = _continued(self._folder.round_mechanism, (self._num_rounds, 2), "noise")
+        self._promised = _continued(self._folder.round_mechanism, (self._num_rounds, 2), "noise")
         self._measured = _continued(self._folder.round_measures, shape, "measures")
         self._coordinates = LoggedTotal(self._folder.coordinate_lengths, self._dim, _COORDINATES)
 
@@ -457,9 +458,9 @@ class MeasuredRounds:
         behind = index + 1 + np.flatnonzero(~np.isnan(self._measured[index + 1 :, 0, 0]))
         self._measured[behind[:1], :, 1] = np.nan
         self._measured[index] = np.nan
-        self._told[index] = np.nan
+        self._promised[index] = np.nan
         self._measured.flush()
-        self._told.flush()
+        self._promised.flush()
         self._coordinates.restart_without(index)
         return [int(number) for number in behind[:1]]
 
@@ -487,8 +488,8 @@ class MeasuredRounds:
             self._coordinates.restart_without(index)
         last = self._before(index)
         bound = np.nan if norm_bound is None else norm_bound
-        self._told[index] = noise_stddev, bound
-        self._told.flush()
+        self._promised[index] = noise_stddev, bound
+        self._promised.flush()
         seen = self._rounds.see_round(index, aggregate, noise_stddev, bound)
         aggregate, noise_stddev = seen.vector, seen.expected.stddev
         self._measured[index] = measure(aggregate, last, self._variables.sizes)
@@ -518,18 +519,18 @@ def logged_aggregates(folder: LogFolder, dim: int) -> RunAggregates | None:
     Raises:
       InputError: A file is damaged.
     """
-    told = read_mechanism(folder)
-    if told is None or not folder.round_measures.exists():
+    promised = read_mechanism(folder)
+    if promised is None or not folder.round_measures.exists():
         return None
     variables = _variables(folder, dim)
-    shape = (len(told), len(variables.sizes), 2)
+    shape = (len(promised), len(variables.sizes), 2)
     measured = np.array(open_log(folder.round_measures, "r", np.float64, shape, "measures"))
     rows = np.flatnonzero(~np.isnan(measured[:, :, 0]).any(axis=1))
     total = LoggedTotal(folder.coordinate_lengths, dim, _COORDINATES)
     has_echo = 0 in rows and folder.autocorrelation.exists()
-    correlation = read_correlation(folder, len(told))
+    correlation = read_correlation(folder, len(promised))
     stddev, norm_bound = expected_of_log(
-        correlation, told[rows, 0], told[rows, 1], measured[rows], rows.tolist()
+        correlation, promised[rows, 0], promised[rows, 1], measured[rows], rows.tolist()
     )
     return RunAggregates(
         sizes=variables.sizes,
@@ -564,12 +565,13 @@ def expected_of_log(
     Returns:
       The standard deviation and the norm bound of each whitened aggregate, of shape (rounds,).
     """
-    expected, found = ExpectedRounds(correlation), []
+    expected, whitened = ExpectedRounds(correlation), []
     for at, index in enumerate(rounds):
         if np.isnan(measured[at, :, 1]).any():
             expected.forget()
-        found.append(expected.see_round(int(index), float(stddev[at]), float(norm_bound[at])))
-    return np.array([one.stddev for one in found]), np.array([one.norm_bound for one in found])
+        whitened.append(expected.see_round(int(index), float(stddev[at]), float(norm_bound[at])))
+    stddevs = [each.stddev for each in whitened]
+    return np.array(stddevs), np.array([each.norm_bound for each in whitened])
 
 
 def _variables(folder: LogFolder, dim: int) -> Variables:
@@ -581,7 +583,7 @@ def _continued(path: Path, shape: tuple[int, ...], what: str) -> MappedArray:
     if path.exists():
         return open_log(path, "r+", np.float64, shape, what)
     unfinished = path.with_name(f".{path.name}.part")
-    made = create_log(unfinished, np.float64, shape)
-    made.flush()
+    log = create_log(unfinished, np.float64, shape)
+    log.flush()
     unfinished.rename(path)
-    return made
+    return log

@@ -225,19 +225,19 @@ class _Replayed:
         asked = [at_most(*question, self._change, self._ruler) for question in questions]
         findings = [finding for finding, _ in asked]
         findings[-1] = self._beyond_denominator(findings[-1])
-        return [*findings, self._not_finite()], [change for _, made in asked for change in made]
+        return [*findings, self._not_finite()], [change for _, some in asked for change in some]
 
-    def _beyond_denominator(self, found: Finding) -> Finding:
+    def _beyond_denominator(self, finding: Finding) -> Finding:
         """The finding on the denominator, untold where many clients could not come."""
-        if not found.passed:
-            return found
+        if not finding.passed:
+            return finding
         if self._trials.many is None:
             why = "more clients than the denominator take too much memory"
         elif self._is_silenced:
             why = "clients draw from the noise's generator, so that the same number has to come"
         else:
-            return found
-        return untold(found.name, found.expected, f"{found.measured}, but {why}")
+            return finding
+        return untold(finding.name, finding.expected, f"{finding.measured}, but {why}")
 
     def _not_finite(self) -> Finding:
         """What one client's NaN does; a server that takes it is outside of its promise."""

@@ -118,7 +118,7 @@ class Ruler:
         own = trial.cohort[trial.left]
         times = 1 if trial.left == len(trial.cohort) - 1 else len(trial.cohort)
         pairs = zip(self.parts(change.vector), self.parts(own), strict=True)
-        along = math.hypot(*(part @ one / (np.linalg.norm(one) or 1.0) for part, one in pairs))
+        along = math.hypot(*(part @ sent / (np.linalg.norm(sent) or 1.0) for part, sent in pairs))
         across = math.sqrt(max(0.0, float(change.vector @ change.vector) - along**2))
         spread = step * math.sqrt(times)
         is_short = along <= most * (1 + _TOLERANCE) + 4 * spread * math.sqrt(len(self.sizes))
@@ -183,8 +183,8 @@ def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) ->
     most = f"{worst.ratio:.3g} times what one client may change"
     extra = f" ({worst.words})" if worst.words else ""
     if outcome == "held":
-        told = f"at most {most}{extra}, in {len(judged)} comparisons"
-        return Finding(name, expected, told, 0.0, None, worst.ratio)
+        measured = f"at most {most}{extra}, in {len(judged)} comparisons"
+        return Finding(name, expected, measured, 0.0, None, worst.ratio)
     if outcome == "could not tell":
         why = f"{trial.words}: {most if worst.ratio else 'the server refuses it'}{extra}"
         return untold(name, expected, why)
@@ -201,7 +201,7 @@ def _counts(difference: FloatArray, clients: Sequence[FloatArray]) -> tuple[Floa
       length of what is no sum of the clients' updates.
     """
     norms = np.array([float(np.linalg.norm(client)) or 1.0 for client in clients])
-    gram = np.array([[one @ other for other in clients] for one in clients])
+    gram = np.array([[update @ other for other in clients] for update in clients])
     products = np.array([client @ difference for client in clients])
     scaled = np.linalg.lstsq(gram / np.outer(norms, norms), products / norms, rcond=1e-9)[0]
     rest = difference.copy()

@@ -42,12 +42,12 @@ def memory_finding(
     along_noise = 0.0
     for after in range(1, _ROUNDS + 1):
         later = [_Later(rounds, answer, few, 2 * after) for answer in answers]
-        if not all(np.isfinite(one.release).all() for one in later):
+        if not all(np.isfinite(following.release).all() for following in later):
             return failed(name, expected, f"{_when(after)}: numbers that are not finite")
         rounding = 3 * ruler.rounding(float(np.linalg.norm(later[0].release)))
         kept, sums = later[0].beside(later[1], answers[0], answers[1])
         of_noise, noise = later[2].beside(later[1], answers[2], answers[1])
-        answers = [one.answer for one in later]
+        answers = [following.answer for following in later]
         if np.linalg.norm(kept) <= rounding:
             continue
         square = float(noise @ noise)

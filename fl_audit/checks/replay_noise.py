@@ -92,8 +92,8 @@ def length_finding(
     widths = np.array([*sizes, sum(sizes)], np.float64)
     sides = 1 if may_be_longer else 2
     tests = sides * len(widths) * len(rounds)
-    dof = np.array([(len(one.releases) - 1) * widths for one in rounds])
-    squared = np.array([_squared(one, sizes) for one in rounds])
+    dof = np.array([(len(noisy.releases) - 1) * widths for noisy in rounds])
+    squared = np.array([_squared(noisy, sizes) for noisy in rounds])
     tail = stats.chi2.logcdf(squared, dof)
     if not may_be_longer:
         tail = np.minimum(tail, stats.chi2.logsf(squared, dof))
@@ -299,11 +299,11 @@ class NoiseQuestions:
     def _longest_after(self, state: Any) -> float:
         """The most that a client alone changes in a round from a state; None for the first one."""
         start = self.rounds.state if state is None else state
-        found = [0.0]
+        lengths = [0.0]
         for trial in itertools.islice(self.trials.alone(), 1, 4, 2):  # 1.2 and 10 clip norms
-            one = self.rounds.go_on(start, trial.cohort, 2)
+            alone = self.rounds.go_on(start, trial.cohort, 2)
             none = self.rounds.go_on(start, self.without(trial), 2)
-            magnitude = float(np.linalg.norm(one.release))
-            length = float(np.linalg.norm(one.release - none.release))
-            found.append(length - self.ruler.rounding(magnitude))
-        return max(found)
+            magnitude = float(np.linalg.norm(alone.release))
+            length = float(np.linalg.norm(alone.release - none.release))
+            lengths.append(length - self.ruler.rounding(magnitude))
+        return max(lengths)

@@ -92,11 +92,11 @@ def _releases(
     rounds: TrialRounds, state: object, few: Sequence[FloatArray], seed: int, number: int
 ) -> FloatArray:
     """The releases of consecutive rounds from a state on, of shape (number, dim)."""
-    found = np.zeros((number, rounds.dim))
+    releases = np.zeros((number, rounds.dim))
     for index in range(number):
         answer = rounds.go_on(state, few, seed + index)
-        found[index], state = answer.release, answer.state
-    return found
+        releases[index], state = answer.release, answer.state
+    return releases
 
 
 def _whitened(units: FloatArray, correlation: Correlation, rounds_before: int) -> FloatArray:

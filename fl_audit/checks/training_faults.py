@@ -74,15 +74,15 @@ def training_faults(
         classes, as in a regression, whose accuracy has no chance level.
       denominator: What the sum of updates is divided by.
     """
-    found = [*_empty_rounds(curves, denominator)]
+    faults = [*_empty_rounds(curves, denominator)]
     if len(curves.clip_norm) >= _FEWEST_ROUNDS:
-        found += [
+        faults += [
             *_clip_norm(curves.clip_norm),
             *_loss(curves.train_loss),
             *_accuracy(curves.accuracy, num_classes),
             *_share(curves),
         ]
-    return tuple(found)
+    return tuple(faults)
 
 
 def _empty_rounds(curves: TrainingCurves, denominator: Denominator) -> Iterator[TrainingFault]:

@@ -341,21 +341,21 @@ class Trials:
             graded = [self._scaled(i, length) for i, length in enumerate(lengths)]
             words = f"{len(lengths)} clients {lengths[0]:g} to {lengths[-1]:g} clip norms long"
             yield from self._each(words, graded, range(1, len(graded), 2))
-        one = self._scaled(0, 1.0)
-        yield from self._each("two clients against two", [one, one, -one, -one], [3])
-        one = self._scaled(0, 3.0)
+        update = self._scaled(0, 1.0)
+        yield from self._each("two clients against two", [update, update, -update, -update], [3])
+        update = self._scaled(0, 3.0)
         for count in _AGAINST_ONE:
-            yield from self._each(f"{count} against one", [one] * count + [-one], [0])
+            yield from self._each(f"{count} against one", [update] * count + [-update], [0])
 
     def opposed(self) -> Iterator[Trial]:
         """Clients with one update and one against them, fewer and more than the denominator."""
         many = self.many
         for count in (3,) if many is None else (3, many):
-            one = self._scaled(0, 3.0)
+            update = self._scaled(0, 3.0)
             words = f"{count + 1} clients, the last against the others"
-            yield from self._each(words, [one] * count + [-2 * count * one], [count])
-            one = self._scaled(0, SHORT)
-            yield from self._each(f"{words}, all short", [one] * count + [-one], [count])
+            yield from self._each(words, [update] * count + [-2 * count * update], [count])
+            update = self._scaled(0, SHORT)
+            yield from self._each(f"{words}, all short", [update] * count + [-update], [count])
 
     @property
     def many(self) -> int | None:

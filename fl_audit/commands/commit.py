@@ -44,11 +44,11 @@ def _commit(arguments: argparse.Namespace) -> int:
             f"the commitment hides seed {config.seed}, but whoever sees rounds may try all small "
             f"ones; a better one is seed = {secrets.randbelow(2**63)}"
         )
-    made = commitment_to(config)
-    write_commitment(arguments.out, made)
+    opened = commitment_to(config)
+    write_commitment(arguments.out, opened)
     print_lines(
         [
-            f"commitment: {arguments.out}, SHA-256 {made.digest}: publish it, or its digest, now",
+            f"commitment: {arguments.out}, SHA-256 {opened.digest}: publish it, or its digest, now",
             f"opening: {opening_of(arguments.out)}: keep it secret until the run is over",
         ]
     )

@@ -44,13 +44,13 @@ def _counts(arguments: argparse.Namespace) -> int:
         false_positives=arguments.fp,
         true_negatives=arguments.tn,
     )
-    found = intervals(counts, arguments.delta, arguments.confidence)
+    rows = intervals(counts, arguments.delta, arguments.confidence)
     if arguments.json:
-        print_json(found.to_json())
+        print_json(rows.to_json())
         return 0
     print(f"epsilon at delta {arguments.delta:g}, {100 * arguments.confidence:g} %")
     for name, meaning in _MEANINGS.items():
-        interval = getattr(found, name)
+        interval = getattr(rows, name)
         print(f"{name:<16}{interval.lower:>8.4g} to {interval.upper:<8.4g}  {meaning}")
     return 0
 

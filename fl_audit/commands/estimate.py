@@ -215,7 +215,7 @@ def _of_folder(
 
     statistics = folder_statistics(source, arguments.dim, arguments.null, arguments.canaries)
     chosen = chosen_statistic(source.path, statistics, arguments.statistic)
-    others = [one for one in statistics if one not in chosen]
+    others = [name for name in statistics if name not in chosen]
     return report_on_statistics(source, chosen, _asked(arguments), others), chosen
 
 

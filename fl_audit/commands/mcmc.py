@@ -92,7 +92,7 @@ def _mcmc(arguments: argparse.Namespace) -> int:
     check_confidence(arguments.confidence)
     counts = read_counts_file(arguments.counts)
     prior = Prior(arguments.epsilon_variance, alpha_prior(arguments.alpha_prior))
-    found = full_posterior(
+    posterior = full_posterior(
         counts,
         arguments.delta,
         method=arguments.method,
@@ -101,10 +101,10 @@ def _mcmc(arguments: argparse.Namespace) -> int:
         settings=_chain_settings(arguments),
         seed=arguments.seed,
     )
-    summary = found.summary(arguments.confidence)
+    summary = posterior.summary(arguments.confidence)
     _warn(summary, _given(arguments))
     if arguments.out is not None:
-        _write_page(arguments, counts, prior, found)
+        _write_page(arguments, counts, prior, posterior)
     if arguments.json:
         print_json(summary.to_json())
     else:

@@ -120,10 +120,10 @@ def _print_plan(
         print_json(plan.to_json() | {"hours": hours} | there)
     else:
         lines = plan_lines if arguments.verbose else answer_lines
-        found = [] if noise is None else noise_lines(noise)
+        noise_text = [] if noise is None else noise_lines(noise)
         hours_there = [] if elsewhere is None else machine_lines(elsewhere)
         of_hours = [*_hours_lines(measured, arguments), *hours_there]
-        print("\n".join([*found, *lines(plan), *of_hours]))
+        print("\n".join([*noise_text, *lines(plan), *of_hours]))
 
 
 def _check_hours(arguments: argparse.Namespace) -> None:

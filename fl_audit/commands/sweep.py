@@ -84,8 +84,8 @@ def _hours(states: "Sequence[RunState]", grid: Path, seconds: float | None) -> s
         return "hours: none"
     if seconds is not None:
         time = calibrated(left[0].config, left[0].name, seconds)
-    elif (found := time_of_finished(states)) is not None:
-        time = found
+    elif (elapsed := time_of_finished(states)) is not None:
+        time = elapsed
     else:
         return "hours: not measured; --calibrate trains the first rounds of a run for a minute"
     return hours_line(runs, states, time)

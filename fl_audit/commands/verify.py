@@ -47,7 +47,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     if arguments.json:
         for line in beside:
             hint(line)
-        findings = [{"file": one.file, "what": one.what} for one in outcome.findings]
+        findings = [{"file": finding.file, "what": finding.what} for finding in outcome.findings]
         print_json({"held": outcome.held, "findings": findings})
     else:
         print_lines(map(str, outcome.findings))

@@ -187,11 +187,11 @@ def mechanism_for_epsilon(
         return guarantee_to(noised, noised.client, delta).epsilon
 
     try:
-        found = mechanism.with_multiplier(noise_multiplier_for(mechanism.epsilon, epsilon_of))
-        round_noise(found, expected_cohort)
+        solved = mechanism.with_multiplier(noise_multiplier_for(mechanism.epsilon, epsilon_of))
+        round_noise(solved, expected_cohort)
     except InputError as error:
         raise InputError(f"mechanism.epsilon: {mechanism.epsilon:g}: {error}") from error
-    return found
+    return solved
 
 
 def _of_one(mechanism: NoisyMechanism, expected_cohort: float) -> Noise:

@@ -165,15 +165,15 @@ def _summary(table: type[Table]) -> str:
 
 def _meanings(table: type[Table]) -> dict[str, str]:
     """The entries under `Attributes:` of a class and of those that it inherits from."""
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for parent in reversed(table.__mro__):
         text = inspect.cleandoc(parent.__dict__.get("__doc__") or "")
         _, _, entries = text.partition("Attributes:\n")
         for entry in re.split(r"\n(?=  \w)", "\n" + entries.split("\n\n")[0]):
             name, separator, meaning = entry.strip().partition(": ")
             if separator:
-                found[name] = " ".join(meaning.split())
-    return found
+                meanings[name] = " ".join(meaning.split())
+    return meanings
 
 
 # The page in Markdown.

@@ -136,13 +136,13 @@ def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningT
 
 def _of_file(config: ExampleCanaries, task: LearningTask) -> Sequence[Examples]:
     path = Path(str(config.path))
-    found = read_canary_file(path, task)
+    drawn = read_canary_file(path, task)
     least = config.count or 2
-    if len(found) < least:
+    if len(drawn) < least:
         raise InputError(
-            f"{path}: holds {len(found)} clients, a canary each; must hold at least {least}"
+            f"{path}: holds {len(drawn)} clients, a canary each; must hold at least {least}"
         )
-    return found[: config.count]
+    return drawn[: config.count]
 
 
 def _of_clients(

@@ -191,8 +191,8 @@ class Calibration:
           runs: The number of runs.
           machines: The number of such machines; each takes the next run when it has finished one.
         """
-        one = self.start_seconds + (self.rounds - 1) * self.round_seconds
-        return math.ceil(runs / machines) * one
+        one_run = self.start_seconds + (self.rounds - 1) * self.round_seconds
+        return math.ceil(runs / machines) * one_run
 
     def to_json(self, runs: int = 1, machines: int = 1) -> dict[str, object]:
         """The JSON object that a plan has under `hours`."""

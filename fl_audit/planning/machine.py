@@ -145,6 +145,6 @@ def machine_lines(hours: MachineHours) -> list[str]:
     ]
     if (hours.runs, hours.machines) != (1, 1):
         together = duration(3600 * hours.hours)
-        of = f"{count(hours.runs, 'such run')} on {count(hours.machines, 'such machine')}"
-        lines.append(f"  {together} for {of}")
+        runs = f"{count(hours.runs, 'such run')} on {count(hours.machines, 'such machine')}"
+        lines.append(f"  {together} for {runs}")
     return lines

@@ -104,13 +104,13 @@ class Plan:
     @property
     def best(self) -> PlannedEfficiency:
         """The statistic that would prove most."""
-        return max(self.efficiency, key=lambda made: made.proven or 0.0)
+        return max(self.efficiency, key=lambda efficiency: efficiency.proven or 0.0)
 
     def prediction_of(self, name: str) -> StatisticPrediction:
         """The prediction for the statistic of a name, alone."""
         statistics = [s for s in predicted_statistics(self.run.config) if s.name == name]
-        (made,) = predict(self.run, self.trials, self.middle, statistics)
-        return made
+        (prediction,) = predict(self.run, self.trials, self.middle, statistics)
+        return prediction
 
     def to_json(self) -> dict[str, object]:
         """The JSON object that `fl-audit plan --json` prints."""
@@ -129,7 +129,7 @@ class Plan:
             "coverage": coverage(self.trials),
             "statistics": {p.statistic.name: to_json(p) for p in self.predictions},
             "not_predicted": list(self.not_predicted),
-            "efficiency": {made.statistic: to_json(made) for made in self.efficiency},
+            "efficiency": {each.statistic: to_json(each) for each in self.efficiency},
             "variant_trials": self.variant_trials,
             "variants": to_json(self.variants),
             "power": to_json(self.power),

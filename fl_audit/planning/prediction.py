@@ -128,13 +128,13 @@ def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
     if isinstance(config.task, NumbersTask) and config.task.initial_norm is None:
         known -= {FINAL.name}
     logged = statistics_of(config.canaries, config.audit)
-    found = tuple(statistic for statistic in logged if statistic.name in known)
-    if not found:
+    predicted = tuple(statistic for statistic in logged if statistic.name in known)
+    if not predicted:
         raise InputError(
             f"audit.threat_models: a plan covers {', '.join(sorted(known))} with this server, got "
             + ", ".join(statistic.name for statistic in logged)
         )
-    return found
+    return predicted
 
 
 def simulated_trials(run: PlannedRun, unknowns: Unknowns, trials: int) -> Iterator[DrawnScores]:
@@ -173,16 +173,16 @@ def sample(
       Epsilons by statistic and method, each float64 with one entry for each run whose scores allow
         the method.
     """
-    found: dict[tuple[str, str], list[float]] = {}
+    epsilons: dict[tuple[str, str], list[float]] = {}
     at_once = max(_AT_ONCE // run.num_canaries, 1)
     every_trial = simulated_trials(run, unknowns, trials)
     while drawn := list(itertools.islice(every_trial, at_once)):
-        settings = {s.name: [_setting(run, s, one) for one in drawn] for s, _ in asked}
+        settings = {s.name: [_setting(run, s, audit) for audit in drawn] for s, _ in asked}
         for statistic, method in asked:
-            made = METHODS[method].epsilons(settings[statistic.name])
-            values = found.setdefault((statistic.name, method), [])
-            values.extend(epsilon for epsilon in made if epsilon is not None)
-    return {key: np.array(values) for key, values in found.items() if values}
+            by_method = METHODS[method].epsilons(settings[statistic.name])
+            values = epsilons.setdefault((statistic.name, method), [])
+            values.extend(epsilon for epsilon in by_method if epsilon is not None)
+    return {key: np.array(values) for key, values in epsilons.items() if values}
 
 
 def _setting(run: PlannedRun, statistic: Statistic, drawn: DrawnScores) -> AuditSetting:

@@ -130,8 +130,8 @@ def _check_unfinished(folder: RunFolder) -> None:
 def _first_difference(earlier: Any, now: Any, prefix: str) -> str | None:
     if isinstance(earlier, Mapping) and isinstance(now, Mapping):
         keys = sorted(set(earlier) | set(now))
-        found = (_first_difference(earlier.get(k), now.get(k), f"{prefix}.{k}") for k in keys)
-        return next((difference for difference in found if difference), None)
+        differences = (_first_difference(earlier.get(k), now.get(k), f"{prefix}.{k}") for k in keys)
+        return next((difference for difference in differences if difference), None)
     if earlier == now:
         return None
     return f"`{prefix[1:]}` was {earlier!r} and is now {now!r}"

@@ -121,8 +121,8 @@ def replay_first_round(run: PreparedRun, engine: Engine, folder: RunFolder) -> N
     for finding in wrong:
         warn(f"replay of round 1: {finding}")
     if not wrong:
-        told = [finding for finding in findings if finding.told]
-        hint(f"replay of round 1: {len(told)} of {len(findings)} questions: held")
+        answered = [finding for finding in findings if finding.told]
+        hint(f"replay of round 1: {len(answered)} of {len(findings)} questions: held")
 
 
 @dataclass(frozen=True)

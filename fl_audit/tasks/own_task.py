@@ -161,8 +161,8 @@ def checked_examples(arrays: Arrays, what: str, like: Examples | None = None) ->
         raise InputError(f"{what}: whole labels must not be negative, got {labels.min()}")
     if like is not None:
         wanted, got = (
-            [(part.shape[1:], str(part.dtype)) for part in of]
-            for of in ((like.inputs, like.labels), (inputs, labels))
+            [(part.shape[1:], str(part.dtype)) for part in pair]
+            for pair in ((like.inputs, like.labels), (inputs, labels))
         )
         if wanted != got:
             raise InputError(
@@ -172,16 +172,16 @@ def checked_examples(arrays: Arrays, what: str, like: Examples | None = None) ->
 
 
 def _numbers(array: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
-    found = np.asarray(array)
-    if found.dtype.kind not in "iufb":
-        raise InputError(f"{what}: must hold numbers, got {found.dtype}")
-    if found.dtype.kind == "f":
-        if not np.isfinite(found).all():
+    numbers = np.asarray(array)
+    if numbers.dtype.kind not in "iufb":
+        raise InputError(f"{what}: must hold numbers, got {numbers.dtype}")
+    if numbers.dtype.kind == "f":
+        if not np.isfinite(numbers).all():
             raise InputError(f"{what}: holds a number that is not finite")
-        return found.astype(np.float32)
-    if found.size and (found.max() > 2**31 - 1 or found.min() < -(2**31)):
+        return numbers.astype(np.float32)
+    if numbers.size and (numbers.max() > 2**31 - 1 or numbers.min() < -(2**31)):
         raise InputError(f"{what}: holds a whole number beyond 32 bits")
-    return found.astype(np.int32)
+    return numbers.astype(np.int32)
 
 
 # The function in the user's module.
@@ -200,14 +200,14 @@ def load_python_task(config: PythonTask, seed: int) -> LearningTask:
     name, _, function = config.module.partition(":")
     with users_code(f"task.module: {config.module}"):
         module = _module(name, Path(config.folder))
-        made: Any = _function(module, function)(seed, **config.options)
-        if isinstance(made, LearningTask):
-            return made
-        if isinstance(made, OwnTask):
-            return learning_task(made, config.module)
+        task: Any = _function(module, function)(seed, **config.options)
+        if isinstance(task, LearningTask):
+            return task
+        if isinstance(task, OwnTask):
+            return learning_task(task, config.module)
     raise InputError(
         f"task.module: {config.module} must return an fl_audit.tasks.own_task.OwnTask, got "
-        f"{type(made).__name__}"
+        f"{type(task).__name__}"
     )
 
 

@@ -134,6 +134,19 @@ def test_pieces_with_the_same_noise(make_run, pieces):
     assert one(run, "no_echo").ratio == pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("stddev", [0.0, 1e-300])
+def test_nothing_repeats_where_no_noise_is_promised(make_run, stddev):
+    def repeated(noise, _):
+        noise[:, 2000:4000] = noise[:, :2000]
+        return noise
+
+    run = make_run(repeated)
+    assert "no_echo" in failed(run)
+    silent = dataclasses.replace(run, stddev=np.full_like(run.stddev, stddev), coordinates=None)
+    assert one(silent, "no_echo").passed
+
+
 def test_variables_with_the_same_seed(make_run):
     """The third variable's noise begins as the first one's does."""
 

@@ -260,7 +260,7 @@ class Blocks:
 
 def _one_by_one(function: Any) -> Any:
     """As `jax.vmap`, one client after another."""
-    return lambda *arguments: lax.map(lambda one: function(*one), arguments)
+    return lambda *arguments: lax.map(lambda each: function(*each), arguments)
 
 
 def _first_of(function: Any) -> Any:

@@ -341,32 +341,32 @@ def probe(
     if norm is not None:
         if not 0 < norm < math.inf:
             raise InputError(f"norm: must be positive and finite, got {norm}")
-        found = _probed(process, start, norm)
+        probed = _probed(process, start, norm)
         if read_clip(start).norm is not None:
-            return found
-        return dataclasses.replace(found, promised=_longest(process, start, found))
+            return probed
+        return dataclasses.replace(probed, promised=_longest(process, start, probed))
     if read_clip(start).norm is not None:
         return _probed(process, start, norm_to_clip(start))
     return _saturating(process, start)
 
 
 def _longest(
-    process: tff.learning.templates.LearningProcess, start: Any, found: ProbedCanary
+    process: tff.learning.templates.LearningProcess, start: Any, probed: ProbedCanary
 ) -> float:
     """The length at which the longest client arrives; the canary's own where nothing limits it."""
-    arrived = [one.arrived for one in _doubled(process, start, 2 * found.norm, _LONGER)]
-    is_limited = arrived[-1] < _GROWN * arrived[-2] or arrived[-1] < _GROWN * found.arrived
-    return max(found.arrived, *arrived) if is_limited else found.promised
+    arrived = [each.arrived for each in _doubled(process, start, 2 * probed.norm, _LONGER)]
+    is_limited = arrived[-1] < _GROWN * arrived[-2] or arrived[-1] < _GROWN * probed.arrived
+    return max(probed.arrived, *arrived) if is_limited else probed.promised
 
 
 def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> ProbedCanary:
     """The first of doubled lengths that arrives clipped, and not zeroed."""
     last: ProbedCanary | None = None
-    for found in _doubled(process, start, _SMALLEST, _DOUBLINGS):
-        if last is not None and found.arrived < _GROWN * last.arrived and last.state == "arrived":
-            is_zeroed = found.arrived < _ZEROED * last.arrived
-            return last if is_zeroed else dataclasses.replace(found, promised=last.arrived)
-        last = found
+    for probed in _doubled(process, start, _SMALLEST, _DOUBLINGS):
+        if last is not None and probed.arrived < _GROWN * last.arrived and last.state == "arrived":
+            is_zeroed = probed.arrived < _ZEROED * last.arrived
+            return last if is_zeroed else dataclasses.replace(probed, promised=last.arrived)
+        last = probed
     raise InputError(
         "norm: must be given, the length of a typical update: nothing clips or zeroes updates up "
         f"to length {_SMALLEST * 2.0**_DOUBLINGS:.0e}"
@@ -393,17 +393,17 @@ def _probed(
     promised = norm if clip.norm is None else clip.norm
     # A mean over these canaries alone is as long as one of them.
     counted = 1.0 if clip.denominator is None else _COPIES / clip.denominator
-    one = 1.0 if clip.denominator is None else float(_COPIES)
+    copies = 1.0 if clip.denominator is None else float(_COPIES)
     return ProbedCanary(
         norm=norm,
-        arrived=along / one,
-        promised=promised * counted / one,
-        error=across / one,
+        arrived=along / copies,
+        promised=promised * counted / copies,
+        error=across / copies,
         zeroed=_count(metrics, "zeroed_count"),
     )
 
 
 def _count(metrics: Any, name: str) -> int | None:
-    found = metrics.get("aggregator") if hasattr(metrics, "get") else None
-    value = found.get(name) if hasattr(found, "get") else None
+    metric = metrics.get("aggregator") if hasattr(metrics, "get") else None
+    value = metric.get(name) if hasattr(metric, "get") else None
     return None if value is None else int(value)

@@ -103,7 +103,7 @@ class ModelBlockTrainer:
         return np.concatenate([np.asarray(part, np.float64) for part in parts], axis=1)
 
     def _logits_of_block(self, weights: Weights, inputs: tf.Tensor) -> tf.Tensor:
-        return tf.vectorized_map(lambda one: self._logits(one, inputs), weights, False)
+        return tf.vectorized_map(lambda model: self._logits(model, inputs), weights, False)
 
     def _train_block(self, weights: Weights, batches: tf.Tensor, keys: tf.Tensor) -> Weights:
         """Takes all steps of all models, then adds output noise; a step without points is none."""
@@ -119,7 +119,7 @@ class ModelBlockTrainer:
                 takes_part = tf.reduce_any(rows >= 0, axis=1)
             else:
                 sums = tf.vectorized_map(
-                    lambda one: self._clipped_sum(*one),
+                    lambda model: self._clipped_sum(*model),
                     (weights, inputs, labels, rows),
                     False,
                 )
@@ -157,7 +157,7 @@ class ModelBlockTrainer:
         assert privacy is not None
         counts = tf.cast(rows >= 0, tf.float32)
         gradients = tf.vectorized_map(
-            lambda one: self._gradient((weights, one[0][None], one[1][None])),
+            lambda example: self._gradient((weights, example[0][None], example[1][None])),
             (inputs, labels),
             False,
         )
@@ -376,7 +376,7 @@ def cached_arrays(
     Raises:
       InputError: The file is damaged.
     """
-    found = read_or_make(path, "a file of trained models", make)
-    if {name: array.shape for name, array in found.items()} != shapes:
+    arrays = read_or_make(path, "a file of trained models", make)
+    if {name: array.shape for name, array in arrays.items()} != shapes:
         raise InputError(f"{path}: is damaged; remove it to train its models again")
-    return found
+    return arrays

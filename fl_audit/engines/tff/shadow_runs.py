@@ -112,7 +112,7 @@ class FederatedRuns:
                 cached_arrays(path, shapes, functools.partial(self._outputs, mask, number))
             )
             after_run(1, int(is_new))
-        margins, losses, accuracy = (np.stack([one[name] for one in outputs]) for name in shapes)
+        margins, losses, accuracy = (np.stack([run[name] for run in outputs]) for name in shapes)
         return RunOutputs(margins, losses, accuracy)
 
     @functools.cached_property

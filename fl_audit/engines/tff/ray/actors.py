@@ -176,8 +176,8 @@ class Actors:
             actor = self._idle.pop()
             below = [shards[index] for index in piece.subtree.shards(len(shards))]
             total = actor.handle.total.options(num_returns=2)
-            reached, made = total.remote(sent, piece.subtree, below)
-            self._busy[reached] = _Call(actor, piece, made)
+            reached, partial_sum = total.remote(sent, piece.subtree, below)
+            self._busy[reached] = _Call(actor, piece, partial_sum)
 
     def _after_work(self, call: _Call, result: Any, work: RoundWork) -> list[RemoteSum]:
         """Notes what a call came to; returns the sums that are to be fetched now."""
@@ -191,8 +191,8 @@ class Actors:
 
     def _fetch(self, sums: Sequence[RemoteSum]) -> None:
         """Has sums brought here."""
-        for one in sums:
-            self._busy[one.reference] = _Call(in_flight=one)
+        for remote in sums:
+            self._busy[remote.reference] = _Call(in_flight=remote)
 
     def _next_end(self) -> tuple[_Call, Any]:
         """The next call that ends, and its result, or the error by which its actor was lost.

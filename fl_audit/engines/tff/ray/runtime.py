@@ -176,8 +176,8 @@ class OnRay(Runtime):
         """What the actors are told of the participants."""
         norm = canary_norm(self.mechanism, state.aggregator)
         weights = model_weights(state) if self.trains_in_blocks else []
-        told: Any = _RoundOnActors(data, weights, norm)
-        return told  # type: ignore[no-any-return]
+        on_actors: Any = _RoundOnActors(data, weights, norm)
+        return on_actors  # type: ignore[no-any-return]
 
 
 def make_ray(run: PreparedRun) -> OnRay:

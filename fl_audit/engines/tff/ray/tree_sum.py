@@ -189,7 +189,7 @@ class Region:
         """Whether nobody has anything left to do in it."""
         return not (self.work.is_open or self.at_work)
 
-    def add(self, made: RemoteSum, merge_there: MergeThere) -> None:
+    def add(self, new: RemoteSum, merge_there: MergeThere) -> None:
         """Adds a sum, and merges what has come to belong together."""
 
         def merge(earlier: RemoteSum, later: RemoteSum) -> RemoteSum:
@@ -198,8 +198,8 @@ class Region:
             return RemoteSum(parent, together, (earlier, later))
 
         tree = TreeSum[RemoteSum](self._num_shards, merge)
-        for one in [*self.sums, made]:
-            tree.add(one.subtree, one)
+        for each in [*self.sums, new]:
+            tree.add(each.subtree, each)
         self.sums = list(tree.parts.values())
 
 
