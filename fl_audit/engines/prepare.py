@@ -1,40 +1,24 @@
 """The preparation of a run: everything that is loaded, drawn and checked before a file is written.
 
 `prepare` gives the `PreparedRun` that an engine trains: its task, its canaries, their coins and the
-schedule. Canaries that hold examples are taken from the task's clients or from a user's file.
+schedule. Where canaries hold examples, `example_canaries` makes them.
 """
 
-import dataclasses
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from fl_audit.attacks.threat_models import check_scored
 from fl_audit.canaries.families import CanaryFamily, RademacherFamily
 from fl_audit.canaries.store import StoredGaussianFamily, make_family
-from fl_audit.canaries.wrong_labels import wrong_labels
 from fl_audit.config import Config, ExampleCanaries
 from fl_audit.config.design import RunDesign, design_run
-from fl_audit.errors import InputError, nearest
-from fl_audit.formats.npy_file import read_arrays
+from fl_audit.engines.example_canaries import make_example_pool
 from fl_audit.formats.participation_files import canaries_text
-from fl_audit.formats.text_files import read_csv
-from fl_audit.participation import PATTERNS
-from fl_audit.seeds import Stream, generator
 from fl_audit.tasks import load_task
 from fl_audit.tasks.learning_task import (
     Examples,
-    ExamplesOfSentences,
     LearningTask,
-    Model,
-    PartOfPopulation,
 )
-from fl_audit.tasks.text import read_sentences
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,218 +66,3 @@ def canaries_csv(run: PreparedRun) -> str:
     """
     rounds = run.schedule.rounds_of_canaries(run.num_canaries)
     return canaries_text(run.included, rounds, run.arms)
-
-
-# Canaries that hold examples.
-
-
-@dataclass(frozen=True, eq=False)
-class ExamplePool:
-    """Canaries that hold examples, and the task without their clients.
-
-    Attributes:
-      task: The task, whose real clients have none of the canaries' data unless it is from a user's
-        file.
-      examples: The examples of each canary.
-    """
-
-    task: LearningTask
-    examples: Sequence[Examples]
-
-
-def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningTask) -> ExamplePool:
-    """Takes the canaries' data out of a task's population, or from a user's file.
-
-    Steinke et al. draw canaries from the test set. Here they are training clients drawn at random
-    who are then no real clients. A canary in distribution is thus a client like any other, and
-    held-out data, on which accuracy is measured, stays apart.
-
-    Args:
-      config: The config of the run.
-      canaries: The config's table of canaries.
-      task: The task with all its clients.
-
-    Raises:
-      InputError: There are too few clients, a replayed log would name those that are taken out, the
-        file cannot be used, or a threat model has no score for such canaries.
-    """
-    check_scored(canaries, config.audit)
-    if canaries.source == "file":
-        return ExamplePool(task, _of_file(canaries, task))
-    pattern = PATTERNS.of(config.participation)
-    if pattern.names_clients:
-        raise InputError(
-            f"canaries.source: {canaries.source!r} takes clients out of the population, and the "
-            f"log of participation.kind {pattern.table.__struct_config__.tag!r} may name them; "
-            "must be 'file'"
-        )
-    pool = _of_clients(canaries, task, generator(config.seed, Stream.CANARY_EXAMPLES))
-    if canaries.source == "mislabelled":
-        random = generator(config.seed, Stream.WRONG_LABELS)
-        pool = ExamplePool(pool.task, _mislabelled(pool.examples, task.classifier, random))
-    return pool
-
-
-def _of_file(config: ExampleCanaries, task: LearningTask) -> Sequence[Examples]:
-    path = Path(str(config.path))
-    drawn = read_canary_file(path, task)
-    least = config.count or 2
-    if len(drawn) < least:
-        raise InputError(
-            f"{path}: holds {len(drawn)} clients, a canary each; must hold at least {least}"
-        )
-    return drawn[: config.count]
-
-
-def _of_clients(
-    config: ExampleCanaries, task: LearningTask, random: np.random.Generator
-) -> ExamplePool:
-    """Removes random clients from the task until their data is that of `count` canaries."""
-    population, count = task.population, config.count or 0
-    is_real = np.ones(len(population.client_ids), bool)
-    canaries: list[Examples] = []
-    for client in random.permutation(len(is_real)):
-        of_client = population.examples(int(client))
-        parts = list(_parts(of_client, config.examples_per_canary or len(of_client)))
-        if parts:
-            is_real[client] = False
-            canaries += parts[: count - len(canaries)]
-        if len(canaries) == count:
-            break
-    if len(canaries) < count or not is_real.any():
-        size = config.examples_per_canary
-        held = "all examples of a client" if size is None else f"{size} examples of one client"
-        raise InputError(
-            f"canaries.count: {count} canaries with {held} each are more than the "
-            f"{len(is_real)} clients of the task have for them, one of whom must remain; must be "
-            "smaller"
-        )
-    left = PartOfPopulation(population, np.flatnonzero(is_real))
-    return ExamplePool(dataclasses.replace(task, population=left), canaries)
-
-
-def _parts(examples: Examples, size: int) -> Iterator[Examples]:
-    """A client's examples in parts of this size; a smaller rest is left out."""
-    for start in range(0, len(examples) - size + 1, size):
-        yield examples.take(np.arange(start, start + size))
-
-
-def _mislabelled(
-    canaries: Sequence[Examples], model: Model, random: np.random.Generator
-) -> Sequence[Examples]:
-    num_classes, padding = model.num_classes, model.padding_label
-
-    def relabelled(labels: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        return wrong_labels(labels, num_classes, padding, random)
-
-    return [Examples(canary.inputs, relabelled(canary.labels)) for canary in canaries]
-
-
-# A user's file of examples, one canary for each of its clients.
-
-
-def read_canary_file(path: Path, task: LearningTask) -> Sequence[Examples]:
-    """The examples of each client of a file, in the order in which they appear.
-
-    A task of text takes a CSV with the columns `client_id` and `text`, one sentence in each row.
-    Other tasks take an NPZ file with the arrays `inputs` (examples, ...), `labels` (examples,) and
-    optionally `client_id` (examples,), without which each example is a client; or a CSV with the
-    columns `client_id` and `label`, followed by those of a flattened input, one example in each
-    row. Inputs are scaled as the task's are.
-
-    Args:
-      path: The file.
-      task: The task that the examples are for.
-
-    Raises:
-      InputError: The file cannot be read, or an example does not fit the task.
-    """
-    if task.examples_of_sentences is not None:
-        return _of_text(path, task.examples_of_sentences)
-    rows = _read_npz(path) if path.suffix == ".npz" else _read_numbers(path)
-    examples = _checked(path, rows, task)
-    _, first, owner = np.unique(rows.client_ids, return_index=True, return_inverse=True)
-    return [examples.take(np.flatnonzero(owner == client)) for client in np.argsort(first)]
-
-
-def _of_text(path: Path, examples_of_sentences: ExamplesOfSentences) -> Sequence[Examples]:
-    sentences: dict[str, list[Sequence[str]]] = {}
-    for sentence in read_sentences(path):
-        sentences.setdefault(sentence.client_id, []).append(sentence.words)
-    return [examples_of_sentences(of_client) for of_client in sentences.values()]
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """The contents of a file of numbers, one example in each row.
-
-    Attributes:
-      client_ids: The client of each example, of shape (examples,).
-      inputs: The inputs, numbers whose first axis is the example.
-      labels: The labels, numbers of shape (examples,).
-    """
-
-    client_ids: npt.NDArray[Any]
-    inputs: npt.NDArray[Any]
-    labels: npt.NDArray[Any]
-
-
-def _read_npz(path: Path) -> _Rows:
-    arrays = read_arrays(path, "an NPZ file of plain arrays")
-    for name in ("inputs", "labels"):
-        if name not in arrays:
-            raise InputError(f"{path}: array `{name}` is missing; {nearest(name, arrays)}")
-    ids = arrays.get("client_id", np.arange(arrays["labels"].size))
-    if not ids.shape == arrays["labels"].shape == arrays["inputs"].shape[:1]:
-        raise InputError(
-            f"{path}: inputs {arrays['inputs'].shape}, labels {arrays['labels'].shape} and "
-            f"client_id {ids.shape} must have one first extent, and the last two no other"
-        )
-    return _Rows(ids, arrays["inputs"], arrays["labels"])
-
-
-def _read_numbers(path: Path) -> _Rows:
-    rows = read_csv(path, ("client_id", "label"))
-    if not rows:
-        raise InputError(f"{path}: has no row; must have one an example")
-    columns = [name for name in rows[0] if name not in ("client_id", "label")]
-    inputs = [[_number(path, i, row, name) for name in columns] for i, row in enumerate(rows, 1)]
-    labels = [_number(path, i, row, "label") for i, row in enumerate(rows, 1)]
-    return _Rows(np.array([row["client_id"] for row in rows]), np.array(inputs), np.array(labels))
-
-
-def _number(path: Path, number: int, row: dict[str, str], column: str) -> float:
-    try:
-        return float(row[column])
-    except ValueError as error:
-        raise InputError(
-            f"{path}, row {number}: column `{column}` must be a number, got {row[column]!r}"
-        ) from error
-
-
-def _checked(path: Path, rows: _Rows, task: LearningTask) -> Examples:
-    """The rows as examples of the task.
-
-    Raises:
-      InputError: The rows are of another size, not finite, or of an unknown class.
-    """
-    like, model = task.held_out.inputs, task.classifier
-    shape, num_classes = like.shape[1:], model.num_classes
-    size = math.prod(shape)
-    if not (np.issubdtype(rows.inputs.dtype, np.number) and rows.inputs.ndim > 0):
-        raise InputError(f"{path}: inputs must be numbers, got {rows.inputs.dtype}")
-    if math.prod(rows.inputs.shape[1:]) != size:
-        raise InputError(
-            f"{path}: an input has {math.prod(rows.inputs.shape[1:])} numbers; must have {size}, "
-            f"of shape {shape}"
-        )
-    _refuse_rows(path, ~np.isfinite(rows.inputs.reshape(-1, size)).all(1), "inputs must be finite")
-    is_class = np.isin(rows.labels, np.setdiff1d(range(num_classes), [model.padding_label]))
-    _refuse_rows(path, ~is_class, f"label must be a class, 0 to {num_classes - 1}")
-    inputs: npt.NDArray[Any] = rows.inputs.reshape(-1, *shape).astype(like.dtype)
-    return Examples(inputs, rows.labels.astype(np.int32))
-
-
-def _refuse_rows(path: Path, is_bad: npt.NDArray[np.bool_], text: str) -> None:
-    if is_bad.any():
-        raise InputError(f"{path}, row {int(np.argmax(is_bad)) + 1}: {text}")
