@@ -495,9 +495,9 @@ def with_own_rounds(
     nowhere = random.standard_normal(run.num_canaries) / np.sqrt(run.task.dim)
     scores = np.where(counts > 0, total / np.sqrt(np.maximum(counts, 1)), nowhere)
     own = run.canary_scores(scores)
-    one = {OWN_ROUNDS.name: ANY_VECTOR} if counts.max(initial=0) <= 1 else {}
+    compared = {OWN_ROUNDS.name: ANY_VECTOR} if counts.max(initial=0) <= 1 else {}
     return dataclasses.replace(
         drawn,
         scores={**drawn.scores, OWN_ROUNDS.name: own},
-        compared={**drawn.compared, **one},
+        compared={**drawn.compared, **compared},
     )

@@ -114,7 +114,7 @@ class ArmRow:
     epsilon: str
 
 
-def arm_rows(made: ReportedArms) -> list[ArmRow]:
+def arm_rows(arms: ReportedArms) -> list[ArmRow]:
     """A row for each arm."""
     return [
         ArmRow(
@@ -122,44 +122,44 @@ def arm_rows(made: ReportedArms) -> list[ArmRow]:
             f"{arm.num_included:,}",
             significant(arm.mu),
             f"{significant(arm.lower)} to {significant(arm.upper)}",
-            significant(made.allowed[arm.arm]) if arm.arm in made.allowed else "not known",
-            significant(epsilon_of_mu(max(arm.mu, 0.0), made.delta)),
+            significant(arms.allowed[arm.arm]) if arm.arm in arms.allowed else "not known",
+            significant(epsilon_of_mu(max(arm.mu, 0.0), arms.delta)),
         )
-        for arm in made.comparison.arms
+        for arm in arms.comparison.arms
     ]
 
 
-def difference_rows(made: ReportedArms) -> list[ArmRow]:
+def difference_rows(arms: ReportedArms) -> list[ArmRow]:
     """A row for each difference."""
     rows = []
-    for one in made.comparison.differences:
+    for difference in arms.comparison.differences:
         allowed = "not known"
-        if made.allowed:
-            allowed = significant(made.allowed[one.second] - made.allowed[one.first])
-        interval = f"{significant(one.lower)} to {significant(one.upper)}"
-        name = f"{one.second} − {one.first}"
-        rows.append(ArmRow(name, "", significant(one.mu), interval, allowed, ""))
+        if arms.allowed:
+            allowed = significant(arms.allowed[difference.second] - arms.allowed[difference.first])
+        interval = f"{significant(difference.lower)} to {significant(difference.upper)}"
+        name = f"{difference.second} − {difference.first}"
+        rows.append(ArmRow(name, "", significant(difference.mu), interval, allowed, ""))
     return rows
 
 
-def arms_words(made: ReportedArms) -> str:
+def arms_words(arms: ReportedArms) -> str:
     """How to read the intervals, and what runs side by side would have cost."""
-    number = len(made.comparison.arms)
+    number = len(arms.comparison.arms)
     words = (
         f"Canaries were dealt to {number} arms at random. The shift is the mean of included "
         f"canaries’ {STATISTIC} scores in standard deviations of the null distribution; the "
-        f"{100 * made.comparison.confidence:g} % intervals hold for all arms at once, and for all "
+        f"{100 * arms.comparison.confidence:g} % intervals hold for all arms at once, and for all "
         f"differences at once. {number} runs side by side, each with one arm’s canaries, would "
         "have told as much, if runs did not differ otherwise"
     )
-    if made.seconds is None:
+    if arms.seconds is None:
         return f"{words}."
-    return f"{words}: {duration(number * made.seconds)} of training, not {duration(made.seconds)}."
+    return f"{words}: {duration(number * arms.seconds)} of training, not {duration(arms.seconds)}."
 
 
-def arm_lines(made: ReportedArms) -> list[str]:
+def arm_lines(arms: ReportedArms) -> list[str]:
     """The arms and their differences for the terminal."""
     lines = ["arms                shift of included canaries (accounting)"]
-    for row in (*arm_rows(made), *difference_rows(made)):
+    for row in (*arm_rows(arms), *difference_rows(arms)):
         lines.append(f"  {row.name:<36}  {row.shift}, {row.interval} ({row.allowed})")
     return lines

@@ -231,14 +231,14 @@ def _number(value: float | None) -> str:
 
 def _of_counts(report: AttackReport) -> dict[str, object]:
     """The posterior given the counts: its summary and figures (Yıldırım et al., Figure 3)."""
-    found = report.posterior
-    summary = found.summary(report.confidence)
+    posterior = report.posterior
+    summary = posterior.summary(report.confidence)
     plots: dict[str, Callable[[Axes], None]] = {
         "Error rates": partial(
             plot_rates, counts=report.counts, delta=report.delta, interval=summary.epsilon
         ),
-        "ε": partial(plot_epsilon, found=found, prior=Prior(), interval=summary.epsilon),
-        "ε and strength": partial(plot_joint, found=found),
+        "ε": partial(plot_epsilon, posterior=posterior, prior=Prior(), interval=summary.epsilon),
+        "ε and strength": partial(plot_joint, posterior=posterior),
     }
     figures = {title: draw(title, 4.6, 2.7, plot) for title, plot in plots.items()}
     return {"posterior": summary, "of_counts": figures}

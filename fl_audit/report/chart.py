@@ -85,12 +85,12 @@ def chart(
     Returns:
       An `<svg>` element.
     """
-    labelled = [one for one in series if one.label]
+    labelled = [curve for curve in series if curve.label]
     frame = _frame(series, size, _TOP + _LEGEND_ROW * math.ceil(len(labelled) / 2))
     parts = [
         *_axes(frame, x_label, y_label),
-        *(part for one in series for part in _drawn(one, frame)),
-        *(part for i, one in enumerate(labelled) for part in _legend(one, i, frame)),
+        *(part for curve in series for part in _drawn(curve, frame)),
+        *(part for i, curve in enumerate(labelled) for part in _legend(curve, i, frame)),
     ]
     head = f'<svg class="chart" viewBox="0 0 {size[0]} {size[1]}" role="img">'
     return Markup(head + "".join(parts) + "</svg>")
@@ -109,9 +109,9 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def _frame(series: Sequence[Series], size: tuple[int, int], top: float) -> _Frame:
-    has_bars = any(one.kind == "bars" for one in series)
-    x_low, x_high = _ends(np.concatenate([one.x for one in series]), 0.02)
-    y_low, y_high = _ends(np.concatenate([one.y for one in series]), 0.05)
+    has_bars = any(curve.kind == "bars" for curve in series)
+    x_low, x_high = _ends(np.concatenate([curve.x for curve in series]), 0.02)
+    y_low, y_high = _ends(np.concatenate([curve.y for curve in series]), 0.05)
     return _Frame(size[0], size[1], top, x_low, x_high, 0.0 if has_bars else y_low, y_high)
 
 
@@ -146,34 +146,36 @@ def _number(value: float) -> str:
     return f"{value:g}".replace("-", "−")
 
 
-def _drawn(one: Series, frame: _Frame) -> Iterator[str]:
-    if one.kind == "bars":
+def _drawn(curve: Series, frame: _Frame) -> Iterator[str]:
+    if curve.kind == "bars":
         steps = [
             f"V{frame.y(y)}H{frame.x(x)}"
-            for x, y in zip(one.x[1:].tolist(), one.y.tolist(), strict=True)
+            for x, y in zip(curve.x[1:].tolist(), curve.y.tolist(), strict=True)
         ]
-        base, start = frame.y(0.0), frame.x(float(one.x[0]))
-        yield f'<path class="bars {one.colour}" d="M{start} {base}{"".join(steps)}V{base}Z"/>'
+        base, start = frame.y(0.0), frame.x(float(curve.x[0]))
+        yield f'<path class="bars {curve.colour}" d="M{start} {base}{"".join(steps)}V{base}Z"/>'
         return
-    points = [(frame.x(x), frame.y(y)) for x, y in zip(one.x.tolist(), one.y.tolist(), strict=True)]
+    points = [
+        (frame.x(x), frame.y(y)) for x, y in zip(curve.x.tolist(), curve.y.tolist(), strict=True)
+    ]
     joined = "L".join(f"{x} {y}" for x, y in points)
-    dash = " dashed" if one.kind == "dashed" else ""
-    yield f'<path class="line {one.colour}{dash}" d="M{joined}"/>'
-    if one.kind == "dotted":
+    dash = " dashed" if curve.kind == "dashed" else ""
+    yield f'<path class="line {curve.colour}{dash}" d="M{joined}"/>'
+    if curve.kind == "dotted":
         for x, y in points:
-            yield f'<circle class="dot {one.colour}" cx="{x}" cy="{y}" r="3"/>'
+            yield f'<circle class="dot {curve.colour}" cx="{x}" cy="{y}" r="3"/>'
 
 
-def _legend(one: Series, index: int, frame: _Frame) -> Iterator[str]:
+def _legend(curve: Series, index: int, frame: _Frame) -> Iterator[str]:
     column = (frame.width - _LEFT - _RIGHT) / 2
     x = _LEFT + 12 + column * (index % 2)
     y = _TOP + _LEGEND_ROW * (index // 2) + 6
-    if one.kind == "bars":
-        yield f'<path class="bars {one.colour}" d="M{x} {y - 5}h18v10h-18Z"/>'
+    if curve.kind == "bars":
+        yield f'<path class="bars {curve.colour}" d="M{x} {y - 5}h18v10h-18Z"/>'
     else:
-        dash = " dashed" if one.kind == "dashed" else ""
-        yield f'<path class="line {one.colour}{dash}" d="M{x} {y}h18"/>'
-    yield f'<text x="{x + 24}" y="{y + 4}">{escape(one.label)}</text>'
+        dash = " dashed" if curve.kind == "dashed" else ""
+        yield f'<path class="line {curve.colour}{dash}" d="M{x} {y}h18"/>'
+    yield f'<text x="{x + 24}" y="{y + 4}">{escape(curve.label)}</text>'
 
 
 _MOST_BINS = 90
@@ -325,8 +327,8 @@ class LogAxis:
         """
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         steps = (1, 2, 5) if self.high < 1000 * self.low else (1,)
-        found = [step * 10.0**decade for decade in decades for step in steps]
-        return [number for number in found if self.low <= number <= self.high]
+        numbers = [step * 10.0**decade for decade in decades for step in steps]
+        return [number for number in numbers if self.low <= number <= self.high]
 
     def ticks(self, shown: Iterable[float]) -> list[Tick]:
         """The numbers on the axis, with 0 and infinity where they are among what is shown.
@@ -414,12 +416,12 @@ def bars_of(
       by: What a bar is of, for the heading.
       claimed: The claimed epsilon, if any.
     """
-    found = [(title, made) for title, made in named if made.proven or made.estimated]
-    if not found:
+    answered = [(title, answer) for title, answer in named if answer.proven or answer.estimated]
+    if not answered:
         return None
-    shown = [value for _, made in found for value in _values(made)]
+    shown = [value for _, answer in answered for value in _values(answer)]
     axis = LogAxis.around(shown if claimed is None else [*shown, claimed])
-    bars = tuple(_bar(title, made, axis) for title, made in found)
+    bars = tuple(_bar(title, answer, axis) for title, answer in answered)
     return EpsilonBars(
         by=by,
         bars=bars,
@@ -431,44 +433,48 @@ def bars_of(
 
 def _attackers(report: Report) -> list[tuple[str, Headline]]:
     """The title of every threat model, with the headline on the first of its statistics."""
-    models, found = report.threat_models, []
+    models, drawn = report.threat_models, []
     for name in strongest_first(report.statistics):
-        made = report.statistics[name]
-        title = models[made.threat_model].title if made.threat_model in models else NOT_KNOWN.title
+        statistic = report.statistics[name]
+        title = (
+            models[statistic.threat_model].title
+            if statistic.threat_model in models
+            else NOT_KNOWN.title
+        )
         against = report.guaranteed_against(name)
         guaranteed = None if against is None else against.canary.epsilon
-        headline = headline_on(made, guaranteed=guaranteed, confidence=report.confidence)
-        found.append((title, headline))
-    return found
+        headline = headline_on(statistic, guaranteed=guaranteed, confidence=report.confidence)
+        drawn.append((title, headline))
+    return drawn
 
 
-def _values(made: Headline) -> list[float]:
+def _values(answer: Headline) -> list[float]:
     """All numbers that a bar shows."""
-    ends = _interval(made) or ()
-    known = (made.proven_epsilon(), made.estimate_within(), made.guaranteed, *ends)
+    ends = _interval(answer) or ()
+    known = (answer.proven_epsilon(), answer.estimate_within(), answer.guaranteed, *ends)
     return [value for value in known if value is not None]
 
 
-def _interval(made: Headline) -> tuple[float, float] | None:
+def _interval(answer: Headline) -> tuple[float, float] | None:
     """The ends of the estimate's interval, which the guarantee and the bound cut off."""
-    middle, fit = made.estimate_within(), made.estimated
+    middle, fit = answer.estimate_within(), answer.estimated
     if fit is None or fit.lower is None or fit.upper is None or middle is None:
         return None
-    return min(fit.lower, middle), max(min(fit.upper, made.most()), middle)
+    return min(fit.lower, middle), max(min(fit.upper, answer.most()), middle)
 
 
-def _bar(title: str, made: Headline, axis: LogAxis) -> Bar:
-    proven, estimate, most = made.proven_epsilon(), made.estimate_within(), made.guaranteed
-    interval = _interval(made)
+def _bar(title: str, answer: Headline, axis: LogAxis) -> Bar:
+    proven, estimate, most = answer.proven_epsilon(), answer.estimate_within(), answer.guaranteed
+    interval = _interval(answer)
     return Bar(
         title=title,
         proven="no lower bound" if proven is None else f"ε ≥ {lower_bound_text(proven)}",
         estimated="no estimate" if estimate is None else f"≈ {epsilon_text(estimate)}",
         guaranteed="no upper bound" if most is None else f"≤ {upper_bound_text(most)}",
         start=axis.place(proven or 0.0),
-        end=axis.place(made.most()),
-        is_open=math.isinf(made.most()),
-        is_broken=(proven or 0.0) > made.most(),
+        end=axis.place(answer.most()),
+        is_open=math.isinf(answer.most()),
+        is_broken=(proven or 0.0) > answer.most(),
         estimate=None if estimate is None else axis.place(estimate),
         interval=None if interval is None else (axis.place(interval[0]), axis.place(interval[1])),
     )

@@ -192,8 +192,8 @@ def assembled_run(
     Raises:
       InputError: A file is missing or damaged, or two of them contradict each other.
     """
-    dealt = tuple(canary.rounds for canary in pool.values() if canary.rounds is not None)
-    if len(dealt) != len(pool):
+    known = tuple(canary.rounds for canary in pool.values() if canary.rounds is not None)
+    if len(known) != len(pool):
         raise InputError(f"{folder.canaries}: has no column 'rounds'")
     rounds = _read_rounds(folder.metrics, record.rounds_done)
     return FinishedRun(
@@ -203,7 +203,7 @@ def assembled_run(
         rounds=rounds,
         canary_rounds=tuple(
             own[own < record.rounds_done]
-            for canary, own in zip(pool.values(), dealt, strict=True)
+            for canary, own in zip(pool.values(), known, strict=True)
             if canary.included
         ),
         scores=scores,
@@ -214,7 +214,7 @@ def assembled_run(
         ),
         compared=compared,
         included=np.array([canary.included for canary in pool.values()], dtype=np.bool_),
-        rounds_of_canaries=dealt,
+        rounds_of_canaries=known,
         arms=tuple(canary.arm for canary in pool.values() if canary.arm),
     )
 

@@ -135,21 +135,21 @@ def folder_statistics(
         option contradicts it.
     """
     path = folder.path
-    found = _scores_of(folder)
+    scored = _scores_of(folder)
     for option, asked, there in (
-        ("--dim", dim, found.dim),
-        ("--canaries", family, found.family),
+        ("--dim", dim, scored.dim),
+        ("--canaries", family, scored.family),
     ):
         if asked is not None and there is not None and asked != there:
             raise InputError(f"{option}: must be {there}, as {path} says, or left out; got {asked}")
     facts = RunFacts(
-        _audit(RunFolder(path)), found.dim or dim, found.family or family, found.compared
+        _audit(RunFolder(path)), scored.dim or dim, scored.family or family, scored.compared
     )
-    source: NullSource = "argument" if found.dim is None else "design"
+    source: NullSource = "argument" if scored.dim is None else "design"
     order = tuple(STATISTICS)
     return [
-        _scored(name, found.scores[name], facts, null, source)
-        for name in sorted(found.scores, key=lambda name: ([*order, name].index(name), name))
+        _scored(name, scored.scores[name], facts, null, source)
+        for name in sorted(scored.scores, key=lambda name: ([*order, name].index(name), name))
     ]
 
 
@@ -168,11 +168,11 @@ def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> Repor
     pool = read_canaries(path) if path.exists() else {}
     if not any(row.arm for row in pool.values()):
         return None
-    found = _scores_of(folder)
-    own = found.scores.get(STATISTIC)
-    if own is None or found.dim is None:
+    scored = _scores_of(folder)
+    own = scored.scores.get(STATISTIC)
+    if own is None or scored.dim is None:
         return None
-    return arms_of_log(pool, own, found.dim, delta, confidence)
+    return arms_of_log(pool, own, scored.dim, delta, confidence)
 
 
 def chosen_statistic(
@@ -254,8 +254,8 @@ def _check_agreement(
         the score files do.
     """
     folder = ScoredFolder(path)
-    one = next(iter(scores))
-    source, inclusion = said or (folder.scores(one).name, scores[one].inclusion)
+    first = next(iter(scores))
+    source, inclusion = said or (folder.scores(first).name, scores[first].inclusion)
     listed = read_canaries(folder.canaries) if folder.canaries.exists() else None
     for name, file in scores.items():
         if file.inclusion != inclusion:
@@ -273,24 +273,24 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
     Raises:
       InputError: Score files are older than the log, which cannot make them anew.
     """
-    found = _read_scores(folder.path)
-    if found is None:
+    scored = _read_scores(folder.path)
+    if scored is None:
         return _score(folder)
     log = folder.log
     if log is None:
-        return found
+        return scored
     known = log.folder.together()
     changed = [] if known is None else known.changed(folder.path)
     changed = [name for name in changed if name not in log.folder.side_files()]
     is_whole = known is not None and known.rounds > 0 and not log.folder.aggregates.exists()
     if not changed and (is_whole or log.is_empty):
-        return found
-    nothing = dataclasses.replace(found, scores={}, compared={})
+        return scored
+    nothing = dataclasses.replace(scored, scores={}, compared={})
     again = nothing if log.is_empty else _score(folder)
-    given = set(found.scores) - set(again.scores)
+    given = set(scored.scores) - set(again.scores)
     other = changed or [
         log.folder.scores(name).name
-        for name, scores in found.scores.items()
+        for name, scores in scored.scores.items()
         if name in again.scores and not _agree(scores, again.scores[name], log.pool.dim)
     ]
     if given and other:
@@ -300,18 +300,18 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
             f"{other[0]} does not fit together with it; call RoundScorer.finish again, or delete "
             f"{names}"
         )
-    kept = {name: found.scores[name] for name in given}
-    facts = {name: fact for name, fact in found.compared.items() if name in given}
+    kept = {name: scored.scores[name] for name in given}
+    facts = {name: fact for name, fact in scored.compared.items() if name in given}
     return dataclasses.replace(
         again, scores={**again.scores, **kept}, compared={**again.compared, **facts}
     )
 
 
-def _agree(one: ScoreFile, other: ScoreFile, dim: int) -> bool:
+def _agree(this: ScoreFile, other: ScoreFile, dim: int) -> bool:
     """Whether scores are the same but for rounding, far below an excluded canary's deviation."""
-    if one.flags != other.flags:
+    if this.flags != other.flags:
         return False
-    by_canary = dict(zip(one.canary_id, one.score.tolist(), strict=True))
+    by_canary = dict(zip(this.canary_id, this.score.tolist(), strict=True))
     scores = np.array([by_canary[canary] for canary in other.canary_id])
     return bool(np.abs(scores - other.score).max() <= 0.01 * dim**-0.5)
 

@@ -80,19 +80,19 @@ def junit_xml(report: Report, required: str | None = None) -> str:
       report: The report of a run or of scores.
       required: As of `cases`.
     """
-    made = list(cases(report, required))
-    ended = Counter(case.outcome for case in made)
+    written = list(cases(report, required))
+    ended = Counter(case.outcome for case in written)
     root = ET.Element("testsuites")
     suite = ET.SubElement(
         root,
         "testsuite",
         name="fl-audit",
-        tests=str(len(made)),
+        tests=str(len(written)),
         failures=str(ended["failure"]),
         errors="0",
         skipped=str(ended["skipped"]),
     )
-    for case in made:
+    for case in written:
         words = visible(case.words)
         test = ET.SubElement(suite, "testcase", classname="fl-audit", name=visible(case.name))
         if case.outcome == "passed":

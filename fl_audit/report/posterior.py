@@ -52,8 +52,8 @@ def render_posterior(report: PosteriorReport) -> str:
     Args:
       report: What it shows.
     """
-    found = report.found
-    summary = found.summary(report.confidence)
+    posterior = report.found
+    summary = posterior.summary(report.confidence)
     named = {"ε": summary.epsilon, "s": summary.strength, "τ": summary.tau, "ρ": summary.rho}
     return render(
         "fl_audit.report",
@@ -61,28 +61,30 @@ def render_posterior(report: PosteriorReport) -> str:
         {
             "report": report,
             "summary": summary,
-            "rows": {name: one for name, one in named.items() if one is not None},
+            "rows": {name: interval for name, interval in named.items() if interval is not None},
             "prior": _words_of_prior(report.prior),
             "densities": _densities(report),
-            "chains": _chains(free_chains(found)) if isinstance(found, MhaarDraws) else {},
+            "chains": _chains(free_chains(posterior)) if isinstance(posterior, MhaarDraws) else {},
         },
     )
 
 
 def _densities(report: PosteriorReport) -> dict[str, Markup]:
     """The figures of the posterior by title."""
-    found, prior = report.found, report.prior
-    summary = found.summary(report.confidence)
+    posterior, prior = report.found, report.prior
+    summary = posterior.summary(report.confidence)
     plots: dict[str, Callable[[Axes], None]] = {
-        "ε": partial(plot_epsilon, found=found, prior=prior, interval=summary.epsilon),
+        "ε": partial(plot_epsilon, posterior=posterior, prior=prior, interval=summary.epsilon),
         "Error rates": partial(
             plot_rates, counts=report.counts, delta=report.delta, interval=summary.epsilon
         ),
     }
     if has_free_strength(prior):
         plots |= {
-            "Strength": partial(plot_strength, found=found, prior=prior, interval=summary.strength),
-            "ε and strength": partial(plot_joint, found=found),
+            "Strength": partial(
+                plot_strength, posterior=posterior, prior=prior, interval=summary.strength
+            ),
+            "ε and strength": partial(plot_joint, posterior=posterior),
         }
     return {title: draw(title, _WIDTH, _HEIGHT, plot) for title, plot in plots.items()}
 
@@ -120,26 +122,28 @@ _HEAT = LinearSegmentedColormap.from_list("heat", [(0.835, 0.369, 0, a) for a in
 """From nothing to orange, on paper of any colour."""
 
 
-def plot_epsilon(axes: Axes, found: Posterior, prior: Prior, interval: Marginal) -> None:
+def plot_epsilon(axes: Axes, posterior: Posterior, prior: Prior, interval: Marginal) -> None:
     """Plots the density of epsilon, its prior and the ends of its interval."""
-    start, end = _range_of_epsilon(found)
-    if isinstance(found, GridPosterior):
-        axes.plot(found.epsilon.points, found.epsilon.density, color=ORANGE, label="posterior")
+    start, end = _range_of_epsilon(posterior)
+    if isinstance(posterior, GridPosterior):
+        axes.plot(
+            posterior.epsilon.points, posterior.epsilon.density, color=ORANGE, label="posterior"
+        )
     else:
-        _histogram(axes, found.epsilon, start, end)
+        _histogram(axes, posterior.epsilon, start, end)
     x = np.linspace(start, end, 200)
     axes.plot(x, np.exp(prior.epsilon_logpdf(x)), "--", color=FAINT, label="prior")
     axes.set_xlim(start, end)
     _finish(axes, "ε", interval)
 
 
-def plot_strength(axes: Axes, found: Posterior, prior: Prior, interval: Marginal) -> None:
+def plot_strength(axes: Axes, posterior: Posterior, prior: Prior, interval: Marginal) -> None:
     """Plots the density of a free strength s, its prior and the ends of its interval."""
     edges = np.linspace(0, 1, _BINS + 1)
-    if isinstance(found, MhaarDraws):
-        _histogram(axes, found.strength, 0, 1)
+    if isinstance(posterior, MhaarDraws):
+        _histogram(axes, posterior.strength, 0, 1)
     else:
-        masses = found.epsilon.weights @ _masses_of_strength(found, edges)
+        masses = posterior.epsilon.weights @ _masses_of_strength(posterior, edges)
         axes.stairs(masses * _BINS, edges, color=ORANGE, fill=True, alpha=0.28)
         axes.stairs(masses * _BINS, edges, color=ORANGE, label="posterior")
     if isinstance(prior.strength, BetaStrength):
@@ -149,18 +153,18 @@ def plot_strength(axes: Axes, found: Posterior, prior: Prior, interval: Marginal
     _finish(axes, "strength s", interval)
 
 
-def plot_joint(axes: Axes, found: Posterior) -> None:
+def plot_joint(axes: Axes, posterior: Posterior) -> None:
     """Plots the joint density of epsilon and s; darker where it is larger."""
-    start, end = _range_of_epsilon(found)
+    start, end = _range_of_epsilon(posterior)
     strengths = np.linspace(0, 1, _BINS + 1)
     epsilons = np.linspace(start, end, _BINS + 1)
-    if isinstance(found, GridPosterior):
-        density = _masses_of_strength(found, strengths) * found.epsilon.density[:, None]
+    if isinstance(posterior, GridPosterior):
+        density = _masses_of_strength(posterior, strengths) * posterior.epsilon.density[:, None]
         middles = (epsilons[:-1] + epsilons[1:]) / 2
-        masses = np.stack([np.interp(middles, found.epsilon.points, row) for row in density.T])
+        masses = np.stack([np.interp(middles, posterior.epsilon.points, row) for row in density.T])
     else:
         masses = np.histogram2d(
-            found.strength.ravel(), found.epsilon.ravel(), _BINS, ((0, 1), (start, end))
+            posterior.strength.ravel(), posterior.epsilon.ravel(), _BINS, ((0, 1), (start, end))
         )[0]
     axes.pcolormesh(epsilons, strengths, masses, cmap=_HEAT, rasterized=True)
     axes.set_xlabel("ε")
@@ -214,21 +218,21 @@ def has_free_strength(prior: Prior) -> bool:
     return not isinstance(prior.strength, FixedStrength)
 
 
-def _range_of_epsilon(found: Posterior) -> tuple[float, float]:
+def _range_of_epsilon(posterior: Posterior) -> tuple[float, float]:
     shares = (_NEGLIGIBLE, 1 - _NEGLIGIBLE)
-    if isinstance(found, GridPosterior):
-        first, last = (found.epsilon.quantile(p) for p in shares)
+    if isinstance(posterior, GridPosterior):
+        first, last = (posterior.epsilon.quantile(p) for p in shares)
     else:
-        first, last = (float(end) for end in np.quantile(found.epsilon, shares))
+        first, last = (float(end) for end in np.quantile(posterior.epsilon, shares))
     start = 0.0 if first < last / 4 else first
     # Chains that never moved have a range all the same.
     return start, max(last, start + 1e-9)
 
 
-def _masses_of_strength(found: GridPosterior, edges: FloatArray) -> FloatArray:
+def _masses_of_strength(posterior: GridPosterior, edges: FloatArray) -> FloatArray:
     """The mass of s between edges given each epsilon of the grid, of shape (i, edges - 1)."""
-    assert not isinstance(found.strength, FixedStrength)
-    return np.diff(np.stack([found.strength.cdf(float(s)) for s in edges], axis=1), axis=1)
+    assert not isinstance(posterior.strength, FixedStrength)
+    return np.diff(np.stack([posterior.strength.cdf(float(s)) for s in edges], axis=1), axis=1)
 
 
 def _histogram(axes: Axes, draws: npt.NDArray[np.float64], start: float, end: float) -> None:

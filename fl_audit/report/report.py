@@ -108,12 +108,12 @@ class StatisticReport(AuditResult):
 
     def estimate_by(self, method: str) -> Estimate | None:
         """The estimate by a method; None where it was left out."""
-        return next((made for made in self.estimates if made.method == method), None)
+        return next((estimate for estimate in self.estimates if estimate.method == method), None)
 
     def epsilon_by(self, method: str) -> float | None:
         """Epsilon by a method; None where it was left out."""
-        made = self.estimate_by(method)
-        return None if made is None else made.epsilon
+        estimate = self.estimate_by(method)
+        return None if estimate is None else estimate.epsilon
 
 
 @dataclass(frozen=True)
@@ -290,12 +290,12 @@ class Report:
 
         None where no accounting is known.
         """
-        made, analytical = self.efficiency.get(statistic), self.analytical
+        efficiency, analytical = self.efficiency.get(statistic), self.analytical
         if analytical is None:
             return None
-        if made is None or not self.attackers:
+        if efficiency is None or not self.attackers:
             return Guarantees(analytical.client, analytical.canary)
-        return self.attackers["knows_rounds" if made.knows_rounds else "does_not_know_rounds"]
+        return self.attackers["knows_rounds" if efficiency.knows_rounds else "does_not_know_rounds"]
 
     @property
     def is_sampled(self) -> bool:
@@ -345,10 +345,10 @@ class Report:
         """A row for each statistic and method, as `pandas.DataFrame` takes them, without words."""
         words = ("assumes", "guarantee", "source")
         return [
-            {"statistic": name, "threat_model": made.threat_model}
+            {"statistic": name, "threat_model": statistic.threat_model}
             | {key: value for key, value in row.items() if key not in words}
-            for name, made in self.statistics.items()
-            for row in made.records()
+            for name, statistic in self.statistics.items()
+            for row in statistic.records()
         ]
 
     def to_pandas(self) -> Any:
@@ -402,14 +402,16 @@ def _scores_to_json(report: Report) -> dict[str, Any]:
     """What is known of scores: the estimates as of score files, and what is there beside them."""
     keys = ("arrival", "checks", "verdict", "arms")
     beside = {key: to_json(value) for key in keys if (value := getattr(report, key)) is not None}
-    statistics = {name: estimates_to_json(made) for name, made in report.statistics.items()}
+    statistics = {
+        name: estimates_to_json(statistic) for name, statistic in report.statistics.items()
+    }
     return {"statistics": statistics, **beside}
 
 
-def estimates_to_json(made: StatisticReport) -> dict[str, Any]:
+def estimates_to_json(statistic: StatisticReport) -> dict[str, Any]:
     """The JSON object that `fl-audit estimate` prints of a score file."""
     names = {f.name for f in dataclasses.fields(AuditResult)} - {"left_out"}
-    return {key: value for key, value in fields_to_json(made).items() if key in names}
+    return {key: value for key, value in fields_to_json(statistic).items() if key in names}
 
 
 def report_from_json(fields: Mapping[str, Any], name: str) -> Report:

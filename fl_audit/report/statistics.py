@@ -96,10 +96,10 @@ def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) ->
     coins and scores, so that none of them holds at its confidence, and none of them says it does.
     """
     kept = tuple(
-        dataclasses.replace(made, valid_for=None, guarantee=_STOPPED)
-        if made.valid_for is not None
-        else made
-        for made in result.estimates
+        dataclasses.replace(estimate, valid_for=None, guarantee=_STOPPED)
+        if estimate.valid_for is not None
+        else estimate
+        for estimate in result.estimates
     )
     if live is None or statistic != "own_rounds":
         return dataclasses.replace(result, estimates=kept)
@@ -221,7 +221,10 @@ def efficiency_of(
       delta: The delta that they are at.
       confidence: The confidence of the bounds.
     """
-    return {name: _efficiency(bounds, made, delta, confidence) for name, made in statistics.items()}
+    return {
+        name: _efficiency(bounds, statistic, delta, confidence)
+        for name, statistic in statistics.items()
+    }
 
 
 def knows_rounds(threat_model: str) -> bool:
@@ -231,15 +234,15 @@ def knows_rounds(threat_model: str) -> bool:
 
 
 def _efficiency(
-    bounds: AttackerBounds, made: StatisticReport, delta: float, confidence: float
+    bounds: AttackerBounds, statistic: StatisticReport, delta: float, confidence: float
 ) -> Efficiency:
-    knows = knows_rounds(made.threat_model)
+    knows = knows_rounds(statistic.threat_model)
     bound = bounds.against(knows)
-    provable = most_provable(bound, made.num_included, delta, confidence)
-    proven, method = _proven(made, WHATEVER_DISTRIBUTION)
+    provable = most_provable(bound, statistic.num_included, delta, confidence)
+    proven, method = _proven(statistic, WHATEVER_DISTRIBUTION)
     gaussian = None
     if provable is not None and provable.gaussian is not None:
-        by_gaussian = _proven(made, ("Gaussian mechanisms",))
+        by_gaussian = _proven(statistic, ("Gaussian mechanisms",))
         gaussian = GaussianEfficiency(*by_gaussian, provable.gaussian)
     return Efficiency(
         proven=proven,
@@ -252,14 +255,16 @@ def _efficiency(
     )
 
 
-def _proven(made: StatisticReport, valid_for: Collection[str]) -> tuple[float | None, str | None]:
+def _proven(
+    statistic: StatisticReport, valid_for: Collection[str]
+) -> tuple[float | None, str | None]:
     """The largest of the lower bounds that are valid for some mechanisms, and its method."""
-    found = [
+    proven = [
         (estimate.epsilon, estimate.method)
-        for estimate in made.estimates
+        for estimate in statistic.estimates
         if estimate.kind == "lower_bound" and estimate.valid_for in valid_for
     ]
-    return max(found) if found else (None, None)
+    return max(proven) if proven else (None, None)
 
 
 def _accountant(bound: AttackerBound) -> str | None:

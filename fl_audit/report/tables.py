@@ -67,11 +67,17 @@ class GroupedMethods:
 
 def methods_by_group(statistics: Iterable[StatisticReport]) -> list[GroupedMethods]:
     """The methods found on any statistic, in groups: bounds that hold first, estimates last."""
-    found = {made.method: made for statistic in statistics for made in statistic.estimates}
+    estimates = {
+        estimate.method: estimate for statistic in statistics for estimate in statistic.estimates
+    }
     grouped = [
         GroupedMethods(
             group,
-            tuple(m for m, made in found.items() if group.has(made.kind, made.valid_for)),
+            tuple(
+                m
+                for m, estimate in estimates.items()
+                if group.has(estimate.kind, estimate.valid_for)
+            ),
         )
         for group in METHOD_GROUPS
     ]
@@ -82,30 +88,32 @@ def group_rows(statistics: Mapping[str, StatisticReport]) -> list[GroupRows]:
     """The rows of the methods, in their groups."""
     return [
         GroupRows(
-            found.group.title,
-            found.group.meaning,
-            tuple(_method_row(name, statistics) for name in found.methods),
+            grouped.group.title,
+            grouped.group.meaning,
+            tuple(_method_row(name, statistics) for name in grouped.methods),
         )
-        for found in methods_by_group(statistics.values())
+        for grouped in methods_by_group(statistics.values())
     ]
 
 
 def _method_row(method: str, statistics: Mapping[str, StatisticReport]) -> MethodRow:
-    found = {
-        name: made
+    estimates = {
+        name: estimate
         for name, statistic in statistics.items()
-        if (made := statistic.estimate_by(method)) is not None
+        if (estimate := statistic.estimate_by(method)) is not None
     }
-    epsilons = tuple(estimate_text(found[name]) if name in found else "–" for name in statistics)
+    epsilons = tuple(
+        estimate_text(estimates[name]) if name in estimates else "–" for name in statistics
+    )
     left_out = {
         name: statistic.left_out[method]
         for name, statistic in statistics.items()
         if method in statistic.left_out
     }
     texts = (
-        ("Guarantee", {name: made.guarantee for name, made in found.items()}),
-        ("Assumes", {name: made.assumes for name, made in found.items()}),
-        ("Source", {name: made.source for name, made in found.items()}),
+        ("Guarantee", {name: estimate.guarantee for name, estimate in estimates.items()}),
+        ("Assumes", {name: estimate.assumes for name, estimate in estimates.items()}),
+        ("Source", {name: estimate.source for name, estimate in estimates.items()}),
         ("Left out", left_out),
     )
     notes = [note for label, text in texts for note in _notes(label, text, len(statistics))]
@@ -164,13 +172,13 @@ def threat_model_rows(report: Report) -> list[ThreatModelRow]:
 def _threat_model_row(
     model: SeenByAttacker, statistics: tuple[str, ...], report: Report
 ) -> ThreatModelRow:
-    found = model.num_included_in_rounds
+    in_rounds = model.num_included_in_rounds
     return ThreatModelRow(
         title=model.title,
         sees=model.sees,
         statistics=statistics,
-        included="not known" if found is None else f"{found:,} of {report.num_included:,}",
-        sees_all=found is None or found == report.num_included,
+        included="not known" if in_rounds is None else f"{in_rounds:,} of {report.num_included:,}",
+        sees_all=in_rounds is None or in_rounds == report.num_included,
     )
 
 
@@ -184,11 +192,11 @@ class NoiseRow:
 
 def noise_rows(report: Report) -> list[NoiseRow]:
     """The upper bounds for a canary and a real client, in one row where they agree."""
-    against = [found for name in report.statistics if (found := report.guaranteed_against(name))]
+    against = [bounds for name in report.statistics if (bounds := report.guaranteed_against(name))]
     if not against:
         return []
-    canary = tuple(_upper_bound(found.canary.epsilon) for found in against)
-    client = tuple(_upper_bound(found.client.epsilon) for found in against)
+    canary = tuple(_upper_bound(bounds.canary.epsilon) for bounds in against)
+    client = tuple(_upper_bound(bounds.client.epsilon) for bounds in against)
     if canary == client:
         return [NoiseRow("accounting", canary)]
     return [
@@ -214,7 +222,7 @@ def refuted_rows(statistics: Mapping[str, StatisticReport]) -> list[RefutedRow]:
     return [
         RefutedRow(name, reason)
         for name, statistic in statistics.items()
-        for reason in refuted_nulls(made.details for made in statistic.estimates)
+        for reason in refuted_nulls(estimate.details for estimate in statistic.estimates)
     ]
 
 
@@ -377,12 +385,12 @@ def _by_attacker(
         ("knows_rounds", "attacker knows its rounds"),
         ("does_not_know_rounds", "attacker does not know its rounds"),
     ):
-        if (found := attackers.get(name)) is None:
+        if (attacker := attackers.get(name)) is None:
             continue
-        if found.client != plain.client:
-            yield f"Real client, {words}", found.client
-        if found.canary != plain.canary:
-            yield f"Included canary, {words}", found.canary
+        if attacker.client != plain.client:
+            yield f"Real client, {words}", attacker.client
+        if attacker.canary != plain.canary:
+            yield f"Included canary, {words}", attacker.canary
 
 
 def _participations(number: int | None) -> str:
@@ -410,16 +418,16 @@ class EfficiencyRow:
 
 def efficiency_rows(efficiency: Mapping[str, Efficiency]) -> list[EfficiencyRow]:
     """A row per statistic, by its name; none for a report without such numbers."""
-    return [_row(name, made) for name, made in efficiency.items()]
+    return [_row(name, row) for name, row in efficiency.items()]
 
 
-def _row(name: str, made: Efficiency) -> EfficiencyRow:
-    gaussian = made.gaussian
+def _row(name: str, efficiency: Efficiency) -> EfficiencyRow:
+    gaussian = efficiency.gaussian
     return EfficiencyRow(
         title=title_of(name),
-        proven=_words(made.proven, lower_bound_text, "none"),
-        provable=_words(made.provable, lower_bound_text, "unknown"),
-        guaranteed=_words(made.guaranteed, upper_bound_text, "none known"),
+        proven=_words(efficiency.proven, lower_bound_text, "none"),
+        provable=_words(efficiency.provable, lower_bound_text, "unknown"),
+        guaranteed=_words(efficiency.guaranteed, upper_bound_text, "none known"),
         note=""
         if gaussian is None
         else f"if Gaussian: {_words(gaussian.proven, lower_bound_text, 'none')} of "

@@ -222,8 +222,8 @@ def _module(name: str, folder: Path) -> ModuleType:
 
 
 def _function(module: ModuleType, name: str) -> Callable[..., Any]:
-    found: Any = getattr(module, name, None)
-    if not callable(found):
+    attribute: Any = getattr(module, name, None)
+    if not callable(attribute):
         raise InputError(f"task.module: {module.__file__} has no function {name!r}")
-    function: Callable[..., Any] = found
+    function: Callable[..., Any] = attribute
     return function

@@ -266,16 +266,16 @@ class RoundWork:
         region.at_work += 1
         return Piece(subtree, node, region)
 
-    def made(self, piece: Piece, made: RemoteSum, merge_there: MergeThere) -> list[RemoteSum]:
+    def made(self, piece: Piece, new: RemoteSum, merge_there: MergeThere) -> list[RemoteSum]:
         """Counts a piece as done; returns the sums that are to be fetched now."""
         region = piece.region
         if region is None:
-            return [made]
+            return [new]
         region.at_work -= 1
         if piece.node == region.node:
-            region.add(made, merge_there)
+            region.add(new, merge_there)
             return region.sums if region.is_done else []
-        return [made, *(region.sums if region.is_done else [])]
+        return [new, *(region.sums if region.is_done else [])]
 
     def lost(self, piece: Piece) -> list[RemoteSum]:
         """Opens a piece again whose actor was lost; returns the sums that are to be fetched now."""
