@@ -72,7 +72,7 @@ def test_the_rate_that_the_paper_prints_does_not_give_its_epsilons(noise_multipl
 # first row; privacy loss distributions are tighter still.
 @pytest.mark.parametrize(
     ("noise_multiplier", "rdp", "pld"),
-    [(0.0644, 1148.0, 1004.0), (0.1836, 100.0, 86.974)],
+    [(0.0644, 1148.0, 1004.0), pytest.param(0.1836, 100.0, 86.974, marks=pytest.mark.slow)],
 )
 def test_tighter_epsilons_for_the_papers_runs(noise_multiplier, rdp, pld):
     rounds = SampledRounds(167 / 341_000, noise_multiplier, 2048)
@@ -126,8 +126,17 @@ def exact_epsilon_of_one_round(probability: float, noise_multiplier: float, delt
     return float(optimize.brentq(lambda e: max(remove(e), add(e)) - delta, 0, 500, xtol=1e-12))
 
 
-@pytest.mark.parametrize("delta", [1e-2, 1e-9])
-@pytest.mark.parametrize(("q", "z"), [(0.05, 0.1), (0.3, 1.0), (0.9, 3.0)])
+@pytest.mark.parametrize(
+    ("q", "z", "delta"),
+    [
+        (0.05, 0.1, 1e-9),
+        (0.9, 3.0, 1e-2),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((0.05, 0.1, 1e-2), (0.3, 1.0, 1e-2), (0.3, 1.0, 1e-9), (0.9, 3.0, 1e-9))
+        ),
+    ],
+)
 def test_pld_of_one_round_is_exact_and_never_below(q, z, delta):
     exact = exact_epsilon_of_one_round(q, z, delta)
     found = epsilon_pld(SampledRounds(q, z, 1), delta).epsilon
@@ -152,7 +161,12 @@ def test_pld_of_many_rounds_is_what_simulation_gives():
 
 @pytest.mark.parametrize(
     ("q", "z", "num_rounds"),
-    [(0.08, 0.0644, 2048), (0.1, 1.0, 100), (0.9, 20.0, 10), (1e-4, 5.0, 10_000)],
+    [
+        (0.08, 0.0644, 2048),
+        pytest.param(0.1, 1.0, 100, marks=pytest.mark.slow),
+        (0.9, 20.0, 10),
+        (1e-4, 5.0, 10_000),
+    ],
 )
 def test_pld_is_tighter_than_rdp(q, z, num_rounds):
     rounds = SampledRounds(q, z, num_rounds)
@@ -164,7 +178,9 @@ def test_pld_is_tighter_than_rdp(q, z, num_rounds):
     [
         (SampledRounds(0.1, 1.0, 100), 1e-12, "FFT"),
         # e^-epsilon is a denormal number: epsilon is about 716 here.
-        (SampledRounds(0.08, 0.3, 1930), 8.2e-7, "floating point"),
+        pytest.param(
+            SampledRounds(0.08, 0.3, 1930), 8.2e-7, "floating point", marks=pytest.mark.slow
+        ),
         # Losses of 1e11 nats: e to the grid's spacing overflows.
         (SampledRounds(0.05, 1e-6, 1000), 8.2e-7, "floating point"),
     ],
@@ -255,7 +271,9 @@ def delta_of_one_round(
     return float(max(excess) * (at[1] - at[0]))
 
 
-@pytest.mark.parametrize(("size", "z"), [(1, 1.0), (2, 2.0), (3, 0.8)])
+@pytest.mark.parametrize(
+    ("size", "z"), [(1, 1.0), pytest.param(2, 2.0, marks=pytest.mark.slow), (3, 0.8)]
+)
 def test_fixed_size_bounds_hold_for_every_small_population(size, z):
     delta = 1e-4
     rounds = FixedSizeRounds(size, 5, z, 1)

@@ -109,7 +109,13 @@ SAMPLINGS = [
 
 
 @pytest.mark.parametrize("z", [0.8, pytest.param(2.0, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=repr)
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        pytest.param(one, marks=[] if index in (0, 4, 5) else pytest.mark.slow, id=repr(one))
+        for index, one in enumerate(SAMPLINGS)
+    ],
+)
 def test_guarantees_and_lower_bounds_enclose_brute_force(sampling, z):
     guarantee = account(released(sampling, z), DELTA).client
     means, chances = presences_of(sampling)
@@ -162,7 +168,13 @@ CASES = [
 
 
 @pytest.mark.parametrize("z", [0.5, 4.0])
-@pytest.mark.parametrize("sampling", CASES, ids=repr)
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        pytest.param(one, marks=[] if index in (0, 3) else pytest.mark.slow, id=repr(one))
+        for index, one in enumerate(CASES)
+    ],
+)
 def test_the_guarantee_is_within_one_percent_of_the_lower_bound(sampling, z):
     guarantee = account(released(sampling, z, 600), 1e-5).client
     assert guarantee.at_least <= guarantee.epsilon * (1 + 1e-9)

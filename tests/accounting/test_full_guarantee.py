@@ -86,7 +86,10 @@ def test_the_profile_is_that_of_dp_accounting():
     assert [p.delta for p in found.profile] == [1e-4, 1e-5, 1e-6, 1e-7, 1e-8]
 
 
-@pytest.mark.parametrize(("z", "q", "rounds"), [(1.0, 0.01, 1000), (0.7, 0.1, 50)])
+@pytest.mark.parametrize(
+    ("z", "q", "rounds"),
+    [(1.0, 0.01, 1000), pytest.param(0.7, 0.1, 50, marks=pytest.mark.slow)],
+)
 def test_sampled_rounds_have_the_profile_and_the_risk_of_dp_accounting(z, q, rounds):
     found = full(PoissonSampling(q), z, rounds=rounds)
     reference = poisson_pld(z, q, rounds)

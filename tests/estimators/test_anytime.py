@@ -103,7 +103,9 @@ def largest_wealth(z, epsilon, delta, num_rounds):
 
 
 @pytest.mark.parametrize("law", [worst_case, gaussian_release])
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 5.0, 16.0])
+@pytest.mark.parametrize(
+    "epsilon", [0.5, 5.0, *(pytest.param(e, marks=pytest.mark.slow) for e in (2.0, 16.0))]
+)
 @pytest.mark.parametrize(("canaries", "runs"), [(25, 2000), (250, 400), (1000, 150)])
 def test_true_claims_stand_at_all_rounds_together(law, epsilon, canaries, runs):
     """A test has a false alarm in at most 5 % of runs: above the limit with probability 1e-6."""

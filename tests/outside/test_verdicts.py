@@ -27,7 +27,6 @@ QUICK = {
     "a score file of canaries that never came",
     "a log of files",
     "a loop",
-    "d = 10, signs",
     "one included canary",
     "no rounds handed over",
     "Flower: three of four presentations lost",

@@ -90,7 +90,7 @@ MEMBERS = [list(range(12)), list(range(5, 30)), [3, 9, 27]]
     [
         Recipe(4, 5, 0.2, 0.9),
         Recipe(3, 50, 0.5),
-        Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15)),
+        pytest.param(Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15)), marks=pytest.mark.slow),
         pytest.param(Recipe(4, 5, 0.2, 0.0, DpSgd(100.0, 0.0, 15)), marks=pytest.mark.slow),
         pytest.param(
             Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15, microbatches=1)), marks=pytest.mark.slow
@@ -106,7 +106,9 @@ def test_a_block_trains_each_model_as_numpy_does_one(recipe):
         np.testing.assert_allclose(weights[1][model], expected[-1], atol=2e-6)
 
 
-@pytest.mark.parametrize("privacy", [None, DpSgd(0.5, 1.0, 12)])
+@pytest.mark.parametrize(
+    "privacy", [pytest.param(None, marks=pytest.mark.slow), DpSgd(0.5, 1.0, 12)]
+)
 def test_a_model_does_not_depend_on_its_block(privacy):
     recipe = Recipe(5, 4, 0.1, 0.9, privacy, output_noise=0.1)
     together, _, _ = trained(recipe, MEMBERS, hidden=(8,))

@@ -68,7 +68,9 @@ def p_value(j, n0, k, n1, *, epsilon, delta):
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))]
+)
 @pytest.mark.parametrize("decimals", [1, 12])  # 1: many ties
 def test_brute_force_empirical(seed, decimals, delta):
     # No test rejects a claim a little above the bound, and the one named rejects it below.
@@ -93,7 +95,9 @@ def test_brute_force_empirical(seed, decimals, delta):
 
 
 @pytest.mark.parametrize("dim", [3, 100, 4000])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
+)
 @pytest.mark.parametrize("decimals", [1, 12])
 def test_brute_force_closed_form(seed, dim, decimals):
     # The band is uniform over all thresholds: none of them, at a score or between, proves more.
