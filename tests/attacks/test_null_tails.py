@@ -122,7 +122,14 @@ def test_bounds_on_pure_noise_hold_for_every_statistic(tmp_path, family, dim, no
     assert len(wrong) == 16
 
 
-@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in WITHOUT_A_LAW])
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name == "gaussian" else [])
+        for name in FAMILIES
+        if name not in WITHOUT_A_LAW
+    ],
+)
 def test_every_statistic_of_dense_rounds_has_a_tail_that_is_nearly_the_scores_own(tmp_path, family):
     """And none of them is refuted by thousands of excluded scores."""
     dim, count = 20_000, 2_000

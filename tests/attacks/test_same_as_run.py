@@ -2,6 +2,7 @@
 
 import shutil
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -56,8 +57,10 @@ class LoggingServer(Attacker):
         return {}
 
 
-@pytest.mark.tff
-def test_scores_equal_those_of_a_run_with_the_same_numbers(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "runtime", ["jax", pytest.param("local", marks=(pytest.mark.slow, pytest.mark.tff))]
+)
+def test_scores_equal_those_of_a_run_with_the_same_numbers(runtime, tmp_path, monkeypatch):
     log = LogFolder(tmp_path / "log")
     original = training_run.make_attackers
     monkeypatch.setattr(
@@ -65,7 +68,8 @@ def test_scores_equal_those_of_a_run_with_the_same_numbers(tmp_path, monkeypatch
         "make_attackers",
         lambda *arguments: (*original(*arguments), LoggingServer(log)),
     )
-    (tmp_path / "run.toml").write_text(config_to_toml(CONFIG))
+    config = msgspec.structs.replace(CONFIG, runtime=runtime)
+    (tmp_path / "run.toml").write_text(config_to_toml(config))
     run = tmp_path / "run"
     assert main(["run", str(tmp_path / "run.toml"), "--out", str(run)]) == 0
     scored = score_log(read_log(log, iter))

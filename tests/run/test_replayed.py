@@ -49,11 +49,12 @@ def config(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def replayed_run(config):
+@pytest.fixture(scope="module", params=["jax", pytest.param("local", marks=pytest.mark.slow)])
+def replayed_run(config, request):
     """The folder of a run whose claim its noise keeps."""
-    out = config.parent / "run"
-    assert main(["run", str(config), "--out", str(out), "--set", "audit.claimed_epsilon=50"]) == 0
+    out = config.parent / request.param
+    sets = ["--set", "audit.claimed_epsilon=50", "--set", f"runtime={request.param}"]
+    assert main(["run", str(config), "--out", str(out), *sets]) == 0
     return out
 
 
