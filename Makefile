@@ -31,7 +31,7 @@ LIGHT_BIN := .venv-light/bin
 LIGHT_FILES := tests/commands tests/config tests/formats tests/test_wheel.py
 LIGHT_TESTS := $(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE) tests/recorded $(LIGHT_FILES)
 
-.PHONY: quickstart test test-all test-light test-jax test-ray test-flower test-nvflare test-opacus docs bench experiments-small lint setup lock
+.PHONY: quickstart test test-all test-light test-jax test-ray test-flower test-nvflare test-opacus test-pfl docs bench experiments-small lint setup lock
 
 quickstart: $(STAMP)
 	$(BIN)/fl-audit quickstart
@@ -78,13 +78,13 @@ test-ray: .venv-ray/.synced
 		--extra test --extra ray
 	touch $@
 
-# Flower, NVFlare and Opacus want other versions than TensorFlow Federated does, and their audit
+# Flower, NVFlare, Opacus and pfl want other versions than TensorFlow Federated does, and their audit
 # needs no TensorFlow: an environment of its own for each.
-test-flower test-nvflare test-opacus: test-%: .venv-%/.synced
+test-flower test-nvflare test-opacus test-pfl: test-%: .venv-%/.synced
 	.venv-$*/bin/python -m pytest tests/examples/test_$*_example.py tests/test_$*.py \
 		tests/attacks --ignore tests/attacks/test_same_as_run.py
 
-.venv-flower/.synced .venv-nvflare/.synced .venv-opacus/.synced: .venv-%/.synced: examples/%/requirements.lock
+.venv-flower/.synced .venv-nvflare/.synced .venv-opacus/.synced .venv-pfl/.synced: .venv-%/.synced: examples/%/requirements.lock
 	$(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --quiet --require-hashes -r $<
 	.venv-$*/bin/python -m pip install --quiet --no-deps -e .
@@ -149,7 +149,7 @@ lock: $(STAMP)
 		--extra parquet --extra test pyproject.toml -o requirements-light.lock
 	$(BIN)/uv pip compile --quiet --no-config --generate-hashes --python-version 3.11 --extra jax \
 		--extra report --extra test pyproject.toml -o requirements-jax.lock
-	for system in flower nvflare opacus; do \
+	for system in flower nvflare opacus pfl; do \
 		$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 \
 			examples/$$system/requirements.in -o examples/$$system/requirements.lock; done
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 \

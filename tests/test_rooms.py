@@ -34,7 +34,7 @@ ORDER = (
     ("tasks",),
     ("checks",),
     ("attacks", "mechanism_checks"),
-    ("config", "flower", "nvflare", "opacus"),
+    ("config", "flower", "nvflare", "opacus", "pfl"),
     ("verdict",),
     ("engines",),
     ("run", "training"),

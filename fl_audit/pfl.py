@@ -1,0 +1,264 @@
+"""An audit of pfl-research: a postprocessor around its privacy mechanism adds canary users.
+
+A canary is a user whose statistics are a random vector, longer than the clip norm. The mechanism
+clips it as any other user's, and adds its noise to the sum. TensorFlow is not imported;
+examples/pfl has a whole simulation.
+"""
+
+import contextlib
+import dataclasses
+import secrets
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fl_audit.attacks.arrays import flatten, unflatten
+from fl_audit.attacks.framework_adapter import (
+    AdapterAudit,
+    CanaryRounds,
+    open_audit,
+    widened,
+    write_profile,
+)
+from fl_audit.attacks.logs import read_vector
+from fl_audit.attacks.scorer import RoundScorer
+from fl_audit.canaries.pool import CanaryPool
+from fl_audit.errors import InputError
+from fl_audit.formats.text_files import atomic_writer
+
+try:
+    from pfl.callback.base import TrainingProcessCallback
+    from pfl.postprocessor.base import Postprocessor
+except ModuleNotFoundError:  # pfl has an environment of its own; without it this can be imported
+    Postprocessor = type("Postprocessor", (), {})
+    TrainingProcessCallback = type("TrainingProcessCallback", (), {})
+
+_TIMES_CLIP_NORM = 100.0
+"""The norm of a canary's statistics before they are clipped."""
+
+
+class CanaryUsers(Postprocessor, TrainingProcessCallback):
+    """A privacy mechanism with canaries among its users, each of whose noised sums is scored.
+
+    It takes the mechanism's place among the backend's `postprocessors`, and is one of the
+    `callbacks` of `FederatedAlgorithm.run`, so that it sees the first and the last model. The
+    simulation runs in one process.
+
+    It never ends the training: what it cannot score it logs (logger `fl_audit`), notes in the
+    folder, and leaves out. After a restart it goes on in its folder.
+    """
+
+    def __init__(
+        self,
+        mechanism: Any,
+        folder: Path | str,
+        *,
+        num_iterations: int,
+        seed: int,
+        sample_rate: float | None = None,
+        repeats: int = 1,
+        count: int = 1000,
+        family: str = "rademacher",
+        canary_norm: float | None = None,
+    ) -> None:
+        """Wraps a mechanism.
+
+        Args:
+          mechanism: The postprocessor that clips users' statistics and adds noise to their sum, or
+            to each of them.
+          folder: The folder of the audit, new, or this audit's own after a restart.
+          num_iterations: The number of central iterations.
+          seed: The seed of canaries, coins and iterations; every audit needs a new one.
+          sample_rate: The probability with which the accountant takes a user to be sampled, its
+            `sampling_probability`. Canaries are drawn so by Poisson sampling, and the accountant's
+            epsilon is a claim about them. None gives each canary `repeats` iterations that are
+            known to the attacker: the claim is then the noise's own, without amplification.
+          repeats: The number of iterations of a canary where they are known.
+          count: The number of canaries, of which coins include about half.
+          family: The family of the canaries' vectors (docs/canaries.md).
+          canary_norm: The norm of a canary's statistics; None takes 100 times the clip norm of a
+            mechanism that clips the L2 norm.
+
+        Raises:
+          InputError: A number is out of its range, or the clip norm of the mechanism is not known.
+        """
+        clip_norm = _clip_norm(mechanism)
+        if canary_norm is None and clip_norm is None:
+            raise InputError(
+                f"canary_norm: must be given where the mechanism, here {type(mechanism).__name__}, "
+                "is not one with a bound on the L2 norm"
+            )
+        if canary_norm is not None and not 0 < canary_norm < np.inf:
+            raise InputError(f"canary_norm: must be positive and finite, got {canary_norm!r}")
+        _ = CanaryPool(seed, count, 2, family).included  # the real dim comes with a model
+        self.mechanism = mechanism
+        self.folder = Path(folder)
+        self.num_iterations = num_iterations
+        self._canary_norm = canary_norm
+        self._numbers = (seed, count)
+        self._family = family
+        self._rounds = CanaryRounds.draw(seed, count, num_iterations, sample_rate, repeats)
+        self._audit = AdapterAudit()
+        self._scorer: RoundScorer | None = None
+        self._user: Any = None
+        self._weight: Any = None
+
+    def on_train_begin(self, *, model: Any) -> Any:
+        """Opens the audit and keeps the first model.
+
+        Raises:
+          InputError: The folder is of something else, or there are several processes.
+        """
+        from pfl.internal.ops.selector import get_default_framework_module
+        from pfl.metrics import Metrics
+
+        if get_default_framework_module().distributed.world_size > 1:
+            raise InputError("CanaryUsers: must be in a simulation of one process")
+        scorer = self._opened(model.get_parameters())
+        if not scorer.folder.initial.exists() and not scorer.scored_rounds:
+            with atomic_writer(scorer.folder.initial) as file:
+                np.save(file, _vector(model.get_parameters(), scorer.pool.dim))
+        return Metrics()
+
+    def on_train_end(self, *, model: Any) -> None:
+        """Writes the score files."""
+        with self._harmless("the score files"):
+            scorer = self._opened(model.get_parameters())
+            path, dim = scorer.folder.initial, scorer.pool.dim
+            initial = read_vector(path, dim) if path.exists() else None
+            scorer.finish(initial=initial, final=_vector(model.get_parameters(), dim))
+
+    def postprocess_one_user(self, *, stats: Any, user_context: Any) -> Any:
+        """Does what the mechanism does, and remembers the user as a pattern for canaries."""
+        self._user, self._weight = user_context, stats.get_weights()[0]
+        return self.mechanism.postprocess_one_user(stats=stats, user_context=user_context)
+
+    def postprocess_server(
+        self, *, stats: Any, central_context: Any, aggregate_metrics: Any
+    ) -> tuple[Any, Any]:
+        """Adds the iteration's canaries to the sum, and scores it with the mechanism's noise."""
+        iteration = central_context.current_central_iteration
+        users, clip_norm = central_context.cohort_size, _clip_norm(self.mechanism)
+        with self._harmless(f"the canaries of iteration {iteration}"):
+            stats, number = self._with_canaries(stats, iteration)
+            users += number
+        released, metrics = self.mechanism.postprocess_server(
+            stats=stats,
+            central_context=dataclasses.replace(central_context, cohort_size=users),
+            aggregate_metrics=aggregate_metrics,
+        )
+        with self._harmless(f"iteration {iteration}"):
+            self._score(released, iteration, users, clip_norm)
+        return released, metrics
+
+    def postprocess_server_live(
+        self, *, stats: Any, central_context: Any, aggregate_metrics: Any
+    ) -> tuple[Any, Any]:
+        """Does what the mechanism does."""
+        return self.mechanism.postprocess_server_live(  # type: ignore[no-any-return]
+            stats=stats, central_context=central_context, aggregate_metrics=aggregate_metrics
+        )
+
+    def postprocess_one_user_metrics(self, *, user_context: Any) -> Any:
+        """Does what the mechanism does."""
+        return self.mechanism.postprocess_one_user_metrics(user_context=user_context)
+
+    def postprocess_server_metrics(self, *, central_context: Any, aggregate_metrics: Any) -> Any:
+        """Does what the mechanism does."""
+        return self.mechanism.postprocess_server_metrics(
+            central_context=central_context, aggregate_metrics=aggregate_metrics
+        )
+
+    def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
+        return self._audit.errors_logged(what, self.folder)
+
+    def _opened(self, stats: Any) -> RoundScorer:
+        """The scorer of the audit, of as many numbers as statistics like these have."""
+        if self._scorer is None:
+            seed, count = self._numbers
+            dim = sum(part.size for part in _arrays(stats))
+            pool = CanaryPool(seed, count, dim, self._family)
+            listed = self._rounds.dealt.by_member(count)
+            self._scorer = open_audit(
+                self.folder, pool, self.num_iterations, listed, self._rounds.participation
+            )
+        return self._scorer
+
+    def _with_canaries(self, stats: Any, iteration: int) -> tuple[Any, int]:
+        """The sum with the iteration's included canaries, and their number."""
+        from pfl.internal.ops.selector import get_default_framework_module
+
+        scorer = self._opened(stats)
+        if iteration >= self.num_iterations:
+            raise InputError(f"num_iterations: the audit has room for {self.num_iterations}")
+        norm = self._canary_norm or _TIMES_CLIP_NORM * (_clip_norm(self.mechanism) or np.nan)
+        dealt = self._rounds.dealt.of(iteration)
+        canaries = dealt[scorer.pool.included[dealt]].tolist()
+        total, to_tensor = stats, get_default_framework_module().to_tensor
+        for canary in canaries:
+            parts = unflatten(norm * scorer.pool.vector(canary), _arrays(stats))
+            made = stats.from_weights(self._weight, [to_tensor(part) for part in parts])
+            user = dataclasses.replace(
+                self._user, seed=secrets.randbits(32), user_id=f"canary-{canary}"
+            )
+            sent, _ = self.mechanism.postprocess_one_user(stats=made, user_context=user)
+            total = total + sent
+        return total, len(canaries)
+
+    def _score(self, released: Any, iteration: int, users: int, clip_norm: float | None) -> None:
+        """Scores a noised sum."""
+        told: dict[str, float] = {} if clip_norm is None else {"canary_length": clip_norm}
+        stddev = _noise(self.mechanism)
+        if clip_norm is not None and stddev is not None:
+            told |= {"noise_stddev": stddev * clip_norm, "norm_bound": users * clip_norm}
+        moved = [widened(part) for part in _arrays(released)]
+        self._opened(released).score_round(iteration + 1, moved, **told)
+
+
+def write_claim(accountant: Any, path: Path | str) -> None:
+    """Writes what a privacy accountant of pfl says at 25 deltas, for `estimate --claimed-profile`.
+
+    It is a claim about noise of its `noise_parameter`; with a `noise_scale` below 1 less is added.
+
+    Args:
+      accountant: The accountant, such as `PLDPrivacyAccountant`.
+      path: The file to write.
+    """
+    write_profile(
+        lambda delta: dataclasses.replace(accountant, epsilon=None, delta=delta).epsilon, path
+    )
+
+
+def _clipping(mechanism: Any) -> Any:
+    """The mechanism that clips, which another one may apply centrally."""
+    return getattr(mechanism, "underlying_mechanism", mechanism)
+
+
+def _clip_norm(mechanism: Any) -> float | None:
+    """The bound of a mechanism on the L2 norm; None where it has none, or none that is known."""
+    clipping = _clipping(mechanism)
+    if getattr(clipping, "_order", None) != 2:
+        return None
+    bound = clipping.clipping_bound
+    return float(bound.value() if hasattr(bound, "value") else bound)
+
+
+def _noise(mechanism: Any) -> float | None:
+    """The noise of a sum, over the clip norm; None where it is not known, or is correlated."""
+    is_central = hasattr(mechanism, "underlying_mechanism")
+    if not is_central or type(_clipping(mechanism)).__name__ != "GaussianMechanism":
+        return None
+    return float(_clipping(mechanism).relative_noise_stddev)
+
+
+def _arrays(stats: Any) -> list[Any]:
+    """The arrays of statistics, NumPy's, in their order."""
+    from pfl.internal.ops.selector import get_default_framework_module
+
+    to_numpy = getattr(get_default_framework_module(), "to_numpy", np.asarray)
+    return [np.asarray(to_numpy(part)) for part in stats.get_weights()[1]]
+
+
+def _vector(stats: Any, dim: int) -> Any:
+    return flatten([widened(part) for part in _arrays(stats)], dim, "model")
