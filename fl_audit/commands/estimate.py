@@ -159,9 +159,9 @@ def _json(report: "Report", is_folder: bool) -> dict[str, object]:
 
     if is_folder:
         return report_to_json(report)
-    (made,) = report.statistics.values()
+    (statistic,) = report.statistics.values()
     verdict = {} if report.verdict is None else {"verdict": to_json(report.verdict)}
-    return estimates_to_json(made) | verdict
+    return estimates_to_json(statistic) | verdict
 
 
 def _of_file(

@@ -159,7 +159,7 @@ def _write_page(
     arguments: argparse.Namespace,
     counts: "ChallengeCounts",
     prior: "Prior",
-    found: "GridPosterior | MhaarDraws",
+    posterior: "GridPosterior | MhaarDraws",
 ) -> None:
     from fl_audit.commands.printing import write_page
     from fl_audit.errors import InputError
@@ -168,5 +168,5 @@ def _write_page(
         from fl_audit.report.posterior import PosteriorReport, render_posterior
     except ModuleNotFoundError as error:  # where fl_audit is installed without what it needs
         raise InputError(f"--out: a page needs the package {error.name}; install it") from error
-    report = PosteriorReport(counts, arguments.delta, arguments.confidence, prior, found)
+    report = PosteriorReport(counts, arguments.delta, arguments.confidence, prior, posterior)
     write_page(render_posterior(report), arguments.out)

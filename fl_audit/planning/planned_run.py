@@ -139,8 +139,8 @@ class NumberedClients(Sequence[str]):
 
     def __getitem__(self, index: int | slice) -> str | Sequence[str]:
         """The number of a client as a name."""
-        found = self._numbers[index]
-        return str(found) if isinstance(found, int) else [str(number) for number in found]
+        numbers = self._numbers[index]
+        return str(numbers) if isinstance(numbers, int) else [str(number) for number in numbers]
 
 
 def load_task_facts(config: Config) -> TaskFacts:

@@ -264,8 +264,8 @@ def process_over_results(
 
     @tff.federated_computation(state_type, tff.FederatedType(data_type, tff.CLIENTS))
     def next_fn(state: Any, data: Any) -> Any:
-        one = tff.federated_value(np.float32(1.0), tff.CLIENTS)
-        aggregated = aggregator.next(state.aggregator, tff.federated_map(update_of, data), one)
+        weight = tff.federated_value(np.float32(1.0), tff.CLIENTS)
+        aggregated = aggregator.next(state.aggregator, tff.federated_map(update_of, data), weight)
         applied = finalizer.next(state.finalizer, state.global_model_weights, aggregated.result)
         train = aggregate_metrics(tff.federated_map(metrics_of, data))
         next_state = tff.learning.templates.LearningAlgorithmState(

@@ -74,19 +74,19 @@ def _backward(kept: tuple[_Step, Array], d_outputs: Array) -> tuple[Array, Array
     nothing = jnp.zeros_like(d_outputs[0])
 
     def step(carry: tuple[Array, Array], at: tuple[Array, _Step]) -> Any:
-        (d_hidden, d_cell), (d_output, of) = carry, at
+        (d_hidden, d_cell), (d_output, forward) = carry, at
         d_hidden = d_hidden + d_output
-        d_cell = d_cell + d_hidden * of.show * (1 - of.squashed_cell**2)
+        d_cell = d_cell + d_hidden * forward.show * (1 - forward.squashed_cell**2)
         d_gates = jnp.concatenate(
             [
-                d_cell * of.candidate * of.admit * (1 - of.admit),
-                d_cell * of.cell_before * of.keep * (1 - of.keep),
-                d_cell * of.admit * (1 - of.candidate**2),
-                d_hidden * of.squashed_cell * of.show * (1 - of.show),
+                d_cell * forward.candidate * forward.admit * (1 - forward.admit),
+                d_cell * forward.cell_before * forward.keep * (1 - forward.keep),
+                d_cell * forward.admit * (1 - forward.candidate**2),
+                d_hidden * forward.squashed_cell * forward.show * (1 - forward.show),
             ],
             axis=-1,
         )
-        return (d_gates @ recurrent.T, d_cell * of.keep), d_gates
+        return (d_gates @ recurrent.T, d_cell * forward.keep), d_gates
 
     _, d_gates = lax.scan(step, (nothing, nothing), (d_outputs, steps), reverse=True)
     return d_gates, _rows(steps.hidden_before).T @ _rows(d_gates)

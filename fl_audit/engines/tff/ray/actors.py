@@ -36,7 +36,7 @@ class _Call:
 
     actor: _Actor | None = None
     piece: Piece | None = None
-    made: Any = None
+    partial_sum: Any = None
     in_flight: RemoteSum | None = None
 
     @property
@@ -187,7 +187,7 @@ class Actors:
             return []
         self._idle.append(call.actor)
         merge_there = call.actor.handle.merge.remote
-        return work.made(call.piece, RemoteSum(result, call.made), merge_there)
+        return work.finished(call.piece, RemoteSum(result, call.partial_sum), merge_there)
 
     def _fetch(self, sums: Sequence[RemoteSum]) -> None:
         """Has sums brought here."""

@@ -266,7 +266,7 @@ class RoundWork:
         region.at_work += 1
         return Piece(subtree, node, region)
 
-    def made(self, piece: Piece, new: RemoteSum, merge_there: MergeThere) -> list[RemoteSum]:
+    def finished(self, piece: Piece, new: RemoteSum, merge_there: MergeThere) -> list[RemoteSum]:
         """Counts a piece as done; returns the sums that are to be fetched now."""
         region = piece.region
         if region is None:

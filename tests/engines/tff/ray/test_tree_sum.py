@@ -106,7 +106,7 @@ def _round(num_shards, nodes, seed, loss=0.0):
             below = TreeSum(num_shards, merged)
             for shard in piece.subtree.shards(num_shards):
                 below.add(Subtree(0, shard), str(shard))
-            in_flight += work.made(piece, RemoteSum(*below.single), merged)
+            in_flight += work.finished(piece, RemoteSum(*below.single), merged)
         elif in_flight:
             one = in_flight.pop(rng.randrange(len(in_flight)))
             if rng.random() < loss:
@@ -142,7 +142,7 @@ def test_the_programs_own_place_merges_nothing_there():
     work, workers = RoundWork(20, "own"), Counter(own=3)
     while (piece := work.take("own", workers)) is not None:
         made = RemoteSum(piece.subtree, None)
-        assert work.made(piece, made, nothing) == [made]
+        assert work.finished(piece, made, nothing) == [made]
 
 
 def test_the_work_of_a_place_that_is_lost_is_done_elsewhere():
@@ -155,6 +155,6 @@ def test_the_work_of_a_place_that_is_lost_is_done_elsewhere():
     seen = set()
     while (piece := work.take("b", workers)) is not None:
         seen.update(piece.subtree.shards(64))
-        work.made(piece, RemoteSum(piece.subtree, None), merged)
+        work.finished(piece, RemoteSum(piece.subtree, None), merged)
     assert seen == set(range(64))
     assert not work.is_open
