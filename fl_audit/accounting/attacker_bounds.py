@@ -116,12 +116,41 @@ class SeenRounds:
 
     def _shifts(self) -> tuple[FloatArray, FloatArray]:
         """The shifts by the number of rounds, of shape (numbers,), and their probabilities."""
-        from scipy import stats  # here, for it takes half a second
-
-        numbers = np.arange(self.rounds + 1)
-        masses = stats.binom.pmf(numbers, self.rounds, self.share)
+        numbers, masses = np.arange(self.rounds + 1), self._masses()
         numbers, masses = numbers[masses > 0], masses[masses > 0]
         return np.maximum(np.sqrt(numbers) / self.noise_multiplier, _NO_SHIFT), masses
+
+    def _masses(self) -> FloatArray:
+        """The probabilities of each number of rounds, from 0."""
+        from scipy import stats  # here, for it takes half a second
+
+        return np.asarray(stats.binom.pmf(np.arange(self.rounds + 1), self.rounds, self.share))
+
+
+@dataclass(frozen=True)
+class SeenSeparatedRounds(SeenRounds):
+    """Gaussian releases in rounds by coins with a rest after each, seen by the attacker.
+
+    Attributes:
+      separation: The least distance of two rounds, as of `MinSeparationSampling`, whose coin
+        `share` is.
+    """
+
+    separation: int
+
+    def _masses(self) -> FloatArray:
+        """The probabilities of each number of rounds, by the rounds that a member still rests."""
+        p, rest = self.share, self.separation - 1
+        chances = np.zeros((self.separation, self.rounds + 1))
+        chances[:, 0] = p / (1 + rest * p)
+        chances[0, 0] = 1 / (1 + rest * p)
+        for _ in range(self.rounds):
+            joins = np.concatenate([[0.0], p * chances[0, :-1]])
+            waits = (1 - p) * chances[0]
+            chances = np.concatenate([chances[1:], np.zeros((1, self.rounds + 1))])
+            chances[0] += waits
+            chances[rest] += joins
+        return np.asarray(chances.sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,15 +56,14 @@ def told_shift(log: SeenLog) -> float | None:
       log: The log.
 
     Returns:
-      None where a round has no noise or is not told of, where noise is correlated over rounds,
-        where the rounds of canaries are not known, or where a canary has several, whose noise may
-        depend on each other.
+      None where a round has no noise or is not told of, or where the rounds of canaries are not
+        known. Of correlated noise it is the independent noise that is correlated.
 
     Raises:
       InputError: A file is damaged.
     """
     own = log.listed.own_rounds
-    if own is None or own.most != 1 or log.folder.noise_correlation.exists():
+    if own is None:
         return None
     scored = {index for index, _ in log.cosines.numbered_rows()}
     indices = np.array(sorted(scored & own.members().keys()), np.int64)

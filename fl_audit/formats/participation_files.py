@@ -115,9 +115,27 @@ def _is_round(number: str) -> bool:
 # participation.json: how clients may take part in a log's training, and what a claim counts on.
 
 
-Sampling = Literal["none", "poisson", "fixed_size"]
+Sampling = Literal[
+    "none",
+    "poisson",
+    "fixed_size",
+    "truncated_poisson",
+    "cyclic_poisson",
+    "balls_in_bins",
+    "random_allocation",
+    "b_min_sep",
+]
 """How it is drawn who takes part in a round: not at all (rounds are sampled beforehand), each
-client with one probability, or a number of clients."""
+client with one probability, a number of clients, or as the patterns of runs do."""
+
+_NEEDS: Mapping[str, tuple[str, ...]] = {
+    "truncated_poisson": ("probability", "members", "largest_round"),
+    "cyclic_poisson": ("probability", "separation"),
+    "balls_in_bins": ("separation",),
+    "random_allocation": ("client_rounds",),
+    "b_min_sep": ("probability", "separation"),
+}
+"""The keys without which a way to draw rounds says nothing."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +152,13 @@ class Participation:
         says nothing of an attacker who knows the rounds; by default where something is drawn.
       claim_covers_uploads: Whether a claim about this training holds against an attacker who sees
         what a client uploads, as under local differential privacy.
+      rounds: The number of rounds of training; None for those that are logged.
+      separation: The number of groups that take turns, or the least distance of two rounds of a
+        client under "b_min_sep"; None where there is neither.
+      members: The number of clients and canaries that a round samples from; None where not known.
+      largest_round: The size to which "truncated_poisson" cuts a round; None where it does not.
+      canaries: Whether canaries were sampled as clients are, or placed; None to judge by their
+        rounds.
 
     Raises:
       InputError: A value is of the wrong type or out of range.
@@ -145,6 +170,11 @@ class Participation:
     client_weight: float | None = None
     claim_counts_on_sampling: bool | None = None
     claim_covers_uploads: bool = False
+    rounds: int | None = None
+    separation: int | None = None
+    members: int | None = None
+    largest_round: int | None = None
+    canaries: Literal["like_clients", "placed"] | None = None
 
     def __post_init__(self) -> None:
         """Checks the fields."""
@@ -153,6 +183,15 @@ class Participation:
             raise InputError(f"sampling: must be one of {', '.join(get_args(Sampling))}; {hint}")
         self._check("probability", self.probability, (int, float), "a number in (0, 1]", most=1)
         self._check("client_rounds", self.client_rounds, (int,), "a whole number of at least 1")
+        for name in ("rounds", "separation", "members", "largest_round"):
+            self._check(name, getattr(self, name), (int,), "a whole number of at least 1")
+        if self.canaries not in (None, "like_clients", "placed"):
+            raise InputError(
+                f"canaries: must be like_clients, placed or null, got {self.canaries!r}"
+            )
+        for name in _NEEDS.get(self.sampling, ()):
+            if getattr(self, name) is None:
+                raise InputError(f"{name}: must be said where sampling is {self.sampling!r}")
         self._check("client_weight", self.client_weight, (int, float), "a number above 0")
         covers: object = self.claim_covers_uploads
         if not isinstance(covers, bool):
@@ -207,5 +246,9 @@ def read_participation(path: Path) -> Participation | None:
 
 
 def write_participation(path: Path, participation: Participation) -> None:
-    """Writes a participation.json."""
-    write_text(path, json.dumps(dataclasses.asdict(participation), indent=2) + "\n")
+    """Writes a participation.json, with the keys of patterns where they are set."""
+    fields = dataclasses.asdict(participation)
+    for name in ("rounds", "separation", "members", "largest_round", "canaries"):
+        if fields[name] is None:
+            del fields[name]
+    write_text(path, json.dumps(fields, indent=2) + "\n")

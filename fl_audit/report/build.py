@@ -22,6 +22,8 @@ from fl_audit.accounting import (
 from fl_audit.accounting.analytical import check_delta
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.log_arrival import told_shift
+from fl_audit.attacks.log_release import told_release
+from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, ThreatModel, threat_models_of
 from fl_audit.checks.canary_check import Arrival
@@ -77,7 +79,7 @@ from fl_audit.verdict import (
     reach_verdict,
 )
 from fl_audit.verdict.chosen_tests import ChosenTests
-from fl_audit.verdict.claims import claim_of, configured_claim, told_claim
+from fl_audit.verdict.claims import claim_of, configured_claim, sampled_claim, told_claim
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.curve_verdict import with_curve
 from fl_audit.verdict.live import live_verdict
@@ -418,7 +420,7 @@ def _claim_verdict(
     folder: AuditedFolder | None = None,
 ) -> Verdict | None:
     """The verdict by the chosen methods that hold for any mechanism; None without a claim."""
-    claim = asked.claim or _configured(folder, asked.delta)
+    claim = asked.claim or _configured(folder, asked.delta, statistics)
     if claim is None:
         return None
     if isinstance(claim, ConfiguredClaim):
@@ -439,15 +441,30 @@ def _claim_verdict(
     return with_curve(verdict, tested)
 
 
-def _configured(folder: AuditedFolder | None, delta: float) -> ConfiguredClaim | None:
+def _configured(
+    folder: AuditedFolder | None, delta: float, statistics: Sequence[ScoredStatistic]
+) -> ConfiguredClaim | None:
     """The noise of a folder as configured, or as a log tells, which nobody claims."""
     if folder is not None and folder.log is not None:
-        shift = told_shift(folder.log)
-        return None if shift is None else told_claim(shift, delta)
+        return _told(folder.log, delta, statistics)
     run = None if folder is None else _run_of(folder)
     if run is None or delta == 0 or run.config.audit.claim == "none":
         return None
     return configured_claim(run.record.release, delta, run.statistics, is_stated=False)
+
+
+def _told(
+    log: SeenLog, delta: float, statistics: Sequence[ScoredStatistic]
+) -> ConfiguredClaim | None:
+    """The noise that a log tells, for canaries that are sampled as it says, or have one round."""
+    release, own = told_release(log), log.listed.own_rounds
+    if release is not None and delta > 0:
+        known = [STATISTICS.get(one.name) for one in statistics if one.name is not None]
+        of_vectors = [statistic for statistic in known if statistic is not None]
+        return sampled_claim(release, delta, of_vectors)
+    is_one_round = own is not None and own.most == 1 and not log.folder.noise_correlation.exists()
+    shift = told_shift(log) if is_one_round else None
+    return None if shift is None else told_claim(shift, delta)
 
 
 def _run_of(folder: AuditedFolder) -> FinishedRun | None:

@@ -9,6 +9,7 @@ as a curve, by all scores at once, which takes far fewer canaries (curve_claim_t
 """
 
 import abc
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +19,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.accounting.attacker_bounds import AttackerBound, GaussianPair, attacker_bounds
+from fl_audit.accounting.attacker_bounds import (
+    AttackerBound,
+    GaussianPair,
+    SeenRounds,
+    SeenSeparatedRounds,
+    attacker_bounds,
+)
 from fl_audit.accounting.noise_laws import GAUSSIAN, noise_law_named
 from fl_audit.accounting.release import Release
+from fl_audit.accounting.sampling import CyclicPoissonSampling, MinSeparationSampling
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.audit_table import Audit, check_profile
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
@@ -524,6 +532,34 @@ def told_claim(shift: float, delta: float) -> ConfiguredClaim | None:
         return None
     curves = {OWN_ROUNDS.name: GaussianTradeOff(shift)}
     return ConfiguredClaim(1 / shift, epsilon, delta, is_stated=False, curves=curves)
+
+
+def sampled_claim(
+    release: Release, delta: float, statistics: Sequence[Statistic]
+) -> ConfiguredClaim | None:
+    """The claim that the noise of a log is as told, for canaries that are sampled as it says.
+
+    Whoever knows the rounds of a canary faces as many as were drawn, and not the most that could
+    be: under coins that number is a mixture, which is narrower.
+
+    Args:
+      release: What the log says was released.
+      delta: The delta of the guarantee, in (0, 1).
+      statistics: The statistics that canaries are scored on.
+    """
+    made = configured_claim(release, delta, statistics, is_stated=False)
+    if made is None or release.correlation is not None or OWN_ROUNDS.name not in made.curves:
+        return made
+    z = release.noise.noise_multiplier
+    match release.canary.sampling:
+        case CyclicPoissonSampling(probability=q, turns=turns):
+            pair = SeenRounds(q, turns, z)
+        case MinSeparationSampling(probability=q, separation=separation, rounds=rounds):
+            pair = SeenSeparatedRounds(q, rounds, z, separation)
+        case _:
+            return made
+    curve = trade_off_of_tests(pair.optimal_tests())
+    return dataclasses.replace(made, curves={**made.curves, OWN_ROUNDS.name: curve})
 
 
 def _curve(bound: AttackerBound) -> TradeOff | None:

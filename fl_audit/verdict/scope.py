@@ -18,6 +18,7 @@ import numpy.typing as npt
 from fl_audit.accounting.release import Release
 from fl_audit.accounting.sampling import UnknownRounds
 from fl_audit.array_types import IndexArray
+from fl_audit.attacks.log_release import are_sampled_alike
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
 from fl_audit.formats.participation_files import Participation
@@ -33,6 +34,11 @@ KNOWS_ROUNDS = (
 
 SEES_UPLOADS = (
     "the attacker sees what a client uploads, and nothing says that the claim holds against that"
+)
+
+_DRAWN_OTHERWISE = (
+    "the rounds of canaries are drawn by another law than those of clients: a bound for a canary "
+    "may be none for a client"
 )
 
 COVER_UPLOADS = 'if the claim is about uploads too, say "claim_covers_uploads": true in {file}'
@@ -153,6 +159,8 @@ def scope_of_log(
             unfit = _too_often(max(numbers), client)
         elif max(numbers) < client:
             not_covered = _too_seldom(max(numbers), client)
+    if is_drawn and counts and participation is not None and rounds is not None:
+        unfit = None if are_sampled_alike(participation, rounds, released) else _DRAWN_OTHERWISE
     if not_covered is None and weight is not None and weight > 1:
         not_covered = f"a client may weigh {weight:g} times as much as a canary"
     if not_covered is None and rounds is not None:
@@ -185,10 +193,7 @@ def why_unfit(release: Release) -> str | None:
     is_one_draw = sampling == release.canary.sampling and not isinstance(sampling, UnknownRounds)
     if canary is None and client is None and is_one_draw:
         return None
-    return (
-        "the rounds of canaries are drawn by another law than those of clients: a bound for a "
-        "canary may be none for a client"
-    )
+    return _DRAWN_OTHERWISE
 
 
 def _too_often(canary: int, client: int) -> str:

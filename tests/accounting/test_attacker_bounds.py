@@ -2,8 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
 
+import fl_audit.accounting.skellam  # noqa: F401  its noise law registers itself
 from fl_audit.accounting import (
     FixedRounds,
     FixedSizeSampling,
@@ -15,6 +17,7 @@ from fl_audit.accounting import (
     canaries_to_prove,
     most_provable,
 )
+from fl_audit.accounting.attacker_bounds import SeenRounds, SeenSeparatedRounds
 from tests.accounting.releases import release
 
 DELTA = 1e-3
@@ -112,3 +115,23 @@ def test_the_canaries_that_reach_a_share_reach_it():
     limit = bound.guarantee.epsilon
     assert most_provable(bound, count // 2, 1e-3, 0.95).epsilon >= 0.8 * limit
     assert most_provable(bound, int(0.9 * count) // 2, 1e-3, 0.95).epsilon < 0.8 * limit
+
+
+def test_without_a_rest_separated_rounds_are_poisson_sampled():
+    """The deltas agree at every epsilon."""
+    apart, coins = SeenSeparatedRounds(0.1, 40, 2.0, 1), SeenRounds(0.1, 40, 2.0)
+    for epsilon in (0.0, 1.0, 3.0):
+        assert apart.deltas(epsilon) == pytest.approx(coins.deltas(epsilon), rel=1e-9)
+
+
+def test_the_number_of_separated_rounds_is_that_of_coins_tossed_in_turn():
+    """20,000 simulated members: each frequency within 5 standard deviations, 6e-7."""
+    random, number = np.random.default_rng(4), 20_000
+    counts, last = np.zeros(number, int), np.full(number, -10)
+    for t in range(-300, 12):
+        joins = (random.random(number) < 0.3) & (t - last >= 3)
+        last[joins] = t
+        counts += joins & (t >= 0)
+    masses = SeenSeparatedRounds(0.3, 12, 1.0, 3)._masses()
+    observed = np.bincount(counts, minlength=13) / number
+    assert (np.abs(observed - masses) <= 5 * np.sqrt(masses * (1 - masses) / number)).all()

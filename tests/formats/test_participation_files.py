@@ -18,6 +18,7 @@ def test_what_is_written_is_read(tmp_path):
     for said in (
         Participation("none"),
         Participation("poisson", 0.1, 20, 3.5, claim_counts_on_sampling=False),
+        Participation("b_min_sep", 0.1, rounds=50, separation=4, canaries="placed"),
     ):
         write_participation(path, said)
         assert read_participation(path) == said
@@ -38,13 +39,17 @@ def test_a_claim_counts_on_sampling_where_somebody_is_drawn_unless_it_is_said_no
         ([], "must be an object with the keys sampling, probability"),
         ({}, "has no key 'sampling'"),
         ({"sampling": "none", "client_round": 3}, "unknown key 'client_round': .*client_rounds"),
-        ({"sampling": "poison"}, "sampling: must be one of none, poisson, fixed_size; .*poisson"),
+        ({"sampling": "poison"}, "sampling: must be one of none, poisson, .*mean .poisson"),
         ({"sampling": "poisson", "probability": 1.5}, "probability: must be a number in"),
         ({"sampling": "poisson", "probability": "0.1"}, "probability: must be a number in"),
         ({"sampling": "none", "client_rounds": 0}, "client_rounds: must be a whole number"),
         ({"sampling": "none", "client_rounds": True}, "client_rounds: must be a whole number"),
         ({"sampling": "none", "client_rounds": 2.5}, "client_rounds: must be a whole number"),
         ({"sampling": "none", "client_weight": -1}, "client_weight: must be a number above 0"),
+        ({"sampling": "cyclic_poisson", "probability": 0.1}, "separation: must be said where"),
+        ({"sampling": "random_allocation"}, "client_rounds: must be said where"),
+        ({"sampling": "balls_in_bins", "separation": 0}, "separation: must be a whole number"),
+        ({"sampling": "poisson", "canaries": "alike"}, "canaries: must be like_clients, placed"),
         ({"sampling": "none", "claim_counts_on_sampling": 1}, "must be true or false, got 1"),
         ({"sampling": "none", "claim_counts_on_sampling": True}, "must be false where sampling"),
     ],

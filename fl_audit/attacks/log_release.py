@@ -1,0 +1,252 @@
+"""What a log says was released: how clients were sampled, the noise, and whether canaries were too.
+
+A log whose participation.json says how clients are sampled, and which tells its noise, describes a
+release as a run's schedule and mechanism do. So the same accountants say what holds of its canaries
+against an attacker who knows the rounds, and against one from whom sampling hides them.
+
+Canaries that are placed by hand in so many rounds are no clients that sampling hides. Whether they
+were sampled as clients are is read from their rounds, included or not.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fl_audit.accounting.noise_laws import GAUSSIAN, MATRIX, TREE
+from fl_audit.accounting.release import Correlation, Denominator, Party, Release
+from fl_audit.accounting.sampling import (
+    AllocatedRounds,
+    BallsInBinsSampling,
+    CyclicPoissonSampling,
+    FixedRounds,
+    FixedSizeSampling,
+    MinSeparationSampling,
+    PoissonSampling,
+    Sampling,
+    TruncatedPoissonSampling,
+)
+from fl_audit.accounting.tree_nodes import Trees
+from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.attacks.log_arrival import told_shift
+from fl_audit.attacks.log_scores import correlated_rounds
+from fl_audit.attacks.logs import SeenLog
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.formats.participation_files import Participation, read_participation
+
+_FALSE_DEPARTURE = 1e-6
+"""The chance with which rounds that were sampled by a law are said not to be."""
+
+
+def sampling_of(said: Participation, num_rounds: int) -> Sampling | None:
+    """How clients are sampled, as accounting describes it; None where the file does not say enough.
+
+    Args:
+      said: What the log says of participation.
+      num_rounds: The number of rounds of training.
+    """
+    q, separation = said.probability, said.separation
+    law: Sampling | None = None
+    match said.sampling:
+        case "poisson" if q is not None:
+            law = PoissonSampling(q)
+        case "fixed_size" if q is not None and said.members is not None:
+            sample = round(q * said.members)
+            law = FixedSizeSampling(sample, said.members) if sample else None
+        case "truncated_poisson" if q and said.members and said.largest_round:
+            law = TruncatedPoissonSampling(q, said.members, said.largest_round)
+        case "cyclic_poisson" if q and separation:
+            law = CyclicPoissonSampling(q, separation, -(-num_rounds // separation))
+        case "balls_in_bins" if separation:
+            law = BallsInBinsSampling(separation, num_rounds)
+        case "random_allocation" if said.client_rounds and said.client_rounds <= num_rounds:
+            law = AllocatedRounds(said.client_rounds, num_rounds)
+        case "b_min_sep" if q and separation:
+            law = MinSeparationSampling(q, separation, num_rounds)
+    return law
+
+
+def rounds_of_training(
+    said: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
+) -> int:
+    """The number of rounds that clients are sampled into.
+
+    Args:
+      said: What the log says of participation.
+      rounds: The rounds of each canary, from 0.
+      released: The rounds that are logged, from 0, in order.
+    """
+    planned = [int(own.max()) + 1 for own in rounds if len(own)]
+    seen = max([1, *planned, *(index + 1 for index in released[-1:])])
+    return seen if said.rounds is None else max(said.rounds, seen)
+
+
+def are_sampled_alike(
+    said: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
+) -> bool:
+    """Whether nothing speaks against it that canaries are sampled as clients are.
+
+    Rounds that are sampled by the law are denied with a chance of at most 1e-6: the share of
+    canaries in a round, and of canaries with so many rounds, are held against Chernoff's bound,
+    which also holds where canaries' rounds are negatively associated.
+
+    Args:
+      said: What the log says of participation.
+      rounds: The rounds of each canary, included or not, from 0.
+      released: The rounds that are logged, from 0, in order.
+    """
+    if said.canaries is not None:
+        return said.canaries == "like_clients"
+    num_rounds = rounds_of_training(said, rounds, released)
+    law = sampling_of(said, num_rounds)
+    if law is None:
+        return True
+    return _is_possible(law, rounds, num_rounds) and _is_likely(law, rounds, num_rounds)
+
+
+def _is_possible(law: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> bool:
+    """Whether a law can give these rounds."""
+    own = [np.unique(one) for one in rounds]
+    match law:
+        case CyclicPoissonSampling(separation=groups):
+            return all(len(set((one % groups).tolist())) <= 1 for one in own)
+        case BallsInBinsSampling(bins=bins):
+            turns = [np.arange(group, num_rounds, bins) for group in range(bins)]
+            return all(
+                np.array_equal(one, turns[int(one[0]) % bins]) if len(one) else bins > num_rounds
+                for one in own
+            )
+        case AllocatedRounds(number=number):
+            return all(len(one) == number for one in own)
+        case MinSeparationSampling(separation=least):
+            return all((np.diff(one) >= least).all() for one in own)
+        case _:
+            return True
+
+
+def _is_likely(law: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> bool:
+    """Whether the share of canaries in each round, and with each number of rounds, is as usual."""
+    expected = _share(law, num_rounds)
+    if expected is None:
+        return True
+    number = np.array([len(np.unique(one)) for one in rounds])
+    in_round = np.bincount(
+        np.concatenate([np.zeros(0, np.int64), *(np.unique(one) for one in rounds)]),
+        minlength=num_rounds,
+    )
+    observed = in_round / len(rounds)
+    if isinstance(law, TruncatedPoissonSampling):
+        observed = np.maximum(observed, expected)
+    surprises = [_surprises(observed, np.full(num_rounds, expected), len(rounds))]
+    if isinstance(law, PoissonSampling | FixedSizeSampling):
+        chances = _binomial(num_rounds, expected)
+        of_number = np.bincount(number, minlength=num_rounds + 1) / len(rounds)
+        surprises.append(_surprises(of_number, chances, len(rounds)))
+    found = np.concatenate(surprises)
+    return bool(found.max() < np.log(2 * len(found) / _FALSE_DEPARTURE))
+
+
+def _share(law: Sampling, num_rounds: int) -> float | None:
+    match law:
+        case CyclicPoissonSampling(probability=q, separation=groups):
+            return q / groups
+        case BallsInBinsSampling(bins=bins):
+            return 1 / bins
+        case AllocatedRounds(number=number):
+            return number / num_rounds
+        case MinSeparationSampling(probability=q, separation=least):
+            return q / (1 + (least - 1) * q)
+        case _:
+            return law.share
+
+
+def _surprises(observed: FloatArray, expected: FloatArray, number: int) -> FloatArray:
+    """Minus the logs of Chernoff's bounds on such shares of so many: n times the divergence."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        hit = np.where(observed > 0, observed * np.log(observed / expected), 0.0)
+        miss = np.where(observed < 1, (1 - observed) * np.log((1 - observed) / (1 - expected)), 0.0)
+    return np.asarray(number * (hit + miss))
+
+
+def _binomial(trials: int, probability: float) -> FloatArray:
+    """The chances of 0 to `trials` successes."""
+    if probability == 1:
+        return np.asarray(np.eye(trials + 1)[trials])
+    k = np.arange(trials + 1)
+    log_choose = np.concatenate([[0.0], np.cumsum(np.log((trials - k[:-1]) / (k[:-1] + 1)))])
+    return np.asarray(
+        np.exp(log_choose + k * np.log(probability) + (trials - k) * np.log1p(-probability))
+    )
+
+
+def told_release(log: SeenLog) -> Release | None:
+    """What a log says was released; None where it does not say how clients or noise are drawn.
+
+    Args:
+      log: The log.
+
+    Raises:
+      InputError: A file is damaged.
+    """
+    own, said = log.listed.own_rounds, read_participation(log.folder.participation)
+    shift = told_shift(log)
+    if own is None or own.most == 0 or shift is None:
+        return None
+    correlated = correlated_rounds(log.folder, log.cosines)
+    if correlated is not None:
+        return release_under(correlated.correlation, own, 1 / shift)
+    if said is None:
+        return None
+    released = [index for index, _ in log.cosines.numbered_rows()]
+    return release_of(said, own, released, 1 / shift)
+
+
+def release_of(
+    said: Participation, own: OwnRounds, released: Sequence[int], noise_multiplier: float
+) -> Release | None:
+    """What rounds with fresh noise released of clients that are sampled.
+
+    Args:
+      said: What the log says of participation.
+      own: The rounds of each canary.
+      released: The rounds that are logged, from 0, in order.
+      noise_multiplier: The noise multiplier of each round, or less.
+
+    Returns:
+      None where the file does not say how clients are sampled.
+    """
+    num_rounds = rounds_of_training(said, own.of_canary, released)
+    law = sampling_of(said, num_rounds)
+    if law is None:
+        return None
+    alike = are_sampled_alike(said, own.of_canary, released)
+    return Release(
+        rounds=num_rounds,
+        noise=GAUSSIAN.noise(noise_multiplier, noise_multiplier),
+        denominator=Denominator("expected_cohort", 1.0),
+        client=Party(law),
+        canary=Party(law) if alike else Party(FixedRounds(own.most)),
+    )
+
+
+def release_under(correlation: Correlation, own: OwnRounds, noise_multiplier: float) -> Release:
+    """What rounds with correlated noise released of canaries, whose rounds the attacker knows.
+
+    Args:
+      correlation: What correlates the noise.
+      own: The rounds of each canary.
+      noise_multiplier: The noise multiplier of the independent noise that is correlated.
+    """
+    num_rounds = max(correlation.num_rounds, *(int(o.max()) + 1 for o in own.of_canary if len(o)))
+    over_all = correlation.until(num_rounds)
+    members = np.repeat(np.arange(len(own.of_canary)), [len(one) for one in own.of_canary])
+    squared = over_all.worst_of(members, np.concatenate(own.of_canary))
+    party = Party(FixedRounds(own.most), float(squared))
+    law = TREE if isinstance(over_all, Trees) else MATRIX
+    return Release(
+        rounds=num_rounds,
+        noise=law.noise(noise_multiplier, noise_multiplier),
+        denominator=Denominator("expected_cohort", 1.0),
+        client=party,
+        canary=party,
+        correlation=over_all,
+    )

@@ -1,0 +1,149 @@
+"""What a log says was released: its sampling, and canaries that were not sampled by it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from fl_audit.accounting.attacker_bounds import GaussianPair, attacker_bounds
+from fl_audit.accounting.sampling import (
+    AllocatedRounds,
+    BallsInBinsSampling,
+    CyclicPoissonSampling,
+    FixedRounds,
+    FixedSizeSampling,
+    MinSeparationSampling,
+    PoissonSampling,
+    TruncatedPoissonSampling,
+)
+from fl_audit.accounting.toeplitz import Toeplitz, sqrt_column
+from fl_audit.attacks import CanaryPool, Participation, RoundScorer
+from fl_audit.attacks.log_release import (
+    are_sampled_alike,
+    release_of,
+    release_under,
+    sampling_of,
+    told_release,
+)
+from fl_audit.attacks.logs import read_log
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.cli import main
+from fl_audit.formats.folders import LogFolder
+from tests.verdict.test_sampled_logs import COUNT, PATTERNS, ROUNDS, own_rounds_of
+
+LAWS = {
+    "poisson": PoissonSampling(0.1),
+    "fixed_size": FixedSizeSampling(10, 100),
+    "truncated_poisson": TruncatedPoissonSampling(0.1, 100, 25),
+    "cyclic_poisson": CyclicPoissonSampling(0.4, 4, 10),
+    "balls_in_bins": BallsInBinsSampling(10, 40),
+    "random_allocation": AllocatedRounds(4, 40),
+    "b_min_sep": MinSeparationSampling(1 / 7, 4, 40),
+}
+
+
+@pytest.mark.parametrize("name", list(PATTERNS))
+def test_a_statement_is_the_law_of_the_pattern(name):
+    assert sampling_of(PATTERNS[name][0], ROUNDS) == LAWS[name]
+
+
+def test_a_statement_without_numbers_is_no_law():
+    for said in (Participation("none", client_rounds=3), Participation("poisson")):
+        assert sampling_of(said, ROUNDS) is None
+    assert sampling_of(Participation("fixed_size", 0.1), ROUNDS) is None
+
+
+@pytest.mark.parametrize("name", list(PATTERNS))
+def test_canaries_that_were_sampled_by_the_law_are_told_so(name):
+    """Each of 7 patterns is denied with a chance of 1e-6 in each of 50 logs: 4e-4 in all."""
+    said, draw = PATTERNS[name]
+    for seed in range(50):
+        own = own_rounds_of(draw(np.random.default_rng(seed))).of_canary
+        assert are_sampled_alike(said, own, range(ROUNDS))
+
+
+def _placed(name):
+    """Four rounds of each canary, placed by hand so that the law is denied."""
+    if name in ("fixed_size", "poisson", "truncated_poisson"):
+        return [np.arange(4) for _ in range(COUNT)]
+    return [np.array([canary % 7, 8, 9, 10]) for canary in range(COUNT)]
+
+
+@pytest.mark.parametrize("name", list(PATTERNS))
+def test_canaries_that_were_placed_are_not_hidden_by_the_clients_draw(name):
+    said, own = PATTERNS[name][0], _placed(name)
+    assert not are_sampled_alike(said, own, range(ROUNDS))
+    release = release_of(said, OwnRounds(tuple(own)), range(ROUNDS), 2.0)
+    assert release.client.sampling == LAWS[name]
+    assert release.canary.sampling == FixedRounds(4)
+    known, unknown = (
+        attacker_bounds(release, release.canary, 1e-3).against(knows) for knows in (True, False)
+    )
+    assert known.pair == unknown.pair == GaussianPair(1.0)  # the root of 4 rounds, over 2
+
+
+def test_one_round_each_where_coins_would_vary_is_denied():
+    """Poisson sampling of 2.5 % gives one round to 37 %, and not to all 100."""
+    own = [np.array([canary % ROUNDS]) for canary in range(COUNT)]
+    said = Participation("poisson", 1 / ROUNDS)
+    assert not are_sampled_alike(said, own, range(ROUNDS))
+    assert are_sampled_alike(
+        Participation("random_allocation", client_rounds=1), own, range(ROUNDS)
+    )
+
+
+def test_what_the_log_says_of_canaries_is_believed():
+    said, draw = PATTERNS["poisson"]
+    own = own_rounds_of(draw(np.random.default_rng(1))).of_canary
+    placed = dataclasses.replace(said, canaries="placed")
+    assert not are_sampled_alike(placed, own, range(ROUNDS))
+    alike = dataclasses.replace(said, canaries="like_clients")
+    assert are_sampled_alike(alike, _placed("poisson"), range(ROUNDS))
+
+
+def test_correlated_noise_counts_the_rounds_that_canaries_had():
+    correlation = Toeplitz.of(sqrt_column(4), 8)
+    own = OwnRounds((np.array([0, 2]), np.array([5])))
+    release = release_under(correlation, own, 2.0)
+    moved = correlation.times(np.array([[1.0, 0, 1, 0, 0, 0, 0, 0]]))
+    assert release.canary.squared_sensitivity == pytest.approx((moved**2).sum())
+
+
+SAID, ROUNDS_OF_LOG, DIM, NOISE = Participation("poisson", 0.2), 20, 1000, 2.0
+
+
+def _written(path, share, *, turns=None):
+    """A loop that tells its noise, and adds a share of it."""
+    random = np.random.default_rng(5)
+    pool = CanaryPool(seed=5, count=100, dim=DIM)
+    if turns is None:
+        turns = random.random((ROUNDS_OF_LOG, 100)) < 0.2
+    listed = [(np.flatnonzero(mine) + 1).tolist() for mine in turns.T]
+    scorer = RoundScorer.create(path, pool, ROUNDS_OF_LOG, listed, participation=SAID)
+    for t in range(ROUNDS_OF_LOG):
+        total = random.normal(0, share * NOISE, DIM)
+        for canary in np.flatnonzero(turns[t] & pool.included):
+            total += pool.vector(int(canary))
+        scorer.score_round(t + 1, total, canary_length=1.0, noise_stddev=NOISE, norm_bound=60.0)
+    scorer.finish()
+    return path
+
+
+def test_estimate_tests_the_noise_that_a_sampled_log_tells(tmp_path, capsys):
+    release = told_release(read_log(LogFolder(_written(tmp_path / "right", 1.0)), list))
+    assert release.canary.sampling == release.client.sampling == PoissonSampling(0.2)
+    assert release.noise.noise_multiplier == pytest.approx(NOISE)
+    outcomes = []
+    for path in (tmp_path / "right", _written(tmp_path / "half", 0.5)):
+        assert main(["estimate", str(path), "--delta", "1e-3"]) == 0
+        outcomes.append("CONTRADICTED" in capsys.readouterr().out)
+    assert outcomes == [False, True]
+
+
+def test_a_claim_that_counts_on_sampling_says_nothing_of_placed_canaries(tmp_path, capsys):
+    """In the first rounds, without noise: any statistic would contradict the claim."""
+    turns = np.zeros((ROUNDS_OF_LOG, 100), bool)
+    turns[:4] = True
+    path = _written(tmp_path / "log", 0.01, turns=turns)
+    assert main(["estimate", str(path), "--delta", "1e-3", "--claimed-epsilon", "1"]) == 0
+    assert "drawn by another law than those of clients" in " ".join(capsys.readouterr().out.split())
