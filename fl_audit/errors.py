@@ -42,7 +42,8 @@ _TERMS = {
     "replay": ("the participation that a log lists", "log logged trace"),
     "gaussian_fixed": ("a fixed clip norm", "gaussian dp_sgd dpsgd dp_fedavg"),
     "tree_aggregation": ("DP-FTRL with a tree", "ftrl dp_ftrl dpftrl tree binary_tree"),
-    "distributed": ("each client adds noise", "secagg secure_aggregation skellam ddgauss"),
+    "distributed": ("each client adds a share of the noise", "secagg secure_aggregation skellam"),
+    "client_gaussian": ("each client adds all of the noise", "local_dp ldp local_gaussian weak_dp"),
     "noise_multiplier": (
         "standard deviation of the noise, divided by the clip norm",
         "sigma noise z std stddev noise_scale",

@@ -9,12 +9,14 @@ from fl_audit.accounting.attacker_bounds import (
     attacker_bounds,
     canaries_to_prove,
     most_provable,
+    of_uploads,
 )
 from fl_audit.accounting.full_guarantee import FullGuarantee, full_guarantee
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
 from fl_audit.accounting.noise_laws import (
     NoiseLaw,
     noise_law_named,
+    noise_on_sum,
     register_noise_law,
     remove_noise_law,
 )
@@ -89,7 +91,9 @@ __all__ = [
     "full_guarantee",
     "most_provable",
     "noise_law_named",
+    "noise_on_sum",
     "none_known",
+    "of_uploads",
     "register_accountant",
     "register_noise_law",
     "remove_accountant",

@@ -1,9 +1,10 @@
 """What the noise guarantees against attackers who know when a party was online, or do not.
 
 Both see the noised aggregate of every round; whoever sees less, such as the final model alone,
-learns no more. An attacker who knows the rounds faces the composition of these rounds. One who does
-not knows only how they were drawn, which hides the party among all rounds. Where no
-bound better than the first is proven, it is the bound against both.
+learns no more. Where clients add the noise, a third one sees single uploads. An attacker who knows
+the rounds faces the composition of these rounds. One who does not knows only how they were drawn,
+which hides the party among all rounds. Where no bound better than the first is proven, it is the
+bound against both.
 
 How much of a guarantee an audit can prove at most, by the number of its canaries, follows from the
 pair of distributions that the attacker has to distinguish.
@@ -19,13 +20,20 @@ from scipy import special
 from fl_audit.accounting.allocation import hidden_pair
 from fl_audit.accounting.analytical import check_delta, guarantee_to
 from fl_audit.accounting.gaussian_accountants import (
+    account_gaussian,
     epsilon_seen_rounds,
     log_gaussian_deltas,
     without_noise,
 )
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
 from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, one_round_of_each, sampled_rounds
-from fl_audit.accounting.noise_laws import GAUSSIAN, MATRIX, TREE, noise_law_named
+from fl_audit.accounting.noise_laws import (
+    CLIENT_GAUSSIAN,
+    GAUSSIAN,
+    MATRIX,
+    TREE,
+    noise_law_named,
+)
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.sampling import Blocks, PoissonSampling, RandomAllocation
 from fl_audit.accounting.sampling_accountants import (
@@ -168,10 +176,18 @@ class AttackerBound:
 
 @dataclass(frozen=True, eq=False)
 class AttackerBounds:
-    """What holds for one party against attackers who know its rounds, and who do not."""
+    """What holds for one party against attackers who know its rounds, and who do not.
+
+    Attributes:
+      knowing_rounds: Against an attacker who knows the rounds.
+      not_knowing_rounds: Against one who does not.
+      seeing_uploads: Against one who sees the party's own uploads, before they are summed; None
+        where no noise is on them.
+    """
 
     knowing_rounds: AttackerBound
     not_knowing_rounds: AttackerBound
+    seeing_uploads: AttackerBound | None = None
 
     def against(self, knows_rounds: bool) -> AttackerBound:
         """The bound against one of the two attackers."""
@@ -191,6 +207,8 @@ def attacker_bounds(release: Release, party: Party, delta: float) -> AttackerBou
     """
     check_delta(delta)
     law = noise_law_named(release.noise.law)
+    if law is CLIENT_GAUSSIAN:
+        return _of_client_noise(release, party, delta)
     is_one_release = law in (TREE, MATRIX) and party.squared_sensitivity is not None
     if (law is GAUSSIAN or is_one_release) and release.zeroing != "adaptive":
         if release.noise.noise_multiplier == 0:
@@ -199,6 +217,44 @@ def attacker_bounds(release: Release, party: Party, delta: float) -> AttackerBou
         known = _knowing(release, party, delta)
         return AttackerBounds(known, _not_knowing(release, party, known, delta))
     return _of_other_noise(release, party, delta)
+
+
+def _of_client_noise(release: Release, party: Party, delta: float) -> AttackerBounds:
+    """The bounds where each participant adds Gaussian noise of its own."""
+    z = release.noise.noise_multiplier
+    most = party.sampling.most_drawn
+    uploads = of_uploads(z, release.rounds if most is None else most, delta)
+    squared = party.squared_sensitivity
+    shift = math.sqrt(squared) / z if z and squared is not None else math.inf
+    known = AttackerBound(
+        guarantee_to(release, party, delta),
+        None if squared is None and z else GaussianPair(shift),
+    )
+    return AttackerBounds(known, known, uploads)
+
+
+def of_uploads(
+    noise_multiplier: float, uploads: int, delta: float, *, sensitivity: float = 1.0
+) -> AttackerBound:
+    """What Gaussian noise on a participant's uploads guarantees against who sees them.
+
+    An upload clip(u) + N(0, z^2 C^2 I) is a Gaussian mechanism, and so are several together
+    (Balle & Wang 2018, arXiv:1805.06530, theorem 8; Dong et al. 2019, corollary 3.3).
+
+    Args:
+      noise_multiplier: The noise multiplier z of one upload; 0 for no noise.
+      uploads: The number of uploads.
+      delta: The delta of the guarantee, in (0, 1).
+      sensitivity: The distance between the two clipped updates that are compared, in clip norms: 1
+        for an update and none (zero-out), 2 for any two updates (replace one).
+
+    >>> bound = of_uploads(1.0, 1, 1e-5)
+    >>> round(bound.guarantee.epsilon, 2)
+    4.38
+    """
+    by_accountant = account_gaussian(noise_multiplier, uploads * sensitivity**2, delta)
+    shift = sensitivity * math.sqrt(uploads) / noise_multiplier if noise_multiplier else math.inf
+    return AttackerBound(Guarantee(uploads, by_accountant), GaussianPair(shift))
 
 
 def _of_other_noise(release: Release, party: Party, delta: float) -> AttackerBounds:

@@ -8,6 +8,9 @@ law of integers.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from fl_audit.accounting.gaussian_accountants import without_noise
 from fl_audit.accounting.guarantee import Guarantee, none_known
 from fl_audit.accounting.release import Noise, Party, Release
@@ -16,6 +19,7 @@ from fl_audit.accounting.sampling_accountants import (
     fixed_participation,
     of_known_rounds,
 )
+from fl_audit.array_types import FloatArray
 from fl_audit.registry import Registry
 
 
@@ -30,6 +34,8 @@ class NoiseLaw:
         where rounds are drawn.
       release_assumptions: Sentences that say what counts as released.
       noise_assumption: A sentence that says what has to hold of the noise.
+      is_per_upload: Whether every participant adds all of the noise to its own upload, so that the
+        sum of n uploads has sqrt(n) times the standard deviation of one.
     """
 
     name: str
@@ -37,6 +43,7 @@ class NoiseLaw:
     counts_drawing: bool
     release_assumptions: tuple[str, ...]
     noise_assumption: str
+    is_per_upload: bool = False
 
     def noise(
         self,
@@ -64,6 +71,22 @@ def noise_law_named(name: str) -> NoiseLaw:
     if name not in NOISE_LAWS:
         raise ValueError(f"noise_law must be one of {', '.join(NOISE_LAWS)}, got {name!r}")
     return NOISE_LAWS[name]
+
+
+def noise_on_sum(noise: Noise, participants: npt.ArrayLike) -> FloatArray:
+    """The standard deviation of the noise on the sum of a round's updates, in clip norms.
+
+    Args:
+      noise: The noise of a round.
+      participants: The number of clients and canaries in the round, or in each of several rounds.
+
+    Raises:
+      ValueError: The noise law is not registered.
+    """
+    counts = np.asarray(participants, np.float64)
+    if noise_law_named(noise.law).is_per_upload:
+        return np.asarray(noise.sum_noise_multiplier * np.sqrt(counts))
+    return np.full(counts.shape, noise.sum_noise_multiplier)
 
 
 def _independent(release: Release, party: Party, delta: float) -> Guarantee:
@@ -144,3 +167,27 @@ MATRIX = register_noise_law(
         ),
     )
 )
+
+CLIENT_GAUSSIAN = register_noise_law(
+    NoiseLaw(
+        name="client_gaussian",
+        guarantee=_correlated,
+        counts_drawing=False,
+        release_assumptions=(
+            "Against attackers who see sums alone: nobody shows them single uploads, and the "
+            "number of participants is no secret. A client that sends nothing adds its noise.",
+        ),
+        noise_assumption=(
+            "Noise is exactly Gaussian and cannot be guessed, and every participant adds its own: "
+            "the limits of floating point are not counted."
+        ),
+        is_per_upload=True,
+    )
+)
+"""Gaussian noise that each participant adds to its upload ("weak" or distributed DP).
+
+The sum of the n uploads of a round has noise of sqrt(n) z clip norms. Divided by sqrt(n) it is a
+release with noise multiplier z that a participant moves by 1 / sqrt(n) clip norms. So the squared
+sensitivity of a party is the sum over its rounds of 1 / n, exact at the actual cohorts, and all
+rounds are one Gaussian mechanism (Dong et al. 2019, corollary 3.3).
+"""

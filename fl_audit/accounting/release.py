@@ -65,7 +65,8 @@ class Party:
       squared_sensitivity: The squared distance, in clip norms, by which its rounds move everything
         that the independent noise behind correlated noise is added to, such as the nodes of all
         trees, or a strategy times the rounds; None where its rounds are random, and under noise
-        that every round draws anew.
+        that every round draws anew. Where participants add the noise it is the sum over its rounds
+        of one over the number of participants.
     """
 
     sampling: Sampling
@@ -100,7 +101,8 @@ class Noise:
         releases; of one node under tree aggregation, and of the independent noise that a matrix
         correlates.
       sum_noise_multiplier: The standard deviation of the noise on the sum of clipped updates, as a
-        multiple of the clip norm; under tree aggregation, of the noise on each node.
+        multiple of the clip norm; under tree aggregation, of the noise on each node; where every
+        participant adds all of it, of the noise on an upload.
       count_noise_stddev: The standard deviation of the noise on the number of unclipped updates,
         which moves an adaptive clip norm, in clients; 0 where no number is released.
       grid: The grid of sums of integers; None where sums are of real numbers, and where the grid is
@@ -139,8 +141,8 @@ class Release:
       canary: An included canary.
       zeroing: The kind of zeroing of updates before they are clipped.
       correlation: What correlates the noise over rounds; None where every round draws its own.
-      fewest: The smallest number of participants of any round, where each of them adds its share of
-        the noise; None where the server adds it.
+      fewest: The smallest number of participants of any round, where each of them adds noise; None
+        where the server adds it.
 
     Raises:
       ValueError: A number is out of range, or the effective noise multiplier is not that of its

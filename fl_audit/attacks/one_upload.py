@@ -3,7 +3,8 @@
 So does a server under local differential privacy, or where each device adds its own noise ("weak"
 or distributed DP) and sums are not secure. An included canary uploads clip(c) + noise. In the place
 of an excluded one its client uploads something else: noise on zeros, or an ordinary update with
-noise.
+noise. In a run with noise at the client (`mechanisms.client_gaussian`) uploads are what the server
+receives; excluded canaries upload nothing, and a random vector stands in.
 
 Neighbouring relation: what the lower bound is about is a participant who sends the canary against
 one who sends what was sent in its place. Against noise on zeros that is zero-out: the uploads'
@@ -29,12 +30,10 @@ from typing import Self
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.statistics import ONE_VECTOR, RunFacts, Statistic
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.attacks.uploads import CanaryUploads, UploadScores
-from fl_audit.errors import InputError
 from fl_audit.estimators.null import EMPIRICAL, Null
 
 
@@ -95,14 +94,6 @@ class OneUploadAttacker(Attacker):
         return {} if self._scores is None else {ONE_UPLOAD.name: self._scores.compared}
 
 
-def _refuse_runs(audit: Audit, num_rounds: int) -> None:
-    del audit, num_rounds
-    raise InputError(
-        "audit.threat_models: 'one_upload' needs canaries' uploads, which no mechanism of a run "
-        "adds noise to; a log hands them over (RoundScorer.score_uploads, docs/logs.md)"
-    )
-
-
 ONE_UPLOAD_MODEL = ThreatModel(
     name="one_upload",
     title="One upload",
@@ -111,5 +102,4 @@ ONE_UPLOAD_MODEL = ThreatModel(
     knows=Knowledge.OWN_UPLOADS,
     is_about_sampling=False,
     sees_uploads=True,
-    check_rounds=_refuse_runs,
 )

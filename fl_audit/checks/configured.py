@@ -26,7 +26,7 @@ class Configured(Generic[T]):
 
 
 def configured(
-    clip_norm: T, participants: T, *, sum_noise_multiplier: float, denominator: float
+    clip_norm: T, participants: T, *, sum_noise_multiplier: T, denominator: float
 ) -> Configured[T]:
     """Noise and norm bound of a noised sum of clipped updates, divided by a fixed number.
 

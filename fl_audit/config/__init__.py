@@ -26,6 +26,7 @@ from fl_audit.config.tables import (
 from fl_audit.config_tables.table import Table
 from fl_audit.mechanisms import (
     AdaptiveZeroing,
+    ClientGaussian,
     Distributed,
     FixedZeroing,
     GaussianAdaptive,
@@ -69,6 +70,7 @@ __all__ = [
     "Bernoulli",
     "Canaries",
     "Client",
+    "ClientGaussian",
     "Config",
     "CyclicPoisson",
     "DigitsTask",

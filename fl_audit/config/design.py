@@ -14,7 +14,7 @@ from fl_audit.accounting.analytical import guarantee_to, noise_multiplier_for
 from fl_audit.accounting.release import Noise, Release
 from fl_audit.attacks.live_test import why_no_live_test
 from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.attacks.threat_models import check_rounds, check_threat_models
+from fl_audit.attacks.threat_models import check_rounds, check_threat_models, threat_models_of
 from fl_audit.canaries.pool import draw_included
 from fl_audit.canaries.tables import Canaries, coin_probability, family_of
 from fl_audit.config.tables import Config
@@ -129,6 +129,7 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
     )
     check_threat_models(config.audit, "config")
     check_rounds(config.audit, schedule.num_rounds, "config")
+    _check_uploads(config)
     design = RunDesign(
         config=config,
         num_clients=len(client_ids),
@@ -140,6 +141,17 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
     if config.audit.stop_when_contradicted:
         _check_live_verdict(design)
     return design
+
+
+def _check_uploads(config: Config) -> None:
+    """Raises an `InputError` if attackers see single uploads that no noise is added to."""
+    seeing = [model.name for model in threat_models_of(config.audit) if model.sees_uploads]
+    kind = MECHANISMS.of(config.mechanism)
+    if seeing and not kind.noise_law.is_per_upload:
+        raise InputError(
+            f"audit.threat_models: {seeing[0]!r} needs noise at the client, mechanism.kind "
+            f"'client_gaussian', got {MECHANISMS.name_of(kind)!r}"
+        )
 
 
 def _check_live_verdict(design: RunDesign) -> None:

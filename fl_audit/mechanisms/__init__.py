@@ -11,6 +11,7 @@ from fl_audit.mechanisms.aggregator import (
     make_aggregator,
     round_noise,
 )
+from fl_audit.mechanisms.client_gaussian import ClientGaussian
 from fl_audit.mechanisms.correlated import TreeAggregation
 from fl_audit.mechanisms.describe_release import describe
 from fl_audit.mechanisms.distributed import Distributed
@@ -29,6 +30,7 @@ from fl_audit.mechanisms.zeroing import AdaptiveZeroing, FixedZeroing, Zeroing, 
 __all__ = [
     "MECHANISMS",
     "AdaptiveZeroing",
+    "ClientGaussian",
     "ClipAndNoise",
     "Distributed",
     "FixedZeroing",

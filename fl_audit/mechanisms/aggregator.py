@@ -18,6 +18,7 @@ import numpy as np
 from fl_audit.accounting.release import Noise
 from fl_audit.config_tables.kinds import Kinds
 from fl_audit.errors import InputError
+from fl_audit.mechanisms.client_gaussian import CLIENT_GAUSSIAN_KIND
 from fl_audit.mechanisms.correlated import TREE_AGGREGATION
 from fl_audit.mechanisms.distributed import DISTRIBUTED
 from fl_audit.mechanisms.independent import GAUSSIAN_ADAPTIVE, GAUSSIAN_FIXED, NO_PRIVACY
@@ -36,6 +37,7 @@ MECHANISMS.register(GAUSSIAN_FIXED)
 MECHANISMS.register(TREE_AGGREGATION)
 MECHANISMS.register(MATRIX_FACTORISATION)
 MECHANISMS.register(DISTRIBUTED)
+MECHANISMS.register(CLIENT_GAUSSIAN_KIND)
 MECHANISMS.register(NO_PRIVACY)
 
 

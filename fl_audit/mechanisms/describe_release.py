@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fl_audit.accounting.noise_laws import CLIENT_GAUSSIAN
 from fl_audit.accounting.release import Correlation, Denominator, Noise, Party, Release
 from fl_audit.accounting.sampling import (
     AllocatedRounds,
@@ -34,23 +35,48 @@ def describe(mechanism: Mechanism, noise: Noise, schedule: Schedule, num_canarie
     """
     kind = MECHANISMS.of(mechanism)
     correlation = kind.correlation(mechanism, schedule.num_rounds)
-    client = _party(schedule.client_attendance, correlation)
+    sizes = _cohort_sizes(schedule) if noise.law in _BY_CLIENTS else None
+    if noise.law == CLIENT_GAUSSIAN.name and sizes is not None:
+        parties = (schedule.client_attendance, schedule.canary_attendance)
+        client, canary = (_party_in_sums(attendance, sizes) for attendance in parties)
+    else:
+        client = _party(schedule.client_attendance, correlation)
+        canary = _party(schedule.canary_attendance, correlation)
     return Release(
         rounds=schedule.num_rounds,
         noise=noise,
         denominator=Denominator(kind.divides_by, schedule.expected_cohort),
         client=client,
-        canary=_party(schedule.canary_attendance, correlation) if num_canaries else client,
+        canary=canary if num_canaries else client,
         zeroing=zeroing_kind(mechanism.zeroing),
         correlation=correlation,
-        fewest=_fewest(schedule) if noise.law == SKELLAM.name else None,
+        fewest=None if sizes is None else int(sizes.min()),
     )
 
 
-def _fewest(schedule: Schedule) -> int:
-    """The smallest number of clients and canaries in a round."""
+_BY_CLIENTS = (SKELLAM.name, CLIENT_GAUSSIAN.name)
+"""The laws of noise that participants add."""
+
+
+def _cohort_sizes(schedule: Schedule) -> IndexArray:
+    """The number of clients and canaries in each round, int64 of shape (rounds,)."""
     cohorts = map(schedule.cohort, range(schedule.num_rounds))
-    return min(len(cohort.clients) + len(cohort.canaries) for cohort in cohorts)
+    return np.array([len(cohort.clients) + len(cohort.canaries) for cohort in cohorts], np.int64)
+
+
+def _party_in_sums(attendance: Attendance, sizes: IndexArray) -> Party:
+    """A party whose update moves a round's sum under noise that each participant adds.
+
+    The squared sensitivity is the sum of 1 / participants over the rounds of the worst member, as
+    they are drawn; where rounds are secret, over the smallest rounds that it may be in.
+    """
+    weights = 1 / np.maximum(sizes, 1)
+    sampling = attendance.sampling
+    if not isinstance(sampling, FixedRounds):
+        most = sampling.most_drawn or len(sizes)
+        return Party(sampling, float(np.sort(weights)[::-1][:most].sum()))
+    members, rounds = _drawn(attendance.of, len(sizes))
+    return Party(sampling, float(np.bincount(members, weights[rounds]).max(initial=0.0)))
 
 
 def _party(attendance: Attendance, correlation: Correlation | None) -> Party:

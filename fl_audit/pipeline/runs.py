@@ -138,6 +138,7 @@ def _report(folder: RunFolder) -> "Report":
     for path in folder.direction_sums():
         path.unlink()
     folder.round_directions.unlink(missing_ok=True)
+    folder.upload_directions.unlink(missing_ok=True)
     report = write_report(folder)
     if folder.chain.exists():  # an older version left none
         chain = ChainWriter.go_on(folder.chain)

@@ -219,6 +219,7 @@ def _against(report: Report) -> dict[str, FullGuarantee]:
     words = {
         "knows_rounds": "Attacker who knows the participation schedule",
         "does_not_know_rounds": "Attacker who does not know the schedule",
+        "sees_uploads": "Attacker who sees single uploads",
     }
     return {words[name]: found for name, found in full.items()}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.accounting.noise_laws import GAUSSIAN
+from fl_audit.accounting.noise_laws import GAUSSIAN, noise_on_sum
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.statistics import RunFacts, Statistic
@@ -245,7 +245,7 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
     asked = configured(
         rounds.clip_norm,
         rounds.participants,
-        sum_noise_multiplier=record.release.noise.sum_noise_multiplier,
+        sum_noise_multiplier=noise_on_sum(record.release.noise, rounds.participants),
         denominator=record.release.denominator.expected,
     )
     logged = read_aggregate_log(folder.aggregates, record.rounds, len(record.variable_sizes))

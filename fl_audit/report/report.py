@@ -221,6 +221,7 @@ class Efficiency:
       knows_rounds: Whether the attacker knows in which rounds a canary is online.
       gaussian: The same by bounds for Gaussian mechanisms; None where what the attacker sees is
         not one, so that these bounds are about a stronger attacker.
+      sees_uploads: True where the attacker sees single uploads; None elsewhere.
     """
 
     proven: float | None
@@ -230,6 +231,14 @@ class Efficiency:
     guaranteed_by: str | None
     knows_rounds: bool
     gaussian: GaussianEfficiency | None
+    sees_uploads: bool | None = field(default=None, metadata=WRITTEN_IF_SET)
+
+    @property
+    def attacker(self) -> str:
+        """The attacker's key in `Report.attackers`."""
+        if self.sees_uploads:
+            return "sees_uploads"
+        return "knows_rounds" if self.knows_rounds else "does_not_know_rounds"
 
 
 @dataclass(frozen=True)
@@ -261,7 +270,8 @@ class Report:
       faults: What went wrong in the training itself.
       analytical: What the noise guarantees, at the run's delta; None for scores alone.
       attackers: The guarantees against an attacker who "knows_rounds", each client's and canary's,
-        and against one who "does_not_know_rounds"; empty in a report from before it was there.
+        and against one who "does_not_know_rounds", and where clients add the noise against one who
+        "sees_uploads"; empty in a report from before it was there.
       efficiency: What was proven of what could have been, and of what is guaranteed, by statistic.
       run: What the run did; None for scores alone.
       config: What was asked for; None for scores alone.
@@ -295,7 +305,7 @@ class Report:
             return None
         if efficiency is None or not self.attackers:
             return Guarantees(analytical.client, analytical.canary)
-        return self.attackers["knows_rounds" if efficiency.knows_rounds else "does_not_know_rounds"]
+        return self.attackers.get(efficiency.attacker)
 
     @property
     def is_sampled(self) -> bool:

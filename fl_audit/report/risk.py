@@ -18,6 +18,7 @@ from fl_audit.report.report import FullGuarantees, Report, StatisticReport
 _ATTACKERS = {
     "knows_rounds": "An attacker who knows the participation schedule",
     "does_not_know_rounds": "An attacker who does not know the participation schedule",
+    "sees_uploads": "An attacker who sees single uploads",
 }
 
 
@@ -82,8 +83,7 @@ def attacker_risks(report: Report) -> list[AttackerRisk]:
 
 
 def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) -> AttackerRisk:
-    knows = (True, False) if is_alone else (name == "knows_rounds",)
-    statistic = _leading_of(report, knows)
+    statistic = _leading_of(report, tuple(_ATTACKERS) if is_alone else (name,))
     made = None if statistic is None else report.statistics[statistic]
     rates = in_full.client.found or in_full.canary.found
     return AttackerRisk(
@@ -102,11 +102,11 @@ def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) ->
     )
 
 
-def _leading_of(report: Report, knows: tuple[bool, ...]) -> str | None:
+def _leading_of(report: Report, attackers: tuple[str, ...]) -> str | None:
     """The first statistic of the strongest such attacker, whatever the scores; None without any."""
     found = report.efficiency
     names = (name for name in strongest_first(report.statistics) if name in found)
-    return next((name for name in names if found[name].knows_rounds in knows), None)
+    return next((name for name in names if found[name].attacker in attackers), None)
 
 
 def _curves(in_full: FullGuarantees) -> Iterator[CurveRow]:

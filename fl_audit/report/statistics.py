@@ -188,13 +188,25 @@ def guarantees_against(
       canary: The bounds for a canary.
       delta: The delta of the bounds.
     """
-    return {
+    found = {
         name: Guarantees(
             client.against(knows).guarantee,
             canary.against(knows).guarantee,
             _in_full(release, client, canary, delta, knows),
         )
         for name, knows in (("knows_rounds", True), ("does_not_know_rounds", False))
+    }
+    if client.seeing_uploads is None or canary.seeing_uploads is None:
+        return found
+    of_client, of_canary = (
+        AttackerBounds(bound, bound) for bound in (client.seeing_uploads, canary.seeing_uploads)
+    )
+    return found | {
+        "sees_uploads": Guarantees(
+            client.seeing_uploads.guarantee,
+            canary.seeing_uploads.guarantee,
+            _in_full(release, of_client, of_canary, delta, True),
+        )
     }
 
 
@@ -237,7 +249,11 @@ def _efficiency(
     bounds: AttackerBounds, statistic: StatisticReport, delta: float, confidence: float
 ) -> Efficiency:
     knows = knows_rounds(statistic.threat_model)
+    model = THREAT_MODELS.get(statistic.threat_model)
+    sees_uploads = model is not None and model.sees_uploads
     bound = bounds.against(knows)
+    if sees_uploads and bounds.seeing_uploads is not None:
+        bound = bounds.seeing_uploads
     provable = most_provable(bound, statistic.num_included, delta, confidence)
     proven, method = _proven(statistic, WHATEVER_DISTRIBUTION)
     gaussian = None
@@ -252,6 +268,7 @@ def _efficiency(
         guaranteed_by=_accountant(bound),
         knows_rounds=knows,
         gaussian=gaussian,
+        sees_uploads=sees_uploads or None,
     )
 
 

@@ -384,6 +384,7 @@ def _by_attacker(
     for name, words in (
         ("knows_rounds", "attacker knows its rounds"),
         ("does_not_know_rounds", "attacker does not know its rounds"),
+        ("sees_uploads", "attacker sees its uploads"),
     ):
         if (attacker := attackers.get(name)) is None:
             continue

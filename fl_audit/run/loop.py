@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from fl_audit.accounting import noise_on_sum
 from fl_audit.array_types import IndexArray
 from fl_audit.attacks.attacker import Attacker, SeenRound
 from fl_audit.attacks.audit_table import Audit
@@ -276,7 +277,7 @@ class AggregateWatch:
         asked = configured(
             seen.clip_norm,
             float(participants),
-            sum_noise_multiplier=self._run.noise.sum_noise_multiplier,
+            sum_noise_multiplier=float(noise_on_sum(self._run.noise, participants)),
             denominator=self._run.schedule.expected_cohort,
         )
         self._watch.measure_round(

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from fl_audit.accounting.attacker_bounds import (
     AttackerBound,
+    AttackerBounds,
     GaussianPair,
     SeenRounds,
     SeenSeparatedRounds,
@@ -46,7 +47,7 @@ from fl_audit.estimators.trade_off import (
 )
 from fl_audit.json_records import UNWRITTEN, fields_from_json, fields_to_json
 from fl_audit.number_words import upper_bound_text
-from fl_audit.verdict.scope import is_about_sampling
+from fl_audit.verdict.scope import is_about_sampling, sees_uploads
 
 if TYPE_CHECKING:
     import dp_accounting
@@ -501,7 +502,7 @@ def configured_claim(
     bounds = attacker_bounds(release, release.canary, delta)
     curves: dict[str, TradeOff] = {}
     for statistic in statistics:
-        curve = _curve(bounds.against(not is_about_sampling(statistic)))
+        curve = _curve(_bound_against(bounds, statistic))
         if curve is not None and statistic == OWN_ROUNDS and _is_one_plain_round(release):
             curve = GaussianTradeOff(1 / release.noise.sum_noise_multiplier)
         if curve is not None:
@@ -560,6 +561,13 @@ def sampled_claim(
             return made
     curve = trade_off_of_tests(pair.optimal_tests())
     return dataclasses.replace(made, curves={**made.curves, OWN_ROUNDS.name: curve})
+
+
+def _bound_against(bounds: AttackerBounds, statistic: Statistic) -> AttackerBound:
+    """The bound against a statistic's attacker."""
+    if sees_uploads(statistic) and bounds.seeing_uploads is not None:
+        return bounds.seeing_uploads
+    return bounds.against(not is_about_sampling(statistic))
 
 
 def _curve(bound: AttackerBound) -> TradeOff | None:

@@ -5,12 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl_audit.attacks import Audit, CanaryPool, Participation, RoundScorer
+from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.attacks.log_scores import ScoredLog, audit_of_log, score_log
 from fl_audit.attacks.logs import read_log
 from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.attacks.statistics import RunFacts
-from fl_audit.attacks.threat_models import check_rounds, check_threat_models
 from fl_audit.errors import InputError
 from fl_audit.estimators import estimate
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
@@ -202,10 +201,3 @@ def test_an_upload_after_finish_makes_scores_anew(tmp_path: Path) -> None:
     (scored,) = folder_statistics(AuditedFolder(folder))
     included = scored.scores.included if pool.included[1] else scored.scores.excluded
     assert np.isclose(included.max(), 1.0, atol=1e-6)
-
-
-def test_a_run_whose_devices_add_no_noise_is_refused() -> None:
-    audit = Audit(delta=1e-3, threat_models=("one_upload",))
-    check_threat_models(audit, "config")
-    with pytest.raises(InputError, match="'one_upload' needs canaries' uploads"):
-        check_rounds(audit, 10, "config")

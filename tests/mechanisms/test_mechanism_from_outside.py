@@ -129,6 +129,7 @@ def test_all_mechanisms_are_known_without_tensorflow():
         "tree_aggregation",
         "matrix_factorisation",
         "distributed",
+        "client_gaussian",
         "none",
     ]
     heavy = "{'tensorflow', 'tensorflow_federated', 'tensorflow_privacy', 'dp_accounting'}"

@@ -7,6 +7,7 @@ import pytest
 from fl_audit.accounting.gaussian_accountants import account_gaussian
 from fl_audit.config import (
     AdaptiveZeroing,
+    ClientGaussian,
     Distributed,
     FixedZeroing,
     GaussianFixed,
@@ -47,6 +48,10 @@ def read(tmp_path, text):
             TreeAggregation(noise_multiplier=1.0, clip_norm=0.5, restart_every=7),
         ),
         ("kind = 'distributed'\nnoise_multiplier = 1", Distributed(noise_multiplier=1.0, bits=20)),
+        (
+            "kind = 'client_gaussian'\nnoise_multiplier = 1\nclip_norm = 0.5",
+            ClientGaussian(noise_multiplier=1.0, clip_norm=0.5),
+        ),
         (
             "kind = 'gaussian_fixed'\nnoise_multiplier = 1\nclip_norm = 1\n"
             "[mechanism.zeroing]\nkind = 'fixed'\nnorm = 3",

@@ -8,6 +8,7 @@ from fl_audit.config import (
     AdaptiveZeroing,
     Bernoulli,
     Canaries,
+    ClientGaussian,
     Distributed,
     EveryRound,
     FixedZeroing,
@@ -95,3 +96,32 @@ def test_other_mechanisms_have_no_trees(mechanism, law, zeroing):
     release, _ = described(EveryRound(rounds=ROUNDS), mechanism)
     assert (release.noise.law, release.zeroing) == (law, zeroing)
     assert (release.client.squared_sensitivity, release.canary.squared_sensitivity) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("participation", "is_drawn"),
+    [
+        (Shuffle(rounds=ROUNDS, clients_per_round=7, canary_repeats=3), False),
+        (MinSeparation(rounds=ROUNDS, clients_per_round=8, separation=5), False),
+        (Bernoulli(rounds=ROUNDS, clients_per_round=7), True),
+    ],
+)
+def test_noise_at_the_client_is_accounted_at_the_cohorts(participation, is_drawn):
+    """By brute force: one over the participants, over the rounds of whoever is worst off."""
+    mechanism = ClientGaussian(noise_multiplier=1.0, clip_norm=1.0)
+    release, schedule = described(participation, mechanism)
+    cohorts = [schedule.cohort(r) for r in range(ROUNDS)]
+    sizes = [len(cohort.clients) + len(cohort.canaries) for cohort in cohorts]
+    totals: dict[tuple[str, int], float] = {}
+    for cohort, size in zip(cohorts, sizes, strict=True):
+        for party, members in (("client", cohort.clients), ("canary", cohort.canaries)):
+            for member in members.tolist():
+                totals[party, member] = totals.get((party, member), 0.0) + 1 / size
+    for party, said in (("client", release.client), ("canary", release.canary)):
+        worst = max(total for (name, _), total in totals.items() if name == party)
+        if is_drawn:
+            assert worst < said.squared_sensitivity
+            assert said.squared_sensitivity == pytest.approx(sum(1 / n for n in sizes if n))
+        else:
+            assert said.squared_sensitivity == pytest.approx(worst)
+    assert release.fewest == min(sizes)

@@ -31,6 +31,7 @@ from fl_audit.engines.tff.canary_process import (
 )
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import make_aggregator
+from fl_audit.mechanisms.client_noise import MeanOfNoisedUploads
 from fl_audit.tasks.tf.classifier import Classifier
 
 
@@ -118,6 +119,7 @@ def build_process_over_results(
         create_aggregator(factory, weights_type),
         with_aggregate_released(finalizer),
         functional_model(classifier),
+        factory if isinstance(factory, MeanOfNoisedUploads) else None,
     )
 
 
@@ -272,6 +274,7 @@ def _compose(
             server_optimizer or tff.learning.optimizers.build_sgdm(1.0), weights_type
         ),
         canary_weight=canary_weight,
+        uploads=factory if isinstance(factory, MeanOfNoisedUploads) else None,
     )
 
 

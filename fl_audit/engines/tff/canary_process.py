@@ -20,6 +20,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.errors import InputError
+from fl_audit.mechanisms.client_noise import MeanOfNoisedUploads
 
 
 def compose_audited_process(
@@ -30,6 +31,7 @@ def compose_audited_process(
     model_finalizer: tff.learning.templates.FinalizerProcess,
     *,
     canary_weight: float = 1.0,
+    uploads: MeanOfNoisedUploads | None = None,
 ) -> tff.learning.templates.LearningProcess:
     """A learning process with canary clients, otherwise as TFF's `compose_learning_process`.
 
@@ -46,6 +48,7 @@ def compose_audited_process(
       canary_weight: The weight of a canary's update. Where clients are weighted by their examples,
         a canary stands for a client with this many. Aggregators without weights, such as all those
         with differential privacy, do not use it.
+      uploads: What adds noise to each client's update before it is summed; None where nothing does.
 
     Returns:
       A learning process whose clients' data is `OrderedDict(canary, examples)`, see
@@ -58,7 +61,7 @@ def compose_audited_process(
     return tff.learning.templates.compose_learning_process(
         initial_model_weights_fn,
         model_weights_distributor,
-        with_canary_clients(client_work, canary_weight),
+        with_canary_clients(client_work, canary_weight, uploads),
         model_update_aggregator,
         with_aggregate_released(model_finalizer),
     )
@@ -86,7 +89,9 @@ def released_aggregate(metrics: Any) -> list[npt.NDArray[Any]]:
 
 
 def with_canary_clients(
-    client_work: tff.learning.templates.ClientWorkProcess, canary_weight: float = 1.0
+    client_work: tff.learning.templates.ClientWorkProcess,
+    canary_weight: float = 1.0,
+    uploads: MeanOfNoisedUploads | None = None,
 ) -> tff.learning.templates.ClientWorkProcess:
     """Client work that serves real clients as before, and canary clients beside them.
 
@@ -96,10 +101,12 @@ def with_canary_clients(
       client_work: The work of real clients, whose data is a sequence of examples or a structure of
         sequences; with any state, hyperparameters and measurements.
       canary_weight: The weight of a canary's update, which has no examples to be weighted by.
+      uploads: What adds noise to each client's update; None where nothing does.
 
     Returns:
       Client work whose clients' data is `OrderedDict(canary, examples)`: a sequence of float32
-      vectors as long as an update, and the sequence of examples.
+      vectors as long as an update, and the sequence of examples; with `uploads` also `noise_key`, a
+      sequence of the client's key.
 
     Raises:
       InputError: An update holds something other than floating-point numbers, or the weight is not
@@ -109,12 +116,13 @@ def with_canary_clients(
         raise InputError(f"canary_weight: must be positive and finite, got {canary_weight}")
     state_type, weights_type, examples_type = client_work.next.type_signature.parameter
     result_type = client_work.next.type_signature.result.result.member
-    data_type = tff.to_type(
-        collections.OrderedDict(
-            canary=tff.SequenceType(tff.TensorType(np.float32, [_dim_of(result_type.update)])),
-            examples=examples_type.member,
-        )
+    parts = collections.OrderedDict(
+        canary=tff.SequenceType(tff.TensorType(np.float32, [_dim_of(result_type.update)])),
+        examples=examples_type.member,
     )
+    if uploads is not None:
+        parts["noise_key"] = tff.SequenceType(tff.TensorType(np.int64, [2]))
+    data_type = tff.to_type(parts)
 
     @tff.tensorflow.computation(data_type)
     def examples_of(data: Any) -> Any:
@@ -128,6 +136,8 @@ def with_canary_clients(
             data["canary"],
             canary_weight,
         )
+        if uploads is not None:
+            leaves = uploads.upload(leaves, _only(data["noise_key"]))
         return tff.learning.templates.ClientResult(
             tf.nest.pack_sequence_as(result.update, leaves),
             tf.nest.pack_sequence_as(result.update_weight, weights),
@@ -145,6 +155,15 @@ def with_canary_clients(
         get_hparams_fn=client_work.get_hparams,
         set_hparams_fn=client_work.set_hparams,
     )
+
+
+@tf.function
+def _only(keys: tf.data.Dataset) -> tf.Tensor:
+    """The one key of a client."""
+    found = tf.zeros([2], tf.int64)
+    for key in iter(keys):
+        found = key
+    return found
 
 
 def _dim_of(update_type: tff.Type) -> int:
@@ -232,6 +251,7 @@ def process_over_results(
     aggregator: tff.templates.AggregationProcess,
     finalizer: tff.learning.templates.FinalizerProcess,
     model: tff.learning.models.FunctionalModel,
+    uploads: MeanOfNoisedUploads | None = None,
 ) -> tff.templates.IterativeProcess:
     """The part of a process's rounds that comes after the clients' training.
 
@@ -240,23 +260,29 @@ def process_over_results(
       aggregator: The aggregator of that process.
       finalizer: The finalizer of that process.
       model: The model whose metrics the process reports.
+      uploads: What adds noise to each client's update before it is summed; None where nothing does.
 
     Returns:
       A process with the same state and metrics whose clients' data is `OrderedDict(update,
-      metrics)`: initial minus trained weights, and the model's unfinalized metrics. Every client
-      has weight 1.
+      metrics)`: initial minus trained weights, and the model's unfinalized metrics; with `uploads`
+      also `noise_key`, the client's key. Every client has weight 1.
     """
     state_type = process.initialize.type_signature.result
     update_type = state_type.member.global_model_weights.trainable
     metrics = tf.nest.map_structure(tf.TensorSpec.from_tensor, model.initialize_metrics_state())
-    data_type = tff.to_type(
-        collections.OrderedDict(update=update_type, metrics=tff.types.tensorflow_to_type(metrics))
+    parts = collections.OrderedDict(
+        update=update_type, metrics=tff.types.tensorflow_to_type(metrics)
     )
+    if uploads is not None:
+        parts["noise_key"] = tff.TensorType(np.int64, [2])
+    data_type = tff.to_type(parts)
     aggregate_metrics = tff.learning.metrics.sum_then_finalize(model.finalize_metrics)
 
     @tff.tensorflow.computation(data_type)
     def update_of(data: Any) -> Any:
-        return data["update"]
+        if uploads is None:
+            return data["update"]
+        return uploads.upload(data["update"], data["noise_key"])
 
     @tff.tensorflow.computation(data_type)
     def metrics_of(data: Any) -> Any:

@@ -206,6 +206,15 @@ ClientSum = Callable[[Sequence[tf.Tensor], Any], list[tf.Tensor]]
 the participants return; both as parts in TFF's order."""
 
 
+SeeWork = Callable[[int, Sequence[tf.Tensor]], None]
+"""A function that is shown the place of a client in the cohort, and the parts that it returns."""
+
+
+def _unseen(place: int, work: Sequence[tf.Tensor]) -> None:
+    """Ignores a client's work."""
+    del place, work
+
+
 class NotLocalError(Exception):
     """The local runtime cannot run a computation; the text says why."""
 
@@ -221,6 +230,7 @@ class LocalContext(tff.framework.SyncContext):
             which their updates are added does not depend on it.
         """
         self._num_threads = num_threads
+        self._watch: SeeWork | None = None
         # Keyed by identity, as hashing a computation hashes its serialised form of megabytes.
         self._compiled: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
 
@@ -251,7 +261,24 @@ class LocalContext(tff.framework.SyncContext):
         Args:
           form: The MapReduceForm of the process.
         """
-        return LocalSum(importer(form), self._num_threads)
+        return LocalSum(importer(form), self._num_threads, self._see)
+
+    @contextlib.contextmanager
+    def watched(self, see: "SeeWork") -> Iterator[None]:
+        """A block in which each client's work is shown to a function, in the order of the cohort.
+
+        Args:
+          see: The function.
+        """
+        self._watch = see
+        try:
+            yield
+        finally:
+            self._watch = None
+
+    def _see(self, place: int, work: Sequence[tf.Tensor]) -> None:
+        if self._watch is not None:
+            self._watch(place, work)
 
     def _compile(self, computation: tff.Computation) -> Callable[[Any], Any]:
         signature = computation.type_signature
@@ -367,13 +394,15 @@ class _Function:
 class LocalSum:
     """The clients' work of a round in this process, added in the order of the cohort."""
 
-    def __init__(self, import_part: ImportPart, num_threads: int) -> None:
+    def __init__(self, import_part: ImportPart, num_threads: int, see: SeeWork = _unseen) -> None:
         """Imports the parts that are clients' work.
 
         Args:
           import_part: A function that imports a part.
           num_threads: The number of clients that work at the same time, at least 1.
+          see: A function that is shown what each client returns.
         """
+        self._see = see
         self._work = import_part("work")
         self._zero = import_part("zero")
         self._accumulate = import_part("accumulate")
@@ -394,7 +423,8 @@ class LocalSum:
             return self._work([*flatten(data, self._data_type), *sent])
 
         with prefetched(work, client_data, self._num_threads) as updates:
-            for update in updates:
+            for place, update in enumerate(updates):
+                self._see(place, update)
                 total = self._accumulate([*total, *update])
         return total
 

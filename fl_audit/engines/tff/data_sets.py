@@ -1,15 +1,18 @@
 """The participants of a round as a TFF process takes them: data sets."""
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from fl_audit.array_types import IndexArray
 from fl_audit.canaries.families import CanaryFamily
 from fl_audit.engines.cohort import RoundData
+from fl_audit.mechanisms import ClientGaussian, Mechanism
+from fl_audit.mechanisms.client_gaussian import noise_keys
 from fl_audit.tasks.learning_task import Examples
 
 
@@ -73,3 +76,32 @@ def small_data_set(arrays: Any) -> tf.data.Dataset:
     options.experimental_optimization.apply_default_optimizations = False
     options.threading.max_intra_op_parallelism = 1
     return tf.data.Dataset.from_tensor_slices(arrays).with_options(options)
+
+
+def with_noise_keys(
+    participants: Iterable[Any],
+    mechanism: Mechanism,
+    state: Any,
+    data: RoundData,
+    as_data: Callable[[IndexArray], Any],
+) -> Iterator[Any]:
+    """The participants, each with the key of its noise where clients add noise themselves.
+
+    Args:
+      participants: The participants as the process takes them without keys.
+      mechanism: The mechanism table.
+      state: The state of the process at the round's start.
+      data: The data of the participants.
+      as_data: What the process takes as a key, a function of an int64 array of shape (2,).
+    """
+    if not isinstance(mechanism, ClientGaussian):
+        yield from participants
+        return
+    keys = noise_keys(state.aggregator, len(data.trained) + len(data.vectors))
+    for participant, key in zip(participants, keys, strict=True):
+        yield collections.OrderedDict(participant, noise_key=as_data(key))
+
+
+def key_data_set(key: IndexArray) -> tf.data.Dataset:
+    """The key of a client's noise as a process of `build_process` takes it."""
+    return small_data_set(key[None, :])

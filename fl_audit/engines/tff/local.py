@@ -1,16 +1,18 @@
 """The runtime `local`: rounds in this Python process, clients one by one or in blocks."""
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from fl_audit.array_types import Float32Array
 from fl_audit.config import Mechanism
 from fl_audit.cores import num_cores
 from fl_audit.engines.cohort import RoundData
+from fl_audit.engines.engine import as_vector
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import (
     build_process,
@@ -23,63 +25,93 @@ from fl_audit.engines.tff.blocks import (
     default_clients_per_block,
 )
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
-from fl_audit.engines.tff.data_sets import DataSets
+from fl_audit.engines.tff.data_sets import DataSets, key_data_set, with_noise_keys
 from fl_audit.engines.tff.rounds import model_weights
-from fl_audit.engines.tff.runtime import Runtime, data_sets_of
+from fl_audit.engines.tff.runtime import Runtime, data_sets_of, shows_uploads
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import canary_norm
 from fl_audit.tasks.tf.networks import as_classifier
 
 
 @dataclass(frozen=True)
-class Local(Runtime):
-    """The runtime that runs the process as plain TensorFlow, one client after another.
+class InThisProcess(Runtime):
+    """A runtime that runs the process as plain TensorFlow in this Python process.
 
     Attributes:
       mechanism: The mechanism table, which decides the length of canaries.
-      data_sets: The maker of participants' data sets.
       context: The TFF context that holds the compiled process.
+      shows_uploads: Whether rounds show what canaries upload.
     """
 
     description: str
     process: tff.templates.IterativeProcess
     mechanism: Mechanism
-    data_sets: DataSets
     context: LocalContext
+    shows_uploads: bool
 
     def session(self) -> contextlib.AbstractContextManager[None]:
         """A block in which TFF's computations run in this process."""
         return local_runtime(self.context)
 
-    def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
-        """The participants, made one by one."""
-        return self.data_sets.of(data, canary_norm(self.mechanism, state.aggregator))
+    @contextlib.contextmanager
+    def seen_uploads(self, state: Any, data: RoundData) -> Iterator[dict[int, Float32Array]]:
+        """A block in which a round fills in the uploads, as the server receives them."""
+        uploads: dict[int, Float32Array] = {}
+        if not self.shows_uploads:
+            yield uploads
+            return
+        shapes = [weights.shape for weights in model_weights(state)]
+        first = len(data.trained)
+
+        def see(place: int, work: Sequence[Any]) -> None:
+            if place >= first:
+                canary = int(data.vectors[place - first])
+                uploads[canary] = -as_vector(_update_among(work, shapes))
+
+        with self.context.watched(see):
+            yield uploads
+
+
+def _update_among(work: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Float32Array]:
+    """The parts of a client's update among all that it returns."""
+    found = [tuple(part.shape) for part in work]
+    for start in range(len(found) - len(shapes) + 1):
+        if found[start : start + len(shapes)] == list(shapes):
+            return [part.numpy() for part in work[start : start + len(shapes)]]
+    raise ValueError(f"no update of shapes {shapes} among parts of shapes {found}")
 
 
 @dataclass(frozen=True)
-class LocalBlocks(Runtime):
+class Local(InThisProcess):
+    """The runtime that trains one client after another.
+
+    Attributes:
+      data_sets: The maker of participants' data sets.
+    """
+
+    data_sets: DataSets
+
+    def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
+        """The participants, made one by one."""
+        made = self.data_sets.of(data, canary_norm(self.mechanism, state.aggregator))
+        return with_noise_keys(made, self.mechanism, state, data, key_data_set)
+
+
+@dataclass(frozen=True)
+class LocalBlocks(InThisProcess):
     """The runtime `local` with clients trained in blocks.
 
     Attributes:
-      mechanism: The mechanism table, which decides the length of canaries.
       trained_blocks: The trainer of blocks, which makes participants of its results.
-      context: The TFF context that holds the compiled process.
     """
 
-    description: str
-    process: tff.templates.IterativeProcess
-    mechanism: Mechanism
     trained_blocks: TrainedBlocks
-    context: LocalContext
-
-    def session(self) -> contextlib.AbstractContextManager[None]:
-        """A block in which TFF's computations run in this process."""
-        return local_runtime(self.context)
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """The participants, trained block by block."""
         norm = canary_norm(self.mechanism, state.aggregator)
-        return self.trained_blocks.of(model_weights(state), data, norm)
+        made = self.trained_blocks.of(model_weights(state), data, norm)
+        return with_noise_keys(made, self.mechanism, state, data, lambda key: key)
 
 
 def trained_blocks_of(run: PreparedRun) -> TrainedBlocks | None:
@@ -143,10 +175,11 @@ def local_of(run: PreparedRun) -> Local | LocalBlocks:
     process, mechanism = process_of(run, blocks), run.config.mechanism
     context = LocalContext(num_threads=clients_side_by_side(num_cores()))
     description = f"local, on the {_device()}"
+    shows = shows_uploads(run)
     if blocks is None:
-        return Local(description, process, mechanism, data_sets_of(run), context)
+        return Local(description, process, mechanism, context, shows, data_sets_of(run))
     description += f", {blocks.clients_per_block} clients at once"
-    return LocalBlocks(description, process, mechanism, blocks, context)
+    return LocalBlocks(description, process, mechanism, context, shows, blocks)
 
 
 def clients_side_by_side(cores: int) -> int:

@@ -26,8 +26,8 @@ from fl_audit.cores import num_cores
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import build_process
-from fl_audit.engines.tff.data_sets import DataSets
-from fl_audit.engines.tff.runtime import Runtime, data_sets_of
+from fl_audit.engines.tff.data_sets import DataSets, key_data_set, with_noise_keys
+from fl_audit.engines.tff.runtime import Runtime, data_sets_of, refuse_uploads
 from fl_audit.mechanisms import canary_norm
 from fl_audit.tasks.tf.networks import as_classifier
 
@@ -182,8 +182,8 @@ class Native(Runtime):
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """The participants as a list, because TFF counts clients before it begins."""
-        norm = canary_norm(self.mechanism, state.aggregator)
-        return list(self.data_sets.of(data, norm))
+        made = self.data_sets.of(data, canary_norm(self.mechanism, state.aggregator))
+        return list(with_noise_keys(made, self.mechanism, state, data, key_data_set))
 
 
 def make_native(run: PreparedRun, worker_log: Path, why: str) -> Native:
@@ -193,7 +193,11 @@ def make_native(run: PreparedRun, worker_log: Path, why: str) -> Native:
       run: The run, made by `prepare`.
       worker_log: The file that the worker's output is appended to.
       why: The reason for which this runtime was chosen, for its description.
+
+    Raises:
+      InputError: The run's attackers see single uploads.
     """
+    refuse_uploads(run, "native")
     process = build_process(
         as_classifier(run.task.classifier),
         run.config,

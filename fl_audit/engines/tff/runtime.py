@@ -1,15 +1,18 @@
 """The engine on TensorFlow Federated: a learning process, and a runtime that runs it."""
 
 import abc
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import SeenRound
+from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.checks import Finding
 from fl_audit.config import Mechanism
 from fl_audit.engines.cohort import CohortData
@@ -27,6 +30,8 @@ from fl_audit.engines.tff.data_sets import DataSets
 from fl_audit.engines.tff.measures import Evaluator, MeanLosses, TrainedCanaries
 from fl_audit.engines.tff.replay import replay_of
 from fl_audit.engines.tff.rounds import model_weights, run_round
+from fl_audit.errors import InputError
+from fl_audit.mechanisms import MECHANISMS
 from fl_audit.tasks.tf.networks import as_classifier
 
 
@@ -64,15 +69,32 @@ class Runtime(Engine):
     def run_round(self, state: Any, data: Any, index: int) -> TrainedRound:
         """Runs a round of the process."""
         participants = self.participants(state, data)
-        result = run_round(self.process, self.mechanism, state, participants)
+        with self.seen_uploads(state, data) as uploads:
+            result = run_round(self.process, self.mechanism, state, participants)
         seen = SeenRound(
             index=index,
             before=as_vector(model_weights(state)),
             aggregate=result.aggregate,
             after=as_vector(model_weights(result.state)),
             clip_norm=result.clip_norm,
+            uploads=uploads,
         )
-        return TrainedRound(result.state, seen, result.noise_stddev, result.train_loss)
+        stddev = result.noise_stddev
+        if MECHANISMS.of(self.mechanism).noise_law.is_per_upload:
+            stddev *= math.sqrt(len(data.clients) + len(data.canaries))
+        return TrainedRound(result.state, seen, stddev, result.train_loss)
+
+    def seen_uploads(
+        self, state: Any, data: Any
+    ) -> contextlib.AbstractContextManager[Mapping[int, Float32Array]]:
+        """A block in which a round fills in what its canaries upload, by canary; here nothing.
+
+        Args:
+          state: The state of the process at the round's start.
+          data: What the reader gave for the round.
+        """
+        del state, data
+        return contextlib.nullcontext({})
 
     def weights(self, state: Any) -> Weights:
         """The trainable weights in a state of the process."""
@@ -112,6 +134,28 @@ class Runtime(Engine):
 def cohort_data_of(run: PreparedRun) -> CohortData:
     """The reader of all participants' data in this process."""
     return CohortData(run.task, run.config.client, run.config.seed, run.canary_examples)
+
+
+def shows_uploads(run: PreparedRun) -> bool:
+    """Whether attackers of a run see single uploads."""
+    return any(model.sees_uploads for model in threat_models_of(run.config.audit))
+
+
+def refuse_uploads(run: PreparedRun, runtime: str) -> None:
+    """Refuses a run whose attackers see single uploads, for a runtime that has sums alone.
+
+    Args:
+      run: The prepared run.
+      runtime: The name of the runtime.
+
+    Raises:
+      InputError: They do.
+    """
+    if shows_uploads(run):
+        raise InputError(
+            f"runtime: {runtime!r} shows no single uploads, which threat model 'one_upload' sees; "
+            "must be 'local'"
+        )
 
 
 def data_sets_of(run: PreparedRun) -> DataSets:

@@ -31,7 +31,7 @@ from fl_audit.engines.tff.ray.worker import CLIENT_PARTS, Arrays, Sent, WorkerSe
 from fl_audit.engines.tff.rounds import model_weights
 from fl_audit.engines.tff.runtime import Runtime
 from fl_audit.errors import InputError
-from fl_audit.mechanisms import canary_norm
+from fl_audit.mechanisms import ClientGaussian, canary_norm
 from fl_audit.participation import Cohort
 from fl_audit.version import __version__
 
@@ -188,11 +188,16 @@ def make_ray(run: PreparedRun) -> OnRay:
 
     Raises:
       NotLocalError: TFF cannot compile the run's process for it.
-      InputError: The cluster does not answer, or the config does not say how many clients train at
-        once on a GPU.
+      InputError: The cluster does not answer, the config does not say how many clients train at
+        once on a GPU, or clients add the noise.
       ModuleNotFoundError: Ray is not installed.
     """
     check_ray()
+    if isinstance(run.config.mechanism, ClientGaussian):
+        raise InputError(
+            "mechanism.kind: 'client_gaussian' is not for runtime 'ray'; must be another kind, or "
+            "runtime 'local' or 'native'"
+        )
     cluster = run.config.ray or RayCluster()
     _check_cluster(cluster, run.config.clients_per_block)
     blocks = trained_blocks_of(run)

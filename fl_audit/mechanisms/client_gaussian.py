@@ -1,0 +1,100 @@
+"""Gaussian noise that each client adds to its own upload (local, or "weak" distributed, DP).
+
+A client uploads clip(u) + N(0, z^2 C^2 I) and the server averages uploads. Whoever sees an upload
+faces one Gaussian mechanism of noise multiplier z. Whoever sees the sum of n uploads alone faces
+noise of standard deviation sqrt(n) z C.
+"""
+
+import typing
+from typing import Any
+
+import numpy as np
+
+from fl_audit.accounting.noise_laws import CLIENT_GAUSSIAN
+from fl_audit.accounting.release import Noise
+from fl_audit.array_types import IndexArray
+from fl_audit.config_tables.table import PositiveFloat
+from fl_audit.formats.run_record import RunRecord
+from fl_audit.mechanisms.kind import (
+    ClipAndNoise,
+    MechanismKind,
+    NoisyMechanism,
+    fresh_in_each_round,
+    made_to_be_clipped,
+)
+
+if typing.TYPE_CHECKING:
+    import tensorflow_federated as tff
+
+
+class ClientGaussian(
+    NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", tag="client_gaussian"
+):
+    """Gaussian noise that each client adds to its own clipped update before it uploads it.
+
+    Attributes:
+      noise_multiplier: Standard deviation of the noise on each upload, in clip norms.
+      epsilon: Target epsilon of a client from accounting, against attackers who see aggregates
+        alone, in place of `noise_multiplier`.
+      clip_norm: L2 norm to which updates are clipped.
+    """
+
+    clip_norm: PositiveFloat
+
+
+def _noise(table: ClientGaussian, expected_cohort: float) -> Noise:
+    return CLIENT_GAUSSIAN.noise(table.multiplier, table.multiplier)
+
+
+def _aggregator(
+    table: ClientGaussian, expected_cohort: float, num_rounds: int
+) -> "tff.aggregators.UnweightedAggregationFactory":
+    from fl_audit.mechanisms.client_noise import MeanOfNoisedUploads
+
+    return MeanOfNoisedUploads(table.clip_norm, table.multiplier, expected_cohort)
+
+
+def _clip_and_noise(table: ClientGaussian, state: Any) -> ClipAndNoise:
+    return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
+
+
+def noise_keys(aggregator_state: Any, participants: int) -> IndexArray:
+    """The keys of the noise of a round's participants, int64 of shape (participants, 2).
+
+    They follow from the key in the state and from the number of rounds before, so that a resumed
+    run has the noise of an uninterrupted one.
+
+    Args:
+      aggregator_state: The state of the process of `MeanOfNoisedUploads` when the round begins.
+      participants: The number of clients and canaries in the round.
+    """
+    state = aggregator_state.query_state.numerator_state
+    entropy = [int(part) % 2**64 for part in np.asarray(state.key)]
+    seeds = np.random.SeedSequence(entropy, spawn_key=(int(state.calls),))
+    random = np.random.Generator(np.random.PCG64(seeds))
+    return random.integers(-(2**63), 2**63, (participants, 2), np.int64, endpoint=False)
+
+
+def _clip_words(table: ClientGaussian) -> str:
+    return f"Each client clips its update to norm {table.clip_norm:g}"
+
+
+def _noise_words(table: ClientGaussian, record: RunRecord) -> str:
+    multiplier = record.release.noise.noise_multiplier
+    return f" and adds Gaussian noise of {multiplier:g} clip norms before it uploads it"
+
+
+CLIENT_GAUSSIAN_KIND = MechanismKind(
+    table=ClientGaussian,
+    round_noise=_noise,
+    make_aggregator=_aggregator,
+    clip_and_noise=_clip_and_noise,
+    canary_norm=made_to_be_clipped,
+    noise_law=CLIENT_GAUSSIAN,
+    divides_by="expected_cohort",
+    correlation=fresh_in_each_round,
+    why_not_checked=None,
+    why_not_replayed="clients draw noise by keys that a replay does not hand out",
+    clip_words=_clip_words,
+    noise_words=_noise_words,
+)

@@ -1,0 +1,133 @@
+"""Noise at the client: uploads as the server receives them, and the aggregate that they make."""
+
+import dataclasses
+
+import msgspec
+import numpy as np
+import pytest
+
+from fl_audit.attacks import Audit
+from fl_audit.config import ClientGaussian
+from fl_audit.config.design import design_run
+from fl_audit.engines.choice import make_runtime
+from fl_audit.engines.tff.local import Local, LocalBlocks
+from fl_audit.errors import InputError
+
+pytestmark = pytest.mark.tff
+
+CLIP, Z = 0.5, 2.0
+SEEN = Audit(threat_models=("known_rounds", "one_upload"))
+
+
+def of(run, tmp_path, *, runtime="local", audit=SEEN, **changed):
+    """The run with noise at the client, and its runtime."""
+    mechanism = ClientGaussian(noise_multiplier=Z, clip_norm=CLIP)
+    keys = {"runtime": runtime, "mechanism": mechanism, "audit": audit, **changed}
+    config = msgspec.structs.replace(run.config, **keys)
+    made = dataclasses.replace(run, config=config)
+    return made, make_runtime(made, tmp_path / "worker.log")
+
+
+def rounds(run, engine, state=None, first=0):
+    """The rounds from a state on."""
+    read, made = engine.reader(run), []
+    with engine.session():
+        state = engine.begin() if state is None else state
+        for index in range(first, run.schedule.num_rounds):
+            data = read(run.schedule.cohort(index), index)
+            made.append((data, engine.run_round(state, data, index)))
+            state = made[-1][1].state
+    return made
+
+
+@pytest.fixture(scope="module")
+def in_blocks(dense_run, tmp_path_factory):
+    """The run and its runtime, compiled once, with clients in blocks."""
+    run, engine = of(dense_run, tmp_path_factory.mktemp("blocks"), clients_per_block=4)
+    assert isinstance(engine, LocalBlocks)
+    return run, engine
+
+
+@pytest.fixture(scope="module")
+def whole(in_blocks):
+    """The rounds of that run."""
+    return rounds(*in_blocks)
+
+
+def check_uploads(run, made):
+    """Checks that uploads are clipped canaries with noise, and that aggregates have all noise."""
+    uploads = {(t.seen.index, c): u for _, t in made for c, u in t.seen.uploads.items()}
+    assert len(uploads) == sum(len(data.canaries) for data, _ in made) > 3
+    sent = {key: CLIP * run.family.vector(key[1]) for key in uploads}
+    noise = np.array([(uploads[key] - sent[key]) / (Z * CLIP) for key in uploads])
+    dim = noise.shape[1]
+    # Six standard errors of each number of the standard normal distribution (1e-8).
+    assert abs(noise.mean()) < 6 / np.sqrt(noise.size)
+    assert abs(noise.std() - 1) < 6 / np.sqrt(2 * noise.size)
+    products = noise @ noise.T / dim
+    assert np.abs(products - np.diag(np.diag(products))).max() < 7 / np.sqrt(dim)
+    for data, trained in made:
+        participants = len(data.clients) + len(data.canaries)
+        assert trained.noise_stddev == pytest.approx(Z * CLIP * np.sqrt(participants))
+        of_sum = trained.seen.aggregate * run.schedule.expected_cohort
+        # Clipped updates add at most participants * CLIP to the length, squared about 2 % here.
+        signal = (participants * CLIP) ** 2 / dim
+        assert of_sum.std() ** 2 > trained.noise_stddev**2 * (1 - 6 * np.sqrt(2 / dim))
+        assert of_sum.std() ** 2 < trained.noise_stddev**2 * (1 + 6 * np.sqrt(2 / dim)) + signal
+
+
+def test_uploads_are_clipped_canaries_with_noise_of_their_own(in_blocks, whole):
+    check_uploads(in_blocks[0], whole)
+
+
+@pytest.mark.slow
+def test_so_they_are_where_clients_train_one_by_one(dense_run, tmp_path):
+    run, engine = of(dense_run, tmp_path, clients_per_block=1)
+    assert isinstance(engine, Local)
+    check_uploads(run, rounds(run, engine))
+
+
+def test_a_resumed_run_has_the_same_noise(in_blocks, whole):
+    """From the parts of a state after a round, as a checkpoint has them, bit for bit."""
+    run, engine = in_blocks
+    with engine.session():
+        like = engine.begin()
+    state = engine.from_leaves(like, engine.leaves(whole[0][1].state))
+    for (_, first), (_, second) in zip(whole[1:], rounds(run, engine, state, 1), strict=True):
+        np.testing.assert_array_equal(first.seen.aggregate, second.seen.aggregate)
+        assert first.seen.uploads.keys() == second.seen.uploads.keys()
+        for canary, upload in first.seen.uploads.items():
+            np.testing.assert_array_equal(upload, second.seen.uploads[canary])
+
+
+def test_every_run_draws_noise_of_its_own(in_blocks, whole):
+    other = rounds(*in_blocks)[0][1].seen.aggregate
+    assert np.abs(other - whole[0][1].seen.aggregate).max() > 0.01
+
+
+@pytest.mark.slow
+def test_native_gives_what_local_gives(dense_run, tmp_path):
+    unseen = Audit()
+    run, local = of(dense_run, tmp_path, audit=unseen, clients_per_block=1)
+    _, native = of(dense_run, tmp_path, audit=unseen, runtime="native")
+    with local.session():
+        state = local.begin()
+    ours = rounds(run, local, state)
+    theirs = rounds(run, native, state)
+    for (_, one), (_, other) in zip(ours, theirs, strict=True):
+        assert one.seen.uploads == other.seen.uploads == {}
+        np.testing.assert_allclose(one.seen.aggregate, other.seen.aggregate, atol=1e-5)
+
+
+@pytest.mark.parametrize("runtime", ["native", "ray", "jax"])
+def test_runtimes_that_cannot_say_so(dense_run, tmp_path, runtime):
+    if runtime != "native":
+        pytest.importorskip(runtime)
+    with pytest.raises(InputError, match=r"one_upload|client_gaussian"):
+        of(dense_run, tmp_path, runtime=runtime)
+
+
+def test_uploads_without_noise_are_not_attacked(dense_run):
+    config = msgspec.structs.replace(dense_run.config, audit=SEEN)
+    with pytest.raises(InputError, match=r"needs noise at the client, mechanism.kind 'client_gau"):
+        design_run(config, [f"client-{i}" for i in range(dense_run.num_clients)], 12)
