@@ -152,6 +152,18 @@ def counted_by_pfl(included: bool, random: np.random.Generator) -> float:
     )
 
 
+def first_of_a_matrix(included: bool, random: np.random.Generator) -> float:
+    """pfl, banded matrix factorisation: the canary takes part in the first iteration of 16."""
+    mechanism, columns = pfl.matrix_stream(), pfl.matrix_mechanism().query_matrix
+    sums = []
+    for number in range(pfl.ROUNDS):
+        user = _update(10 * CLIP_NORM if included and number == 0 else 0.0)
+        mechanism, released = pfl.round_of(mechanism, [user], random)
+        sums.append(_along(released))
+    whitened = columns @ sums / (NOISE_MULTIPLIER * CLIP_NORM)
+    return float(whitened @ columns[:, 0] / np.linalg.norm(columns[:, 0]))
+
+
 # APPFL.
 
 _APPFL_STDDEV = appfl.SENSITIVITY * math.sqrt(2 * math.log(1.25 / DELTA))
@@ -224,6 +236,12 @@ GAMES_PLAYED = (
         for epochs in (1, 20)
     ),
     Game("pfl: adaptive clipping (control)", _MU, counted_by_pfl, 1 / NOISE_MULTIPLIER),
+    Game(
+        "pfl: banded matrix factorisation, once in 16 iterations",
+        _MU,
+        first_of_a_matrix,
+        float(np.linalg.norm(pfl.matrix_mechanism().query_matrix[:, 0])) / NOISE_MULTIPLIER,
+    ),
 )
 
 

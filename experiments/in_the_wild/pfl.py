@@ -1,14 +1,19 @@
 """pfl-research's mechanisms: what each user's statistics pass, and what the server adds."""
 
+import contextlib
+import functools
 import math
+import tempfile
 from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
-from pfl.internal.ops import numpy_ops
+from pfl.internal.ops import numpy_ops, pytorch_ops
 from pfl.internal.ops.selector import set_framework_module
 from pfl.privacy import gaussian_mechanism, laplace_mechanism
 from pfl.privacy.adaptive_clipping import AdaptiveClippingGaussianMechanism
+from pfl.privacy.ftrl_mechanism import BandedMatrixFactorizationMechanism, ForwardSubstitution
+from pfl.privacy.privacy_accountant import PLDPrivacyAccountant
 from pfl.privacy.privacy_mechanism import CentrallyAppliedPrivacyMechanism
 from pfl.stats import MappedVectorStatistics
 
@@ -24,6 +29,9 @@ from fl_audit import Promise
 set_framework_module(numpy_ops)
 
 _INDICATOR_STD = 3.0
+
+ROUNDS = 16
+"""The iterations of the matrix mechanism."""
 
 
 def _statistics(update: Any) -> MappedVectorStatistics:
@@ -65,6 +73,36 @@ def adaptive() -> Any:
         _INDICATOR_STD,
         0.5,
     )
+
+
+@functools.cache
+def matrix_mechanism() -> Any:
+    """The banded matrix mechanism of 16 iterations, in one of which a user takes part.
+
+    Its matrix is optimised by PyTorch, as NumPy has no bridge for that.
+    """
+    set_framework_module(pytorch_ops, numpy_ops)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # it saves its matrix
+        made = BandedMatrixFactorizationMechanism(CLIP_NORM, ROUNDS, ROUNDS, _accountant)
+    set_framework_module(numpy_ops, pytorch_ops)
+    return made
+
+
+def _accountant(num_compositions: int) -> PLDPrivacyAccountant:
+    return PLDPrivacyAccountant(
+        num_compositions=num_compositions,
+        sampling_probability=1.0,
+        mechanism="gaussian",
+        delta=1e-5,
+        noise_parameter=NOISE_MULTIPLIER,
+    )
+
+
+def matrix_stream() -> Any:
+    """The mechanism at its first iteration."""
+    mechanism = matrix_mechanism()
+    mechanism._C_inv_noise = ForwardSubstitution(mechanism.query_matrix, ROUNDS - 1)
+    return CentrallyAppliedPrivacyMechanism(mechanism)
 
 
 _GAUSSIAN = (

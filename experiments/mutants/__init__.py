@@ -1,0 +1,1 @@
+"""Mutants of released DP code, and which tools find them."""
