@@ -43,28 +43,22 @@ class Audit(Table, frozen=True):
     """The parameters of the estimates, and the claim to test.
 
     Attributes:
-      delta: Delta of (epsilon, delta)-DP; by default `claimed_delta`, else N^-1.1 for N real
-        clients.
-      confidence: Confidence of each lower bound, and of the verdict as a whole.
-      threat_models: What attackers see (docs/threat_models.md): any of `final`,
-        `final_and_initial`, `all_iterates`, `known_rounds`, `checkpoints`, `window`.
-      release_every: Rounds between the models that `checkpoints` sees; it also sees the initial and
-        the final one.
-      window_first_round: First round that `window` sees, from 1.
-      window_last_round: Last round that `window` sees.
+      delta: Delta; by default `claimed_delta`, else N^-1.1 for N real clients.
+      confidence: Confidence of each lower bound, and of the verdict.
+      threat_models: What attackers see (docs/threat_models.md); also `checkpoints`, `window`.
+      release_every: Rounds between the models that `checkpoints` sees.
+      window_first_round: First round of `window`, from 1.
+      window_last_round: Last round of `window`.
       claimed_epsilon: Claimed epsilon of a client.
       claimed_mu: Claimed mu of Gaussian DP.
       claimed_rho: Claimed rho of zero-concentrated DP.
-      claimed_profile: Claimed privacy profile, pairs of epsilon and delta.
-      claim: `configured` claims the configured noise, for a canary; `none` tests nothing. By
-        default the configured noise is tested at 99.9 %.
-      claimed_delta: Delta of the claim; by default `delta`, from which it may not differ.
-      verdict_statistic: The only statistic that the verdict uses, or `all`.
-      verdict_method: The only method that the verdict uses, or `all` that hold for any mechanism.
-      replay: Whether to replay the first round before training, as a check of the mechanism
-        (docs/replay.md).
-      stop_when_contradicted: Whether to test the claim after every round, and stop when it is
-        contradicted.
+      claimed_profile: Claimed pairs of epsilon and delta.
+      claim: `configured` claims the configured noise, `none` tests nothing (docs/verdict.md).
+      claimed_delta: Delta of the claim; by default `delta`, and no other.
+      verdict_statistic: Statistic of the verdict, or `all`.
+      verdict_method: Method of the verdict, or `all` valid ones.
+      replay: Whether to replay the first round (docs/replay.md).
+      stop_when_contradicted: Whether to stop when the claim is contradicted (docs/live_verdict.md).
     """
 
     delta: OpenUnitFloat | None = None

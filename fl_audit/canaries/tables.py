@@ -14,20 +14,15 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
     """Canaries that are random vectors; about half are included in training.
 
     Attributes:
-      count: Number of canaries, included and excluded; 0 for a baseline.
-      max_per_round: Most canaries in a round, on average. Where they outnumber real clients, the
-        model learns little.
-      family: Distribution of the vectors.
-      inclusion: How canaries are included (docs/canaries.md). `coins`: by a fair coin each, which
-        every method allows; `unequal_coins`: by coins of another probability; `pairs`: one of each
-        two; `fixed_half`: a random half.
-      inclusion_probability: Inclusion probability of `unequal_coins`, other than 0.5.
-      store: Where `gaussian` vectors are cached at 16 bits a coordinate, instead of being generated
-        for every score: 2 x count x parameters bytes.
-      store_path: File of a store on disk; reused if it holds these canaries.
-      arms: Two ways or more to participate, to which canaries are assigned at random in place of
-        what `[participation]` says of canaries: `once`, `repeats:N`, `each_epoch:E`, `poisson:Q`,
-        `min_separation:B`, `late:R`, `every_round`. The report compares them.
+      count: Canaries, included and excluded; 0 for a baseline.
+      max_per_round: Most canaries in a round, on average.
+      family: Distribution of the vectors (docs/canaries.md).
+      inclusion: Who is included (docs/canaries.md).
+      inclusion_probability: Probability of `unequal_coins`, not 0.5.
+      store: Where `gaussian` vectors are cached: 2 x count x parameters bytes.
+      store_path: File of a cache on disk.
+      arms: Two ways or more to participate, in place of `participation.canaries`: `once`,
+        `repeats:N`, `each_epoch:E`, `poisson:Q`, `min_separation:B`, `late:R`, `every_round`.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("store_path",)
@@ -56,20 +51,13 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
     """Canaries that hold data and train on it as clients do (Steinke et al. 2023, section 6).
 
     Attributes:
-      source: `in_distribution`: examples of random clients, who are then no real clients.
-        `mislabelled`: the same, each with a random wrong label. `file`: `path`.
-      count: Number of canaries, included and excluded. Under `file`: the first so many clients, by
-        default all.
-      examples_per_canary: Examples per canary; by default all of one client's. Not with `file`.
-      path: The file under `source = "file"`; the rows of one client are a canary. Next-word tasks:
-        CSV with `client_id` and `text`, a sentence per row. Images: NPZ with `inputs`, `labels` and
-        optionally `client_id`, or CSV with `client_id`, `label` and a column per input number.
-      max_per_round: Most canaries in a round, on average. Where they outnumber real clients, the
-        model learns little.
-      inclusion: How canaries are included (docs/canaries.md). `coins`: by a fair coin each, which
-        every method allows; `unequal_coins`: by coins of another probability; `pairs`: one of each
-        two; `fixed_half`: a random half.
-      inclusion_probability: Inclusion probability of `unequal_coins`, other than 0.5.
+      source: Where their data come from (docs/canaries.md).
+      count: Canaries, included and excluded; for `file` by default all its clients.
+      examples_per_canary: Examples per canary; by default all of one client's.
+      path: The CSV or NPZ of `source = "file"`.
+      max_per_round: Most canaries in a round, on average.
+      inclusion: Who is included (docs/canaries.md).
+      inclusion_probability: Probability of `unequal_coins`, not 0.5.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)

@@ -44,24 +44,22 @@ class Attack(Judging, frozen=True):
     """Shadow models of central training, and how they are attacked.
 
     Attributes:
-      num_shadow: Models on random halves of the points, for SelectWorst to choose the points to
-        attack.
-      num_points: Points to attack, each with its own base.
-      num_base_shadow: Shadow models per base, half of them with the point.
-      num_challenges: Attacked models per base, each with the point by a fair coin.
+      num_shadow: Models on random halves of the points, to choose whom to attack.
+      num_points: Points to attack.
+      num_base_shadow: Shadow models per point, half of them with it.
+      num_challenges: Attacked models per point, each with it by a fair coin.
       epochs: Passes over the training points.
-      batch_size: Points in a step; under DP-SGD the expected number.
+      batch_size: Points in a step (DP-SGD: expected).
       learning_rate: Learning rate of SGD.
       momentum: Momentum of SGD.
-      clip_norm: Clip norm of an example's gradient under DP-SGD; default: none.
+      clip_norm: Clip norm of DP-SGD; default: none.
       noise_multiplier: Standard deviation of DP-SGD's noise, in clip norms.
-      microbatches: Number of micro-batches (at most `batch_size`) whose mean gradients are clipped,
-        in place of examples' gradients; the same noise then guarantees less.
-      epsilon: Target epsilon of DP-SGD from accounting, in place of `noise_multiplier`.
+      microbatches: Micro-batches whose mean gradients are clipped, in place of examples'; weakens
+        the guarantee.
+      epsilon: Target upper bound, in place of `noise_multiplier`.
       output_noise: Standard deviation of noise on trained weights.
       initial_weights: `random`, or the `same` for all models.
-      models_per_block: Models that train at once; by default 32 small ones, or on a CPU one large
-        one.
+      models_per_block: Models that train at once; default by size.
       delta: Delta of the estimates.
     """
 
@@ -109,13 +107,11 @@ class FederatedAttack(Judging, frozen=True):
     """How `fl-audit attack` attacks the clients of a run; `run` ignores it.
 
     Attributes:
-      num_shadow: Runs with a random half of the clients, for SelectWorst to choose the clients to
-        attack.
+      num_shadow: Runs with a random half of the clients, to choose whom to attack.
       num_clients: Clients to attack.
-      num_base_shadow: Shadow runs per client, half of them with the client.
-      num_challenges: Attacked runs per client, each with the client by a fair coin.
-      initial_weights: The `same` for all runs, as clients know a server's initial model, or
-        `random`.
+      num_base_shadow: Shadow runs per client, half of them with it.
+      num_challenges: Attacked runs per client, each with it by a fair coin.
+      initial_weights: `random`, or the `same` for all runs.
     """
 
     num_shadow: _Shadows = 40

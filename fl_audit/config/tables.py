@@ -35,8 +35,7 @@ class LocalSteps(Table, frozen=True, kw_only=True):
       learning_rate: Learning rate of local steps.
       batch_size: Examples in a step.
       epochs: Passes over the client's examples.
-      optimizer: Optimizer of local steps, reset in every round; other parameters of adaptive ones
-        are TFF's defaults.
+      optimizer: Optimizer of local steps, reset in every round.
       momentum: Momentum of `sgd`.
     """
 
@@ -145,15 +144,12 @@ class RayCluster(Table, frozen=True, kw_only=True):
     """Workers of runtime `ray`, and what happens when one is lost.
 
     Attributes:
-      address: Head of a Ray cluster, `host:port`; `auto` for the cluster of this machine; `local`
-        starts Ray for the run.
-      actors: Number of worker processes; by default as many as fit, checked before every round.
-      cpus_per_actor: CPUs of a worker, and clients that it trains side by side.
-      gpus_per_actor: GPUs of a worker, possibly a fraction; above 0, set `clients_per_block`.
-      lost_actors: When a worker is lost, others repeat its work. `replace` starts another one if
-        there is room; `do_without` continues with the rest; `stop` ends the run, which `--resume`
-        continues.
-      wait_seconds: Longest wait without any worker, in seconds.
+      address: Ray cluster: `host:port`, `auto` for this machine's, `local` to start one.
+      actors: Worker processes; by default as many as fit.
+      cpus_per_actor: CPUs of a worker, and clients that it trains at once.
+      gpus_per_actor: GPUs of a worker; above 0, set `clients_per_block`.
+      lost_actors: When a worker is lost: `replace` it, `do_without` it, or `stop` the run.
+      wait_seconds: Longest wait without workers, in seconds.
     """
 
     address: str = "local"
@@ -181,15 +177,15 @@ class ReleaseStatement(Table, frozen=True):
 
     Attributes:
       name: Name of what is released.
-      released: What is released beside the model, and what is not.
+      released: What is released beside the model.
       released_to: Who receives it.
-      data: Whose data the model was trained on, and since when.
-      unit: What a client is (device, person, hospital), and how many a person may be.
-      trust_model: Who is trusted with what before noise is added.
-      earlier_runs: Earlier runs and tuning on the same data, and what for.
-      metrics: Numbers without noise that leave your hands.
-      assumptions: Who checked that production follows the schedule and adds this noise, and how.
-      risks: Known risks that are not covered.
+      data: Whose training data, and since when.
+      unit: What a client is, and how many a person may be.
+      trust_model: Who sees what before noise is added.
+      earlier_runs: Earlier runs and tuning on the same data.
+      metrics: Metrics that are released without noise.
+      assumptions: Who checked production's schedule and noise, and how.
+      risks: Known risks, not covered.
       contact: Whom to ask.
     """
 
@@ -210,16 +206,11 @@ class Config(Table, frozen=True):
     """Everything that defines a run.
 
     Attributes:
-      seed: Seed of all randomness but the noise: cohorts, coins, canaries, data, initial weights.
-      runtime: What runs the rounds (docs/runtimes.md). `local`: TFF in this process, on a GPU if
-        there is one; `native`: TFF's C++ worker, on CPUs; `ray`: `local`, with clients on Ray
-        workers; `jax`: JAX on all its devices, without TensorFlow; `auto`: `local`, or `jax`
-        without TFF.
-      clients_per_block: Real clients that train at once under `local` and `ray`, and per device
-        under `jax`; default by device and model. More than 1 trains in batched operations, with
-        equal updates up to rounding.
-      plugins: Modules that register custom kinds, as names or paths without `.py`
-        (docs/plugins.md).
+      seed: Seed of all randomness but the noise.
+      runtime: What runs the rounds: `local`, `native`, `ray`, `jax` or `auto` (docs/runtimes.md).
+      clients_per_block: Clients that train at once, on each device; default by device and model
+        (docs/runtimes.md).
+      plugins: Modules that register custom kinds (docs/plugins.md).
     """
 
     task: Task

@@ -28,6 +28,21 @@ starts at 1 (docs/live_verdict.md), so that it ever reaches 1 / alpha with proba
 (Ville 1939). A claim whose wealth did is rejected for good. Claims on a grid are tested; the bound
 is the largest one below which all are rejected, which is valid at all rounds at once: of the
 claims at or above the true epsilon, which hold, only the least one's wealth has to stay below.
+
+Why the wealth is a supermartingale, where every canary has at most one own round, drawn
+independently of coins and vectors:
+
+If canaries' scores are independent given inclusion: given all other scores, z keeps its
+distribution, and the factor's mean is at most 1. Multiply canary by canary.
+
+If delta is 0 and canaries' vectors are independent, under any dependence of the scores: the
+canaries of a round have no part in the history H, whose distribution is therefore the same with and
+without them; the round is epsilon-DP given H. Expand the product of 1 + f_i as the sum over sets G
+of the products of f_i over G. Leaving out the canaries of G changes each mean by at most e^epsilon
+per canary (group privacy), and then their vectors are independent of the release and of each other:
+the mean of the product over G is at most that of e^epsilon a_i, with a_i = E f_i(N). So the mean of
+the product of 1 + f_i given H is at most the product of 1 + e^epsilon a_i. This uses f >= 0, f
+fixed before the round, and no canary twice.
 """
 
 import math

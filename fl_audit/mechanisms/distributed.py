@@ -39,13 +39,11 @@ class Distributed(NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", t
     one is set. Then accounting knows the grid of integers, and an epsilon.
 
     Attributes:
-      noise_multiplier: The noise multiplier at a fixed clip norm; else the effective total one, as
-        under `gaussian_adaptive`.
-      clip_norm: The L2 norm that updates are clipped to. None for a clip norm that starts at 0.1
-        and follows the median of the updates' norms.
-      bits: The number of bits of an integer that secure aggregation sums, modulo 2^bits.
-      norm_inflation: The share by which rounding to integers may lengthen an update at a fixed clip
-        norm. Accounting counts it, and a model for which it is not enough is refused.
+      noise_multiplier: As `gaussian_fixed` with `clip_norm`, else as `gaussian_adaptive`.
+      clip_norm: L2 norm to which updates are clipped; by default it starts at 0.1 and follows the
+        median norm.
+      bits: Bits of the summed integers.
+      norm_inflation: Share by which rounding may lengthen an update (docs/mechanisms.md).
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
 

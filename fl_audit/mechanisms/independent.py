@@ -33,12 +33,11 @@ class GaussianAdaptive(
     """Gaussian noise; the clip norm follows a quantile of update norms (Andrew et al. 2021).
 
     Attributes:
-      noise_multiplier: *Effective total* noise multiplier: the noise on the sum is slightly larger,
-        to pay for the noisy count that moves the clip norm.
+      noise_multiplier: Noise multiplier of sum and count together (docs/mechanisms.md).
       clip_norm: Clip norm of the first round.
       target_quantile: Target share of updates below the clip norm.
       clip_learning_rate: Learning rate of the clip norm's geometric update.
-      clipped_count_stddev: Standard deviation of that count's noise, in clients; default: 0.05
+      clipped_count_stddev: Standard deviation of the count's noise, in clients; default: 0.05
         cohorts.
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
@@ -225,8 +224,7 @@ class NoPrivacy(Table, Mechanism, frozen=True, tag_field="kind", tag="none"):
     """A run without clipping and without noise.
 
     Attributes:
-      canary_norm: Norm of a canary's update: that of real updates to measure a client's leakage,
-        larger for what an attacker could insert.
+      canary_norm: Norm of a canary's update; take a real update's.
       zeroing: The zeroing of updates; none by default.
     """
 

@@ -123,8 +123,7 @@ class NoisyMechanism(Table, Mechanism, frozen=True, kw_only=True):
 
     Attributes:
       noise_multiplier: Noise multiplier; 0 means no noise.
-      epsilon: Target epsilon of a client from accounting, at the audit's delta, in place of
-        `noise_multiplier`: the least sufficient noise is used.
+      epsilon: Target upper bound for a client, in place of `noise_multiplier`.
     """
 
     noise_multiplier: NonNegativeFloat | None = None

@@ -62,16 +62,12 @@ class MatrixFactorisation(
     that no accountant knows a clip norm that moves.
 
     Attributes:
-      noise_multiplier: Standard deviation, in clip norms, of the independent noise that C^-1
-        correlates. The same epsilon needs a larger multiplier than under independent noise.
+      noise_multiplier: Standard deviation, in clip norms, of the noise that C^-1 correlates.
       clip_norm: L2 norm to which updates are clipped.
-      strategy: C: the square root of prefix sums (`sqrt`), its first diagonals (`banded_sqrt`), the
-        inverse of its inverse's first diagonals (`banded_inverse_sqrt`), a buffered linear Toeplitz
-        matrix optimised for one participation in the run (`blt`), or a `file`.
-      bands: Diagonals of `banded_sqrt` and `banded_inverse_sqrt`. Memory holds bands - 1 models;
-        with `sqrt` and `file`, one for each round or coefficient.
-      buffers: Buffers of `blt`, 1 to 10, each a model in memory; 3 are usual.
-      coefficients: The .npy file of C's first column, one number per diagonal.
+      strategy: The matrix C (docs/mechanisms.md).
+      bands: Diagonals of the banded strategies; memory holds bands - 1 models.
+      buffers: Buffers of `blt`, 1 to 10, each a model in memory.
+      coefficients: The .npy file of C's first column.
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
 

@@ -59,9 +59,7 @@ class OwnDraws(DrawnParticipation, frozen=True, kw_only=True):
 
     Attributes:
       clients_per_round: Expected cohort of real clients.
-      canaries: Rounds of canaries. `like_clients`: sampled as clients are. `repeats`:
-        `canary_repeats` random rounds; `last_rounds`: a Poisson number of participations at the
-        end.
+      canaries: Rounds of canaries (docs/participation.md).
     """
 
     canaries: Literal["like_clients", "repeats", "last_rounds"] = "like_clients"
@@ -124,10 +122,8 @@ class CyclicPoisson(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="
 
     Attributes:
       clients_per_round: Expected cohort of real clients.
-      separation: Number of groups; a group's rounds are so many rounds apart.
-      canaries: Rounds of canaries. `like_clients`: sampled as clients are. `repeats`:
-        `canary_repeats` random rounds; `last_rounds`: a Poisson number of participations at the
-        end.
+      separation: Number of groups, and distance of a group's rounds.
+      canaries: Rounds of canaries (docs/participation.md).
     """
 
     separation: PositiveInt
@@ -320,7 +316,7 @@ class BMinSep(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="b_min_
     groups of `cyclic_poisson` are fixed. Clients rest before the first round as often as later.
 
     Attributes:
-      separation: Least distance of a client's participations, in rounds; 1 for no limit.
+      separation: Least distance of a client's rounds.
     """
 
     separation: PositiveInt

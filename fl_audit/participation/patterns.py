@@ -70,10 +70,8 @@ class Shuffle(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", t
     """Shuffled epochs: each client participates once per epoch (Andrew et al. 2023, section 5).
 
     Attributes:
-      clients_per_round: Largest cohort of real clients; cohorts of an epoch differ by at most one.
-      canaries: Rounds of included canaries. `repeats`: `canary_repeats` random rounds;
-        `last_rounds`: a Poisson number of participations at the end. `once_per_epoch`: one round of
-        every epoch, like clients.
+      clients_per_round: Largest cohort of real clients.
+      canaries: Rounds of canaries (docs/participation.md).
     """
 
     canaries: Literal["repeats", "once_per_epoch", "last_rounds"] = "repeats"
@@ -151,10 +149,8 @@ class Bernoulli(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind",
 
     Attributes:
       clients_per_round: Expected cohort of real clients.
-      largest_round: Truncated Poisson sampling: a larger round keeps a uniform sample of this size.
-      canaries: Rounds of canaries. `like_clients`: sampled as clients are. `repeats`:
-        `canary_repeats` random rounds; `last_rounds`: a Poisson number of participations at the
-        end.
+      largest_round: Largest round of truncated Poisson sampling.
+      canaries: Rounds of canaries (docs/participation.md).
     """
 
     largest_round: PositiveInt | None = None
@@ -344,9 +340,7 @@ class Uniform(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", t
 
     Attributes:
       clients_per_round: Cohort of real clients; under `like_clients` its expected size.
-      canaries: Rounds of canaries. `like_clients`: sampled as clients are. `repeats`:
-        `canary_repeats` random rounds; `last_rounds`: a Poisson number of participations at the
-        end.
+      canaries: Rounds of canaries (docs/participation.md).
     """
 
     canaries: Literal["like_clients", "repeats", "last_rounds"] = "like_clients"
@@ -421,9 +415,8 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
     Attributes:
       rounds: Number of training rounds.
       clients_per_round: Cohort of real clients; under `like_clients` its expected size.
-      separation: Least distance of a client's participations, in rounds; 1 for no limit.
-      canaries: Rounds of canaries. `like_clients`: sampled as clients are. `most_frequent`: every
-        round of a group.
+      separation: Least distance of a client's rounds.
+      canaries: Rounds of canaries (docs/participation.md).
     """
 
     rounds: NumRounds

@@ -20,11 +20,9 @@ class DrawnParticipation(Table, Participation, frozen=True, kw_only=True):
     Attributes:
       rounds: Number of training rounds.
       clients_per_round: Size of the real cohort.
-      canary_repeats: Rounds of each included canary under `repeats`: one random round in each of so
-        many equal parts of the run.
-      canary_last_rounds: Number of last rounds under `last_rounds`.
-      canary_mean_repeats: Mean of the Poisson number of participations under `last_rounds`; by
-        default the mean number of a real client's rounds.
+      canary_repeats: Rounds of a canary under `repeats`.
+      canary_last_rounds: Last rounds under `last_rounds`.
+      canary_mean_repeats: Mean rounds of a canary under `last_rounds`; by default a client's mean.
     """
 
     rounds: NumRounds

@@ -154,11 +154,9 @@ class Replay(Table, Participation, frozen=True, tag_field="kind", tag="replay"):
     """Real clients participate as in a production log.
 
     Attributes:
-      path: CSV with the columns `round`, contiguous from 0 or 1, and `client_id`, as the task names
-        clients.
-      rounds: Number of the log's first rounds to use; default all.
-      canaries: Rounds of canaries. `like_clients`: those of a random client of the log;
-        `most_frequent`: those of the most frequent client.
+      path: CSV with the columns `round` and `client_id`.
+      rounds: First rounds of the log to use; default all.
+      canaries: Rounds of canaries (docs/participation.md).
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)

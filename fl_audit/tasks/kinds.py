@@ -38,12 +38,12 @@ class Task:
 
 
 class NumbersTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag="numbers"):
-    """The numbers of a task whose data are not at hand; `fl-audit plan` needs no more.
+    """Sizes of a task without data, for `fl-audit plan`.
 
     Attributes:
       num_clients: Number of real clients.
       dim: Number of trainable parameters.
-      initial_norm: L2 norm of the initial model; without it a plan does not predict `final`.
+      initial_norm: L2 norm of the initial model; predicts `final`.
     """
 
     num_clients: PositiveInt
@@ -87,8 +87,7 @@ class PurchaseTask(PartitionedTask, frozen=True, kw_only=True, tag_field="kind",
     """Purchase-100 (Shokri et al. 2017): shoppers in 100 classes, split at random.
 
     Attributes:
-      path: File `dataset_purchase`: per row a class from 1 to 100 and a 0 or 1 for each product,
-        separated by commas.
+      path: File `dataset_purchase`: rows of a class, 1 to 100, and 0 or 1 per product.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)
@@ -113,13 +112,12 @@ class CifarTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag="c
 
 
 class PythonTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag="python"):
-    """A custom model and data, made by a Python function (docs/own_task.md).
+    """A custom model and data (docs/own_task.md).
 
     Attributes:
-      module: Module and function, such as `my_task:make`; looked for in `folder`, then on Python's
-        path.
-      folder: Folder of the module.
-      options: Keyword arguments of the function; the seed is passed too.
+      module: Module and function, such as `my_task:make`.
+      folder: Folder searched for the module, before Python's path.
+      options: Keyword arguments of the function, beside the seed.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("folder",)
@@ -134,7 +132,7 @@ class ClientFilesTask(Table, Task, frozen=True, kw_only=True):
 
     Attributes:
       path: Examples of all clients.
-      held_out: Held-out examples in the same format; by default a random tenth of the clients'.
+      held_out: Held-out examples; by default a random tenth.
       hidden: Widths of the hidden dense layers; none for a linear model.
       num_classes: Number of classes; by default the largest label plus one.
     """
@@ -148,11 +146,11 @@ class ClientFilesTask(Table, Task, frozen=True, kw_only=True):
 
 
 class NpzTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag="npz"):
-    """A folder with an NPZ file for each client: arrays `inputs` and `labels`.
+    """A folder with an NPZ file per client (docs/own_data.md).
 
     Attributes:
-      model: `dense`, or for images `cnn` (Reddi et al. 2020) or `wrn_16_4` (De et al. 2022; needs a
-        GPU). Images are height x width, or height x width x channels. Only `dense` takes `hidden`.
+      model: `dense`, with `hidden`; for images `cnn` (Reddi et al. 2020) or `wrn_16_4` (De et al.
+        2022; needs a GPU).
     """
 
     model: Literal["dense", "cnn", "wrn_16_4"] = "dense"
@@ -164,10 +162,10 @@ class NpzTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag=
 
 
 class TableTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag="table"):
-    """A Parquet or CSV table with one example per row; all other columns are features.
+    """A Parquet or CSV table with an example per row (docs/own_data.md).
 
     Attributes:
-      client_column: Column of client names; the held-out table may lack it.
+      client_column: Column of client names.
       label_column: Column of classes, integers from 0.
     """
 
@@ -179,11 +177,11 @@ class NextWordTask(Table, Task, frozen=True, kw_only=True):
     """The keys that next-word tasks have in common: the sizes of the model of Reddi et al. 2020.
 
     Attributes:
-      vocabulary_size: Most frequent words, beside four special tokens.
-      sequence_length: Tokens per sentence, by cutting or padding.
-      embedding_size: Width of the embedding and of the dense layer before the output.
+      vocabulary_size: Words, beside four special tokens.
+      sequence_length: Tokens per sentence, cut or padded.
+      embedding_size: Width of the embedding and the last hidden layer.
       lstm_size: Number of LSTM units.
-      max_sequences_per_client: Most sentences of a client in a round, sampled anew in each.
+      max_sequences_per_client: Most sentences of a client in a round.
     """
 
     vocabulary_size: PositiveInt = 10_000
@@ -194,7 +192,7 @@ class NextWordTask(Table, Task, frozen=True, kw_only=True):
 
 
 class TextTask(NextWordTask, frozen=True, kw_only=True, tag_field="kind", tag="text"):
-    """Next-word prediction on a CSV `client_id,text`; the vocabulary comes from it.
+    """Next-word prediction on a CSV `client_id,text`.
 
     Attributes:
       path: The CSV, gzipped if its name ends with `.gz`.
@@ -209,10 +207,9 @@ class StackOverflowTask(NextWordTask, frozen=True, tag_field="kind", tag="stacko
     """Stack Overflow next-word prediction (Reddi et al. 2020), 342,477 clients.
 
     Attributes:
-      max_clients: Use only the first so many clients; 0 for all.
-      path: TFF's SQLite file; without it TFF downloads the data.
-      word_counts: TFF's file `stackoverflow.word_count`: a line `word count` per word, most
-        frequent first; downloaded by default.
+      max_clients: Number of first clients to use; 0 for all.
+      path: TFF's SQLite file; downloaded by default.
+      word_counts: TFF's file `stackoverflow.word_count`; downloaded by default.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path", "word_counts")
@@ -226,8 +223,8 @@ class EmnistTask(Table, Task, frozen=True, tag_field="kind", tag="emnist"):
     """EMNIST's 62 classes, 3,400 writers, with the CNN of Reddi et al. 2020.
 
     Attributes:
-      max_clients: Use only the first so many clients; 0 for all.
-      path: TFF's SQLite file; without it TFF downloads the data.
+      max_clients: Number of first clients to use; 0 for all.
+      path: TFF's SQLite file; downloaded by default.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)

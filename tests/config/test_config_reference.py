@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from fl_audit.config.reference import config_reference, config_tables, type_words
+from fl_audit.config.reference import config_reference, config_tables, type_words, with_links
 from fl_audit.config_tables.table import LARGEST_INT, PositiveInt
 
 PAGE = Path(__file__).parents[2] / "docs/config.md"
@@ -28,10 +28,12 @@ def test_every_key_stands_on_the_page_for_every_kind_that_has_it():
                 row
                 for row in section.splitlines()
                 if row.startswith(f"| `{key.name}` |")
-                and row.endswith(f"| {key.meaning} |")
+                and row.endswith(f"| {with_links(key.meaning)} |")
                 and (table.kind is None or _is_of(row.split(" | ")[1], table.kind))
             ]
-            assert f" {key.type} | {'**required**' if key.is_required else ''}" in row
+            default = "**required**" if key.is_required else f"`{key.default}`"
+            has_default = key.is_required or key.default is not None
+            assert f"| {key.type}{f' ({default})' if has_default else ''} |" in row
 
 
 def _is_of(kinds: str, kind: str) -> bool:
