@@ -162,7 +162,7 @@ def render_attack(report: AttackReport) -> str:
             "report": report,
             "rows": [_row(name, result) for name, result in report.results.items()],
             "roc": draw("roc", 4.6, 3.4, lambda axes: _plot_roc(axes, report)),
-            "histogram": score_histogram(report.scores["lira"], None),
+            "histogram": score_histogram(report.scores["lira"], None, report.words.models),
             "density": draw("density", 4.6, 2.7, lambda axes: _plot_density(axes, report)),
             "members": [(_picture(member), _caption(report, member)) for member in report.members],
             **_of_counts(report),

@@ -3,6 +3,7 @@
 Bars from the epsilon proven to the epsilon guaranteed, histograms of scores, curves of training.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -187,12 +188,15 @@ def has_range(scores: CanaryScores) -> bool:
     return math.isfinite(float(both.max()) - float(both.min()))
 
 
-def score_histogram(scores: CanaryScores, null: Gaussian | None) -> Markup:
+def score_histogram(
+    scores: CanaryScores, null: Gaussian | None, counted: str = "canaries"
+) -> Markup:
     """Draws the histogram of one statistic's scores.
 
     Args:
       scores: The canaries' scores, which have a range.
       null: Law of an excluded score where it is known; None to fit one.
+      counted: What has a score, in the plural.
     """
     edges = _edges(scores)
     groups = (("excluded", scores.excluded, "blue"), ("included", scores.included, "orange"))
@@ -208,7 +212,7 @@ def score_histogram(scores: CanaryScores, null: Gaussian | None) -> Markup:
     if included_law is not None:
         x, y = _expected_counts(included_law, scores.num_included, edges)
         lines.append(Series(x, y, "orange", "dashed", "Gaussian fit to included"))
-    return chart([*bars, *lines], "score", "canaries")
+    return chart([*bars, *lines], "score", counted)
 
 
 def _counted(values: FloatArray, edges: FloatArray) -> FloatArray:
@@ -274,6 +278,10 @@ _FIRST, _LAST = 5.0, 93.0
 
 _MOST_DECADES = 5
 _FIRST_POWER = 1e6
+_STEPS = ((1, 2, 5), (1, 3), (1,))
+"""Multiples of the powers of ten that an axis names, the finest first."""
+_DIGIT = 2.3
+"""Width of a digit in percent of the axis of a page of 400 pixels."""
 """Numbers on an axis from here on are powers of ten."""
 
 
@@ -324,11 +332,27 @@ class LogAxis:
 
         >>> LogAxis(0.3, 7.0).numbers(), LogAxis(0.03, 400.0).numbers()
         ([0.5, 1.0, 2.0, 5.0], [0.1, 1.0, 10.0, 100.0])
+        >>> LogAxis(10.8, 7740.0).numbers()
+        [30.0, 100.0, 300.0, 1000.0, 3000.0]
         """
+        for steps in _STEPS if self.high < 1000 * self.low else _STEPS[-1:]:
+            numbers = self._multiples(steps)
+            if self._fit(numbers):
+                break
+        return numbers
+
+    def _multiples(self, steps: tuple[int, ...]) -> list[float]:
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-        steps = (1, 2, 5) if self.high < 1000 * self.low else (1,)
         numbers = [step * 10.0**decade for decade in decades for step in steps]
         return [number for number in numbers if self.low <= number <= self.high]
+
+    def _fit(self, numbers: list[float]) -> bool:
+        """Whether the words of neighbouring numbers stay apart where the axis is narrowest."""
+        places = [(self.place(number), len(_tick_text(number))) for number in numbers]
+        return all(
+            right - left > _DIGIT * (before + after) / 2 + _DIGIT
+            for (left, before), (right, after) in itertools.pairwise(places)
+        )
 
     def ticks(self, shown: Iterable[float]) -> list[Tick]:
         """The numbers on the axis, with 0 and infinity where they are among what is shown.
