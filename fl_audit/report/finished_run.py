@@ -242,10 +242,14 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
     """What the checks need; None of a run with correlated noise by a version without its checks."""
     if record.release.noise.law != GAUSSIAN.name and not folder.aggregates.exists():
         return None
+    try:
+        sum_noise = noise_on_sum(record.release.noise, rounds.participants)
+    except ValueError as error:  # a noise law of another version, or of none
+        raise InputError(f"{folder.record}: {error}") from error
     asked = configured(
         rounds.clip_norm,
         rounds.participants,
-        sum_noise_multiplier=noise_on_sum(record.release.noise, rounds.participants),
+        sum_noise_multiplier=sum_noise,
         denominator=record.release.denominator.expected,
     )
     logged = read_aggregate_log(folder.aggregates, record.rounds, len(record.variable_sizes))
