@@ -67,6 +67,18 @@ def upper_bound_text(value: float | None) -> str:
     return "unknown" if value is None else significant(value, rounding=decimal.ROUND_UP)
 
 
+def delta_text(value: float) -> str:
+    """A delta as it is written: no more digits than it has, at most three.
+
+    >>> [delta_text(value) for value in (1e-3, 0.05, 1e-5, 2.384e-6, 0.0)]
+    ['0.001', '0.05', '10⁻⁵', '2.38 × 10⁻⁶', '0']
+    """
+    mantissa, times, power = significant(value).partition(" × ")
+    if "." in mantissa:
+        mantissa = mantissa.rstrip("0").rstrip(".")
+    return power if times and mantissa == "1" else f"{mantissa}{times}{power}"
+
+
 def share_text(part: float, whole: float) -> str:
     """The share of a bound that was reached, in percent, rounded down: 100 only for all of it.
 

@@ -29,7 +29,7 @@ from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.null import Null
 from fl_audit.verdict import ScoredStatistic, Verdict, curve_tests, reach_curve_verdict
 from fl_audit.verdict.claims import configured_claim
-from fl_audit.verdict.decision import Outcome
+from fl_audit.verdict.record import Outcome
 
 METHODS_SHOWN = ("threshold_valid", "threshold_gdp", "one_run_valid", "shift_fit")
 CLIENTS, DIM = 300, 167_178

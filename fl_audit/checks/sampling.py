@@ -87,7 +87,7 @@ def _varies(name: str, what: str, values: FloatArray, trials: int, probability: 
     return Finding(
         name,
         f"the {what} vary as independent draws make them",
-        f"a variance {ratio:.3g} times that of the binomial law",
+        f"a variance {ratio:.3g} times that of the binomial distribution",
         log_p,
         None,
         ratio,

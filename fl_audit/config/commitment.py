@@ -131,7 +131,7 @@ def make_commitment(
 
 def commitment_to(config: Config) -> Opened:
     """Commits to a run of a config with a new nonce."""
-    return make_commitment(committed_keys(config), claim_of(config), method_of(config))
+    return make_commitment(committed_keys(config), committed_claim(config), method_of(config))
 
 
 def _sealed(nonce: str, key: str, value: Any) -> str:
@@ -158,7 +158,7 @@ def _keys(table: Mapping[str, Any]) -> dict[str, Any]:
     return flat_keys(kept)
 
 
-def claim_of(config: Config) -> dict[str, Any]:
+def committed_claim(config: Config) -> dict[str, Any]:
     """The keys of [audit] that say what is claimed: all whose name begins with "claim", and δ."""
     audit = msgspec.to_builtins(config.audit)
     return {

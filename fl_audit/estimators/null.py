@@ -132,7 +132,9 @@ class GaussianCanaryNull:
     @property
     def description(self) -> str:
         """What excluded scores are taken to be, in words."""
-        return f"cosines of uniformly random directions in dimension {self.dim:,} (exact law)"
+        return (
+            f"cosines of uniformly random directions in dimension {self.dim:,} (exact distribution)"
+        )
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
         """Log P(cosine >= t)."""

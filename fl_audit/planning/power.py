@@ -42,15 +42,13 @@ from fl_audit.verdict import (
     curve_tests,
     scored_statistic,
 )
-from fl_audit.verdict.claims import CurveClaim, claim_of, claim_to_json
+from fl_audit.verdict.claims import CurveClaim, claim_to_json, claim_to_test
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE, CurveTest
 from fl_audit.verdict.curve_power import (
     SumPower,
     included_needed,
-    noticed_words,
     with_less_noise,
 )
-from fl_audit.verdict.decision import Detectable
 from fl_audit.verdict.power import (
     FACTOR,
     RepeatedTests,
@@ -59,7 +57,9 @@ from fl_audit.verdict.power import (
     hardest,
     standard_null,
 )
+from fl_audit.verdict.record import Detectable
 from fl_audit.verdict.scope import why_unfit
+from fl_audit.verdict.sentences import noticed_words
 
 _SHARES = (0.8, 0.95)
 
@@ -271,7 +271,7 @@ def curve_power(run: PlannedRun, release: Release) -> CurvePower | None:
       None where the claim is a point, no curve is known, or a null distribution is not.
     """
     audit, statistics = run.config.audit, predicted_statistics(run.config)
-    claim = claim_of(audit, release, run.delta, statistics)
+    claim = claim_to_test(audit, release, run.delta, statistics)
     if claim is None or isinstance(claim, Claim) or not run.num_canaries:
         return None
     (drawn,) = simulated_trials(run, MIDDLE, 1)

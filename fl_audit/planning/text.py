@@ -7,6 +7,7 @@ from fl_audit.canaries.tables import coin_probability
 from fl_audit.estimators import valid_methods
 from fl_audit.number_words import (
     count,
+    delta_text,
     duration,
     epsilon_text,
     lower_bound_text,
@@ -26,8 +27,8 @@ from fl_audit.planning.prediction import (
 from fl_audit.planning.simulation import ENDS, FACTOR
 from fl_audit.report.headline import ESTIMATE
 from fl_audit.text_table import TextTable
-from fl_audit.verdict.decision import detectable_words
 from fl_audit.verdict.power import ENOUGH_POWER
+from fl_audit.verdict.sentences import detectable_words
 
 _WIDTH = 100
 
@@ -68,7 +69,7 @@ def head_lines(plan: Plan) -> list[str]:
         f"{count(run.num_rounds, 'round')} of about "
         f"{significant(run.schedule.expected_clients)} clients and "
         f"{significant(run.schedule.expected_canaries)} canaries; {run.task.dim:,} parameters; "
-        f"delta {significant(run.delta)}"
+        f"δ = {delta_text(run.delta)}"
     )
 
 
@@ -203,7 +204,7 @@ def _power(plan: Plan) -> list[str]:
         needed = f"{power.canaries_needed:,} would reach {percent(ENOUGH_POWER)}"
     return [
         "",
-        f"What it could say of the claim, epsilon {claim.epsilon:g} at delta {claim.delta:g}",
+        f"What it could say of the claim, ε ≤ {claim.epsilon:g} at δ = {delta_text(claim.delta)}",
         *_paragraph(
             "Share of simulated runs whose verdict is contradicted, by the noise that is really "
             f"added: in the middle and over the range of the unknowns ({power.num_tests} bounds "
@@ -212,8 +213,8 @@ def _power(plan: Plan) -> list[str]:
         *_table(["noise", "contradicted", "range"], rows),
         *_paragraph(
             "  where canaries show their whole signal, "
-            f"{detectable_words(power.detectable_epsilon)}; "
-            f"one of {power.ideal_epsilon:g} in {percent(power.ideal_power)} of simulated audits "
+            f"{detectable_words(power.detectable_epsilon)} in {percent(ENOUGH_POWER)} of simulated "
+            f"audits; one of {power.ideal_epsilon:g} in {percent(power.ideal_power)} of those "
             f"with {k:,} canaries, {needed}"
         ),
         *([] if power.unfit is None else _paragraph(f"But {power.unfit}: no verdict either way.")),
@@ -369,7 +370,7 @@ def noise_lines(found: FoundNoise) -> list[str]:
     made = found.accounting
     text = (
         f"noise_multiplier {found.noise_multiplier:g} is the least with which clients have "
-        f"ε ≤ {upper_bound_text(made.client.epsilon)} at delta {significant(made.delta)}"
+        f"ε ≤ {upper_bound_text(made.client.epsilon)} at δ = {delta_text(made.delta)}"
     )
     if found.num_canaries:
         text += f"; a canary has {upper_bound_text(made.canary.epsilon)}"

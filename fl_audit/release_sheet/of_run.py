@@ -20,18 +20,18 @@ from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.formats.text_files import read_foreign, read_toml
-from fl_audit.number_words import count, lower_bound_text, significant, upper_bound_text
+from fl_audit.number_words import count, delta_text, lower_bound_text, significant, upper_bound_text
 from fl_audit.participation.schedule import client_rounds
 from fl_audit.release_sheet.selection import SweepRuns
 from fl_audit.release_sheet.sheet import NOT_AUDITED, Line, ReleaseSheet, laid_out
 from fl_audit.report.checks import checks_words, failed_checks, title_of_check
-from fl_audit.report.headline import headline
+from fl_audit.report.headline import headline, reason_sentences
 from fl_audit.report.report import Checks, Report
 from fl_audit.report.risk import attacker_risks, mu_words, profile_words, rho_words
 from fl_audit.report.terminal import arrival_words
 from fl_audit.report.words import ACCOUNTANT_TITLES, mechanism_words, rounds_done
 from fl_audit.verdict import Verdict
-from fl_audit.verdict.decision import detectable_words
+from fl_audit.verdict.sentences import NEXT, detectable_words, of_what
 
 STATED = "stated by the operator"
 COMPUTED = "computed from run.json"
@@ -161,8 +161,10 @@ def _protection(
 def claim_words(verdict: Verdict | None) -> str:
     """The claim that was tested, in words."""
     if verdict is None:
-        return "No claim was made."
-    return f"For a {verdict.claim.whom}: {verdict.claim.words}."
+        return "None, and nothing was tested."
+    if not verdict.claim.is_stated:
+        return f"None was stated. Tested instead, for a canary: {verdict.claim.words}."
+    return f"For a {verdict.claim.whom}: {verdict.claim.words.removeprefix('the claim ')}."
 
 
 def _guarantee(
@@ -201,7 +203,7 @@ def _upper_bound(analytical: Accounting) -> Line:
     rounds = client.participations
     often = "" if rounds is None else f", which participates in up to {count(rounds, 'round')}"
     return Line(
-        f"ε ≤ {upper_bound_text(client.epsilon)} at δ = {significant(analytical.delta)} for a "
+        f"ε ≤ {upper_bound_text(client.epsilon)} at δ = {delta_text(analytical.delta)} for a "
         f"client{often}.",
         COMPUTED,
     )
@@ -347,7 +349,7 @@ def _selection(sweep: SweepRuns | None) -> Iterator[Line]:
     not_counted = f" Not counted: {count(begun, 'run')} without a record." if begun else ""
     yield Line(
         f"What holds: composition of all {count(price.num_runs, 'trained run')}, ε ≤ "
-        f"{upper_bound_text(price.composed)} at δ = {significant(price.delta)} for a client."
+        f"{upper_bound_text(price.composed)} at δ = {delta_text(price.delta)} for a client."
         f"{not_counted}",
         COMPUTED,
     )
@@ -369,15 +371,17 @@ def _audit(report: Report) -> dict[str, list[Line]]:
     verdict, answer = report.verdict, headline(report)
     found: dict[str, list[Line]] = {}
     if verdict is not None:
-        reason = f"{verdict.outcome.upper()}: {verdict.reason}."
+        title = f"{verdict.outcome.upper()}{of_what(verdict)}."
         tests = f"measured: {count(verdict.num_tests, 'test')}, together at "
-        found["verdict"] = [Line(reason, f"{tests}{100 * verdict.confidence:g} %")]
+        said = " ".join(s for s in reason_sentences(verdict) if not s.startswith(NEXT))
+        found["verdict"] = [Line(f"{title} {said}", f"{tests}{100 * verdict.confidence:g} %")]
         found["detectable"] = [_detectable(verdict)]
     if answer.proven is not None:
         found["bound"] = [
             Line(
                 f"ε ≥ {lower_bound_text(answer.proven.epsilon)} for a canary, "
-                f"{answer.proven_if}; attacker who sees {answer.sees or 'an unknown part'}.",
+                f"{answer.proven_if}; threat model {answer.threat_model or 'not known'} (the "
+                f"attacker has {answer.sees or 'an unknown part'}).",
                 f"measured: {report.num_canaries:,} canaries, "
                 f"{100 * report.confidence:g} % confidence",
             )

@@ -79,7 +79,7 @@ from fl_audit.verdict import (
     reach_verdict,
 )
 from fl_audit.verdict.chosen_tests import ChosenTests
-from fl_audit.verdict.claims import claim_of, configured_claim, sampled_claim, told_claim
+from fl_audit.verdict.claims import claim_to_test, configured_claim, sampled_claim, told_claim
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.curve_verdict import with_curve
 from fl_audit.verdict.live import live_verdict
@@ -203,23 +203,23 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
       arrival: What became of the included canaries.
     """
     audit, delta = run.config.audit, run.record.delta
-    claim = claim_of(audit, run.record.release, delta, run.statistics)
+    claim = claim_to_test(audit, run.record.release, delta, run.statistics)
     if claim is None:
         return None
     live = run.record.live
     if run.record.stopped_after is not None and live is not None and claim.is_stated:
         return live_verdict(claim, run.record, live, audit)
     chosen = chosen_tests(run.config, run.record.release.client.participations)
-    others = [run.scored(statistic) for statistic in _left_out(run, chosen)]
+    of_run = _scope_of(run)
+    others = [run.scored(statistic) for statistic in _left_out(run, chosen, of_run)]
+    scope = _covering(of_run, chosen)
     if isinstance(claim, Claim):
         scores = {s.name: run.scores[s.name].canary_scores() for s in run.statistics}
         tests = chosen.on(scores, run.facts)
-        scope = _run_scope(run, chosen)
         verdict = reach_verdict(claim, tests, scope, arrival=arrival, others=others)
         verdict = with_curve(verdict, tests.statistics)
     elif claim.whom == "client":
         made = curve_tests(claim, [run.scored(s) for s in chosen.statistics], chosen.confidence)
-        scope = _run_scope(run, chosen)
         verdict = reach_curve_verdict(made, scope, arrival=arrival, others=others)
     else:
         asked = [s for s in run.statistics if audit.verdict_statistic in ("all", s.name)]
@@ -229,15 +229,13 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
     return after_checks(verdict, failed_checks(checks), checks.not_checked)
 
 
-def _left_out(run: FinishedRun, chosen: ChosenTests) -> list[Statistic]:
+def _left_out(run: FinishedRun, chosen: ChosenTests, scope: Scope) -> list[Statistic]:
     """The statistics that bear on the claim as much as the chosen ones, and were not chosen."""
-    scope = _scope_of(run)
     return [s for s in run.statistics if s not in chosen.statistics and scope.covers(s.name)]
 
 
-def _run_scope(run: FinishedRun, chosen: ChosenTests) -> Scope:
-    """What canaries say about the claim; unfit where all tested attackers know who is sampled."""
-    scope = _scope_of(run)
+def _covering(scope: Scope, chosen: ChosenTests) -> Scope:
+    """The scope of a run's canaries; unfit where all tested attackers know who is sampled."""
     names = [statistic.name for statistic in chosen.statistics]
     return scope if all(map(scope.covers, names)) else without_cover(scope, names)
 

@@ -64,8 +64,8 @@ def _detectable(noise: float) -> str:
     """What a check of the noise's length would have seen, rounded down."""
     share = math.floor(100 * noise) / 100
     if share == 0:
-        return "missing noise would not have been noticed"
-    return f"{share:g} × the configured noise would have been noticed"
+        return "missing noise would have passed"
+    return f"{share:g} × the configured noise would have failed"
 
 
 def _correlation(check: Check) -> str:
@@ -229,7 +229,9 @@ def checks_words(checks: Checks) -> str:
             f"with probability {chance} at most)"
         )
     told = sum(check.told for check in checks.results)
-    passed = f"passed, {told} of {len(checks.results)}" if checks.results else "not made"
+    passed = "not made"
+    if checks.results:
+        passed = f"passed, {told} of {len(checks.results)}, on the aggregates themselves"
     noise = [
         check.detectable_ratio
         for check in checks.results

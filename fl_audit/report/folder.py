@@ -207,8 +207,8 @@ def _null(name: str, facts: RunFacts, asked: NullKind | None) -> Null:
     statistic = STATISTICS.get(name)
     if asked == "closed_form" and (statistic is None or statistic.law(facts).kind == "empirical"):
         raise InputError(
-            f"--null: the law of an excluded canary's {name} has no closed form; leave --null out, "
-            "which takes what is known of each statistic"
+            f"--null: the distribution of an excluded canary's {name} has no closed form; "
+            "leave --null out, which takes what is known of each statistic"
         )
     if statistic is None or asked == "empirical":
         return Null("empirical", dim=facts.dim)

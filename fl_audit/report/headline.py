@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from fl_audit.accounting import Guarantee
+from fl_audit.accounting import Accounting, Guarantee
+from fl_audit.accounting.release import ADD_OR_REMOVE, ZERO_OUT
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, Knowledge, title_of
 from fl_audit.estimators import Estimate
 from fl_audit.number_words import (
@@ -19,9 +20,10 @@ from fl_audit.number_words import (
 from fl_audit.report.report import NOT_KNOWN, Guarantees, Report, StatisticReport
 from fl_audit.report.tables import Note
 from fl_audit.verdict import Claim, Verdict
-from fl_audit.verdict.decision import AgainstAttacker, AsCurve, detectable_words
 from fl_audit.verdict.power import ENOUGH_POWER
+from fl_audit.verdict.record import AgainstAttacker, AsCurve
 from fl_audit.verdict.scope import is_about_sampling
+from fl_audit.verdict.sentences import NEXT, detectable_words, of_what, tested_unstated, whole
 
 ESTIMATE = "shift_fit"
 """The method of the estimate."""
@@ -57,11 +59,13 @@ class Answer:
       label: What the number is: "upper bound", "lower bound" or "estimate".
       value: The number with its relation, such as "ε ≤ 15.2", or "none".
       rest: What it holds for, with the mark that separates it from the value.
+      also: The same for somebody else, on a line of its own; empty where there is none.
     """
 
     label: str
     value: str
     rest: str = ""
+    also: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,15 +75,16 @@ class Headline:
     Attributes:
       guaranteed: What the noise guarantees a canary against this attacker, possibly infinite; None
         where not known.
-      to_parties: Whom the guarantee is for, and what a client has who takes part more often, in
-        words that follow the number; empty where it is not known.
+      to_canary: Whom the guarantee is for and where it is from, in words that follow the number.
+      to_client: The guarantee to a client, where that is another one; else empty.
       why_unknown: Why the guarantee is not known, in words; empty where it is.
       proven: A lower bound that holds for any mechanism at its confidence; None where the scores
         allow none.
       estimated: The estimate of what the attack attains; None where the scores allow none.
       confidence: Confidence of the bound and of the estimate's interval.
-      sees: What the attacker sees, in words that follow "attacker with"; empty where it is not
+      sees: What the attacker sees, in words that follow "the attacker has"; empty where it is not
         known.
+      threat_model: The title of the attacker's threat model; empty where it is not known.
       proven_if: What the bound assumes, in a few words.
     """
 
@@ -89,25 +94,41 @@ class Headline:
     estimated: Numbers | None
     confidence: float
     sees: str
-    to_parties: str = " for a canary"
+    threat_model: str = ""
+    to_canary: str = " for a canary"
+    to_client: str = ""
     proven_if: str = "for any mechanism"
 
     def lines(self) -> list[str]:
-        """The three numbers and the sentence."""
-        numbers = [f"{made.label:<{INDENT}}{made.value}{made.rest}" for made in self.answers()]
-        return [*numbers, self.sentence()]
+        """The three numbers and the sentence, each behind its label."""
+        numbers = [
+            line
+            for made in self.answers()
+            for line in (
+                f"{made.label:<{INDENT}}{made.value}{made.rest}",
+                f"{'':<{INDENT}}{made.also}" if made.also else "",
+            )
+            if line
+        ]
+        said = self.sentence()
+        start = "Threat model "
+        if said.startswith(start):
+            said = f"{start.lower():<{INDENT}}{said.removeprefix(start)}"
+        return [*numbers, said]
 
     def answers(self) -> tuple[Answer, ...]:
         """The upper bound from accounting, the lower bound of the audit, and its estimate."""
         return (
-            Answer("upper bound", *self._guarantee()),
+            Answer("upper bound", *self._guarantee(), self.to_client),
             Answer("lower bound", *self._proof()),
             Answer("estimate", *self._estimate()),
         )
 
     def sentence(self) -> str:
         """The audited epsilon of the attacker, beside the upper bound, in one sentence."""
-        attacker = f"Attacker with {self.sees}" if self.sees else "This attack"
+        attacker = self.threat_model or "This attack"
+        if self.sees:
+            attacker = f"Threat model {attacker} (the attacker has {self.sees})"
         least = 0.0 if self.proven is None else self.proven.epsilon
         if least == 0:
             return f"{attacker}: no leakage was detected."
@@ -138,14 +159,14 @@ class Headline:
         if math.isinf(self.guaranteed):
             return "none", ", because no noise is added"
         most = f"ε ≤ {upper_bound_text(self.guaranteed)}"
-        return most, f"{self.to_parties}, from accounting"
+        return most, self.to_canary
 
     def _proof(self) -> tuple[str, str]:
         if self.proven is None:
             return "none", ", because no valid method applies to these scores"
         return (
             f"ε ≥ {lower_bound_text(self.proven.epsilon)}",
-            f" with {100 * self.confidence:g} % confidence, {self.proven_if}",
+            f" for a canary, with {100 * self.confidence:g} % confidence, {self.proven_if}",
         )
 
     def _estimate(self) -> tuple[str, str]:
@@ -157,8 +178,8 @@ class Headline:
         if within is None:
             fit = epsilon_text(made.epsilon)
             return "none", (
-                f": the Gaussian fit ({fit}) is below the lower bound, because canary scores vary "
-                "too much"
+                f": no single shift fits all canaries (the best one gives {fit}, below the lower "
+                "bound)"
             )
         middle = f"ε ≈ {epsilon_text(within)}"
         most = self.most()
@@ -202,20 +223,28 @@ def headline(report: Report) -> Headline:
     name, made = leading(report.statistics, report.is_sampled)
     against = report.guaranteed_against(name)
     model = report.threat_models.get(made.threat_model)
-    sees = "" if model is None or model.title == NOT_KNOWN.title else model.sees
+    is_known = model is not None and model.title != NOT_KNOWN.title
+    sees, title = (model.sees, model.title) if model is not None and is_known else ("", "")
     if against is None:
         unknown = "the noise is not known"
         return headline_on(
-            made, guaranteed=None, why_unknown=unknown, confidence=report.confidence, sees=sees
+            made,
+            guaranteed=None,
+            why_unknown=unknown,
+            confidence=report.confidence,
+            sees=sees,
+            threat_model=title,
         )
     canary = against.canary
     return headline_on(
         made,
         guaranteed=canary.epsilon,
-        to_parties=_to_parties(against),
+        to_canary=_to_canary(against, report.analytical),
+        to_client=_to_client(against),
         why_unknown=str(canary.by_accountant[0].reason) if canary.epsilon is None else "",
         confidence=report.confidence,
         sees=sees,
+        threat_model=title,
     )
 
 
@@ -224,9 +253,11 @@ def headline_on(
     *,
     guaranteed: float | None,
     confidence: float,
-    to_parties: str = " for a canary",
+    to_canary: str = " for a canary",
+    to_client: str = "",
     why_unknown: str = "",
     sees: str = "",
+    threat_model: str = "",
 ) -> Headline:
     """The headline about one statistic.
 
@@ -234,33 +265,51 @@ def headline_on(
       made: What was estimated on the statistic.
       guaranteed: What the noise guarantees a canary; None where it is not known.
       confidence: Confidence of bounds and intervals.
-      to_parties: Whom the guarantee is for, in words that follow the number.
+      to_canary: Whom the guarantee is for, in words that follow the number.
+      to_client: The guarantee to a client, where that is another one.
       why_unknown: Why the guarantee is not known, in words.
-      sees: What the attacker sees, in words that follow "attacker with".
+      sees: What the attacker sees, in words that follow "the attacker has".
+      threat_model: The title of the attacker's threat model.
     """
     bounds = filter(None, map(made.estimate_by, BOUNDS))
     proven = next((bound for bound in bounds if bound.valid_for is not None), None)
     return Headline(
         guaranteed=guaranteed,
-        to_parties=to_parties,
+        to_canary=to_canary,
+        to_client=to_client,
         why_unknown=why_unknown,
         proven=proven,
         proven_if=_proven_if(proven),
         estimated=made.estimate_by(ESTIMATE),
         confidence=confidence,
         sees=sees,
+        threat_model=threat_model,
     )
 
 
-def _to_parties(against: Guarantees) -> str:
-    """Whom a guarantee is for; also what a client has, where that is another number."""
+def _to_canary(against: Guarantees, analytical: Accounting | None) -> str:
+    """Whom a guarantee is for, a client too where it is the same, and where it is from."""
     canary, client = against.canary, against.client
-    if client.epsilon is None or client.epsilon == canary.epsilon:
-        return f" for a canary{_rounds(canary)}"
-    return (
-        f" for a canary{_rounds(canary)}, {upper_bound_text(client.epsilon)} for a client"
-        f"{_rounds(client)}"
-    )
+    by = f", from accounting{_relation(analytical)}"
+    if client.epsilon is not None and client.epsilon == canary.epsilon:
+        return f" for a canary, and for a client{_rounds(client)}{by}"
+    return f" for a canary{_rounds(canary)}{by}"
+
+
+def _to_client(against: Guarantees) -> str:
+    """The guarantee to a client, where it is another one than to a canary."""
+    client = against.client
+    if client.epsilon is None or client.epsilon == against.canary.epsilon:
+        return ""
+    return f"ε ≤ {upper_bound_text(client.epsilon)} for a client{_rounds(client)}"
+
+
+def _relation(analytical: Accounting | None) -> str:
+    """The neighbouring relation of accounting in a few words; nothing where it has none."""
+    if analytical is None:
+        return ""
+    name = {ADD_OR_REMOVE: "add or remove one", ZERO_OUT: "zero-out"}.get(analytical.neighbours)
+    return "" if name is None else f" (neighbours: {name})"
 
 
 def _rounds(party: Guarantee) -> str:
@@ -268,7 +317,7 @@ def _rounds(party: Guarantee) -> str:
     if party.participations is None:
         return ""
     rounds = party.participations
-    return " (one round)" if rounds == 1 else f" (up to {count(rounds, 'round')})"
+    return " in one round" if rounds == 1 else f" in up to {count(rounds, 'round')}"
 
 
 def _proven_if(proven: Estimate | None) -> str:
@@ -332,10 +381,7 @@ _MEANINGS = {
         "Either the claim is false for this run, or an assumption below is, or this is one of the "
         "errors that the confidence level allows."
     ),
-    "consistent": (
-        "This is not a proof: a lower bound never is one, and another attack may find what this "
-        "one missed."
-    ),
+    "consistent": ("This is no proof of the ε: another attack may find more."),
     "inconclusive": "The audit says nothing for or against the claim: it had too little power.",
 }
 
@@ -355,19 +401,28 @@ class VerdictBanner:
 
     Attributes:
       outcome: "contradicted", "consistent" or "inconclusive".
-      claim: The claim in words.
-      reason: Why the outcome was reached.
+      of_what: What was tested, in words that follow the outcome.
+      unstated: That nobody stated a claim, and what was tested; empty where somebody did.
+      next: What to do next, in a sentence; empty in older reports.
+      reason: Why the outcome was reached, in sentences.
       meaning: What the outcome means, and what it does not mean.
       facts: How the outcome was reached.
       against: What was found against each attacker, where the claim is a curve.
     """
 
     outcome: str
-    claim: str
-    reason: str
+    of_what: str
+    unstated: str
+    next: str
+    reason: tuple[str, ...]
     meaning: str
     facts: tuple[Note, ...]
     against: tuple[Note, ...]
+
+
+def reason_sentences(verdict: Verdict) -> list[str]:
+    """The sentences of a verdict's reason; of an older report, its one clause."""
+    return [whole(line) for line in verdict.reason.splitlines()]
 
 
 def verdict_banner(report: Report) -> VerdictBanner | None:
@@ -375,11 +430,14 @@ def verdict_banner(report: Report) -> VerdictBanner | None:
     verdict = report.verdict
     if verdict is None:
         return None
-    reason = verdict.reason
+    unstated = whole(tested_unstated(verdict.claim, verdict.confidence) or "")
+    said = [line for line in reason_sentences(verdict) if line != unstated]
     return VerdictBanner(
         outcome=verdict.outcome,
-        claim=verdict.claim.words,
-        reason=f"{reason[0].upper()}{reason[1:]}.",
+        of_what=of_what(verdict),
+        unstated="" if verdict.claim.is_stated else unstated,
+        next=" ".join(line for line in said if line.startswith(NEXT)),
+        reason=tuple(line for line in said if not line.startswith(NEXT)),
         meaning=_MEANINGS[verdict.outcome],
         facts=tuple(_facts(verdict, report)),
         against=tuple(_against(found, report) for found in verdict.against),
@@ -417,7 +475,7 @@ def _accounting(verdict: Verdict, report: Report) -> str:
         return "not known for this run"
     beside = "above" if epsilon > verdict.claim.epsilon else "not above"
     return (
-        f"ε ≤ {epsilon_text(epsilon)} for a {whom} with the noise as configured, which is "
+        f"ε ≤ {epsilon_text(epsilon)} for a {whom} with the configured noise, which is "
         f"{beside} the claim; the verdict does not use this number"
     )
 
@@ -461,9 +519,10 @@ def _evidence(verdict: Verdict) -> list[Note]:
         facts.append(
             Note(
                 "Power",
-                f"{detectable_words(verdict.detectable_epsilon)}; ε = "
-                f"{verdict.simulated_epsilon:g} in {100 * verdict.power:.3g} % of simulations, "
-                f"where consistent takes {100 * ENOUGH_POWER:g} %",
+                f"{detectable_words(verdict.detectable_epsilon)} in {100 * ENOUGH_POWER:g} % of "
+                f"simulated audits; twice the claim, ε = {significant(verdict.simulated_epsilon)}, "
+                f"in {100 * verdict.power:.3g} %. A verdict is consistent only if that is at least "
+                f"{100 * ENOUGH_POWER:g} %",
             )
         )
     return facts

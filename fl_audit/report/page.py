@@ -20,7 +20,7 @@ from fl_audit.estimators import Gaussian
 from fl_audit.estimators.roc.summary import REPORTED_RATES
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import write_text
-from fl_audit.number_words import duration, significant
+from fl_audit.number_words import delta_text, duration, significant
 from fl_audit.report.arms import arm_rows, arms_words, difference_rows
 from fl_audit.report.build import build_report
 from fl_audit.report.chart import epsilon_bars, has_range, score_histogram, training_curves
@@ -42,9 +42,10 @@ from fl_audit.report.tables import (
     threat_model_rows,
 )
 from fl_audit.report.terminal import arrival_words
-from fl_audit.report.words import rounds_done, run_facts, scores_facts
+from fl_audit.report.words import canary_cost, rounds_done, run_facts, scores_facts
 from fl_audit.verdict import Claim, ScoredStatistic, Verdict
-from fl_audit.verdict.curve_power import noticed_words
+from fl_audit.verdict.power import ENOUGH_POWER
+from fl_audit.verdict.sentences import noticed_words
 
 _CONTENTS = {
     "verdict": "How the verdict was reached",
@@ -89,7 +90,7 @@ def render_html(
         "verdict": verdict_banner(report),
         "sentence": answer.sentence(),
         "numbers": (*answer.answers()[1:], answer.answers()[0]),
-        "states": _states(report),
+        "states": _states(report, run),
         **_checks(report.checks),
         "faults": report.faults,
         "bars": epsilon_bars(report),
@@ -116,7 +117,7 @@ def render_html(
         "arm_rows": [] if report.arms is None else arm_rows(report.arms),
         "difference_rows": [] if report.arms is None else difference_rows(report.arms),
         "arms_words": "" if report.arms is None else arms_words(report.arms),
-        "delta": significant(report.delta),
+        "delta": delta_text(report.delta),
         "confidence": f"{100 * report.confidence:g}",
         "command": command,
         "record": report.run,
@@ -173,7 +174,7 @@ def _contents(report: Report) -> dict[str, str]:
     return {name: title for name, title in _CONTENTS.items() if name not in without}
 
 
-def _states(report: Report) -> dict[str, str]:
+def _states(report: Report, finished: FinishedRun | None) -> dict[str, str]:
     """What else a reader asks first: checks, canaries and accuracy, where they are known."""
     canaries = {} if report.arrival is None else {"Canary check": arrival_words(report.arrival)}
     checks, run = report.checks, report.run
@@ -182,14 +183,16 @@ def _states(report: Report) -> dict[str, str]:
     if run is None:
         return {**made, **canaries}
     accuracy = f"{significant(100 * run.accuracy)} % after {rounds_done(run)}"
-    return {**made, **canaries, "Accuracy": accuracy}
+    cost = {} if finished is None else canary_cost(finished)
+    return {**made, **canaries, "Accuracy": accuracy, **cost}
 
 
 def _noticed(verdict: Verdict | None) -> dict[str, str]:
     """How large a violation of a claimed curve would have been noticed, where that is known."""
     if verdict is None or isinstance(verdict.claim, Claim) or verdict.detectable is None:
         return {}
-    return {"Power": f"{noticed_words(verdict.claim, verdict.detectable)} in 80 % of audits"}
+    said = noticed_words(verdict.claim, verdict.detectable)
+    return {"Power of the canaries": f"{said} in {100 * ENOUGH_POWER:g} % of audits like this"}
 
 
 def _date(run: FinishedRun) -> str:

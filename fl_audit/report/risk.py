@@ -6,12 +6,13 @@ what the attack of this audit found at the same false alarm rate, by the known n
 by the excluded canaries: no more, but for chance.
 """
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fl_audit.accounting import FullGuarantee
 from fl_audit.attacks.threat_models import title_of
-from fl_audit.number_words import significant, upper_bound_text
+from fl_audit.number_words import delta_text, significant, upper_bound_text
 from fl_audit.report.headline import strongest_first
 from fl_audit.report.report import FullGuarantees, Report, StatisticReport
 
@@ -72,6 +73,16 @@ class AttackerRisk:
     attack: str | None
     risks: tuple[RiskRow, ...]
 
+    @property
+    def curve_cells(self) -> list[tuple[str, ...]]:
+        """The cells of the table of curves, by row."""
+        return [dataclasses.astuple(row) for row in self.curves]
+
+    @property
+    def risk_cells(self) -> list[tuple[str, ...]]:
+        """The cells of the table of shares, by row."""
+        return [dataclasses.astuple(row) for row in self.risks]
+
 
 def attacker_risks(report: Report) -> list[AttackerRisk]:
     """The guarantees in full by attacker; one where both attackers face the same ones."""
@@ -128,7 +139,7 @@ def mu_words(full: FullGuarantee) -> str:
     mu = upper_bound_text(full.mu)
     if full.approximate_mu is None or full.tail is None:
         return mu
-    return f"{mu}; {upper_bound_text(full.approximate_mu)} but for {significant(full.tail)}"
+    return f"{mu}; {upper_bound_text(full.approximate_mu)} but for {delta_text(full.tail)}"
 
 
 def rho_words(full: FullGuarantee) -> str:
@@ -138,7 +149,7 @@ def rho_words(full: FullGuarantee) -> str:
 
 def profile_words(full: FullGuarantee) -> str:
     """Epsilon at several deltas; the reason where nothing is known."""
-    points = (f"{upper_bound_text(p.epsilon)} at {significant(p.delta)}" for p in full.profile)
+    points = (f"{upper_bound_text(p.epsilon)} at {delta_text(p.delta)}" for p in full.profile)
     return ", ".join(points) or str(full.unknown)
 
 

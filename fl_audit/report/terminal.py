@@ -10,16 +10,17 @@ from fl_audit.checks import Arrival
 from fl_audit.estimators.audit import reasons
 from fl_audit.estimators.roc import RocSummary
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.number_words import significant, upper_bound_text
+from fl_audit.number_words import delta_text, significant, upper_bound_text
 from fl_audit.report.arms import arm_lines
 from fl_audit.report.checks import checks_words
-from fl_audit.report.headline import INDENT, Headline, headline
+from fl_audit.report.headline import INDENT, Headline, headline, reason_sentences
 from fl_audit.report.report import Report, StatisticReport
 from fl_audit.report.risk import risk_lines
 from fl_audit.report.tables import group_rows, refuted_rows
 from fl_audit.report.words import rounds_done
 from fl_audit.text_table import TextTable
 from fl_audit.verdict import Verdict
+from fl_audit.verdict.sentences import of_what
 
 _STATES = {"arrived": "passed", "not_arrived": "FAILED", "cannot_tell": "not conclusive"}
 """The outcomes of the canary check, by the state of an arrival."""
@@ -98,14 +99,14 @@ def _indented(line: str, width: int) -> list[str]:
 def _run_head(run: RunRecord) -> str:
     return (
         f"{run.num_included} of {run.num_canaries} canaries included, "
-        f"delta {significant(run.delta)}, {rounds_done(run)}"
+        f"δ = {delta_text(run.delta)}, {rounds_done(run)}"
     )
 
 
 def _scores_head(report: Report) -> str:
     return (
         f"{report.num_included} included and {report.num_canaries - report.num_included} excluded "
-        f"canaries, delta {report.delta:g}, confidence {report.confidence:g}"
+        f"canaries, δ = {delta_text(report.delta)}, confidence {100 * report.confidence:g} %"
     )
 
 
@@ -118,14 +119,26 @@ def _beside_scores(report: Report) -> list[str]:
 
 
 def verdict_lines(verdict: Verdict | None) -> list[str]:
-    """The outcome of a verdict in one line, with the reason below it; nothing without a claim."""
+    """The outcome of a verdict in one line, and a sentence of its reason on each below it."""
     if verdict is None:
         return []
-    reason = textwrap.wrap(f"{verdict.reason}.", _room() - 2)
+    said = reason_sentences(verdict)
+    if verdict.outcome == "contradicted" and verdict.assumes is not None:
+        said.insert(len(said) - 1, f"This assumes: {verdict.assumes}")
     return [
         "",
-        f"verdict: {verdict.outcome.upper()}, {verdict.claim.words}",
-        *(f"  {part}" for part in reason),
+        f"verdict: {verdict.outcome.upper()}{of_what(verdict)}",
+        *(
+            part
+            for sentence in said
+            for part in textwrap.wrap(
+                sentence,
+                _room(),
+                initial_indent="  ",
+                subsequent_indent="    ",
+                break_on_hyphens=False,
+            )
+        ),
     ]
 
 
@@ -179,7 +192,7 @@ def _separation(roc: RocSummary) -> list[str]:
 def _checks(report: Report, indent: int) -> list[str]:
     """Whether the checks passed, behind a label of so many characters."""
     checks = report.checks
-    return [] if checks is None else [f"{'checks':<{indent}}{checks_words(checks)}"]
+    return [] if checks is None else _labelled("checks", checks_words(checks), indent)
 
 
 def _analytical(analytical: Accounting | None) -> list[str]:
@@ -197,7 +210,17 @@ def _analytical(analytical: Accounting | None) -> list[str]:
 
 def _arrival(arrival: Arrival | None, indent: int) -> list[str]:
     """What became of included canaries, behind a label of so many characters."""
-    return [] if arrival is None else [f"{'canary check':<{indent}}{arrival_words(arrival)}"]
+    return [] if arrival is None else _labelled("canary check", arrival_words(arrival), indent)
+
+
+def _labelled(label: str, words: str, indent: int) -> list[str]:
+    """Words behind a label of so many characters, in lines as long as the terminal's."""
+    return textwrap.wrap(
+        f"{label:<{indent}}{words}",
+        _room(),
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+    )
 
 
 def arrival_words(arrival: Arrival) -> str:

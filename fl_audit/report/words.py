@@ -78,6 +78,19 @@ def run_facts(run: FinishedRun) -> dict[str, str]:
     }
 
 
+def canary_cost(run: FinishedRun) -> dict[str, str]:
+    """What canaries are to the model, as far as the run knows it; nothing without vectors."""
+    participations = int(run.rounds.participants.sum())
+    canaries = sum(map(len, run.canary_rounds))
+    if not isinstance(run.config.canaries, Canaries) or not canaries or not participations:
+        return {}
+    share = significant(100 * canaries / participations, 2)
+    return {
+        "Cost of the canaries": f"{share} % of participations; each adds a random vector of the "
+        "clip norm to its round, so accuracy may fall"
+    }
+
+
 def rounds_done(record: RunRecord) -> str:
     """The number of rounds in words, such as "100 rounds" or "12 of 100 rounds"."""
     rounds = count(record.rounds, "round")

@@ -47,7 +47,7 @@ from fl_audit.run.observers import (
     RoundObserver,
     flush_rows,
 )
-from fl_audit.verdict.claims import Claim, CurveClaim, claim_of
+from fl_audit.verdict.claims import Claim, CurveClaim, claim_to_test
 from fl_audit.verdict.live import shared_confidence
 
 
@@ -142,7 +142,7 @@ class LiveAudit:
         canaries = LiveCanaries(design.included, own, family, dim)
         claim = None
         if audit.is_claimed:
-            claim = claim_of(audit, design.release, design.delta, [OWN_ROUNDS])
+            claim = claim_to_test(audit, design.release, design.delta, [OWN_ROUNDS])
         point, curve = None, None
         if isinstance(claim, Claim):
             point = claim.epsilon

@@ -23,7 +23,8 @@ from fl_audit.verdict.claims import (
 )
 from fl_audit.verdict.curve_claim_tests import curve_tests
 from fl_audit.verdict.curve_verdict import reach_curve_verdict
-from fl_audit.verdict.decision import Verdict, after_checks, reach_verdict
+from fl_audit.verdict.decision import after_checks, reach_verdict
+from fl_audit.verdict.record import Verdict
 from fl_audit.verdict.separation import separation
 
 __all__ = [

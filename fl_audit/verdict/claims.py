@@ -5,7 +5,7 @@ claim of (epsilon, delta)-privacy is one point of it, and is tested as a point. 
 as a curve, by all scores at once, which takes far fewer canaries (curve_claim_tests.py).
 
 >>> GaussianClaim(0.5, 1e-5).words
-'claimed μ ≤ 0.5 (ε ≤ 2.00 at δ = 1e-05)'
+'the claim μ ≤ 0.5 (ε ≤ 2.00 at δ = 10⁻⁵)'
 """
 
 import abc
@@ -46,7 +46,7 @@ from fl_audit.estimators.trade_off import (
     zcdp_trade_off,
 )
 from fl_audit.json_records import UNWRITTEN, fields_from_json, fields_to_json
-from fl_audit.number_words import upper_bound_text
+from fl_audit.number_words import delta_text, upper_bound_text
 from fl_audit.verdict.scope import is_about_sampling, sees_uploads
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Claim:
     @property
     def words(self) -> str:
         """The claim in words."""
-        return f"claimed {self.short} at δ = {self.delta:g}"
+        return f"the claim {self.short} at δ = {delta_text(self.delta)}"
 
     @property
     def short(self) -> str:
@@ -139,7 +139,7 @@ class OneCurveClaim(abc.ABC):
     @property
     def words(self) -> str:
         """The claim in words."""
-        return f"claimed {self.short} ({_point(self.epsilon, self.delta)})"
+        return f"the claim {self.short} ({_point(self.epsilon, self.delta)})"
 
     def curve(self, statistic: str | None) -> TradeOff | None:
         """The curve that is claimed against the attacker of a statistic: the same for all."""
@@ -269,7 +269,7 @@ class NoiseClaim(OneCurveClaim):
     def words(self) -> str:
         """The claim in words."""
         point = _point(self.epsilon, self.delta)
-        return f"claimed {self.short} in one round ({point})"
+        return f"the claim {self.short} in one round ({point})"
 
     @property
     def short(self) -> str:
@@ -298,7 +298,7 @@ class ProfileClaim(OneCurveClaim):
       InputError: A number is out of range, or the points allow no epsilon up to LARGEST_EPSILON.
 
     >>> ProfileClaim(((0.5, 1e-3), (2.0, 1e-6)), 1e-5).words
-    'claimed privacy profile (ε ≤ 2.00 at δ = 1e-05)'
+    'the claim of a privacy profile (ε ≤ 2.00 at δ = 10⁻⁵)'
     """
 
     kind: ClassVar[str] = "profile"
@@ -366,6 +366,11 @@ class ProfileClaim(OneCurveClaim):
         return min([*said, epsilon_of_curve(self.trade_off, self.delta)])
 
     @property
+    def words(self) -> str:
+        """The claim in words."""
+        return f"the claim of a {self.short} ({_point(self.epsilon, self.delta)})"
+
+    @property
     def short(self) -> str:
         """The claim in a few words, for a table."""
         return "privacy profile"
@@ -404,14 +409,14 @@ class ConfiguredClaim:
     @property
     def words(self) -> str:
         """The claim in words."""
-        start, end = ("claimed ", "") if self.is_stated else ("", "; no claim was made")
-        noise = f"multiplier {self.noise_multiplier:g}"
-        return f"{start}{self.short}: {noise} ({_point(self.epsilon, self.delta)}){end}"
+        start = "the claim of the configured noise" if self.is_stated else "the configured noise"
+        point = _point(self.epsilon, self.delta)
+        return f"{start} (multiplier {self.noise_multiplier:g}: {point})"
 
     @property
     def short(self) -> str:
         """The claim in a few words, for a table."""
-        return "noise as configured"
+        return "configured noise"
 
     def curve(self, statistic: str | None) -> TradeOff | None:
         """The curve that is claimed against the attacker of a statistic; None if not known."""
@@ -448,7 +453,7 @@ def claim_from_json(fields: Mapping[str, Any]) -> Claim | CurveClaim:
     return made
 
 
-def claim_of(
+def claim_to_test(
     audit: Audit, release: Release, delta: float, statistics: Sequence[Statistic]
 ) -> Claim | CurveClaim | None:
     """The claim that is tested of a run: the one that its config makes, else the configured noise.
@@ -586,4 +591,4 @@ def _is_one_plain_round(release: Release) -> bool:
 
 
 def _point(epsilon: float, delta: float) -> str:
-    return f"ε ≤ {upper_bound_text(epsilon)} at δ = {delta:g}"
+    return f"ε ≤ {upper_bound_text(epsilon)} at δ = {delta_text(delta)}"

@@ -15,18 +15,12 @@ from fl_audit.array_types import FloatArray
 from fl_audit.estimators import NullTail
 from fl_audit.estimators.anytime import deviates
 from fl_audit.estimators.curve_tests import SumTest, likely_number, sum_test
-from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.trade_off import GaussianTradeOff
-from fl_audit.number_words import significant
-from fl_audit.verdict.claims import (
-    ConfiguredClaim,
-    CurveClaim,
-    NoiseClaim,
-    ZeroConcentratedClaim,
-)
+from fl_audit.verdict.claims import CurveClaim, ZeroConcentratedClaim
 from fl_audit.verdict.curve_claim_tests import CurveTest, CurveTests
-from fl_audit.verdict.decision import Detectable, detectable_words
 from fl_audit.verdict.power import ENOUGH_POWER, MOST_CANARIES, UNIT, Shown, standard_null
+from fl_audit.verdict.record import Detectable
+from fl_audit.verdict.sentences import claimed_noise
 
 _SMALLEST_MU, _LARGEST_MU = 1e-3, 60.0
 _PRECISION = 0.002
@@ -155,35 +149,6 @@ def with_less_noise(claim: CurveClaim, leading: CurveTest, factor: float) -> flo
     if isinstance(claim, ZeroConcentratedClaim):
         return math.sqrt(2 * claim.rho) / factor
     return leading.curve.mu / factor if isinstance(leading.curve, GaussianTradeOff) else None
-
-
-# In words.
-
-
-def noticed_words(
-    claim: CurveClaim, detectable: Detectable | None, *, is_enough: bool = True
-) -> str:
-    """What would have been noticed, in the units of the claim.
-
-    Args:
-      claim: The claim.
-      detectable: The smallest violation that would have been; None where none would.
-      is_enough: Whether that is small enough to reassure.
-    """
-    if detectable is None:
-        return "no violation, however large, would have been noticed"
-    only = "" if is_enough else "only "
-    noise, claimed = detectable.noise_multiplier, claimed_noise(claim)
-    if noise is not None and claimed is not None:
-        less = f"noise of {significant(noise)} or less in place of {claimed:g}"
-        return f"{only}{less} would have been noticed"
-    epsilon = detectable_words(epsilon_of_mu(detectable.mu, claim.delta), only=not is_enough)
-    return epsilon.replace("contradicted", "noticed")
-
-
-def claimed_noise(claim: CurveClaim) -> float | None:
-    """The noise multiplier that is claimed; None where the claim is about something else."""
-    return claim.noise_multiplier if isinstance(claim, ConfiguredClaim | NoiseClaim) else None
 
 
 def noise_of(claim: CurveClaim, test: CurveTest, mu: float) -> float | None:

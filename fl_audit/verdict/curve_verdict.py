@@ -7,28 +7,14 @@ from collections.abc import Sequence
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks import Arrival
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
-from fl_audit.number_words import lower_bound_text, significant
+from fl_audit.verdict import sentences
 from fl_audit.verdict.claim_tests import ScoredStatistic
-from fl_audit.verdict.claims import Claim, ConfiguredClaim, GaussianClaim
+from fl_audit.verdict.claims import Claim, GaussianClaim
 from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTests, curve_tests
-from fl_audit.verdict.curve_power import (
-    SumPower,
-    claimed_noise,
-    included_needed,
-    noise_of,
-    noticed_words,
-)
-from fl_audit.verdict.decision import (
-    AgainstAttacker,
-    AsCurve,
-    Detectable,
-    Outcome,
-    Verdict,
-    attackers_of,
-    doubt,
-    shown_by,
-)
+from fl_audit.verdict.curve_power import SumPower, included_needed, noise_of
+from fl_audit.verdict.decision import doubt, shown_by
 from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, Shown
+from fl_audit.verdict.record import AgainstAttacker, AsCurve, Detectable, Outcome, Verdict
 from fl_audit.verdict.scope import Scope
 from fl_audit.verdict.separation import separation
 
@@ -77,22 +63,22 @@ def reach_curve_verdict(
     """
     scope = scope or Scope()
     if not tests.tests:
-        reason = (
-            "no curve is known for what is scored, or no canary was included; next: a claim of "
-            "(ε, δ), or statistics of another attacker"
-        )
-        return _verdict(tests, Outcome.INCONCLUSIVE, reason, None)
+        return _verdict(tests, Outcome.INCONCLUSIVE, sentences.NO_CURVE, None)
     adjusted = _adjusted(tests)
     if scope.unfit is not None or not adjusted:
-        reason = scope.unfit or "the scores allow no test of a curve"
-        step = scope.say_so or "canaries that take part as clients do (docs/verdict.md)"
-        return _verdict(tests, Outcome.INCONCLUSIVE, f"{reason}; next: {step}", None)
+        reason = sentences.not_fit(
+            scope.unfit or "the scores allow no test of a curve", scope.say_so
+        )
+        return _verdict(tests, Outcome.INCONCLUSIVE, reason, None)
     best, p = min(adjusted, key=lambda pair: pair[1])
     p = min(p, 1.0)
     if p <= tests.level:
-        return _verdict(tests, Outcome.CONTRADICTED, _contradiction(tests, best, p), best, p=p)
+        mu = best.proven_mu
+        noise = None if mu is None else noise_of(tests.claim, best, mu)
+        reason = sentences.curve_contradicted(tests, best, p, noise)
+        return _verdict(tests, Outcome.CONTRADICTED, reason, best, p=p)
     arrival = arrival or separation(tests.statistics)
-    doubtful = doubt(tests.statistics, arrival, others, scope)
+    doubtful = doubt(tests.claim, tests.statistics, arrival, others, scope)
     if doubtful is not None:
         return _verdict(tests, Outcome.INCONCLUSIVE, doubtful, best, p=p)
     return _not_contradicted(tests, best, p, arrival, scope)
@@ -132,9 +118,10 @@ def _verdict(
     if best is not None and outcome is Outcome.CONTRADICTED:
         mu = best.proven_mu
         proven = claim.epsilon if mu is None else epsilon_of_mu(mu, claim.delta)
+    unstated = sentences.tested_unstated(claim, tests.confidence)
     return Verdict(
         outcome=outcome,
-        reason=reason,
+        reason=sentences.lines((unstated, *reason.splitlines())),
         claim=claim,
         confidence=tests.confidence,
         num_tests=len(tests.tests),
@@ -153,27 +140,6 @@ def _verdict(
     )
 
 
-def _contradiction(tests: CurveTests, best: CurveTest, p: float) -> str:
-    how = {
-        "trade_off_sum": "scores of included canaries are larger than it allows",
-        "trade_off_guesses": "more guesses of who was included are right than it allows",
-    }[best.method]
-    on = "" if best.statistic.name is None else f" on {best.statistic.name}"
-    number = len(tests.tests)
-    together = "" if number == 1 else f" for all {number} tests together"
-    mu = best.proven_mu
-    if_gaussian = ""
-    if mu is not None:
-        if_gaussian = f"; if the mechanism is Gaussian, its μ is at least {lower_bound_text(mu)}"
-        noise = noise_of(tests.claim, best, mu)
-        if noise is not None:
-            claimed = claimed_noise(tests.claim)
-            said = "configured" if isinstance(tests.claim, ConfiguredClaim) else "claimed"
-            if_gaussian += f": noise of {significant(noise)} or less where {claimed:g} is {said}"
-    how_sure = f"with {100 * tests.confidence:g} % confidence{together} (p ≤ {p:.2g})"
-    return f"{how}{on}, {how_sure}{if_gaussian}"
-
-
 # What would have been contradicted.
 
 
@@ -181,38 +147,27 @@ def _not_contradicted(
     tests: CurveTests, best: CurveTest, p: float, arrival: Arrival, scope: Scope
 ) -> Verdict:
     """The verdict where no test contradicts the claim: consistent or inconclusive."""
-    fault = "" if arrival.fault is None else f"{arrival.fault}; "
-    leading = tests.tests[0]
+    claim, leading = tests.claim, tests.tests[0]
+    start = (arrival.fault, sentences.curve_not_contradicted(tests, scope))
     if leading.method != "trade_off_sum":
-        reason = (
-            "no test contradicts it; how likely one would is not known where the null distribution "
-            "of scores is not; next: scores whose null distribution is known"
-        )
-        return _verdict(tests, Outcome.INCONCLUSIVE, f"{fault}{reason}", best, p=p)
+        reason = sentences.lines((*start, *sentences.POWER_NOT_KNOWN))
+        return _verdict(tests, Outcome.INCONCLUSIVE, reason, best, p=p)
     shown = shown_by(arrival)
     power = SumPower.for_test(leading, shown)
     detectable = power.detectable_in(tests)
-    twice = 1 / sigma_of_epsilon(FACTOR * tests.claim.epsilon, tests.claim.delta)
-    on = "" if leading.statistic.name is None else f" on {leading.statistic.name}"
-    names = [statistic.name for statistic in tests.statistics if statistic.name is not None]
-    noticed = noticed_words(tests.claim, detectable, is_enough=power.at(twice) >= ENOUGH_POWER)
-    said = (
-        f"{noticed} in 80 % of audits "
-        f"with {leading.statistic.scores.num_included:,} included canaries{on} that show "
-        f"at least {100 * shown.signal:.3g} % of their signal"
-    )
-    if power.at(twice) >= ENOUGH_POWER:
+    twice = 1 / sigma_of_epsilon(FACTOR * claim.epsilon, claim.delta)
+    is_enough = power.at(twice) >= ENOUGH_POWER
+    if is_enough:
         outcome, needed = Outcome.CONSISTENT, None
-        rest = (
-            f"tested by {len(tests.tests)} tests{attackers_of(names)}; other attacks may show more"
-        )
+        rest: tuple[str, ...] = (sentences.OTHER_ATTACKS, sentences.after_consistent(claim))
     else:
         outcome, needed = Outcome.INCONCLUSIVE, _canaries_needed(leading, twice, shown)
-        rest = _next_step(leading, needed)
+        rest = (sentences.more_power_of_curve(leading, needed),)
+    seen = sentences.curve_power_words(claim, leading, detectable, shown, is_enough=is_enough)
     return _verdict(
         tests,
         outcome,
-        f"{fault}no test contradicts it {scope.whom}; {said}; {rest}",
+        sentences.lines((*start, seen, *rest)),
         best,
         p=p,
         power=power.at(twice),
@@ -227,11 +182,3 @@ def _canaries_needed(leading: CurveTest, mu: float, shown: Shown) -> int | None:
     scores = leading.statistic.scores
     share = scores.num_included / (scores.num_included + scores.num_excluded)
     return None if included is None else math.ceil(included / share)
-
-
-def _next_step(leading: CurveTest, canaries_needed: int | None) -> str:
-    if canaries_needed is None:
-        return "next: more presentations of each canary and more canaries"
-    scores = leading.statistic.scores
-    number = scores.num_included + scores.num_excluded
-    return f"next: about {canaries_needed:,} canaries instead of {number:,}"

@@ -1,25 +1,14 @@
-"""The verdict that the tests of a claim lead to."""
+"""The verdict that the tests of a claim lead to; its sentences are in sentences.py."""
 
 import dataclasses
-import decimal
-import enum
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
-from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
 from fl_audit.checks import Arrival
-from fl_audit.estimators.roc import auc, auc_interval
-from fl_audit.json_records import (
-    WRITTEN_IF_SET,
-    fields_from_json,
-    fields_to_json,
-    from_json,
-)
-from fl_audit.number_words import lower_bound_text, significant
+from fl_audit.estimators.roc import auc_interval
+from fl_audit.verdict import sentences
 from fl_audit.verdict.claim_tests import (
     Bound,
     ClaimTest,
@@ -27,148 +16,11 @@ from fl_audit.verdict.claim_tests import (
     ScoredStatistic,
     p_value,
 )
-from fl_audit.verdict.claims import Claim, CurveClaim, claim_from_json, claim_to_json
-from fl_audit.verdict.power import FACTOR, Shown, SimulatedAudit, hardest, standard_null
+from fl_audit.verdict.claims import Claim, CurveClaim
+from fl_audit.verdict.power import Shown, SimulatedAudit, hardest, standard_null
+from fl_audit.verdict.record import Outcome, Verdict
 from fl_audit.verdict.scope import Scope
 from fl_audit.verdict.separation import separation
-
-
-class Outcome(enum.StrEnum):
-    """The outcome of a verdict on a claim."""
-
-    CONTRADICTED = "contradicted"
-    """A lower bound that holds for any mechanism exceeds the claim."""
-    CONSISTENT = "consistent"
-    """No bound exceeds it, canaries were seen to arrive, no other statistic sees clearly more, and
-    the audit had the power to contradict a claim wrong by FACTOR, with what arrived."""
-    INCONCLUSIVE = "inconclusive"
-    """No bound exceeds it, but something of that is missing; or the canaries do not bear on it."""
-
-
-@dataclass(frozen=True)
-class Detectable:
-    """The smallest violation of a claimed curve that 80 % of such audits would have contradicted.
-
-    Attributes:
-      mu: The mu of a Gaussian mechanism that leaks as much.
-      noise_multiplier: The noise multiplier in place of the claimed one; None where the claim is
-        about no noise, or the attacker does not know the rounds.
-    """
-
-    mu: float
-    noise_multiplier: float | None = None
-
-
-@dataclass(frozen=True)
-class AsCurve:
-    """The verdict on a claimed point if the Gaussian curve through it had been claimed.
-
-    Attributes:
-      mu: The mu whose Gaussian curve allows the claimed epsilon at delta.
-      p_value: The p-value of that curve.
-      is_contradicted: Whether it falls at the confidence of the verdict.
-    """
-
-    mu: float
-    p_value: float
-    is_contradicted: bool
-
-
-@dataclass(frozen=True)
-class AgainstAttacker:
-    """What the tests of a curve say of one attacker, whom the claim allows a curve of his own.
-
-    Attributes:
-      threat_model: Name of the attacker's threat model.
-      p_value: The smallest p-value of the tests on what he sees, weighted so that all tests of the
-        claim together have the level of the verdict.
-      is_contradicted: Whether one of these tests contradicts the claim.
-    """
-
-    threat_model: str
-    p_value: float
-    is_contradicted: bool
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The verdict on a claim, and what it rests on.
-
-    Attributes:
-      outcome: Whether the claim is contradicted, consistent, or neither can be told.
-      reason: The reason for the outcome, as a clause in which the claim is "it".
-      claim: The claim.
-      confidence: The probability that no lower bound among the tests exceeds the truth, at least.
-      num_tests: Number of lower bounds made, each at confidence 1 - (1 - confidence) / num_tests.
-      epsilon_lower: The largest lower bound; 0 where there is none.
-      method: Name of the method that proved it; None where the scores allow no method.
-      statistic: Name of the statistic that it was proved on; None where it has no name.
-      assumes: What has to hold for the bound, in words.
-      p_value: The smallest 1 - confidence at which the claim would be contradicted; None where the
-        canaries do not bear on it.
-      power: Share of simulated audits of a mechanism with FACTOR times the claimed epsilon that
-        contradict the claim; None where it was not simulated.
-      detectable_epsilon: The smallest true epsilon at the claim's delta of which ENOUGH_POWER of
-        simulated audits contradict the claim; None where there is none, or it was not simulated.
-      canaries_needed: Approximate number of canaries that gives ENOUGH_POWER; None where that was
-        not asked, or no number that was tried does.
-      detectable: What of a curve would have been contradicted, in its own units; None for a point.
-      as_curve: What a claimed point would have been told as a curve; None for a curve, or where
-        that cannot be said.
-      against: What the tests of a curve say of each attacker, the strongest first; empty for a
-        point, and where nothing was tested.
-    """
-
-    outcome: Outcome
-    reason: str
-    claim: Claim | CurveClaim
-    confidence: float
-    num_tests: int
-    epsilon_lower: float = 0.0
-    method: str | None = None
-    statistic: str | None = None
-    assumes: str | None = None
-    p_value: float | None = None
-    power: float | None = None
-    detectable_epsilon: float | None = None
-    canaries_needed: int | None = None
-    detectable: Detectable | None = field(default=None, metadata=WRITTEN_IF_SET)
-    as_curve: AsCurve | None = field(default=None, metadata=WRITTEN_IF_SET)
-    against: tuple[AgainstAttacker, ...] = field(default=(), metadata=WRITTEN_IF_SET)
-
-    @property
-    def simulated_epsilon(self) -> float:
-        """Epsilon of the mechanism whose audits are simulated."""
-        return FACTOR * self.claim.epsilon
-
-    def to_json(self) -> dict[str, object]:
-        """The JSON object of report.json, with the claim among its keys."""
-        fields = fields_to_json(self)
-        claim = {
-            "outcome": fields.pop("outcome"),
-            "reason": fields.pop("reason"),
-            "claimed_epsilon": self.claim.epsilon,
-            "claimed_delta": self.claim.delta,
-            "claimed_for": self.claim.whom,
-        }
-        simulated = {"simulated_epsilon": self.simulated_epsilon}
-        fields["claim"] = claim_to_json(self.claim)
-        return {**claim, "num_looks": fields.pop("num_tests"), **fields, **simulated}
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "Verdict":
-        """The verdict that `to_json` writes.
-
-        Raises:
-          ValueError: A key is missing, or a value is of another type.
-        """
-        epsilon, delta = fields["claimed_epsilon"], fields["claimed_delta"]
-        if "claim" in fields:
-            claim = claim_from_json(fields["claim"])
-        else:  # as in older reports
-            claim = Claim(from_json(float, epsilon), from_json(float, delta))
-        num_tests = from_json(int, fields["num_looks"])
-        return fields_from_json(cls, fields, claim=claim, num_tests=num_tests)
 
 
 def reach_verdict(
@@ -193,21 +45,16 @@ def reach_verdict(
     bounds = tests.bounds(claim.delta)
     scope = scope or Scope()
     if scope.unfit is not None:
-        step = scope.say_so or "canaries that take part as clients do (docs/verdict.md)"
-        reason = f"{scope.unfit}; next: {step}"
+        reason = sentences.not_fit(scope.unfit, scope.say_so)
         return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds)
     if not bounds:
-        reason = (
-            "the scores allow no method that holds for any mechanism; next: more canaries, which "
-            "coins include or exclude"
-        )
-        return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds)
+        return _verdict(Outcome.INCONCLUSIVE, sentences.NO_METHOD, claim, tests, bounds)
     p = p_value(tests, bounds, claim)
     if bounds[0].estimate.epsilon > claim.epsilon:
-        reason = _contradiction(tests, bounds[0], p)
+        reason = sentences.point_contradicted(tests, bounds[0], p)
         return _verdict(Outcome.CONTRADICTED, reason, claim, tests, bounds, p_value=p)
     arrival = arrival or separation(tests.statistics)
-    doubtful = doubt(tests.statistics, arrival, others, scope)
+    doubtful = doubt(claim, tests.statistics, arrival, others, scope)
     if doubtful is not None:
         return _verdict(Outcome.INCONCLUSIVE, doubtful, claim, tests, bounds, p_value=p)
     return _not_contradicted(claim, tests, bounds, p, arrival=arrival, scope=scope)
@@ -225,18 +72,16 @@ def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | Non
       not_checked: Why aggregates, or some of them, were not checked; None where they were.
     """
     if failed and verdict.outcome is not Outcome.CONTRADICTED:
-        reason = (
-            f"the mechanism is not as configured ({', '.join(failed)}: see the checks); of the "
-            f"canaries, {verdict.reason}; next: mend what the checks name, then audit again"
-        )
+        reason = sentences.after_failed_checks(failed, verdict.reason)
         return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
     if not_checked is not None and verdict.outcome is Outcome.CONSISTENT:
-        unseen = f"not all of the mechanism was checked: {not_checked}"
-        return dataclasses.replace(verdict, reason=f"{verdict.reason}; {unseen}")
+        reason = sentences.not_all_checked(not_checked, verdict.reason)
+        return dataclasses.replace(verdict, reason=reason)
     return verdict
 
 
 def doubt(
+    claim: Claim | CurveClaim,
     tested: Sequence[ScoredStatistic],
     arrival: Arrival,
     others: Sequence[ScoredStatistic],
@@ -245,36 +90,20 @@ def doubt(
     """Why scores that contradict nothing do not reassure either; None where they may.
 
     Args:
+      claim: The claim.
       tested: The statistics that are tested.
       arrival: What became of the included canaries.
       others: Statistics of the same audit that are not tested.
       scope: For whom the canaries stand.
     """
-    if arrival.state == "not_arrived":
-        return (
-            f"the canary check failed, so low scores mean nothing: {arrival.reason}; "
-            "next: fix that fault (docs/arrival.md)"
-        )
-    if arrival.state == "cannot_tell":
-        return (
-            f"the canary check is not conclusive, so low scores mean nothing: "
-            f"{arrival.reason}; next: make the check pass (docs/arrival.md), then use more "
-            "canaries or presentations"
-        )
+    if arrival.state != "arrived":
+        return sentences.canaries_missed(arrival)
     if arrival.lacks is not None:
-        return (
-            f"no lower bound exceeds it, but some canaries may be lost: {arrival.reason}; "
-            f"next: provide {arrival.lacks}"
-        )
+        return sentences.canaries_may_be_lost(claim, arrival)
     if scope.not_covered is not None:
-        return (
-            f"no lower bound exceeds it {scope.whom}, but {scope.not_covered}; next: canaries "
-            "that take part as clients may, or a claim for such a client"
-        )
+        return sentences.clients_not_covered(claim, scope)
     stronger = clearly_stronger(tested, others)
-    if stronger is None:
-        return None
-    return f"no lower bound exceeds it, but {stronger}; next: test all statistics"
+    return None if stronger is None else sentences.stronger_left_out(claim, stronger)
 
 
 def _verdict(
@@ -308,17 +137,6 @@ def _verdict(
     )
 
 
-def _contradiction(tests: ClaimTests, best: Bound, p: float) -> str:
-    together = {1: "", 2: " for both bounds together"}.get(
-        len(tests), f" for all {len(tests)} bounds together"
-    )
-    return (
-        f"the lower bound ε ≥ {lower_bound_text(best.estimate.epsilon)} by {best.test.method}"
-        f"{_on([best.test.statistic])} exceeds it, with {100 * tests.confidence:g} % confidence"
-        f"{together} (p ≤ {p:.2g})"
-    )
-
-
 def _not_contradicted(
     claim: Claim,
     tests: ClaimTests,
@@ -333,42 +151,37 @@ def _not_contradicted(
     The claim is consistent if enough simulated audits of a mechanism with FACTOR times the claimed
     epsilon contradict it, with as much of the canaries' signal as arrived.
     """
-    fault = "" if arrival.fault is None else f"{arrival.fault}; "
+    nothing = f"{sentences.nothing_contradicts(claim)} {scope.whom}"
     if claim.delta == 0:
-        reason = (
-            "no lower bound exceeds it; how likely one would is not simulated at δ = 0, where "
-            "Gaussian noise has no finite ε; next: a claim at a δ above 0"
-        )
-        return _verdict(Outcome.INCONCLUSIVE, fault + reason, claim, tests, bounds, p_value=p)
+        reason = sentences.lines((arrival.fault, nothing, *sentences.NOT_AT_DELTA_0))
+        return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds, p_value=p)
     nearly = nearly_decided(claim, tests, bounds, p)
     simulated_on = _simulated_statistics(tests, arrival)
     scores = simulated_on[0].scores
     num_canaries = scores.num_included + scores.num_excluded
     simulated = _simulated_audit(claim, tests, simulated_on[0], arrival)
     simulation = simulated.simulate(num_canaries)
-    conditions = _what_was_simulated(claim, simulated_on, arrival, simulation.power)
+    power = sentences.point_power_words(claim, simulated_on, arrival, shown_by(arrival), simulation)
+    needed = None
     if simulation.is_enough:
-        needed, outcome = None, Outcome.CONSISTENT
-        said = (
-            f"no lower bound exceeds it {scope.whom}; "
-            f"{detectable_words(simulation.detectable_epsilon)} ({conditions})"
+        outcome = Outcome.CONSISTENT
+        tested = sentences.what_was_tested(tests, limit_of_so_many(claim, tests))
+        rest = (
+            tested,
+            *(nearly or ()),
+            sentences.OTHER_ATTACKS,
+            *(() if nearly else (sentences.after_consistent(claim),)),
         )
-        rest = "; ".join(filter(None, [nearly, what_was_tested(claim, tests)]))
     else:
-        needed = (
-            None
-            if nearly
-            else simulated.canaries_needed(num_canaries, simulation.detectable_epsilon)
-        )
         outcome, most = Outcome.INCONCLUSIVE, largest_provable(claim, tests, simulated_on[0])
-        least = f"{detectable_words(simulation.detectable_epsilon, only=True)} ({conditions})"
+        if not nearly:
+            needed = simulated.canaries_needed(num_canaries, simulation.detectable_epsilon)
         if most <= claim.epsilon:
-            least = _cannot_prove(num_canaries, simulated_on, most)
-        said = f"no lower bound exceeds it, but {least}"
-        rest = nearly or next_step(tests, needed, scope)
+            power = sentences.too_few_canaries(num_canaries, simulated_on, most)
+        rest = nearly or (sentences.more_power(tests, needed, scope),)
     return _verdict(
         outcome,
-        f"{fault}{said}; {rest}",
+        sentences.lines((arrival.fault, nothing, power, *rest)),
         claim,
         tests,
         bounds,
@@ -376,13 +189,6 @@ def _not_contradicted(
         power=simulation.power,
         detectable_epsilon=simulation.detectable_epsilon,
         canaries_needed=needed,
-    )
-
-
-def _cannot_prove(num_canaries: int, statistics: Sequence[ScoredStatistic], most: float) -> str:
-    return (
-        f"{num_canaries:,} canaries{_on(statistics)} can show at most "
-        f"ε ≥ {lower_bound_text(most)}, even if the attack makes no error"
     )
 
 
@@ -421,59 +227,18 @@ def shown_by(arrival: Arrival) -> Shown:
     return Shown(signal, arrival.num_scored / arrival.num_included)
 
 
-def _what_was_simulated(
-    claim: Claim, statistics: Sequence[ScoredStatistic], arrival: Arrival, power: float
-) -> str:
-    """A clause on the simulated audits: how many contradict FACTOR times the claim, and of whom."""
-    scores = statistics[0].scores
-    shown = (
-        "if canaries show their whole signal, which was not measured"
-        if arrival.signal is None
-        else f"where canaries show at least {100 * shown_by(arrival).signal:.3g} % of their signal"
-    )
-    silent = ""
-    if arrival.num_scored is not None and arrival.num_scored != arrival.num_included:
-        silent = f" and {arrival.num_scored:,} of {arrival.num_included:,} included ones count"
-    return (
-        f"twice the claim, ε = {FACTOR * claim.epsilon:g}, in {100 * power:.3g} % of simulated "
-        "audits with "
-        f"{scores.num_included + scores.num_excluded:,} canaries{_on(statistics)}, {shown}{silent}"
-    )
-
-
-def _on(statistics: Sequence[ScoredStatistic]) -> str:
-    """The statistics' names, such as " on max or sum"; empty where they have none."""
-    names = [statistic.name for statistic in statistics if statistic.name is not None]
-    return f" on {' or '.join(names)}" if names else ""
-
-
-# What a verdict has to say that does not contradict: what was tested, and what was not.
+# What was tested, and what was not.
 
 
 _CLEARLY = 0.999
 """Confidence of the intervals that have to lie apart for one statistic to see clearly more."""
 
 
-def what_was_tested(claim: Claim, tests: ClaimTests) -> str:
-    """A clause on the statistics, attackers and methods.
+def limit_of_so_many(claim: Claim, tests: ClaimTests) -> float | None:
+    """The largest bound that so many canaries can show; None where higher scores show more.
 
-    It says what they could have shown at most where the number of canaries limits them all. Under
-    a known null distribution no such limit is met: higher scores would show more.
+    Under a known null distribution no such limit is met.
     """
-    names = [statistic.name for statistic in tests.statistics if statistic.name is not None]
-    on = f" on {', '.join(names)}" if names else ""
-    against = attackers_of(names)
-    limit = _limit_of_so_many(claim, tests)
-    most = (
-        ""
-        if limit is None
-        else f", which could have shown at most ε ≥ {lower_bound_text(limit)} here"
-    )
-    return f"tested{on}{against} by {', '.join(tests.methods)}{most}; other attacks may show more"
-
-
-def _limit_of_so_many(claim: Claim, tests: ClaimTests) -> float | None:
-    """The largest bound that so many canaries can show; None where higher scores show more."""
     most = 0.0
     for statistic in tests.statistics:
         limit = largest_provable(claim, tests, statistic)
@@ -481,18 +246,6 @@ def _limit_of_so_many(claim: Claim, tests: ClaimTests) -> float | None:
             return None
         most = max(most, limit)
     return most
-
-
-def attackers_of(names: Sequence[str]) -> str:
-    """The titles of the threat models of some statistics, such as " (threat model Final model)"."""
-    statistics = [STATISTICS.get(name) for name in names]
-    models = dict.fromkeys(
-        statistic.threat_model for statistic in statistics if statistic is not None
-    )
-    titles = [model.title for model in map(THREAT_MODELS.get, models) if model is not None]
-    if not titles:
-        return ""
-    return f" (threat model{'s' if len(titles) > 1 else ''} {', '.join(titles)})"
 
 
 def largest_provable(
@@ -518,8 +271,8 @@ def largest_provable(
 
 def clearly_stronger(
     tested: Sequence[ScoredStatistic], others: Sequence[ScoredStatistic]
-) -> str | None:
-    """A clause on a statistic that was not tested and tells canaries apart clearly better.
+) -> ScoredStatistic | None:
+    """The statistic that was not tested and separates canaries clearly better.
 
     Args:
       tested: The statistics that the verdict is about.
@@ -531,12 +284,7 @@ def clearly_stronger(
     seen = max((_auc_range(statistic)[1] for statistic in tested), default=0.0)
     lowest = {statistic: _auc_range(statistic)[0] for statistic in others}
     best = max(lowest, key=lambda statistic: lowest[statistic], default=None)
-    if best is None or lowest[best] <= seen:
-        return None
-    return (
-        f"{best.name}, which was not tested, separates included from excluded canaries far "
-        f"better (AUC {auc(best.scores):.3g})"
-    )
+    return None if best is None or lowest[best] <= seen else best
 
 
 def _auc_range(statistic: ScoredStatistic) -> tuple[float, float]:
@@ -550,8 +298,8 @@ def _auc_range(statistic: ScoredStatistic) -> tuple[float, float]:
 
 def nearly_decided(
     claim: Claim, tests: ClaimTests, bounds: Sequence[Bound], p: float
-) -> str | None:
-    """A clause on a bound that exceeds the claim by itself, but not with all others.
+) -> tuple[str, str] | None:
+    """Sentences on a bound that exceeds the claim by itself, but not with all others.
 
     Args:
       claim: The claim, which no bound exceeds.
@@ -569,49 +317,4 @@ def nearly_decided(
     epsilon, at = max(epsilons, default=(0.0, 0))
     if epsilon <= claim.epsilon:
         return None
-    test = bounds[at].test
-    on = "" if test.statistic.name is None else f" on {test.statistic.name}"
-    return (
-        f"by itself, the {100 * tests.confidence:g} % bound by {test.method}{on} is "
-        f"ε ≥ {lower_bound_text(epsilon)}, which exceeds it; corrected for all {len(tests)} bounds "
-        f"it is {lower_bound_text(bounds[at].estimate.epsilon)}; next: choose this statistic and "
-        "this method before another training (audit.verdict_statistic, audit.verdict_method; "
-        "--statistic, --methods)"
-    )
-
-
-def next_step(tests: ClaimTests, canaries_needed: int | None, scope: Scope) -> str:
-    """What to do next where the audit could hardly have told."""
-    names = {statistic.name for statistic in tests.statistics}
-    steps = []
-    if canaries_needed is not None:
-        steps.append(f"about {canaries_needed:,} canaries instead of {_num_canaries(tests):,}")
-    if names - {None} and OWN_ROUNDS.name not in names:
-        if scope.covers(OWN_ROUNDS.name):
-            steps.append("known rounds (the statistic own_rounds, which shows most)")
-        elif scope.say_so is not None and scope.counts_on_sampling is None:
-            steps.append(f"{scope.say_so}, and own_rounds counts")
-    if len(tests) > 1:
-        steps.append("a verdict on one statistic and one method, chosen beforehand")
-    if canaries_needed is None:
-        steps.append("more presentations of each canary and more canaries")
-    return f"next: {', or '.join(steps)}"
-
-
-def detectable_words(epsilon: float | None, *, only: bool = False) -> str:
-    """A clause on the smallest epsilon that an audit would have contradicted with enough power.
-
-    Args:
-      epsilon: That epsilon; None where there is none.
-      only: Whether it is too large to reassure.
-    """
-    if epsilon is None:
-        return "no true ε, however large, would have been contradicted with 80 % power"
-    start = "only a true ε" if only else "a true ε"
-    least = significant(epsilon, 2, decimal.ROUND_UP)
-    return f"{start} of {least} or more would have been contradicted"
-
-
-def _num_canaries(tests: ClaimTests) -> int:
-    scores = tests.statistics[0].scores
-    return scores.num_included + scores.num_excluded
+    return sentences.nearly_decided(tests.confidence, epsilon, bounds[at], len(tests))

@@ -2,9 +2,9 @@
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.formats.run_record import LiveRecord, RunRecord
-from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict.claims import Claim, CurveClaim
-from fl_audit.verdict.decision import Outcome, Verdict
+from fl_audit.verdict.record import Outcome, Verdict
+from fl_audit.verdict.sentences import stopped_live
 
 LIVE_ASSUMES = (
     "Canaries' scores are independent given inclusion, and excluded canaries' scores in their own "
@@ -40,14 +40,8 @@ def live_verdict(
     """
     confidence = shared_confidence(audit)
     p_value = max(live.claim_p_value or 0.0, _SMALLEST_P_VALUE)
-    shown = "are larger than it allows"
-    if isinstance(claim, Claim):
-        shown = f"prove ε ≥ {lower_bound_text(live.claim_epsilon)}"
-    reason = (
-        f"the run was stopped in round {record.rounds_done} of {record.rounds}, as the scores of "
-        f"canaries in their own rounds so far {shown}, "
-        f"with {100 * confidence:g} % confidence at all rounds together (p ≤ {p_value:.2g})"
-    )
+    rounds = f"{record.rounds_done} of {record.rounds}"
+    reason = stopped_live(claim, rounds, live.claim_epsilon, confidence, p_value)
     return Verdict(
         outcome=Outcome.CONTRADICTED,
         reason=reason,

@@ -37,8 +37,8 @@ SEES_UPLOADS = (
 )
 
 _DRAWN_OTHERWISE = (
-    "the rounds of canaries are drawn by another law than those of clients: a bound for a canary "
-    "may be none for a client"
+    "the rounds of canaries are drawn from another distribution than those of clients: a bound "
+    "for a canary may be none for a client"
 )
 
 COVER_UPLOADS = 'if the claim is about uploads too, say "claim_covers_uploads": true in {file}'

@@ -8,7 +8,7 @@ import msgspec
 from fl_audit.config.commitment import (
     Opened,
     Try,
-    claim_of,
+    committed_claim,
     method_of,
     read_commitment,
     read_tries,
@@ -70,7 +70,7 @@ def _verify_config(folder: RunFolder, opened: Opened, found: Findings) -> None:
         found.add(folder.config, words_of_other(key, keys))
     config = load_recorded(folder.config)
     for name, said, now in (
-        ("claim", opened.commitment.claim, claim_of(config)),
+        ("claim", opened.commitment.claim, committed_claim(config)),
         ("method", opened.commitment.method, method_of(config)),
     ):
         for key in sorted({*said, *now}):

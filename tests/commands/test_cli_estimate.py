@@ -83,7 +83,7 @@ def test_the_family_of_gaussian_canaries_gives_the_exact_law(scores_csv, capsys)
     # The bound for any vector is 3.178 times the Gaussian tail, and e^1.16 is 3.18; the exact law's
     # tail is a little thinner.
     assert 1.1 < of["gaussian"]["epsilon"] - nothing["epsilon"] < 1.2
-    assert "exact law" in of["gaussian"]["details"]["null_law"]
+    assert "exact distribution" in of["gaussian"]["details"]["null_law"]
 
 
 @pytest.mark.parametrize("options", [[], ["--dim", "10000", "--null", "empirical"]])
@@ -120,9 +120,9 @@ def test_a_contradicted_claim_exits_3(scores_csv, capsys):
     claim = ["--delta", "1e-5", "--dim", "10000", "--claimed-epsilon", "1"]
     assert main(["estimate", scores_csv, *claim]) == 3
     lines = capsys.readouterr().out.splitlines()
-    start = lines.index("verdict: CONTRADICTED, claimed ε ≤ 1 at δ = 1e-05")
+    start = lines.index("verdict: CONTRADICTED: the claim ε ≤ 1 at δ = 10⁻⁵")
     assert lines[start - 1] == ""
-    assert "by threshold_valid exceeds it" in " ".join(lines[start:])
+    assert "by threshold_valid exceeds the claim" in " ".join(lines[start:])
 
     assert main(["estimate", scores_csv, *claim, "--json"]) == 3
     printed = json.loads(capsys.readouterr().out)
@@ -138,7 +138,7 @@ def test_a_claim_that_is_not_contradicted_exits_0(scores_csv, capsys):
     verdict = json.loads(capsys.readouterr().out)["verdict"]
     # Scores alone cannot show that all canaries arrived.
     assert verdict["outcome"] == "inconclusive"
-    assert "; next: provide the folder of the run, or of a log with" in verdict["reason"]
+    assert "\nNext: provide the folder of the run, or of a log with" in verdict["reason"]
     assert (verdict["claimed_epsilon"], verdict["claimed_delta"]) == (8, 1e-5)
 
 
@@ -249,7 +249,7 @@ def test_a_folder_gets_one_verdict_over_all_its_statistics(log_folder, capsys):
     assert verdict["outcome"] == "contradicted"
     assert verdict["num_looks"] == 8  # two methods on four statistics
     assert main(["estimate", str(log_folder.path), *claim, "--methods", "one_run_valid"]) == 3
-    assert "verdict: CONTRADICTED, claimed ε ≤ 1 " in capsys.readouterr().out
+    assert "verdict: CONTRADICTED: the claim ε ≤ 1 " in capsys.readouterr().out
 
 
 def test_one_statistic_of_a_folder(log_folder, capsys):
@@ -270,7 +270,7 @@ def test_a_folder_prints_a_column_for_each_statistic(log_folder, capsys, monkeyp
     lines = capsys.readouterr().out.splitlines()
     assert all(len(line) <= 100 for line in lines)
     lines = lines[lines.index("") + 1 :]
-    assert lines[0].endswith("excluded canaries, delta 0.0001, confidence 0.95")
+    assert lines[0].endswith("excluded canaries, δ = 10⁻⁴, confidence 95 %")
     models = ["final", "final_and_initial", "all_iterates"]
     assert lines[2].split() == ["threat", "model", *models]
     assert lines[3].split() == ["statistic", "final", "final_minus_initial", "max", "sum"]
@@ -297,7 +297,10 @@ def test_a_folder_of_score_files_alone_takes_dim_from_the_command_line(tmp_path,
 
 BAD_FOLDER = [
     (["{log}", "--delta", "1e-4", "--dim", "3999"], "--dim: must be 4000, as "),
-    (["{log}", "--delta", "1e-4", "--null", "closed_form"], "--null: the law of an excluded "),
+    (
+        ["{log}", "--delta", "1e-4", "--null", "closed_form"],
+        "--null: the distribution of an excluded ",
+    ),
     (["{log}", "--delta=0", "--statistic=maxx"], "has no 'maxx'; did you mean 'max'?"),
     (["{log}", "--delta", "2"], "log, statistic final: delta must be in [0, 1), got 2.0"),
     (["{log}/..", "--delta", "0"], "holds neither pool.json (a log) nor scores_STATISTIC.csv"),

@@ -13,7 +13,7 @@ from fl_audit.comparison.comparison import comparability_warnings, pareto_front
 from fl_audit.comparison.reported_run import read_reported_runs
 from fl_audit.comparison.tables import brief_lines
 from fl_audit.verdict import Claim, Verdict
-from fl_audit.verdict.decision import Outcome
+from fl_audit.verdict.record import Outcome
 from tests.comparison.conftest import MakeRun
 
 # A comparison as JSON, as lines and as a page.

@@ -102,7 +102,7 @@ def test_a_claimed_curve_stops_a_run_too(tmp_path, capsys):
     assert main(["run", str(tmp_path / "stop.toml"), "--out", str(tmp_path / "stop")]) == 3
     printed = capsys.readouterr()
     assert "the claimed curve is contradicted; the run stops" in printed.err
-    assert "verdict: CONTRADICTED, claimed μ ≤ 0.5" in printed.out
+    assert "verdict: CONTRADICTED: the claim μ ≤ 0.5" in printed.out
     assert "are larger than it allows" in " ".join(printed.out.split())
     record = read_record(RunFolder(tmp_path / "stop"))
     assert record.rounds_done < ROUNDS

@@ -73,7 +73,7 @@ def test_prints_tables_behind_a_short_answer(config, capsys, monkeypatch):
     for title in (
         "What the run would say",
         "What changes it",
-        "What it could say of the claim, epsilon 20 at delta 0.01",
+        "What it could say of the claim, ε ≤ 20 at δ = 0.01",
         "What it costs",
         "What it does to accuracy",
     ):

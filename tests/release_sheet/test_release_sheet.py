@@ -14,6 +14,7 @@ from fl_audit.config import ReleaseStatement
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
+from fl_audit.number_words import delta_text
 from fl_audit.release_sheet.of_run import (
     claim_words,
     read_provenance,
@@ -90,8 +91,8 @@ def test_what_only_the_operator_can_say_is_not_stated_until_it_is(claimed):
 def test_claim_verdict_and_detectable_violation_are_the_reports(claimed):
     report, sheet = read_report(claimed), sheet_of(claimed)
     assert report.verdict is not None
-    assert texts(sheet, "claim") == f"For a client: claimed ε ≤ 0.5 at δ = {report.delta:g}."
-    assert texts(sheet, "verdict").startswith(f"{report.verdict.outcome.upper()}: ")
+    assert texts(sheet, "claim") == f"For a client: ε ≤ 0.5 at δ = {delta_text(report.delta)}."
+    assert texts(sheet, "verdict").startswith(f"{report.verdict.outcome.upper()}: the claim ")
     assert report.verdict.power is None
     assert texts(sheet, "detectable").startswith("Not simulated, as the claim is ")
     simulated = dataclasses.replace(report.verdict, power=0.9, detectable_epsilon=1.23)

@@ -54,7 +54,7 @@ def test_known_rounds_contradict_no_claim_that_may_count_on_sampling(tmp_path, p
     everything = verdict_on(folder, 8.4)
     assert everything.num_tests == len(folder_statistics(folder)) - 1
     assert everything.statistic != "own_rounds"
-    assert "known rounds (the statistic own_rounds" not in everything.reason
+    assert "score by own_rounds" not in everything.reason
 
 
 def test_known_rounds_count_where_no_claim_counts_on_sampling(tmp_path):
@@ -65,7 +65,7 @@ def test_known_rounds_count_where_no_claim_counts_on_sampling(tmp_path):
         assert verdict_on(folder, 1.0, "own_rounds").outcome == "contradicted"
         right = verdict_on(folder, 8.4, "own_rounds")
         assert right.outcome == "consistent"
-        assert "exceeds it for a client in one round of weight 1;" in right.reason
+        assert "exceeds the claim for a client in one round of weight 1." in right.reason
         assert 8.4 < right.detectable_epsilon <= 16.8
 
 

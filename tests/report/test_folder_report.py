@@ -13,7 +13,7 @@ from fl_audit.cli import main
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.score_file import read_score_file, write_score_file
-from fl_audit.number_words import lower_bound_text
+from fl_audit.number_words import delta_text, lower_bound_text
 from fl_audit.report import write_report
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from tests.report.conftest import Reported
@@ -59,7 +59,7 @@ def test_a_folder_gets_the_sections_of_a_run_that_it_knows(audit, tmp_path, caps
     assert sorted(audit.folder.path.iterdir()) == before
     text = text_of(page)
     assert made["verdict"]["outcome"] == "contradicted"
-    assert "contradicted : claimed ε ≤ 0.5 at δ = 0.0001".replace(" ", "\N{NO-BREAK SPACE}") in (
+    assert "contradicted : the claim ε ≤ 0.5 at δ = 10⁻⁴".replace(" ", "\N{NO-BREAK SPACE}") in (
         text.replace(" ", "\N{NO-BREAK SPACE}")
     )
     assert "How often clients take part is not known here" in text
@@ -101,7 +101,7 @@ def test_a_run_has_its_upper_bound_wherever_it_is_estimated(run_folder, capsys):
         printed = capsys.readouterr().out
         noise = printed.partition("verdict: ")[2]
         (most,) = re.findall(r"^upper bound   ε ≤ ([\d.]+) for a canary", printed, re.MULTILINE)
-        assert f"(ε ≤ {most} at δ = {delta:g})" in " ".join(noise.split())
+        assert f"ε ≤ {most} at δ = {delta_text(delta)})" in " ".join(noise.split())
         assert f"of the upper bound {most}." in " ".join(printed.split())
     main(["estimate", folder, "--delta=0"])
     assert "unknown" in capsys.readouterr().out
@@ -139,7 +139,7 @@ def test_a_finished_run_keeps_what_it_knows_at_what_is_asked(reported: Reported,
     text = text_of(page)
     for heading in ("Training", "Accounting", "Worst finding", "Upper bounds"):
         assert f" {heading} " in text
-    assert "at δ = 1.00 × 10⁻⁶; bounds at 90 % confidence" in text
+    assert "at δ = 10⁻⁶; bounds at 90 % confidence" in text
     bounds = {e["method"]: e["epsilon"] for e in made["statistics"]["max"]["estimates"]}
     assert f"≥ {bounds['threshold_clopper_pearson']:.3g}" in text
     assert page.read_text().count("Histogram of scores") == 1

@@ -40,17 +40,19 @@ def report(canary=15.2, participations=1, statistics=None):
 
 def test_three_numbers_and_a_sentence():
     assert headline(report()).lines() == [
-        "upper bound   ε ≤ 15.2 for a canary (one round), 65.3 for a client (up to 7 rounds), from "
-        "accounting",
-        "lower bound   ε ≥ 11.4 with 95 % confidence, if canaries’ scores are independent",
+        "upper bound   ε ≤ 15.2 for a canary in one round, from accounting",
+        "              ε ≤ 65.3 for a client in up to 7 rounds",
+        "lower bound   ε ≥ 11.4 for a canary, with 95 % confidence, if canaries’ scores are "
+        "independent",
         "estimate      ε ≈ 15.2 (14.8 … 15.2, capped at the upper bound), if the noise is Gaussian",
-        "Attacker with rounds and clients: audited ε ≥ 11.4, 75 % of the upper bound 15.2.",
+        "threat model  known_rounds (the attacker has rounds and clients): audited ε ≥ 11.4, "
+        "75 % of the upper bound 15.2.",
     ]
 
 
 def test_an_estimate_all_above_the_guarantee_is_not_cut():
     lines = headline(report(canary=12.0)).lines()
-    assert lines[2] == "estimate      ε ≈ 15.6 (14.8 … 16.4), above the upper bound"
+    assert lines[3] == "estimate      ε ≈ 15.6 (14.8 … 16.4), above the upper bound"
     assert (
         headline(report(canary=10.0))
         .sentence()
@@ -61,7 +63,7 @@ def test_an_estimate_all_above_the_guarantee_is_not_cut():
 def test_printed_bounds_still_hold():
     made = report(canary=15.21, statistics={"m": fitted_and_proven("final", 15.19, 16, 15.1, 17)})
     assert headline(made).lines()[0].startswith("upper bound   ε ≤ 15.3 for a canary")
-    assert headline(made).lines()[1].startswith("lower bound   ε ≥ 15.1 with")
+    assert headline(made).lines()[2].startswith("lower bound   ε ≥ 15.1 for a canary")
     assert "99 % of the upper bound" in headline(made).sentence()
 
 
@@ -69,8 +71,8 @@ def test_a_bound_for_any_mechanism_says_so_and_one_that_claims_nothing_does_not_
     valid = estimate("one_run_valid", "lower_bound", 3.0, valid_for="any mechanism", lower=3.0)
     after_stop = estimate("threshold_valid", "lower_bound", 9.0, lower=9.0)
     made = report(statistics={"m": statistic(estimates=(after_stop, valid))})
-    line = headline(made).lines()[1]
-    assert line == "lower bound   ε ≥ 3.00 with 95 % confidence, for any mechanism"
+    line = headline(made).lines()[2]
+    assert line == "lower bound   ε ≥ 3.00 for a canary, with 95 % confidence, for any mechanism"
 
 
 def test_who_knows_who_was_sampled_does_not_lead_where_sampling_is_counted_on():
@@ -104,24 +106,25 @@ def test_the_guarantee_is_the_one_against_the_attacker_of_the_proof(statistic, e
     ("canary", "guaranteed", "sentence"),
     [
         (math.inf, "none, because no noise is added", "accounting gives no upper bound."),
-        (None, "unknown (a reason)", "Attacker with rounds and clients: audited ε ≥ 11.4."),
+        (None, "unknown (a reason)", "(the attacker has rounds and clients): audited ε ≥ 11.4."),
     ],
 )
 def test_without_a_guarantee(canary, guaranteed, sentence):
     made = headline(report(canary))
     assert made.lines()[0] == f"upper bound   {guaranteed}"
-    assert made.lines()[2] == "estimate      ε ≈ 15.6 (14.8 … 16.4), if the noise is Gaussian"
+    by_label = {line[:14].strip(): line for line in made.lines()}
+    assert by_label["estimate"] == "estimate      ε ≈ 15.6 (14.8 … 16.4), if the noise is Gaussian"
     assert made.sentence().endswith(sentence)
 
 
 def test_nothing_proven_and_nothing_made():
     none = {"final": fitted_and_proven("final", 0.0, 0.0, 0.0, 1.0)}
     assert headline(report(statistics=none)).sentence() == (
-        "Attacker with the model: no leakage was detected."
+        "Threat model final (the attacker has the model): no leakage was detected."
     )
     lines = headline(report(statistics={"final": statistic()})).lines()
-    assert lines[1] == "lower bound   none, because no valid method applies to these scores"
-    assert lines[2] == "estimate      none, because shift_fit does not apply to these scores"
+    assert lines[2] == "lower bound   none, because no valid method applies to these scores"
+    assert lines[3] == "estimate      none, because shift_fit does not apply to these scores"
 
 
 def test_scores_alone_know_no_guarantee_but_the_attacker():
@@ -132,8 +135,10 @@ def test_scores_alone_know_no_guarantee_but_the_attacker():
     assert max(map(len, lines)) <= 60
     text = " ".join(" ".join(lines).split())
     assert "unknown (the noise is not known)" in text
-    assert "ε ≥ 11.4 with 95 % confidence" in text
-    assert "Attacker with rounds and clients: audited ε ≥ 11.4" in text
+    assert "ε ≥ 11.4 for a canary, with 95 % confidence" in text
+    assert (
+        "threat model known_rounds (the attacker has rounds and clients): audited ε ≥ 11.4" in text
+    )
 
 
 def test_a_bound_above_the_estimate_of_uneven_canaries():
@@ -141,9 +146,9 @@ def test_a_bound_above_the_estimate_of_uneven_canaries():
         report(math.inf, statistics={"final": fitted_and_proven("final", 9.0, 3.0, 2.0, 4.0)})
     )
     assert made.estimate_within() is None
-    assert made.lines()[2] == (
-        "estimate      none: the Gaussian fit (3.00) is below the lower bound, because canary "
-        "scores vary too much"
+    assert made.lines()[-2] == (
+        "estimate      none: no single shift fits all canaries (the best one gives 3.00, below the "
+        "lower bound)"
     )
 
 

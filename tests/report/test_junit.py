@@ -61,7 +61,7 @@ def test_the_counts_are_those_of_the_cases_and_words_are_escaped(reported):
     assert suite.get("tests") == str(len(tests)) == str(len(list(cases(report))))
     assert suite.get("failures") == str(sum(t.find("failure") is not None for t in tests))
     assert suite.get("skipped") == str(sum(t.find("skipped") is not None for t in tests))
-    assert "it is so & <so>" in suite.find(".//failure").text
+    assert "It is so & <so>." in suite.find(".//failure").text
 
 
 def test_estimate_of_a_run_takes_its_delta_and_writes_junit(reported, tmp_path, capsys):

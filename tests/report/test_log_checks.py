@@ -78,7 +78,7 @@ def test_a_wrong_log_is_not_consistent(name, tmp_path):
     assert check in failed(tmp_path / "log")
     assert made.verdict.outcome != "consistent"
     if made.verdict.outcome == "inconclusive":
-        assert "the mechanism is not as configured" in made.verdict.reason
+        assert "The mechanism is not as configured" in made.verdict.reason
 
 
 @pytest.mark.parametrize("name", ["as told", "correlated noise"])
@@ -119,7 +119,7 @@ def test_a_third_of_the_told_noise_contradicts_it_without_an_exit_status(tmp_pat
     told = dataclasses.replace(server, stddev=3 * server.stddev)
     scored(tmp_path / "log", told).finish()
     assert main(["estimate", str(tmp_path / "log"), "--delta=1e-3"]) == 0
-    assert "verdict: CONTRADICTED, noise as configured" in capsys.readouterr().out
+    assert "verdict: CONTRADICTED: the configured noise" in capsys.readouterr().out
 
 
 def test_noise_that_is_not_told_or_of_several_rounds_is_not_tested(tmp_path):
@@ -142,10 +142,10 @@ def test_a_log_that_was_told_nothing_says_so(tmp_path, capsys):
     scored(tmp_path / "log", RIGHT["as told"](1, ROUNDS), is_told=False).finish()
     made = report(tmp_path / "log")
     assert made.verdict.outcome == "consistent"
-    assert made.verdict.reason.endswith(
-        "not all of the mechanism was checked: how large the noise on a coordinate should be is "
-        "not known; hand over noise_stddev"
-    )
+    assert (
+        "\nNot all of the mechanism was checked: how large the noise on a coordinate should be is "
+        "not known; hand over noise_stddev.\nNext: "
+    ) in made.verdict.reason
     assert report_to_json(made)["checks"]["results"] == []
     assert report_to_json(made)["checks"]["passed"] is None
     assert main(["estimate", str(tmp_path / "log"), "--delta=1e-3"]) == 0

@@ -41,7 +41,7 @@ def test_each_attacker_stands_beside_what_such_an_attack_found():
     known, hidden = attacker_risks(made_report(7, canary=RandomAllocation(1, ((100, 1),))))
     assert [row.party for row in known.curves] == ["Real client", "Included canary"]
     assert [(row.mu, row.rho) for row in known.curves] == [("8.82", "38.9"), ("3.34", "5.56")]
-    assert hidden.curves[1].mu == "3.34; 2.57 but for 1.00 × 10⁻⁴"
+    assert hidden.curves[1].mu == "3.34; 2.57 but for 10⁻⁴"
     assert known.attack != hidden.attack
     first = known.risks[0]
     assert (first.false_alarms, first.canary) == ("0.1 %", "≤ 59.7 %")
@@ -54,7 +54,7 @@ def test_attackers_who_face_the_same_are_one():
     assert both.title == "Any attacker"
     (curve,) = both.curves
     assert curve.party == "Client or canary"
-    assert curve.profile.startswith("12.6 at 0.0100, 15.2 at 0.00100")
+    assert curve.profile.startswith("12.6 at 0.01, 15.2 at 0.001")
 
 
 @pytest.mark.parametrize("facts", [{"law": "skellam"}, {"noise": 0.0}])

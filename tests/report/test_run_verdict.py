@@ -17,7 +17,7 @@ from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.headline import verdict_banner
 from fl_audit.verdict import Verdict
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
-from fl_audit.verdict.decision import Outcome
+from fl_audit.verdict.record import Outcome
 from tests.report.conftest import CONFIG
 
 KEYS = {
@@ -71,9 +71,9 @@ def test_without_a_claim_the_configured_noise_is_tested_and_sets_no_status(run_f
     assert report.verdict.confidence == UNSTATED_CONFIDENCE
     contradicted = dataclasses.replace(report.verdict, outcome=Outcome.CONTRADICTED)
     assert verdict_status(contradicted) == 0
-    assert "no claim was made" in run_folder.report_html.read_text()
+    assert "You stated no claim" in run_folder.report_html.read_text()
     print_report(report, in_brief)
-    assert "noise as configured: multiplier 0.3" in capsys.readouterr().out
+    assert "the configured noise (multiplier 0.3" in capsys.readouterr().out
 
 
 def test_the_configured_noise_may_be_a_claim_like_any_other(claim):
@@ -113,8 +113,8 @@ def test_a_contradicted_claim(claim, run_folder, capsys):
     print_report(report, in_brief, run_folder.report_html)
     where, _, line, *reason = capsys.readouterr().out.rpartition("\nreport: ")[2].splitlines()
     assert where == str(run_folder.report_html)
-    assert line.startswith("verdict: CONTRADICTED, claimed ε ≤ 0.5 at δ = 0.0018")
-    assert reason[0].startswith("  the lower bound ε ≥ ")
+    assert line.startswith("verdict: CONTRADICTED: the claim ε ≤ 0.5 at δ = 0.0018")
+    assert reason[0].startswith("  The lower bound ε ≥ ")
 
 
 def test_bounds_of_the_verdict_are_below_those_of_the_table(claim):
@@ -169,8 +169,9 @@ def test_one_statistic_and_one_method_named_in_advance(claim, run_folder, change
     verdict = report.verdict
     assert (verdict.outcome, verdict.num_tests) == ("consistent", 1)
     assert (verdict.statistic, verdict.method) == ("final_minus_initial", "threshold_valid")
-    assert "tested on final_minus_initial (threat model Final and initial model)" in verdict.reason
-    assert verdict.reason.endswith("by threshold_valid; other attacks may show more")
+    assert "on final_minus_initial (threat model Final and initial model)" in verdict.reason
+    assert "Tested: 1 bound, by threshold_valid on final_minus_initial" in verdict.reason
+    assert "\nOther attacks may show more.\nNext: publish the claim" in verdict.reason
     assert (report.arrival.state, report.arrival.ratio) == ("arrived", None)
     # A single look needs no correction.
     found = report.statistics["final_minus_initial"].estimates
@@ -191,11 +192,11 @@ def test_the_claims_delta_is_that_of_everything(claim, change_record, run_folder
     ("participation", "reason"),
     [
         ({"canary_participations": 5}, "took part in up to 5 rounds and a client in at most 4"),
-        ({"client_participations": None}, "drawn by another law"),
-        ({"canary_participations": None}, "drawn by another law"),
+        ({"client_participations": None}, "drawn from another distribution"),
+        ({"canary_participations": None}, "drawn from another distribution"),
         (
             {"canary_participations": None, "client_participations": None},
-            "drawn by another law",
+            "drawn from another distribution",
         ),
     ],
 )
@@ -250,7 +251,7 @@ def test_known_rounds_alone_do_not_bear_on_a_claim_that_counts_on_sampling(
     run = read_finished_run(run_folder)
     verdict = run_verdict(run, checks_of_run(run), run_arrival(run))
     assert verdict.outcome == "inconclusive"
-    assert "the attacker knows in which rounds a client is online" in verdict.reason
+    assert "The attacker knows in which rounds a client is online" in verdict.reason
 
 
 def test_accounting_beside_a_verdict_is_of_whom_the_claim_is_for(run_folder):
@@ -258,4 +259,4 @@ def test_accounting_beside_a_verdict_is_of_whom_the_claim_is_for(run_folder):
     assert report.verdict.claim.whom == "canary"
     epsilon = epsilon_text(report.analytical.canary.epsilon)
     (said,) = (fact.text for fact in verdict_banner(report).facts if fact.label == "Accounting")
-    assert said.startswith(f"ε ≤ {epsilon} for a canary with the noise as configured, which is not")
+    assert said.startswith(f"ε ≤ {epsilon} for a canary with the configured noise, which is not")

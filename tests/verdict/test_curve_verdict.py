@@ -35,7 +35,7 @@ from fl_audit.verdict import (
     reach_curve_verdict,
     reach_verdict,
 )
-from fl_audit.verdict.claims import claim_from_json, claim_of, claim_to_json, configured_claim
+from fl_audit.verdict.claims import claim_from_json, claim_to_json, claim_to_test, configured_claim
 from fl_audit.verdict.curve_claim_tests import LEADING_SHARE
 from fl_audit.verdict.curve_verdict import with_curve
 from fl_audit.verdict.scope import Scope
@@ -114,7 +114,7 @@ def test_a_contradiction_says_how_little_noise_there_is_at_most():
     verdict = verdict_on(NoiseClaim(1.0, DELTA), [scored(2.0, 1000, seed=1)])
     assert verdict.outcome == "contradicted"
     assert "noise of 0.5" in verdict.reason
-    assert "or less where 1 is claimed" in verdict.reason
+    assert "or less, instead of the claimed 1" in verdict.reason
     assert epsilon_of_mu(1.7, DELTA) < verdict.epsilon_lower < epsilon_of_mu(2.0, DELTA)
     assert verdict.p_value < 1e-6
 
@@ -140,7 +140,10 @@ def test_less_signal_that_arrives_makes_less_detectable():
     part = verdict_on(NoiseClaim(1.0, DELTA), [scored(0.9, 1000, 5)], arrival=lost)
     assert whole.outcome == "consistent"
     assert whole.detectable.noise_multiplier > 1.2 * part.detectable.noise_multiplier
-    assert f"noise of {whole.detectable.noise_multiplier:.3g} or less in place of 1" in whole.reason
+    assert (
+        f"noise of {whole.detectable.noise_multiplier:.3g} or less, instead of the claimed 1"
+        in whole.reason
+    )
 
 
 def test_few_canaries_leave_a_small_claim_open():
@@ -308,9 +311,9 @@ def test_canaries_of_several_rounds_are_held_to_all_of_them():
 @pytest.mark.parametrize("unknown", [release(noise=0.0), release(law="skellam")])
 def test_what_guarantees_nothing_that_is_known_is_no_claim(unknown):
     assert configured_claim(unknown, DELTA, ALL, is_stated=False) is None
-    assert claim_of(Audit(), unknown, DELTA, ALL) is None
+    assert claim_to_test(Audit(), unknown, DELTA, ALL) is None
     with pytest.raises(InputError, match="accounting knows no finite guarantee"):
-        claim_of(Audit(claim="configured"), unknown, DELTA, ALL)
+        claim_to_test(Audit(claim="configured"), unknown, DELTA, ALL)
 
 
 @pytest.mark.parametrize(
@@ -326,7 +329,7 @@ def test_what_guarantees_nothing_that_is_known_is_no_claim(unknown):
     ],
 )
 def test_the_claim_of_a_config(audit, kind):
-    made = claim_of(audit, release(), DELTA, ALL)
+    made = claim_to_test(audit, release(), DELTA, ALL)
     assert (None if made is None else made.kind) == kind
     assert made is None or made.is_stated == (audit != Audit())
 

@@ -27,8 +27,9 @@ from fl_audit.estimators.result import WHATEVER_DISTRIBUTION
 from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict, separation
 from fl_audit.verdict.claim_tests import p_value
-from fl_audit.verdict.decision import what_was_tested
+from fl_audit.verdict.decision import limit_of_so_many
 from fl_audit.verdict.scope import Scope
+from fl_audit.verdict.sentences import what_was_tested
 
 DELTA = 1e-3
 
@@ -56,8 +57,8 @@ def test_the_most_that_a_verdict_could_have_shown_is_said_where_canaries_limit_i
     unknown = dataclasses.replace(scores, null=Null("empirical", dim=167_178))
     for statistic, limit in ((scores, None), (unknown, math.log(4_000))):
         tests = ClaimTests([statistic], 0.95, ["threshold_valid"])
-        said = what_was_tested(Claim(30, DELTA), tests)
-        assert said.startswith("tested on max (threat model All iterates) by threshold_valid")
+        said = what_was_tested(tests, limit_of_so_many(Claim(30, DELTA), tests))
+        assert said.startswith("tested: 1 bound, by threshold_valid on max (threat model All iter")
         most = re.search(r"at most ε ≥ ([\d.]+) here", said)
         assert (most is None) == (limit is None)
         assert most is None or 0 < float(most[1]) < limit
@@ -79,7 +80,7 @@ def test_scores_without_noise_contradict_a_small_claim():
     assert verdict.statistic == "max"
     assert verdict.method in valid_methods()
     assert verdict.p_value < 1e-8
-    assert "exceeds it, with 95 % confidence for both bounds together" in verdict.reason
+    assert "exceeds the claim, with 95 % confidence for both bounds together" in verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -156,7 +157,7 @@ def test_whatever_cannot_be_told_ends_with_what_to_do_next(unfit):
     )
     for verdict in (found, pure):
         assert verdict.outcome == "inconclusive"
-        assert "; next: " in verdict.reason
+        assert "\nNext: " in verdict.reason
 
 
 def test_a_consistent_verdict_had_the_power_to_contradict():
@@ -191,7 +192,7 @@ def test_few_canaries_cannot_contradict_a_large_claim_whatever_they_score():
         for name in valid_methods()
     )
     assert f"can show at most ε ≥ {limit:.3g}, even if" in verdict.reason
-    assert verdict.reason.endswith("or more presentations of each canary and more canaries")
+    assert verdict.reason.endswith("or use more presentations of each canary and more canaries.")
 
 
 def test_power_is_that_of_the_statistic_on_which_least_can_be_proven():
@@ -211,16 +212,16 @@ def test_a_known_null_of_many_vectors_is_harder_than_that_of_one():
     largest = dataclasses.replace(known, name="max", null=Null(tail=of_rounds))
     tests = ClaimTests([known, largest], 0.95)
     verdict = reach_verdict(Claim(2.0, DELTA), tests, arrival=ARRIVED)
-    assert "canaries on max, if" in verdict.reason
+    assert "canaries, scored by max; if" in verdict.reason
     assert "final" not in verdict.reason
 
 
 @pytest.mark.parametrize(
     ("arrival", "words"),
     [
-        (None, "the canary check is not conclusive"),
-        (Arrival("cannot_tell", 0.4, "they may"), "so low scores mean nothing: they may; next"),
-        (Arrival("not_arrived", 0.0, "they are lost"), "the canary check failed.*they are lost"),
+        (None, "The canary check is not conclusive"),
+        (Arrival("cannot_tell", 0.4, "they may"), "so low scores mean nothing: they may.\nNext"),
+        (Arrival("not_arrived", 0.0, "they are lost"), "The canary check failed.*they are lost"),
     ],
 )
 def test_without_arrival_nothing_is_consistent(arrival, words):
@@ -261,7 +262,7 @@ def test_canaries_that_do_not_stand_for_clients_contradict_nothing():
     tests = ClaimTests([separated(1000)], 0.95)
     verdict = reach_verdict(Claim(1.0, DELTA), tests, Scope(unfit="they take part too often"))
     assert verdict.outcome == "inconclusive"
-    assert verdict.reason.startswith("they take part too often; next: canaries that take part as")
+    assert verdict.reason.startswith("They take part too often.\nNext: let canaries participate as")
     assert verdict.p_value is None
     assert verdict.epsilon_lower > 4
 
@@ -317,8 +318,6 @@ def test_a_bound_that_exceeds_the_claim_by_itself_is_named_with_what_correction_
     assert (
         f"bound by threshold_valid on own_rounds is ε ≥ {lower_bound_text(alone)}" in verdict.reason
     )
-    assert (
-        f"corrected for all 10 bounds it is {lower_bound_text(corrected)}; next: choose"
-        in verdict.reason
-    )
+    assert f"corrected for all 10 bounds it is {lower_bound_text(corrected)}.\n" in verdict.reason
+    assert "Next: choose this statistic and this method" in verdict.reason
     assert "canaries instead" not in verdict.reason

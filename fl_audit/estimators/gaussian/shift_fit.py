@@ -438,7 +438,7 @@ def shift_fit(setting: AuditSetting) -> Estimate:
         assumes=_assumption(known) + null.assumption,
         guarantee=(
             "None as a bound: the interval covers the epsilon of this attack at its confidence, if "
-            "the law is as assumed. A better attack would find more."
+            "the distribution is as assumed. A better attack would find more."
         ),
         source=(
             "Dong, Roth & Su (2022), arXiv:1905.02383, corollary 2.13, for the epsilon of a shift; "

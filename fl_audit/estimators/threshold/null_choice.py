@@ -102,7 +102,7 @@ def chosen_null(setting: AuditSetting) -> ChosenNull:
     return ChosenNull(
         None,
         setting.confidence,
-        f" No law of excluded scores is assumed: {refutation}.",
+        f" No distribution of excluded scores is assumed: {refutation}.",
         refutation=refutation,
     )
 

@@ -44,8 +44,8 @@ from fl_audit.estimators.threshold.rejection_tests import (
 )
 
 _SHARED = (
-    "Canaries' scores are independent given inclusion, with one law for included canaries and "
-    "one for excluded ones"
+    "Canaries' scores are independent given inclusion, with one distribution for included "
+    "canaries and one for excluded ones"
 )
 
 
@@ -245,7 +245,7 @@ def _assumptions(null: ChosenNull) -> str:
     return (
         "The mechanism is mu-GDP for some mu, as the Gaussian mechanism is: its error rates trade "
         "off as those between N(0, 1) and N(mu, 1). Canaries' scores are independent given "
-        "inclusion, with one law for included canaries and one for excluded ones."
+        "inclusion, with one distribution for included canaries and one for excluded ones."
         f"{null.assumption}"
     )
 

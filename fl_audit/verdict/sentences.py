@@ -1,0 +1,491 @@
+"""The sentences of a verdict: why it was reached, what was noticeable, and what to do next.
+
+Nothing is decided here. `Verdict.reason` is made of these sentences, one a line; terminal, page and
+release sheet print them as they are.
+
+>>> whole("no test contradicts the claim")
+'No test contradicts the claim.'
+"""
+
+import decimal
+from collections.abc import Iterable, Sequence
+
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
+from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
+from fl_audit.checks import Arrival
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
+from fl_audit.estimators.roc import auc
+from fl_audit.number_words import count, lower_bound_text, significant
+from fl_audit.verdict.claim_tests import Bound, ClaimTests, ScoredStatistic
+from fl_audit.verdict.claims import Claim, ConfiguredClaim, CurveClaim, NoiseClaim
+from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTests
+from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, Power, Shown
+from fl_audit.verdict.record import Detectable, Outcome, Verdict
+from fl_audit.verdict.scope import Scope
+
+NEXT = "Next: "
+"""The start of the sentence that says what to do."""
+
+OTHER_ATTACKS = "Other attacks may show more."
+
+
+def whole(clause: str) -> str:
+    """A clause as a sentence: with a capital letter, and a full stop."""
+    end = "" if clause.endswith((".", "!", "?")) else "."
+    return f"{clause[:1].upper()}{clause[1:]}{end}"
+
+
+def lines(clauses: Iterable[str | None]) -> str:
+    """Sentences of some clauses, one a line; without those that are None or empty."""
+    return "\n".join(whole(clause) for clause in clauses if clause)
+
+
+def subject(claim: Claim | CurveClaim) -> str:
+    """What is tested, as `tested_unstated` has introduced it where nobody stated a claim."""
+    return "the claim" if claim.is_stated else "it"
+
+
+_WITH: dict[Outcome, str] = {
+    Outcome.CONTRADICTED: ":",
+    Outcome.CONSISTENT: " with",
+    Outcome.INCONCLUSIVE: " on",
+}
+
+
+def of_what(verdict: Verdict) -> str:
+    """What a verdict is on, in words that follow its outcome, such as " with the claim ε ≤ 8"."""
+    return f"{_WITH[verdict.outcome]} {verdict.claim.words}"
+
+
+def tested_unstated(claim: Claim | CurveClaim, confidence: float) -> str | None:
+    """That nobody stated a claim, and what was tested instead; None where somebody did."""
+    if claim.is_stated:
+        return None
+    return (
+        "You stated no claim, so the configured noise was tested, at "
+        f"{100 * confidence:g} % confidence"
+    )
+
+
+# Contradicted.
+
+
+_AFTER_CONTRADICTION = (
+    f"{NEXT}do not publish this ε; find the fault (docs/broken_mechanisms.md says where to look)"
+)
+
+
+def point_contradicted(tests: ClaimTests, best: Bound, p: float) -> str:
+    """Why a claimed (epsilon, delta) is contradicted.
+
+    Args:
+      tests: The tests.
+      best: The largest bound, which exceeds the claim.
+      p: The p-value of the claim.
+    """
+    return lines(
+        (
+            f"the lower bound ε ≥ {lower_bound_text(best.estimate.epsilon)} by "
+            f"{best.test.method}{on([best.test.statistic])} exceeds the claim, with "
+            f"{100 * tests.confidence:g} % confidence{_together(len(tests), 'bound')} "
+            f"(p ≤ {p:.2g})",
+            _AFTER_CONTRADICTION,
+        )
+    )
+
+
+_SHOWN_BY: dict[CurveMethod, str] = {
+    "trade_off_sum": "the scores of included canaries{on} are larger than {claim} allows",
+    "trade_off_guesses": "more guesses of who was included{on} are right than {claim} allows",
+}
+
+
+def curve_contradicted(tests: CurveTests, best: CurveTest, p: float, noise: float | None) -> str:
+    """Why a claimed curve is contradicted.
+
+    Args:
+      tests: The tests.
+      best: The test with the smallest p-value.
+      p: The p-value of the claim.
+      noise: The largest noise multiplier that the scores allow; None where the claim is of none.
+    """
+    mu, if_gaussian = best.proven_mu, None
+    if mu is not None:
+        if_gaussian = f"if the mechanism is Gaussian, its μ is at least {lower_bound_text(mu)}"
+        if noise is not None:
+            if_gaussian += f": noise of {significant(noise)} or less, {_instead(tests.claim)}"
+    return lines(
+        (
+            _SHOWN_BY[best.method].format(on=on([best.statistic]), claim=subject(tests.claim))
+            + f", with {100 * tests.confidence:g} % confidence"
+            f"{_together(len(tests.tests), 'test')} (p ≤ {p:.2g})",
+            if_gaussian,
+            _AFTER_CONTRADICTION,
+        )
+    )
+
+
+def stopped_live(
+    claim: Claim | CurveClaim, rounds: str, epsilon: float, confidence: float, p_value: float
+) -> str:
+    """Why a run was stopped before its end.
+
+    Args:
+      claim: The claim.
+      rounds: The last round of how many, such as "3 of 100".
+      epsilon: The lower bound of the live test.
+      confidence: Its confidence at all rounds together.
+      p_value: The p-value of the claim.
+    """
+    shown = f"prove ε ≥ {lower_bound_text(epsilon)}"
+    if not isinstance(claim, Claim):
+        shown = f"are larger than {subject(claim)} allows"
+    return lines(
+        (
+            f"the run was stopped in round {rounds}, as the scores of canaries in their own rounds "
+            f"so far {shown}, with {100 * confidence:g} % confidence at all rounds together "
+            f"(p ≤ {p_value:.2g})",
+            _AFTER_CONTRADICTION,
+        )
+    )
+
+
+def _together(number: int, noun: str) -> str:
+    if number == 1:
+        return ""
+    return f" for both {noun}s together" if number == 2 else f" for all {number} {noun}s together"
+
+
+# Inconclusive, as something is missing.
+
+
+def not_fit(reason: str, step: str | None) -> str:
+    """Why canaries do not bear on a claim, and what would make them."""
+    steps = step or "let canaries participate as clients do (docs/verdict.md)"
+    return lines((reason, f"{NEXT}{steps}"))
+
+
+NO_METHOD = lines(
+    (
+        "the scores allow no method that holds for any mechanism",
+        f"{NEXT}use more canaries, which coins include or exclude",
+    )
+)
+
+NO_CURVE = lines(
+    (
+        "no curve is known for what is scored, or no canary was included",
+        f"{NEXT}claim (ε, δ), or score by statistics of another attacker",
+    )
+)
+
+
+def canaries_missed(arrival: Arrival) -> str:
+    """What the canary check found, where it did not pass."""
+    if arrival.state == "not_arrived":
+        start, step = "failed", "fix that fault (docs/arrival.md)"
+    else:
+        start = "is not conclusive"
+        step = "make the check pass (docs/arrival.md), then use more canaries or presentations"
+    return lines(
+        (
+            f"the canary check {start}, so low scores mean nothing: {arrival.reason}",
+            f"{NEXT}{step}",
+        )
+    )
+
+
+def canaries_may_be_lost(claim: Claim | CurveClaim, arrival: Arrival) -> str:
+    """That nothing shows that all canaries reached the aggregates."""
+    return lines(
+        (
+            f"{nothing_contradicts(claim)}, but some canaries may be lost: {arrival.reason}",
+            f"{NEXT}provide {arrival.lacks}",
+        )
+    )
+
+
+def clients_not_covered(claim: Claim | CurveClaim, scope: Scope) -> str:
+    """What a client may do that no canary did."""
+    return lines(
+        (
+            f"{nothing_contradicts(claim)} {scope.whom}, but {scope.not_covered}",
+            f"{NEXT}let canaries participate as clients may, or claim ε for such a client",
+        )
+    )
+
+
+def stronger_left_out(claim: Claim | CurveClaim, stronger: ScoredStatistic) -> str:
+    """That a statistic separates canaries clearly better than those that were tested."""
+    return lines(
+        (
+            f"{nothing_contradicts(claim)}, but {stronger.name}, which was not tested, separates "
+            f"included from excluded canaries far better (AUC {auc(stronger.scores):.3g})",
+            f"{NEXT}test all statistics",
+        )
+    )
+
+
+def after_failed_checks(failed: Sequence[str], reason: str) -> str:
+    """What checks of the mechanism found, before what the canaries say."""
+    canaries = [line for line in reason.splitlines() if not line.startswith(NEXT)]
+    return lines(
+        (
+            f"the mechanism is not as configured: it failed {', '.join(failed)} (see the checks)",
+            *canaries,
+            f"{NEXT}mend what the checks name, then audit again",
+        )
+    )
+
+
+def not_all_checked(not_checked: str, reason: str) -> str:
+    """The reason of a verdict with what was not checked, before what to do next."""
+    said = reason.splitlines()
+    last = [line for line in said if line.startswith(NEXT)]
+    rest = [line for line in said if line not in last]
+    return lines((*rest, f"not all of the mechanism was checked: {not_checked}", *last))
+
+
+# Not contradicted.
+
+
+def nothing_contradicts(claim: Claim | CurveClaim) -> str:
+    """That no test contradicts a claim."""
+    if isinstance(claim, Claim):
+        return "no lower bound exceeds the claim"
+    return f"no test contradicts {subject(claim)}"
+
+
+def after_consistent(claim: Claim | CurveClaim) -> str:
+    """What to do next where a claim is consistent."""
+    if claim.is_stated:
+        return f"{NEXT}publish the claim with what this audit covers (docs/release.md)"
+    return (
+        f"{NEXT}before you train the model to release, state the ε that you will publish "
+        "(claimed_epsilon in [audit]; for a log --claimed-epsilon; docs/release.md)"
+    )
+
+
+def what_was_tested(tests: ClaimTests, limit: float | None) -> str:
+    """The statistics, threat models and methods of a tested point.
+
+    Args:
+      tests: The tests.
+      limit: What they could have shown at most; None where higher scores would show more.
+    """
+    names = [statistic.name for statistic in tests.statistics if statistic.name is not None]
+    most = "" if limit is None else f", which can show at most ε ≥ {lower_bound_text(limit)} here"
+    scores = f" on {', '.join(names)}" if names else ""
+    return (
+        f"tested: {count(len(tests), 'bound')}, by {', '.join(tests.methods)}{scores}"
+        f"{_threat_models(names)}{most}"
+    )
+
+
+def _threat_models(names: Sequence[str]) -> str:
+    """The titles of the threat models of some statistics, such as " (threat model Final model)"."""
+    titles = _titles(names)
+    if not titles:
+        return ""
+    return f" (threat model{'s' if len(titles) > 1 else ''} {', '.join(titles)})"
+
+
+def _titles(names: Sequence[str]) -> list[str]:
+    found = [STATISTICS.get(name) for name in names]
+    models = dict.fromkeys(statistic.threat_model for statistic in found if statistic is not None)
+    return [model.title for model in map(THREAT_MODELS.get, models) if model is not None]
+
+
+def curve_not_contradicted(tests: CurveTests, scope: Scope) -> str:
+    """That no test contradicts a claimed curve, and how many there were."""
+    names = [statistic.name for statistic in tests.statistics if statistic.name is not None]
+    models = len(_titles(names))
+    against = f", {count(models, 'threat model')}" if models else ""
+    made = f"{count(len(tests.tests), 'test')}{against}"
+    return f"{nothing_contradicts(tests.claim)} {scope.whom} ({made})"
+
+
+POWER_NOT_KNOWN = (
+    "how likely a test would is not known, as the null distribution of scores is not",
+    f"{NEXT}use scores whose null distribution is known",
+)
+
+NOT_AT_DELTA_0 = (
+    "how likely one would is not simulated at δ = 0, where Gaussian noise has no finite ε",
+    f"{NEXT}claim at a δ above 0",
+)
+
+
+def curve_power_words(
+    claim: CurveClaim,
+    leading: CurveTest,
+    detectable: Detectable | None,
+    shown: Shown,
+    *,
+    is_enough: bool,
+) -> str:
+    """What of a claimed curve the canaries would have noticed.
+
+    Args:
+      claim: The claim.
+      leading: The test whose power it is.
+      detectable: The smallest violation that would have been noticed; None where none would.
+      shown: What included canaries show of their signal.
+      is_enough: Whether that is small enough to reassure.
+    """
+    return (
+        f"power of the canaries: {noticed_words(claim, detectable, is_enough=is_enough)} in "
+        f"{100 * ENOUGH_POWER:g} % of audits like this "
+        f"({leading.statistic.scores.num_included:,} included canaries"
+        f"{_scored_by([leading.statistic])}; at least {100 * shown.signal:.3g} % of their signal "
+        "arrived)"
+    )
+
+
+def point_power_words(
+    claim: Claim,
+    statistics: Sequence[ScoredStatistic],
+    arrival: Arrival,
+    shown: Shown,
+    simulation: Power,
+) -> str:
+    """What of a claimed point simulated audits contradict.
+
+    Args:
+      claim: The claim.
+      statistics: The statistics that are simulated.
+      arrival: What became of the included canaries.
+      shown: What they show of their signal.
+      simulation: The simulated audits.
+    """
+    scores = statistics[0].scores
+    least = detectable_words(simulation.detectable_epsilon, only=not simulation.is_enough)
+    signal = (
+        "if all of their signal arrived, which was not measured"
+        if arrival.signal is None
+        else f"at least {100 * shown.signal:.3g} % of their signal arrived"
+    )
+    silent = ""
+    if arrival.num_scored is not None and arrival.num_scored != arrival.num_included:
+        silent = f", {arrival.num_scored:,} of {arrival.num_included:,} included ones scored"
+    return (
+        f"power of the canaries: {least} in {100 * ENOUGH_POWER:g} % of simulated audits, twice "
+        f"the claim (ε = {FACTOR * claim.epsilon:g}) in {100 * simulation.power:.3g} % "
+        f"({scores.num_included + scores.num_excluded:,} canaries{_scored_by(statistics)}; "
+        f"{signal}{silent})"
+    )
+
+
+def too_few_canaries(num_canaries: int, statistics: Sequence[ScoredStatistic], most: float) -> str:
+    """What so many canaries can show at most."""
+    return (
+        f"{num_canaries:,} canaries{on(statistics)} can show at most "
+        f"ε ≥ {lower_bound_text(most)}, even if the attack makes no error"
+    )
+
+
+def nearly_decided(confidence: float, alone: float, bound: Bound, number: int) -> tuple[str, str]:
+    """That a bound exceeds the claim by itself, but not with all others, and what to do next.
+
+    Args:
+      confidence: The confidence of the verdict.
+      alone: The bound if it were the only one.
+      bound: The bound as it holds together with all others.
+      number: The number of bounds.
+    """
+    return (
+        f"by itself, the {100 * confidence:g} % bound by {bound.test.method}"
+        f"{on([bound.test.statistic])} is ε ≥ {lower_bound_text(alone)}, which exceeds the claim; "
+        f"corrected for all {number} bounds it is {lower_bound_text(bound.estimate.epsilon)}",
+        f"{NEXT}choose this statistic and this method before another training "
+        "(audit.verdict_statistic, audit.verdict_method; --statistic, --methods)",
+    )
+
+
+def more_power(tests: ClaimTests, canaries_needed: int | None, scope: Scope) -> str:
+    """What to do next where the audit could hardly have told a point."""
+    names = {statistic.name for statistic in tests.statistics}
+    scores = tests.statistics[0].scores
+    steps = []
+    if canaries_needed is not None:
+        steps.append(_more_canaries(canaries_needed, scores.num_included + scores.num_excluded))
+    if names - {None} and OWN_ROUNDS.name not in names:
+        if scope.covers(OWN_ROUNDS.name):
+            steps.append("score by own_rounds, the statistic that shows most")
+        elif scope.say_so is not None and scope.counts_on_sampling is None:
+            steps.append(f"{scope.say_so}, and own_rounds counts")
+    if len(tests) > 1:
+        steps.append("choose one statistic and one method before training")
+    if canaries_needed is None:
+        steps.append("use more presentations of each canary and more canaries")
+    return f"{NEXT}{', or '.join(steps)}"
+
+
+def more_power_of_curve(leading: CurveTest, canaries_needed: int | None) -> str:
+    """What to do next where the audit could hardly have told a curve."""
+    if canaries_needed is None:
+        return f"{NEXT}use more presentations of each canary and more canaries"
+    scores = leading.statistic.scores
+    return f"{NEXT}{_more_canaries(canaries_needed, scores.num_included + scores.num_excluded)}"
+
+
+def _more_canaries(needed: int, number: int) -> str:
+    return f"use about {needed:,} canaries instead of {number:,}"
+
+
+# Clauses.
+
+
+def _scored_by(statistics: Sequence[ScoredStatistic]) -> str:
+    return on(statistics).replace(" on ", ", scored by ")
+
+
+def on(statistics: Sequence[ScoredStatistic]) -> str:
+    """The statistics' names, such as " on max or sum"; empty where they have none."""
+    names = [statistic.name for statistic in statistics if statistic.name is not None]
+    return f" on {' or '.join(names)}" if names else ""
+
+
+def detectable_words(epsilon: float | None, *, only: bool = False) -> str:
+    """A clause on the smallest epsilon that an audit would have contradicted with enough power.
+
+    Args:
+      epsilon: That epsilon; None where there is none.
+      only: Whether it is too large to reassure.
+    """
+    if epsilon is None:
+        return "no true ε, however large, would have been contradicted"
+    start = "only a true ε" if only else "a true ε"
+    least = significant(epsilon, 2, decimal.ROUND_UP)
+    return f"{start} of {least} or more would have been contradicted"
+
+
+def noticed_words(
+    claim: CurveClaim, detectable: Detectable | None, *, is_enough: bool = True
+) -> str:
+    """What would have been noticed, in the units of the claim.
+
+    Args:
+      claim: The claim.
+      detectable: The smallest violation that would have been; None where none would.
+      is_enough: Whether that is small enough to reassure.
+    """
+    if detectable is None:
+        return "no violation, however large, would have been noticed"
+    noise = detectable.noise_multiplier
+    if noise is not None and claimed_noise(claim) is not None:
+        only = "" if is_enough else "only "
+        least = f"{only}noise of {significant(noise)} or less"
+        return f"{least}, {_instead(claim)}, would have been noticed"
+    epsilon = detectable_words(epsilon_of_mu(detectable.mu, claim.delta), only=not is_enough)
+    return epsilon.replace("contradicted", "noticed")
+
+
+def claimed_noise(claim: CurveClaim) -> float | None:
+    """The noise multiplier that is claimed; None where the claim is about something else."""
+    return claim.noise_multiplier if isinstance(claim, ConfiguredClaim | NoiseClaim) else None
+
+
+def _instead(claim: CurveClaim) -> str:
+    said = "configured" if isinstance(claim, ConfiguredClaim) else "claimed"
+    return f"instead of the {said} {claimed_noise(claim):g}"
