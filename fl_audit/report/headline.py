@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fl_audit.accounting import Accounting, Guarantee
-from fl_audit.accounting.release import ADD_OR_REMOVE, ZERO_OUT
+from fl_audit.accounting.sampling import ADD_OR_REMOVE, ZERO_OUT
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, Knowledge, title_of
 from fl_audit.estimators import Estimate
 from fl_audit.number_words import (
