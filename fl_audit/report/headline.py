@@ -468,7 +468,7 @@ def _claim(verdict: Verdict, report: Report) -> str:
 
 
 def _accounting(verdict: Verdict, report: Report) -> str:
-    """What the noise as configured would guarantee whom the claim is for, beside the claim."""
+    """What the configured noise would guarantee whom the claim is for, beside the claim."""
     made, whom = report.analytical, verdict.claim.whom
     epsilon = None if made is None else (made.canary if whom == "canary" else made.client).epsilon
     if epsilon is None:
@@ -501,6 +501,7 @@ def _as_curve(found: AsCurve) -> str:
 
 
 def _evidence(verdict: Verdict) -> list[Note]:
+    """What the outcome rests on: bound or p-value, its assumption, and the power."""
     facts = []
     if verdict.statistic is not None and verdict.assumes is not None:
         title = title_of(verdict.statistic)
