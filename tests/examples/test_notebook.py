@@ -25,7 +25,7 @@ def _check(notebook: dict) -> None:
     """The canaries arrive, a bound above the claim of 1 is proven, and two pictures are drawn."""
     text = _text(notebook)
     assert "canary check passed" in text
-    assert "CONTRADICTED, claimed ε ≤ 1 at δ = 0.001" in text
+    assert "CONTRADICTED: the claim ε ≤ 1 at δ = 0.001" in text
     assert "exit status 3" in text
     assert float(re.search(r"lower bound +ε ≥ ([\d.]+)", text)[1]) > 1
     images = [o for cell in notebook["cells"] for o in cell.get("outputs", ()) if "data" in o]

@@ -103,7 +103,7 @@ def test_a_claimed_curve_stops_a_run_too(tmp_path, capsys):
     printed = capsys.readouterr()
     assert "the claimed curve is contradicted; the run stops" in printed.err
     assert "verdict: CONTRADICTED: the claim μ ≤ 0.5" in printed.out
-    assert "are larger than it allows" in " ".join(printed.out.split())
+    assert "are larger than the claim allows" in " ".join(printed.out.split())
     record = read_record(RunFolder(tmp_path / "stop"))
     assert record.rounds_done < ROUNDS
     assert record.live.claim_p_value <= 0.025

@@ -102,7 +102,7 @@ def test_with_canaries_of_any_length_the_claim_is_never_consistent(
     if norm == 1e15:
         assert report.arrival.state == "not_arrived"
         assert abs(report.arrival.ratio) < 0.1
-        assert report.verdict.reason.startswith("the canary check failed")
+        assert report.verdict.reason.startswith("The canary check failed")
 
 
 def test_with_the_length_that_the_program_chooses_it_is_contradicted(process, clients, tmp_path):
