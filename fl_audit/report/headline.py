@@ -382,7 +382,7 @@ _MEANINGS = {
         "errors that the confidence level allows."
     ),
     "consistent": ("This is no proof of the ε: another attack may find more."),
-    "inconclusive": "The audit says nothing for or against the claim: it had too little power.",
+    "inconclusive": "The audit says nothing for or against the claim.",
 }
 
 

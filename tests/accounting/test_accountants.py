@@ -349,9 +349,8 @@ def test_laws_that_count_nothing_on_drawn_rounds(law):
 
 
 def test_an_unknown_law_is_never_taken_for_gaussian():
-    with pytest.raises(
-        ValueError, match="must be one of gaussian, tree, matrix, skellam, got 'laplace'"
-    ):
+    laws = "gaussian, tree, matrix, client_gaussian, skellam"
+    with pytest.raises(ValueError, match=f"must be one of {laws}, got 'laplace'"):
         account(drawn("laplace"), 1e-5)
 
 
