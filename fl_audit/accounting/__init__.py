@@ -1,5 +1,6 @@
 """What a run released, and the analytical epsilon that its noise guarantees."""
 
+import fl_audit.accounting.skellam  # noqa: F401 - its noise law registers itself
 from fl_audit.accounting.analytical import Accounting, account
 from fl_audit.accounting.attacker_bounds import (
     AttackerBound,

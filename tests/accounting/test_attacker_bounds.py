@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-import fl_audit.accounting.skellam  # noqa: F401  its noise law registers itself
 from fl_audit.accounting import (
     FixedRounds,
     FixedSizeSampling,
