@@ -8,15 +8,18 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from fl_audit.attacks.arrays import flatten
-from fl_audit.attacks.framework_adapter import AdapterAudit, is_floating, moved_along, widened
-from fl_audit.attacks.logs import read_vector
+from fl_audit.attacks.framework_adapter import (
+    AdapterAudit,
+    finish_audit,
+    is_floating,
+    keep_initial,
+    moved_along,
+    widened,
+)
 from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
-from fl_audit.formats.text_files import atomic_writer
 
 _FIXED_CLIPPING = (
     "DifferentialPrivacyServerSideFixedClipping",
@@ -124,15 +127,12 @@ class ScoredStrategy:
         """Keeps the model before the first round, which a restart does not know any more."""
         initial = flatten(self._audited(initial_arrays), self.scorer.pool.dim, "initial model")
         if not self._rounds_before and not self.scorer.scored_rounds:
-            with atomic_writer(self.scorer.folder.initial) as file:
-                np.save(file, initial)
+            keep_initial(self.scorer, initial)
 
     def _finish(self, final_arrays: Any) -> None:
         """Writes the score files; against the initial model too where it was kept."""
-        path, dim = self.scorer.folder.initial, self.scorer.pool.dim
-        initial = read_vector(path, dim) if path.exists() else None
-        final = flatten(self._audited(final_arrays), dim, "final model")
-        self.scorer.finish(initial=initial, final=final)
+        final = flatten(self._audited(final_arrays), self.scorer.pool.dim, "final model")
+        finish_audit(self.scorer, final)
 
     def _promised(self, replies: list[Any]) -> float | None:
         if self._canary_length is None:

@@ -15,13 +15,13 @@ from fl_audit.attacks.arrays import flatten
 from fl_audit.attacks.framework_adapter import (
     AdapterAudit,
     CanaryRounds,
+    finish_audit,
+    keep_initial,
     open_audit,
     write_profile,
 )
-from fl_audit.attacks.logs import read_vector
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
-from fl_audit.formats.text_files import atomic_writer
 
 _TIMES_CLIP_NORM = 100.0
 """The norm of a canary's gradient before it is clipped."""
@@ -99,8 +99,7 @@ class CanaryGradients:
         self._samples = 0
         self._audit = AdapterAudit()
         if not self.scorer.folder.initial.exists() and not steps_before:
-            with atomic_writer(self.scorer.folder.initial) as file:
-                np.save(file, self._model())
+            keep_initial(self.scorer, self._model())
         self._clip, self._pre_step = optimizer.clip_and_accumulate, optimizer.pre_step
         optimizer.clip_and_accumulate = self._clip_with_canaries
         optimizer.pre_step = self._scored_pre_step
@@ -110,9 +109,7 @@ class CanaryGradients:
         self._optimizer.clip_and_accumulate = self._clip
         self._optimizer.pre_step = self._pre_step
         with self._harmless("the score files"):
-            path, dim = self.scorer.folder.initial, self.scorer.pool.dim
-            initial = read_vector(path, dim) if path.exists() else None
-            self.scorer.finish(initial=initial, final=self._model())
+            finish_audit(self.scorer, self._model())
 
     def _clip_with_canaries(self) -> None:
         """Clips a physical batch, the first one of a step with the step's canaries."""

@@ -17,15 +17,15 @@ from fl_audit.attacks.arrays import flatten, unflatten
 from fl_audit.attacks.framework_adapter import (
     AdapterAudit,
     CanaryRounds,
+    finish_audit,
+    keep_initial,
     open_audit,
     widened,
     write_profile,
 )
-from fl_audit.attacks.logs import read_vector
 from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
-from fl_audit.formats.text_files import atomic_writer
 
 try:
     from pfl.callback.base import TrainingProcessCallback
@@ -117,17 +117,14 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
             raise InputError("CanaryUsers: must be in a simulation of one process")
         scorer = self._opened(model.get_parameters())
         if not scorer.folder.initial.exists() and not scorer.scored_rounds:
-            with atomic_writer(scorer.folder.initial) as file:
-                np.save(file, _vector(model.get_parameters(), scorer.pool.dim))
+            keep_initial(scorer, _vector(model.get_parameters(), scorer.pool.dim))
         return Metrics()
 
     def on_train_end(self, *, model: Any) -> None:
         """Writes the score files."""
         with self._harmless("the score files"):
             scorer = self._opened(model.get_parameters())
-            path, dim = scorer.folder.initial, scorer.pool.dim
-            initial = read_vector(path, dim) if path.exists() else None
-            scorer.finish(initial=initial, final=_vector(model.get_parameters(), dim))
+            finish_audit(scorer, _vector(model.get_parameters(), scorer.pool.dim))
 
     def postprocess_one_user(self, *, stats: Any, user_context: Any) -> Any:
         """Does what the mechanism does, and remembers the user as a pattern for canaries."""

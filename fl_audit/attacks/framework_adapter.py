@@ -15,12 +15,13 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array
 from fl_audit.attacks.arrays import unflatten
+from fl_audit.attacks.logs import read_vector
 from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError, one_line
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.participation_files import Participation
-from fl_audit.formats.text_files import write_text
+from fl_audit.formats.text_files import atomic_writer, write_text
 from fl_audit.participation.placement import poisson_sampled, spread
 from fl_audit.participation.schedule import Presentations
 
@@ -183,6 +184,32 @@ def open_audit(
             f"not of {pool} in {num_rounds}; must be a new folder, or this audit's own"
         )
     return scorer
+
+
+def keep_initial(scorer: RoundScorer, model: Float32Array) -> None:
+    """Keeps the first model of a training in the audit's folder, for `finish_audit`.
+
+    Args:
+      scorer: The scorer of the audit.
+      model: The model's parameters, of shape (dim,).
+    """
+    with atomic_writer(scorer.folder.initial) as file:
+        np.save(file, model)
+
+
+def finish_audit(scorer: RoundScorer, model: Float32Array) -> None:
+    """Writes the score files; those that compare models only where the first one was kept.
+
+    Args:
+      scorer: The scorer of the audit.
+      model: The last model's parameters, of shape (dim,).
+
+    Raises:
+      InputError: A file of the audit is damaged.
+    """
+    path = scorer.folder.initial
+    initial = read_vector(path, scorer.pool.dim) if path.exists() else None
+    scorer.finish(initial=initial, final=model)
 
 
 _CLAIMED_DELTAS = np.geomspace(0.3, 1e-9, 25)

@@ -31,6 +31,7 @@ from fl_audit.attacks.log_arrival import told_shift
 from fl_audit.attacks.log_scores import correlated_rounds
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.checks.coordinates import binomial_divergence
 from fl_audit.formats.participation_files import Participation, read_participation
 
 _FALSE_DEPARTURE = 1e-6
@@ -138,7 +139,9 @@ def _is_likely(law: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> 
         observed = np.maximum(observed, expected)
     surprises = [_surprises(observed, np.full(num_rounds, expected), len(rounds))]
     if isinstance(law, PoissonSampling | FixedSizeSampling):
-        chances = _binomial(num_rounds, expected)
+        from scipy import stats  # here, for it takes half a second
+
+        chances = stats.binom.pmf(np.arange(num_rounds + 1), num_rounds, expected)
         of_number = np.bincount(number, minlength=num_rounds + 1) / len(rounds)
         surprises.append(_surprises(of_number, chances, len(rounds)))
     found = np.concatenate(surprises)
@@ -161,21 +164,7 @@ def _share(law: Sampling, num_rounds: int) -> float | None:
 
 def _surprises(observed: FloatArray, expected: FloatArray, number: int) -> FloatArray:
     """Minus the logs of Chernoff's bounds on such shares of so many: n times the divergence."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        hit = np.where(observed > 0, observed * np.log(observed / expected), 0.0)
-        miss = np.where(observed < 1, (1 - observed) * np.log((1 - observed) / (1 - expected)), 0.0)
-    return np.asarray(number * (hit + miss))
-
-
-def _binomial(trials: int, probability: float) -> FloatArray:
-    """The chances of 0 to `trials` successes."""
-    if probability == 1:
-        return np.asarray(np.eye(trials + 1)[trials])
-    k = np.arange(trials + 1)
-    log_choose = np.concatenate([[0.0], np.cumsum(np.log((trials - k[:-1]) / (k[:-1] + 1)))])
-    return np.asarray(
-        np.exp(log_choose + k * np.log(probability) + (trials - k) * np.log1p(-probability))
-    )
+    return number * binomial_divergence(observed, expected)
 
 
 def told_release(log: SeenLog) -> Release | None:

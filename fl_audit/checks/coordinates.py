@@ -85,7 +85,7 @@ def scarcest(
     lengths, count = np.sqrt(coordinates.total[moving]), int(moving.sum())
     below = np.array([np.count_nonzero(lengths <= limit) for limit in shortened[is_looked_at]])
     chance = _QUANTILES[is_looked_at]
-    log_p = -count * _divergence(np.maximum(below / count, chance), chance)
+    log_p = -count * binomial_divergence(np.maximum(below / count, chance), chance)
     worst = int(np.argmin(log_p))
     return (
         min(0.0, float(log_p[worst]) + math.log(len(chance))),
@@ -94,6 +94,6 @@ def scarcest(
     )
 
 
-def _divergence(share: FloatArray, chance: FloatArray) -> FloatArray:
+def binomial_divergence(share: FloatArray, chance: FloatArray) -> FloatArray:
     """The divergence of coins, by which Chernoff bounds binomial tails: P(X >= n q) <= e^(-n D)."""
     return np.asarray(special.rel_entr(share, chance) + special.rel_entr(1 - share, 1 - chance))
