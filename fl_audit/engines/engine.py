@@ -120,6 +120,11 @@ class Engine(abc.ABC):
         """A block inside which the engine works: `begin` and `run_round` are called in one."""
         return contextlib.nullcontext()
 
+    @property
+    def compile_seconds(self) -> float | None:
+        """The seconds spent on compiling since the engine was made; None where it is not known."""
+        return None
+
     @abc.abstractmethod
     def begin(self) -> Any:
         """The state before the first round."""

@@ -87,6 +87,8 @@ class RunRecord:
       live: What was proven round by round; None where that is not possible.
       finished: The time when the training was over, in UTC as ISO 8601 to the second; empty in runs
         of older versions.
+      compile_seconds: The seconds that the engine spent on compiling in its last session, part of
+        the above; None, and left out of the file, where the engine does not tell.
       labels: The kind of the labels: classes, of which a guess hits one in so many, or numbers, as
         in a regression, for which the accuracy has no chance level. Older runs do not say.
       format_version: The version of the file's format.
@@ -109,6 +111,7 @@ class RunRecord:
     stopped_after: int | None = None
     live: LiveRecord | None = None
     finished: str = ""
+    compile_seconds: float | None = dataclasses.field(default=None, metadata=WRITTEN_IF_SET)
     labels: Literal["classes", "numbers"] = "classes"
     format_version: int = FORMAT_VERSION
 

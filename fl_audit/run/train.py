@@ -87,6 +87,8 @@ def train(
             while reached.completed_rounds < num_rounds and not live.must_stop:
                 with engine.session():
                     reached = loop.run_rounds(reached)
+    if engine.compile_seconds is not None:
+        hint(f"compiled for {engine.compile_seconds:.1f} s in all")
     final = as_vector(engine.weights(reached.state))
     scores, compared = scores_of(attackers, final), compared_by(attackers, final)
     done = _Done(reached.completed_rounds, engine, live.record, chain)
@@ -185,6 +187,7 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
         live=done.live,
         labels=run.task.labels,
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        compile_seconds=done.engine.compile_seconds,
         versions={name: importlib.metadata.version(name) for name in packages},
     )
 

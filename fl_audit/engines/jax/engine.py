@@ -25,6 +25,7 @@ from fl_audit.engines.engine import (
 from fl_audit.engines.jax import environment
 from fl_audit.engines.jax.aggregation import NoiseKeys, Norms, fresh_keys, keys_of
 from fl_audit.engines.jax.blocks import Blocks, default_clients_per_block
+from fl_audit.engines.jax.compilation import CompilationClock
 from fl_audit.engines.jax.measures import Evaluator, MeanLosses
 from fl_audit.engines.jax.of_config import aggregation_of, local_training, server_optimizer
 from fl_audit.engines.prepare import PreparedRun
@@ -70,6 +71,7 @@ class JaxEngine(Engine):
         Raises:
           InputError: The config asks for what the engine does not have.
         """
+        self._compilation = CompilationClock()
         config, model = run.config, run.task.classifier
         functions = as_jax_model(model)
         self._aggregation = aggregation_of(
@@ -92,6 +94,11 @@ class JaxEngine(Engine):
         self._finish = jax.jit(self._finished)
         kind, count = self._devices[0].device_kind, len(self._devices)
         self.description = f"jax, on {count} x {kind}, {size} clients at once on each"
+
+    @property
+    def compile_seconds(self) -> float:
+        """The seconds of lowering and compilation since the engine was made."""
+        return self._compilation.seconds
 
     def begin(self) -> State:
         """The initial model, and what optimizer and mechanism begin with."""
@@ -174,7 +181,8 @@ class JaxEngine(Engine):
 
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
         """The losses of canaries' examples, by their log-odds where labels have such."""
-        return MeanLosses(self._functions, run.canary_examples).of
+        padding = run.task.classifier.padding_label
+        return MeanLosses(self._functions, run.canary_examples, padding).of
 
     def update_products(self, run: PreparedRun) -> UpdateProducts:
         """What canaries would send, trained in blocks; see `Engine.update_products`."""
@@ -189,7 +197,8 @@ class JaxEngine(Engine):
 
     def evaluator(self, run: PreparedRun) -> Callable[[Weights], float]:
         """The accuracy on the held-out examples."""
-        return Evaluator(self._functions, run.task.held_out).accuracy
+        padding = run.task.classifier.padding_label
+        return Evaluator(self._functions, run.task.held_out, padding).accuracy
 
 
 def make_jax(run: PreparedRun) -> JaxEngine:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fl_audit import continue_run, load_config, start_run
+from fl_audit.engines.jax.compilation import CompilationClock
 from fl_audit.formats.folders import RunFolder
 from fl_audit.run.observers import RoundObserver
 from tests.small_configs import TINY_RUN
@@ -67,6 +68,62 @@ def test_an_interrupted_run_goes_on_bit_for_bit(config_path, tmp_path):
             for name in ("whole", "resumed")
         )
         assert whole == resumed
+
+
+_UNEVEN_COHORTS = """
+seed = 5
+runtime = "jax"
+clients_per_block = 3
+[task]
+kind = "digits"
+num_clients = 30
+hidden = [8]
+[mechanism]
+kind = "gaussian_adaptive"
+noise_multiplier = 0.5
+[client]
+batch_size = 4
+[participation]
+kind = "bernoulli"
+rounds = 6
+clients_per_round = 11
+canaries = "repeats"
+[canaries]
+count = 30
+[log]
+evaluate_every = 1
+"""
+
+
+class _ProgramsByRound(RoundObserver):
+    def __init__(self):
+        self.clock, self.seconds = CompilationClock(), 0.0
+        self.programs, self.cohorts = [], []
+
+    def round_finished(self, finished):
+        self.programs.append(self.clock.programs)
+        self.seconds = self.clock.seconds
+        self.cohorts.append((finished.metrics.num_clients, finished.metrics.num_canaries))
+        assert finished.metrics.accuracy is not None
+
+
+def test_a_run_compiles_each_program_once(tmp_path):
+    """Cohorts differ from round to round, and seldom fill their last block of 3.
+
+    Each round trains clients, has canaries and is evaluated on 360 examples, 64 at a time.
+    """
+    path = tmp_path / "config.toml"
+    path.write_text(_UNEVEN_COHORTS)
+    seen = _ProgramsByRound()
+    start_run(load_config(path), tmp_path / "run", [seen])
+    assert len(set(seen.cohorts)) >= 4, seen.cohorts
+    assert all(clients and canaries for clients, canaries in seen.cohorts), seen.cohorts
+    assert len({clients % 3 for clients, _ in seen.cohorts}) == 3
+    assert seen.programs[0] >= 7  # begin, steps, end, vectors, add, finish; accuracy
+    assert set(seen.programs) == {seen.programs[0]}, seen.programs
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert 0 < record["compile_seconds"] < record["training_seconds"] + 60
+    assert record["compile_seconds"] >= seen.seconds
 
 
 @pytest.mark.slow
