@@ -103,8 +103,8 @@ def config_of(runtime: str, cohort: int) -> Config:
 @contextmanager
 def rounds_of(config: Config) -> Iterator[Callable[[], Any]]:
     """A function that runs the first round of a run, which has been run once before."""
-    from fl_audit.engines.choice import make_runtime
     from fl_audit.engines.prepare import prepare
+    from fl_audit.engines.runtimes import make_runtime
     from fl_audit.engines.tff.compiled import local_runtime
     from fl_audit.engines.tff.rounds import run_round
 

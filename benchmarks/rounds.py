@@ -17,9 +17,9 @@ from fl_audit.config import (
     StackOverflowTask,
 )
 from fl_audit.config.design import design_run
-from fl_audit.engines.choice import make_runtime
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.runtimes import make_runtime
 from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask, Model
 
 if TYPE_CHECKING:

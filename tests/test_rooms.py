@@ -10,14 +10,13 @@ PACKAGE = Path(__file__).parent.parent / "fl_audit"
 ORDER = (
     (
         "array_types",
-        "cores",
         "errors",
         "json_records",
-        "memory",
         "number_words",
         "progress",
         "public_names",
         "registry",
+        "resources",
         "seeds",
         "text_table",
         "version",

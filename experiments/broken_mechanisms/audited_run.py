@@ -14,8 +14,8 @@ import tensorflow_federated as tff
 
 from fl_audit.accounting import account
 from fl_audit.config import Mechanism
-from fl_audit.engines.choice import make_runtime
 from fl_audit.engines.prepare import PreparedRun, canaries_csv
+from fl_audit.engines.runtimes import make_runtime
 from fl_audit.engines.tff import algorithms as process_module
 from fl_audit.engines.tff.local import LocalBlocks
 from fl_audit.engines.tff.rounds import flatten_weights

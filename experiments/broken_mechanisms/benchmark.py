@@ -42,7 +42,7 @@ from fl_audit.accounting.noise_laws import GAUSSIAN, MATRIX
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.attacks import unflatten
 from fl_audit.attacks.threat_models import STATISTICS
-from fl_audit.checks.sampling import check_poisson
+from fl_audit.checks.sampling_check import check_poisson
 from fl_audit.report.checks import folder_arrival
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import ClaimTests, ScoredStatistic, curve_tests, reach_curve_verdict

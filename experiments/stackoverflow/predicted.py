@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from fl_audit.attacks.aggregates import MAX
+from fl_audit.attacks.all_iterates import MAX
 from fl_audit.attacks.final_model import FINAL
 from fl_audit.config import Config
 from fl_audit.config.file import load_config

@@ -13,7 +13,7 @@ from typing import ClassVar, assert_never
 
 from scipy import optimize
 
-from fl_audit.accounting.allocation import least_of
+from fl_audit.accounting.allocation_accountants import least_of
 from fl_audit.accounting.gaussian_accountants import without_noise
 from fl_audit.accounting.guarantee import Guarantee, none_known
 from fl_audit.accounting.noise_laws import GAUSSIAN, NoiseLaw, noise_law_named

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from scipy import special
 
-from fl_audit.accounting.allocation import hidden_pair
+from fl_audit.accounting.allocation_accountants import hidden_pair
 from fl_audit.accounting.analytical import check_delta, guarantee_to
 from fl_audit.accounting.gaussian_accountants import (
     account_gaussian,

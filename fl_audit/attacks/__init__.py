@@ -7,10 +7,9 @@ attackers are registered (`fl_audit.attacks.threat_models`), also those of other
 `NullLaw` that a statistic gives is `fl_audit.estimators.Null`.
 """
 
-from fl_audit.attacks.aggregates import ALL_ITERATES, WINDOW
+from fl_audit.attacks.all_iterates import ALL_ITERATES, WINDOW
 from fl_audit.attacks.arrays import flatten, unflatten
 from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.checkpoints import CHECKPOINTS
 from fl_audit.attacks.example_statistics import OF_EXAMPLES
 from fl_audit.attacks.final_model import FINAL_AND_INITIAL, FINAL_MODEL
@@ -26,6 +25,7 @@ from fl_audit.attacks.threat_models import (
     register_threat_model,
 )
 from fl_audit.canaries.pool import CanaryPool
+from fl_audit.config_tables.audit import Audit
 from fl_audit.estimators.null import Null as NullLaw
 from fl_audit.formats.participation_files import Participation
 

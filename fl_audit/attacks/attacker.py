@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ComparedVectors, depends_on_vectors
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import RoundCosines, RoundLog
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads, ScoredCanaries
+from fl_audit.config_tables.audit import Audit
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_logs import ConcentrationLog, CosineLog
 

@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.attacks.aggregates import over_rounds
+from fl_audit.attacks.all_iterates import over_rounds
 from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ComparedVectors, concentration_row
 from fl_audit.attacks.directions import DirectionSum
 from fl_audit.attacks.round_cosines import largest_of_rounds
 from fl_audit.attacks.statistics import Statistic, named
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
+from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.round_logs import CosineLog

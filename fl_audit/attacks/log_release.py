@@ -27,9 +27,9 @@ from fl_audit.accounting.sampling import (
 )
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.array_types import FloatArray, IndexArray
-from fl_audit.attacks.log_arrival import told_shift
 from fl_audit.attacks.log_scores import correlated_rounds
 from fl_audit.attacks.logs import SeenLog
+from fl_audit.attacks.measured_arrival import logged_lengths
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.checks.coordinates import binomial_divergence
 from fl_audit.formats.participation_files import Participation, read_participation
@@ -167,7 +167,39 @@ def _surprises(observed: FloatArray, expected: FloatArray, number: int) -> Float
     return number * binomial_divergence(observed, expected)
 
 
-def told_release(log: SeenLog) -> Release | None:
+def stated_shift(log: SeenLog) -> float | None:
+    """By how many deviations of its noise a canary shifts its round, as the log tells of both.
+
+    It is the length of a canary in the aggregate of its round over the standard deviation of the
+    noise there, the largest of all rounds of canaries.
+
+    Args:
+      log: The log.
+
+    Returns:
+      None where a round has no noise or is not told of, or where the rounds of canaries are not
+        known. Of correlated noise it is the independent noise that is correlated.
+
+    Raises:
+      InputError: A file is damaged.
+    """
+    own = log.listed.own_rounds
+    if own is None:
+        return None
+    scored = {index for index, _ in log.cosines.numbered_rows()}
+    indices = np.array(sorted(scored & own.members().keys()), np.int64)
+    aggregates = log.cosines.measured_aggregates()
+    if aggregates is None or not len(indices):
+        return None
+    numbers = aggregates.numbers or range(1, len(aggregates.stddev) + 1)
+    stddev_of = dict(zip(numbers, aggregates.stddev.tolist(), strict=True))
+    _, clients = logged_lengths(log.folder, log.cosines.measured_lengths()).at(indices)
+    stddevs = np.array([stddev_of.get(number, np.nan) for number in (indices + 1).tolist()])
+    is_told = np.isfinite(clients) & (clients > 0) & np.isfinite(stddevs) & (stddevs > 0)
+    return float(np.max(clients / stddevs)) if is_told.all() else None
+
+
+def stated_release(log: SeenLog) -> Release | None:
     """What a log says was released; None where it does not say how clients or noise are drawn.
 
     Args:
@@ -177,7 +209,7 @@ def told_release(log: SeenLog) -> Release | None:
       InputError: A file is damaged.
     """
     own, said = log.listed.own_rounds, read_participation(log.folder.participation)
-    shift = told_shift(log)
+    shift = stated_shift(log)
     if own is None or own.most == 0 or shift is None:
         return None
     correlated = correlated_rounds(log.folder, log.cosines)

@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import AttackContext
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
 from fl_audit.attacks.known_rounds import CorrelatedRounds
-from fl_audit.attacks.log_arrival import logged_lengths
 from fl_audit.attacks.logs import SeenLog, read_vector
+from fl_audit.attacks.measured_arrival import logged_lengths
 from fl_audit.attacks.one_upload import ONE_UPLOAD_MODEL
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import RoundCosines
@@ -30,6 +29,7 @@ from fl_audit.attacks.threat_models import (
 )
 from fl_audit.attacks.uploads import CanaryUploads
 from fl_audit.canaries.pool import CanaryPool, pair_names
+from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import read_correlation

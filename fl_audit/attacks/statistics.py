@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ANY_VECTOR, ComparedVectors
+from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
 from fl_audit.estimators.null import (
     EMPIRICAL,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import AttackContext, Attacker
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.statistics import Statistic
+from fl_audit.config_tables.audit import Audit
 from fl_audit.config_tables.table import Table
 from fl_audit.errors import InputError, nearest
 from fl_audit.registry import Registry

@@ -29,9 +29,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.cores import num_cores
 from fl_audit.errors import InputError
 from fl_audit.inner_products import euclidean_norm, fast_inner_product
+from fl_audit.resources import num_cores
 from fl_audit.seeds import Stream, generator, sequence
 
 

@@ -30,7 +30,7 @@ from fl_audit.canaries.tables import Canaries
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import atomic_writer, open_foreign
 from fl_audit.inner_products import inner_product
-from fl_audit.memory import available_memory
+from fl_audit.resources import available_memory
 
 _FORMAT = "fl-audit canary store"
 _VERSION = 1

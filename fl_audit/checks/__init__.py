@@ -1,6 +1,6 @@
 """Checks of a run's mechanism by its aggregates, without canaries and without TensorFlow."""
 
-from fl_audit.checks.aggregates import RunAggregates, check_aggregates
+from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.autocorrelation import (
     Autocorrelation,
     autocorrelation_to_json,
@@ -8,6 +8,7 @@ from fl_audit.checks.autocorrelation import (
     strongest_autocorrelation,
 )
 from fl_audit.checks.canary_check import Arrival, canary_arrival
+from fl_audit.checks.canary_projections import Presentations
 from fl_audit.checks.check import FALSE_ALARM, Check
 from fl_audit.checks.configured import Configured, configured, why_not_checked
 from fl_audit.checks.measured_rounds import (
@@ -24,10 +25,9 @@ from fl_audit.checks.measured_rounds import (
     read_variables,
     write_variables,
 )
-from fl_audit.checks.presentations import Presentations
-from fl_audit.checks.replay import Replay, replay_round
-from fl_audit.checks.sampling import check_poisson, check_rounds
-from fl_audit.checks.trial_rounds import Finding, Promise, Server, read_replay, write_replay
+from fl_audit.checks.replay.replay import Replay, replay_round
+from fl_audit.checks.replay.trial_rounds import Finding, Promise, Server, read_replay, write_replay
+from fl_audit.checks.sampling_check import check_poisson, check_rounds
 
 __all__ = [
     "FALSE_ALARM",

@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
+from fl_audit.checks.canary_projections import NO_FAULT, Coefficient, Presentations, coefficient
 from fl_audit.checks.lost_canaries import Mixture, excluded_nats, looks_lost, uneven
-from fl_audit.checks.presentations import NO_FAULT, Coefficient, Presentations, coefficient
 from fl_audit.json_records import UNWRITTEN
 
 ARRIVAL_FALSE_ALARM = 1e-6

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.checks.presentations import Coefficient, Presentations
+from fl_audit.checks.canary_projections import Coefficient, Presentations
 
 _PARTS = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Parts of the excluded canaries that may take part."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.checks.aggregates import RunAggregates, check_aggregates
+from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.autocorrelation import (
     Autocorrelation,
     autocorrelation_to_json,

@@ -180,7 +180,7 @@ def config_of(arguments: argparse.Namespace) -> "Config":
       InputError: The config cannot be read or does not describe a run.
     """
     from fl_audit.config.file import load_config
-    from fl_audit.engines.choice import check_runtime_name
+    from fl_audit.engines.runtimes import check_runtime_name
 
     config = load_config(arguments.config, arguments.overrides)
     check_runtime_name(config.runtime, str(arguments.config))

@@ -4,7 +4,6 @@ A config is one table per concern. `kind` selects the variant of a task, a parti
 pattern or a mechanism, and each variant knows only its own keys.
 """
 
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.canaries.tables import AnyCanaries, Canaries, ExampleCanaries
 from fl_audit.config.tables import (
     AdaptiveServer,
@@ -23,6 +22,7 @@ from fl_audit.config.tables import (
     ServerSgd,
     ServerYogi,
 )
+from fl_audit.config_tables.audit import Audit
 from fl_audit.config_tables.table import Table
 from fl_audit.mechanisms import (
     AdaptiveZeroing,

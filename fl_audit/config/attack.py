@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.canaries.tables import Canaries
 from fl_audit.config.file import config_of_table, in_folder, parse_tables, read_tables
 from fl_audit.config.tables import Config
+from fl_audit.config_tables.audit import Audit
 from fl_audit.config_tables.plugins import import_plugins
 from fl_audit.config_tables.table import (
     NonNegativeFloat,

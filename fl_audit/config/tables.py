@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.canaries.tables import AnyCanaries
+from fl_audit.config_tables.audit import Audit
 from fl_audit.config_tables.table import (
     NonNegativeFloat,
     NonNegativeInt,

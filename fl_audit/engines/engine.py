@@ -5,7 +5,7 @@ knows how a model is trained. Between them stands `Engine`: it begins, runs a ro
 hands back the new state and what attackers see of the round. A run names no engine, so that one
 with another framework needs a class below `Engine` and one line that registers it:
 
-    from fl_audit.engines.choice import RUNTIMES, RuntimeKind
+    from fl_audit.engines.runtimes import RUNTIMES, RuntimeKind
 
     RUNTIMES.register(
         RuntimeKind("toy", lambda run, worker_log, why: Toy(run), takes_blocks=False)
@@ -36,7 +36,7 @@ import numpy as np
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.checks import Finding
-from fl_audit.checks.trial_rounds import untold
+from fl_audit.checks.replay.trial_rounds import untold
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.errors import InputError
 from fl_audit.participation import Cohort

@@ -115,7 +115,7 @@ def _is_round(number: str) -> bool:
 # participation.json: how clients may take part in a log's training, and what a claim counts on.
 
 
-Sampling = Literal[
+SamplingName = Literal[
     "none",
     "poisson",
     "fixed_size",
@@ -125,8 +125,8 @@ Sampling = Literal[
     "random_allocation",
     "b_min_sep",
 ]
-"""How it is drawn who takes part in a round: not at all (rounds are sampled beforehand), each
-client with one probability, a number of clients, or as the patterns of runs do."""
+"""How a round samples its clients, by name: not at all (rounds are fixed beforehand), each client
+with one probability, a number of clients, or as the patterns of runs do."""
 
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "truncated_poisson": ("probability", "members", "largest_round"),
@@ -164,7 +164,7 @@ class Participation:
       InputError: A value is of the wrong type or out of range.
     """
 
-    sampling: Sampling
+    sampling: SamplingName
     probability: float | None = None
     client_rounds: int | None = None
     client_weight: float | None = None
@@ -178,9 +178,10 @@ class Participation:
 
     def __post_init__(self) -> None:
         """Checks the fields."""
-        if self.sampling not in get_args(Sampling):
-            hint = nearest(str(self.sampling), get_args(Sampling))
-            raise InputError(f"sampling: must be one of {', '.join(get_args(Sampling))}; {hint}")
+        names = get_args(SamplingName)
+        if self.sampling not in names:
+            hint = nearest(str(self.sampling), names)
+            raise InputError(f"sampling: must be one of {', '.join(names)}; {hint}")
         self._check("probability", self.probability, (int, float), "a number in (0, 1]", most=1)
         self._check("client_rounds", self.client_rounds, (int,), "a whole number of at least 1")
         for name in ("rounds", "separation", "members", "largest_round"):

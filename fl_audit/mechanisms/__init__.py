@@ -4,15 +4,7 @@ To add one, write a module like `correlated.py` and register its `MechanismKind`
 here or in a package of your own. Nothing here imports TensorFlow before an aggregator is made.
 """
 
-from fl_audit.mechanisms.aggregator import (
-    MECHANISMS,
-    canary_norm,
-    clip_and_noise,
-    make_aggregator,
-    round_noise,
-)
 from fl_audit.mechanisms.client_gaussian import ClientGaussian
-from fl_audit.mechanisms.correlated import TreeAggregation
 from fl_audit.mechanisms.describe_release import describe
 from fl_audit.mechanisms.distributed import Distributed
 from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed, NoPrivacy
@@ -25,6 +17,14 @@ from fl_audit.mechanisms.kind import (
     made_to_be_clipped,
 )
 from fl_audit.mechanisms.matrix import MatrixFactorisation
+from fl_audit.mechanisms.registry import (
+    MECHANISMS,
+    canary_norm,
+    clip_and_noise,
+    make_aggregator,
+    round_noise,
+)
+from fl_audit.mechanisms.tree_aggregation import TreeAggregation
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing, FixedZeroing, Zeroing, zeroing_kind
 
 __all__ = [

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 import tensorflow_privacy as tfp
 
-from fl_audit.mechanisms.aggregations import mean_over_expected_cohort
+from fl_audit.mechanisms.tff_aggregators import mean_over_expected_cohort
 
 
 def noised_upload(

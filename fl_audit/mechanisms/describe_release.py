@@ -17,8 +17,8 @@ from fl_audit.accounting.sampling import (
 from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.array_types import IndexArray
-from fl_audit.mechanisms.aggregator import MECHANISMS
 from fl_audit.mechanisms.kind import Mechanism
+from fl_audit.mechanisms.registry import MECHANISMS
 from fl_audit.mechanisms.zeroing import zeroing_kind
 from fl_audit.participation.schedule import Attendance, Draw, Schedule
 

@@ -114,7 +114,7 @@ def _check(table: Distributed, cohort: int) -> None:
 def _aggregator(
     table: Distributed, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    from fl_audit.mechanisms.aggregations import WithCheckedSize, WithPlainSums
+    from fl_audit.mechanisms.tff_aggregators import WithCheckedSize, WithPlainSums
 
     cohort = _whole(expected_cohort)
     factory = WithPlainSums(_secure_aggregator(table, cohort))

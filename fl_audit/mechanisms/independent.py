@@ -241,7 +241,7 @@ def _aggregator(
 ) -> "tff.aggregators.UnweightedAggregationFactory":
     import tensorflow_privacy as tfp
 
-    from fl_audit.mechanisms.aggregations import mean_over_expected_cohort
+    from fl_audit.mechanisms.tff_aggregators import mean_over_expected_cohort
 
     return mean_over_expected_cohort(tfp.NoPrivacySumQuery(), expected_cohort)
 

@@ -176,7 +176,7 @@ def _noise(table: MatrixFactorisation, expected_cohort: float) -> Noise:
 def _aggregator(
     table: MatrixFactorisation, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    from fl_audit.mechanisms.aggregations import MatrixFactory
+    from fl_audit.mechanisms.tff_aggregators import MatrixFactory
 
     return MatrixFactory(
         noise_multiplier=table.multiplier,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fl_audit.canaries.tables import AnyCanaries, Canaries
 from fl_audit.participation.arms import arms_attendance
-from fl_audit.participation.client_draws import (
+from fl_audit.participation.client_patterns import (
     B_MIN_SEP,
     BALLS_IN_BINS,
     CYCLIC_POISSON,
@@ -32,7 +32,7 @@ from fl_audit.participation.patterns import (
     Uniform,
 )
 from fl_audit.participation.placement import DrawnParticipation
-from fl_audit.participation.replay import REPLAY, Replay
+from fl_audit.participation.replayed_cohorts import REPLAY, Replay
 from fl_audit.participation.schedule import (
     PATTERNS,
     Cohort,

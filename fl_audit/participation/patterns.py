@@ -6,7 +6,7 @@
 - `min_separation`: groups take turns, so that a client rests after each participation;
 - `every_round`: full participation.
 
-Those in which every client draws its own rounds are in `client_draws`. A pattern is a config table,
+Those in which clients draw their own rounds are in `client_patterns`. A pattern is a config table,
 a function from the table, a seed and a roster to a `Schedule`, and the words of the report;
 `fl_audit.participation` registers them. Schedules need no training to be looked at:
 

@@ -51,8 +51,8 @@ def start_run(
     opened = None if commitment is None else check_committed(commitment, config)
     environment.set_defaults()
     _say_what_takes_so_long(config)
-    from fl_audit.engines.choice import make_runtime
     from fl_audit.engines.prepare import canaries_csv, prepare
+    from fl_audit.engines.runtimes import make_runtime
     from fl_audit.run.train import train
 
     run = prepare(config)
@@ -110,8 +110,8 @@ def continue_run(
             return _report(folder)
         environment.set_defaults()
         _say_what_takes_so_long(config)
-        from fl_audit.engines.choice import make_runtime
         from fl_audit.engines.prepare import canaries_csv, prepare
+        from fl_audit.engines.runtimes import make_runtime
         from fl_audit.run.train import train
 
         run = prepare(config)

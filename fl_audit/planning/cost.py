@@ -13,9 +13,9 @@ import numpy as np
 
 from fl_audit.canaries.store import make_family
 from fl_audit.config import Config, GaussianAdaptive, GaussianFixed
-from fl_audit.cores import num_cores
 from fl_audit.formats.folders import RunFolder
 from fl_audit.planning.planned_run import PlannedRun
+from fl_audit.resources import num_cores
 from fl_audit.run.observers import FinishedRound, RoundObserver
 
 _SECONDS = 2.0
@@ -241,8 +241,8 @@ def calibrate(config: Config, seconds: float = 60.0) -> Calibration:
       InputError: The config or its data cannot be used.
     """
     watch = _Stopwatch(seconds)
-    from fl_audit.engines.choice import make_runtime
     from fl_audit.engines.prepare import canaries_csv, prepare
+    from fl_audit.engines.runtimes import make_runtime
     from fl_audit.run.folder import write_identity
     from fl_audit.run.train import train
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.aggregates import MAX, SUM
+from fl_audit.attacks.all_iterates import MAX, SUM
 from fl_audit.attacks.final_model import FINAL, FINAL_MINUS_INITIAL
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.statistics import Statistic

@@ -20,14 +20,13 @@ from fl_audit.accounting import (
     noise_law_named,
 )
 from fl_audit.accounting.analytical import check_delta
-from fl_audit.attacks.audit_table import Audit
-from fl_audit.attacks.log_arrival import told_shift
-from fl_audit.attacks.log_release import told_release
+from fl_audit.attacks.log_release import stated_release, stated_shift
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, ThreatModel, threat_models_of
 from fl_audit.checks.canary_check import Arrival
 from fl_audit.checks.training_faults import TrainingCurves, TrainingFault, training_faults
+from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
 from fl_audit.formats.participation_files import read_participation
 from fl_audit.formats.run_record import RunRecord
@@ -82,7 +81,7 @@ from fl_audit.verdict.chosen_tests import ChosenTests
 from fl_audit.verdict.claims import claim_to_test, configured_claim, sampled_claim, told_claim
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.curve_verdict import with_curve
-from fl_audit.verdict.live import live_verdict
+from fl_audit.verdict.live_verdict import live_verdict
 from fl_audit.verdict.scope import Scope, scope_of_log, scope_of_run, sees_uploads, without_cover
 from fl_audit.version import __version__
 
@@ -455,13 +454,13 @@ def _told(
     log: SeenLog, delta: float, statistics: Sequence[ScoredStatistic]
 ) -> ConfiguredClaim | None:
     """The noise that a log tells, for canaries that are sampled as it says, or have one round."""
-    release, own = told_release(log), log.listed.own_rounds
+    release, own = stated_release(log), log.listed.own_rounds
     if release is not None and delta > 0:
         known = [STATISTICS.get(one.name) for one in statistics if one.name is not None]
         of_vectors = [statistic for statistic in known if statistic is not None]
         return sampled_claim(release, delta, of_vectors)
     is_one_round = own is not None and own.most == 1 and not log.folder.noise_correlation.exists()
-    shift = told_shift(log) if is_one_round else None
+    shift = stated_shift(log) if is_one_round else None
     return None if shift is None else told_claim(shift, delta)
 
 

@@ -9,18 +9,17 @@ from pathlib import Path
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.arrival import RoundLengths, arrival_in_rounds
-from fl_audit.attacks.log_arrival import log_arrival
 from fl_audit.attacks.logs import SeenLog
+from fl_audit.attacks.measured_arrival import RoundLengths, arrival_in_rounds, log_arrival
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.canaries.tables import Canaries
 from fl_audit.checks import check_rounds
-from fl_audit.checks.aggregates import RunAggregates, check_aggregates
+from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.canary_check import Arrival
 from fl_audit.checks.check import FALSE_ALARM, Check
 from fl_audit.checks.configured import why_not_checked
-from fl_audit.checks.trial_rounds import Finding, read_replay
+from fl_audit.checks.replay.trial_rounds import Finding, read_replay
 from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import InputError, one_line
 from fl_audit.formats.folders import LogFolder

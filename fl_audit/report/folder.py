@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.log_scores import score_log
 from fl_audit.attacks.logs import Progress, SeenLog, read_log
@@ -17,6 +16,7 @@ from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.canaries.pool import read_pool
 from fl_audit.canaries.tables import family_of
 from fl_audit.config.file import load_recorded
+from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.null import Null, NullKind, NullSource
 from fl_audit.estimators.scores import Inclusion

@@ -38,7 +38,7 @@ from fl_audit.report.report import (
     StatisticReport,
 )
 from fl_audit.verdict import ScoredStatistic
-from fl_audit.verdict.live import LIVE_ASSUMES
+from fl_audit.verdict.live_verdict import LIVE_ASSUMES
 
 _STOPPED = (
     "None: the run was stopped because of these canaries' scores, and a bound that is made then "

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.attacks.aggregates import over_rounds
+from fl_audit.attacks.all_iterates import over_rounds
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import AttackContext, Attacker, ModelAttacker, SeenRound
 from fl_audit.attacks.example_statistics import (

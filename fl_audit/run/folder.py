@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.config import Config
 from fl_audit.config.file import config_to_toml
+from fl_audit.config_tables.audit import Audit
 from fl_audit.config_tables.table import Table
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LOCK_NAME, RunFolder

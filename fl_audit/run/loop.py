@@ -17,7 +17,6 @@ import numpy as np
 from fl_audit.accounting import noise_on_sum
 from fl_audit.array_types import IndexArray
 from fl_audit.attacks.attacker import Attacker, SeenRound
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRounds, why_no_live_test
 from fl_audit.checks import (
@@ -28,6 +27,7 @@ from fl_audit.checks import (
     why_not_checked,
 )
 from fl_audit.config.design import RunDesign
+from fl_audit.config_tables.audit import Audit
 from fl_audit.engines.cohort import prefetched
 from fl_audit.engines.engine import Engine, ReadRound
 from fl_audit.engines.prepare import PreparedRun
@@ -48,7 +48,7 @@ from fl_audit.run.observers import (
     flush_rows,
 )
 from fl_audit.verdict.claims import Claim, CurveClaim, claim_to_test
-from fl_audit.verdict.live import shared_confidence
+from fl_audit.verdict.live_verdict import shared_confidence
 
 
 class StopRequest:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
-from fl_audit.memory import available_memory
+from fl_audit.resources import available_memory
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.learning_task import NO_CLASS
 from fl_audit.tasks.network import Network, NetworkModel

@@ -9,7 +9,7 @@ from fl_audit.config import Config
 from fl_audit.estimators import CanaryScores, valid_methods
 from fl_audit.estimators.scores import Inclusion
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic, level_of_each
-from fl_audit.verdict.live import shared_confidence
+from fl_audit.verdict.live_verdict import shared_confidence
 from fl_audit.verdict.scope import is_about_sampling, sees_uploads
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from fl_audit.attacks.audit_table import LEAST_CONFIDENCE
+from fl_audit.config_tables.audit import LEAST_CONFIDENCE
 from fl_audit.errors import InputError
 from fl_audit.estimators import (
     METHODS,

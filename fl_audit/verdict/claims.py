@@ -31,9 +31,9 @@ from fl_audit.accounting.noise_laws import GAUSSIAN, noise_law_named
 from fl_audit.accounting.release import Release
 from fl_audit.accounting.sampling import CyclicPoissonSampling, MinSeparationSampling
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.audit_table import Audit, check_profile
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.statistics import Statistic
+from fl_audit.config_tables.audit import Audit, check_profile
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_delta
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu

@@ -15,8 +15,8 @@ import numpy as np
 from scipy import special
 
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.audit_table import LEAST_CONFIDENCE
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
+from fl_audit.config_tables.audit import LEAST_CONFIDENCE
 from fl_audit.errors import InputError
 from fl_audit.estimators.anytime import deviates
 from fl_audit.estimators.arguments import check_confidence

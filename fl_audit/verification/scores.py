@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.attacks.aggregates import over_rounds
+from fl_audit.attacks.all_iterates import over_rounds
 from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.checkpoints import CHECKPOINTS_MAX, CHECKPOINTS_SUM
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.attacks.arrival import RoundLengths, arrival_in_rounds
+from fl_audit.attacks.measured_arrival import RoundLengths, arrival_in_rounds
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.checks import Arrival
 

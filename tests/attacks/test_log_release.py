@@ -23,7 +23,7 @@ from fl_audit.attacks.log_release import (
     release_of,
     release_under,
     sampling_of,
-    told_release,
+    stated_release,
 )
 from fl_audit.attacks.logs import read_log
 from fl_audit.attacks.own_rounds import OwnRounds
@@ -130,7 +130,7 @@ def _written(path, share, *, turns=None):
 
 
 def test_estimate_tests_the_noise_that_a_sampled_log_tells(tmp_path, capsys):
-    release = told_release(read_log(LogFolder(_written(tmp_path / "right", 1.0)), list))
+    release = stated_release(read_log(LogFolder(_written(tmp_path / "right", 1.0)), list))
     assert release.canary.sampling == release.client.sampling == PoissonSampling(0.2)
     assert release.noise.noise_multiplier == pytest.approx(NOISE)
     outcomes = []

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from fl_audit.attacks.arrival import RoundLengths, arrival_in_rounds
+from fl_audit.attacks.measured_arrival import RoundLengths, arrival_in_rounds
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.checks import Arrival
-from fl_audit.checks.presentations import Presentations, coefficient
+from fl_audit.checks.canary_projections import Presentations, coefficient
 from tests.attacks.partial_arrivals import PARTIAL, Audit
 
 COHORT = 20

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.attacks.aggregates import ALL_ITERATES, MAX
+from fl_audit.attacks.all_iterates import ALL_ITERATES, MAX
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.log_scores import score_log
 from fl_audit.attacks.logs import read_log

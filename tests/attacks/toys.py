@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from fl_audit.attacks.aggregates import AggregateAttacker
+from fl_audit.attacks.all_iterates import AggregateAttacker
 from fl_audit.attacks.attacker import Attacker
 from fl_audit.attacks.statistics import ONE_VECTOR, Statistic
 from fl_audit.attacks.threat_models import (

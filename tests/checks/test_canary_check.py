@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from fl_audit.checks.canary_projections import Presentations, coefficient
 from fl_audit.checks.lost_canaries import uneven
-from fl_audit.checks.presentations import Presentations, coefficient
 
 COUNT, DIM = 200, 10_000
 

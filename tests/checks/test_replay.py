@@ -21,8 +21,8 @@ from replay_zoo import (
 )
 
 from fl_audit.checks import Finding, Promise, read_replay, replay_round, write_replay
-from fl_audit.checks.coarseness import grid_step
-from fl_audit.checks.replay_noise import NoisyRounds, length_finding, num_seeds
+from fl_audit.checks.replay.changes import grid_step
+from fl_audit.checks.replay.noise import NoisyRounds, length_finding, num_seeds
 from fl_audit.errors import InputError
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "replay.md"

@@ -7,7 +7,7 @@ import pytest
 
 from fl_audit.cli import main
 from fl_audit.config.file import load_config
-from fl_audit.engines.choice import RUNTIMES, RuntimeKind, check_runtime_name
+from fl_audit.engines.runtimes import RUNTIMES, RuntimeKind, check_runtime_name
 from tests.small_configs import SMALLEST
 
 
@@ -43,7 +43,7 @@ def test_another_runtime_is_one_registration(path):
 
 def test_neither_configs_nor_the_names_of_runtimes_need_tensorflow():
     program = (
-        "import sys, fl_audit.config.file, fl_audit.engines.choice; "
+        "import sys, fl_audit.config.file, fl_audit.engines.runtimes; "
         "print([name for name in sys.modules if name.startswith('tensorflow')])"
     )
     done = subprocess.run(

@@ -4,7 +4,6 @@ import tomllib
 
 import pytest
 
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.canaries.tables import coin_probability
@@ -26,9 +25,10 @@ from fl_audit.config import (
 )
 from fl_audit.config.design import design_run
 from fl_audit.config.file import config_to_toml, load_config, parse_config
+from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
 from fl_audit.verdict import chosen_tests
-from fl_audit.verdict.live import shared_confidence
+from fl_audit.verdict.live_verdict import shared_confidence
 from tests.small_configs import SMALLEST
 
 

@@ -13,7 +13,7 @@ from fl_audit.attacks.threat_models import THREAT_MODELS, remove_threat_model
 from fl_audit.cli import main
 from fl_audit.config.file import config_to_toml, load_config, load_recorded, recorded_config
 from fl_audit.config_tables.kinds import RecordedTable
-from fl_audit.engines.choice import RUNTIMES
+from fl_audit.engines.runtimes import RUNTIMES
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import parse_toml
 from fl_audit.mechanisms import MECHANISMS

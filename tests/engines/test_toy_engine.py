@@ -13,8 +13,8 @@ import pytest
 from fl_audit import continue_run, load_config, start_run
 from fl_audit.cli import main
 from fl_audit.config import ExampleCanaries
-from fl_audit.engines.choice import RUNTIMES
 from fl_audit.engines.prepare import prepare
+from fl_audit.engines.runtimes import RUNTIMES
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.run.attackers import attack_context, make_attackers

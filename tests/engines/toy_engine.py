@@ -14,9 +14,9 @@ import numpy as np
 from fl_audit import load_config, start_run
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.config_tables import Table
-from fl_audit.engines.choice import RUNTIMES, RuntimeKind
 from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.engine import Engine, TrainedRound, as_vector
+from fl_audit.engines.runtimes import RUNTIMES, RuntimeKind
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.kinds import TASKS, Task, TaskKind
 from fl_audit.tasks.learning_task import (

@@ -8,7 +8,7 @@ import signal
 import numpy as np
 import pytest
 
-from fl_audit.attacks.aggregates import over_rounds
+from fl_audit.attacks.all_iterates import over_rounds
 from fl_audit.errors import InputError
 from fl_audit.formats.round_logs import (
     CosineLog,

@@ -12,9 +12,9 @@ import pytest
 
 from fl_audit import load_config, start_run
 from fl_audit.attacks.attacker import SeenRound
-from fl_audit.engines.choice import RUNTIMES, RuntimeKind
 from fl_audit.engines.engine import TrainedRound
 from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.runtimes import RUNTIMES, RuntimeKind
 from fl_audit.tasks.kinds import TASKS
 from tests.engines import toy_engine
 from tests.outside.systems import CLIP, DELTA, Answer, System, answer_of

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from fl_audit.config import DigitsTask
-from fl_audit.engines import choice
+from fl_audit.engines import runtimes
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -27,7 +27,7 @@ def shared_runtimes():
             made[key] = make_runtime(run, worker_log)
         return made[key]
 
-    make_runtime = choice.make_runtime
+    make_runtime = runtimes.make_runtime
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choice, "make_runtime", shared)
+        patch.setattr(runtimes, "make_runtime", shared)
         yield

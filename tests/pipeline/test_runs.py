@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from fl_audit.cli import main
-from fl_audit.engines.choice import make_runtime
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.tff.runtime import Runtime
+from fl_audit.engines.runtimes import make_runtime
+from fl_audit.engines.tff.engine import TffEngine
 from fl_audit.estimators import estimate
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.run_record import read_record
@@ -220,10 +220,10 @@ def test_killed_and_resumed_is_as_never_killed(config_path, noiseless, tmp_path,
 def test_native_in_several_workers_is_as_local(config_path, noiseless, tmp_path, monkeypatch):
     """12 rounds in sessions of 5; each session of `native` is a worker of its own."""
 
-    def in_sessions_of_five(run: PreparedRun, worker_log: Path) -> Runtime:
+    def in_sessions_of_five(run: PreparedRun, worker_log: Path) -> TffEngine:
         return dataclasses.replace(make_runtime(run, worker_log), rounds_per_session=5)
 
-    monkeypatch.setattr("fl_audit.engines.choice.make_runtime", in_sessions_of_five)
+    monkeypatch.setattr("fl_audit.engines.runtimes.make_runtime", in_sessions_of_five)
     out = tmp_path / "native"
     assert main(["run", str(config_path), "--out", str(out), "--set", "runtime=native"]) == 0
     for statistic in STATISTICS:

@@ -23,9 +23,9 @@ from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.prepare import prepare
 from fl_audit.engines.tff import measures
 from fl_audit.engines.tff.blocks import block_trainer
+from fl_audit.engines.tff.engine import TffEngine
 from fl_audit.engines.tff.measures import MeanLosses
 from fl_audit.engines.tff.rounds import flatten_weights
-from fl_audit.engines.tff.runtime import Runtime
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star import log_odds_losses
 from fl_audit.formats.folders import RunFolder
@@ -41,7 +41,7 @@ from fl_audit.tasks.tf.networks import as_classifier
 CLIP = 0.4
 
 
-class OnlyQueried(Runtime):
+class OnlyQueried(TffEngine):
     """The engine without a process, which these attackers do not need."""
 
     def participants(self, state, data):

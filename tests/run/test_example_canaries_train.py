@@ -15,9 +15,9 @@ from fl_audit.config import (
     GaussianFixed,
     ServerSgd,
 )
-from fl_audit.engines.choice import make_runtime
 from fl_audit.engines.cohort import CohortData, RoundData
 from fl_audit.engines.prepare import prepare
+from fl_audit.engines.runtimes import make_runtime
 from fl_audit.engines.tff.rounds import run_round
 
 pytestmark = pytest.mark.tff

@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
+from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import Saved, digests_of, read_chain

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fl_audit.engines.choice import RUNTIMES
+from fl_audit.engines.runtimes import RUNTIMES
 from fl_audit.tasks.kinds import TASKS
 from tests.engines import toy_engine
 from tests.verification.toy_runs import committed_run

@@ -30,7 +30,7 @@ from fl_audit.engines.jax.measures import Evaluator, MeanLosses
 from fl_audit.engines.jax.of_config import aggregation_of, local_training, server_optimizer
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.trial_round import promise_of, trial_updates
-from fl_audit.mechanisms.aggregator import canary_length
+from fl_audit.mechanisms.registry import canary_length
 from fl_audit.tasks.jax.networks import as_jax_model
 from fl_audit.tasks.learning_task import Examples
 

@@ -2,7 +2,7 @@
 
 import os
 
-from fl_audit.cores import num_cores
+from fl_audit.resources import num_cores
 
 _DEVICES = "--xla_force_host_platform_device_count"
 _THREADS = "--xla_cpu_multi_thread_eigen"

@@ -10,7 +10,6 @@ import tensorflow_federated as tff
 
 from fl_audit.array_types import Float32Array
 from fl_audit.config import Mechanism
-from fl_audit.cores import num_cores
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.engine import as_vector
 from fl_audit.engines.prepare import PreparedRun
@@ -26,15 +25,16 @@ from fl_audit.engines.tff.blocks import (
 )
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.engines.tff.data_sets import DataSets, key_data_set, with_noise_keys
+from fl_audit.engines.tff.engine import TffEngine, data_sets_of, shows_uploads
 from fl_audit.engines.tff.rounds import model_weights
-from fl_audit.engines.tff.runtime import Runtime, data_sets_of, shows_uploads
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import canary_norm
+from fl_audit.resources import num_cores
 from fl_audit.tasks.tf.networks import as_classifier
 
 
 @dataclass(frozen=True)
-class InThisProcess(Runtime):
+class InThisProcess(TffEngine):
     """A runtime that runs the process as plain TensorFlow in this Python process.
 
     Attributes:

@@ -22,13 +22,13 @@ import portpicker
 import tensorflow_federated as tff
 
 from fl_audit.config import Mechanism
-from fl_audit.cores import num_cores
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import build_process
 from fl_audit.engines.tff.data_sets import DataSets, key_data_set, with_noise_keys
-from fl_audit.engines.tff.runtime import Runtime, data_sets_of, refuse_uploads
+from fl_audit.engines.tff.engine import TffEngine, data_sets_of, refuse_uploads
 from fl_audit.mechanisms import canary_norm
+from fl_audit.resources import num_cores
 from fl_audit.tasks.tf.networks import as_classifier
 
 _START_TIMEOUT_SECONDS = 120.0
@@ -160,7 +160,7 @@ _ROUNDS_PER_WORKER = 100
 
 
 @dataclass(frozen=True)
-class Native(Runtime):
+class Native(TffEngine):
     """TFF's own C++ runtime, in a worker process.
 
     Attributes:

@@ -14,7 +14,7 @@ import tensorflow_federated as tff
 
 from fl_audit.array_types import Float32Array
 from fl_audit.checks import Finding, Promise, Replay, replay_round
-from fl_audit.checks.trial_rounds import flat
+from fl_audit.checks.replay.trial_rounds import flat
 from fl_audit.engines.engine import not_replayed
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.blocks import as_leaves

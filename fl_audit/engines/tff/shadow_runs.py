@@ -20,19 +20,19 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.cores import num_cores
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.shadow_recipe import InitialWeights, initial_weights
 from fl_audit.engines.tff.compiled import NotLocalError, SeededRounds
+from fl_audit.engines.tff.engine import cohort_data_of
 from fl_audit.engines.tff.local import clients_side_by_side, local_of
 from fl_audit.engines.tff.measures import Evaluator, MeanLosses
 from fl_audit.engines.tff.rounds import model_weights
-from fl_audit.engines.tff.runtime import cohort_data_of
 from fl_audit.engines.tff.shadow_models import AfterBlock, cached_arrays, digest_of, name_of
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray
 from fl_audit.membership.outputs import margin_of_loss
 from fl_audit.participation import Cohort, make_schedule
+from fl_audit.resources import num_cores
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.learning_task import Examples
 from fl_audit.tasks.tf.networks import as_classifier

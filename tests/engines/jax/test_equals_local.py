@@ -12,8 +12,8 @@ from fl_audit.config import (
     ServerSgd,
     ServerYogi,
 )
-from fl_audit.engines.choice import make_runtime
 from fl_audit.engines.jax.engine import JaxEngine
+from fl_audit.engines.runtimes import make_runtime
 from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed, NoPrivacy
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing, FixedZeroing
 from tests.engines.jax.conftest import small_run, train, with_images, with_keys, with_sentences

@@ -6,8 +6,8 @@ import pytest
 
 from fl_audit.engines.jax.engine import JaxEngine
 from fl_audit.errors import InputError
-from fl_audit.mechanisms.correlated import TreeAggregation
 from fl_audit.mechanisms.independent import GaussianAdaptive
+from fl_audit.mechanisms.tree_aggregation import TreeAggregation
 from fl_audit.participation import Cohort
 from tests.engines.jax.conftest import small_run, train, with_keys
 

@@ -9,7 +9,7 @@ import pytest
 from fl_audit.attacks import Audit
 from fl_audit.config import ClientGaussian
 from fl_audit.config.design import design_run
-from fl_audit.engines.choice import make_runtime
+from fl_audit.engines.runtimes import make_runtime
 from fl_audit.engines.tff.local import Local, LocalBlocks
 from fl_audit.errors import InputError
 

@@ -17,8 +17,8 @@ from fl_audit.config import (
     ServerSgd,
     ServerYogi,
 )
-from fl_audit.engines.choice import make_runtime
 from fl_audit.engines.cohort import CohortData
+from fl_audit.engines.runtimes import make_runtime
 from fl_audit.engines.tff.algorithms import client_optimizer, functional_model
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.engines.tff.local import Local, LocalBlocks

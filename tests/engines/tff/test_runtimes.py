@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
-from fl_audit.engines.choice import RUNTIMES, CannotRunError, RuntimeKind, make_runtime
 from fl_audit.engines.cohort import CohortData
+from fl_audit.engines.runtimes import RUNTIMES, CannotRunError, RuntimeKind, make_runtime
 from fl_audit.engines.tff import local, native
 from fl_audit.engines.tff.local import Local, LocalBlocks
 from fl_audit.engines.tff.native import Native

@@ -14,7 +14,6 @@ import tensorflow_federated as tff
 from fl_audit.array_types import IndexArray
 from fl_audit.config import Mechanism, RayCluster
 from fl_audit.config.file import config_to_toml
-from fl_audit.cores import num_cores
 from fl_audit.engines.engine import CohortReader
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.ray_cluster import check_ray, ray_at, ray_on_this_machine
@@ -24,15 +23,16 @@ from fl_audit.engines.tff.compiled import (
     LocalContext,
     local_runtime,
 )
+from fl_audit.engines.tff.engine import TffEngine
 from fl_audit.engines.tff.local import process_of, trained_blocks_of
 from fl_audit.engines.tff.ray.actors import Actors
 from fl_audit.engines.tff.ray.tree_sum import shard_size, shards_of
 from fl_audit.engines.tff.ray.worker import CLIENT_PARTS, Arrays, Sent, WorkerSetup
 from fl_audit.engines.tff.rounds import model_weights
-from fl_audit.engines.tff.runtime import Runtime
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import ClientGaussian, canary_norm
 from fl_audit.participation import Cohort
+from fl_audit.resources import num_cores
 from fl_audit.version import __version__
 
 LOCAL = "local"
@@ -146,7 +146,7 @@ class RayContext(LocalContext):
 
 
 @dataclass(frozen=True)
-class OnRay(Runtime):
+class OnRay(TffEngine):
     """The runtime whose clients' work is done by actors of Ray.
 
     Attributes:

@@ -83,8 +83,8 @@ class ClientWorker:
         from fl_audit.config.file import parse_config
         from fl_audit.engines.prepare import prepare
         from fl_audit.engines.tff.compiled import ImportedComputation, LocalSum
+        from fl_audit.engines.tff.engine import cohort_data_of, data_sets_of
         from fl_audit.engines.tff.local import clients_side_by_side, trained_blocks_of
-        from fl_audit.engines.tff.runtime import cohort_data_of, data_sets_of
 
         run = prepare(parse_config(tomllib.loads(setup.config), "the run's config"))
         self._read = cohort_data_of(run).of

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fl_audit.config import RayCluster
-from fl_audit.engines.choice import make_runtime
+from fl_audit.engines.runtimes import make_runtime
 from fl_audit.engines.tff.rounds import flatten_weights, model_weights, run_round
 from fl_audit.errors import InputError
 

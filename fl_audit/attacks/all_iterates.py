@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
-from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.directions import DirectionSum
 from fl_audit.attacks.round_cosines import RoundCosines
 from fl_audit.attacks.statistics import ONE_VECTOR, RunFacts, Statistic, named
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
+from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
 from fl_audit.estimators.null import EMPIRICAL, Null
 

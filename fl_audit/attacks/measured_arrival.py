@@ -1,4 +1,8 @@
-"""Whether canaries arrived in the aggregates of their own rounds, by the cosines with these."""
+"""What the canary check looks at: canaries' cosines with the aggregates of their own rounds.
+
+Of a run they are gathered by `arrival_in_rounds`, of a log by `log_arrival`; what follows from them
+is decided by `checks.canary_check`. docs/arrival.md describes the check.
+"""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
@@ -8,8 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
 from fl_audit.checks import Arrival, Presentations, canary_arrival
+from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.round_logs import open_log
 
 _SHIFTS = (-1, 1)
 """Rounds beside a canary's own that are looked at, for a word on what is wrong."""
@@ -186,3 +193,39 @@ def _first_rounds(own: OwnRounds) -> IndexArray:
 
 def _included_per_round(own: OwnRounds, included: npt.NDArray[np.bool_]) -> Mapping[int, int]:
     return {index: int(included[members].sum()) for index, members in own.members().items()}
+
+
+def log_arrival(log: SeenLog) -> Arrival | None:
+    """What became of a log's included canaries; None where it does not say who was in which round.
+
+    Args:
+      log: The log.
+
+    Raises:
+      InputError: A file is damaged.
+    """
+    own = log.listed.own_rounds
+    if own is None or log.num_rounds == 0:
+        return None
+    rounds = log.cosines
+    return arrival_in_rounds(
+        rounds.numbered_rows(),
+        own,
+        log.listed.included,
+        lambda: logged_lengths(log.folder, rounds.measured_lengths()),
+        dim=log.pool.dim,
+        family=log.pool.family,
+    )
+
+
+def logged_lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
+    """The lengths that the folder tells; those of aggregates as measured, where they were."""
+    if not folder.round_lengths.exists():
+        return RoundLengths(measured, np.full(len(measured), np.nan))
+    told = np.array(open_log(folder.round_lengths, "r", np.float64, ("rounds", 2), "lengths"))
+    num_rounds = max(len(told), len(measured))
+    of_aggregate, of_client = np.full((2, num_rounds), np.nan)
+    of_aggregate[: len(told)], of_client[: len(told)] = told.T
+    known = np.flatnonzero(np.isfinite(measured))
+    of_aggregate[known] = measured[known]
+    return RoundLengths(of_aggregate, of_client)

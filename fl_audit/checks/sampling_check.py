@@ -13,7 +13,7 @@ from scipy import optimize
 
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.checks.check import Check
-from fl_audit.checks.trial_rounds import Finding, failed
+from fl_audit.checks.replay.trial_rounds import Finding, failed
 from fl_audit.errors import InputError
 
 

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.checks.coarseness import half_precision
-from fl_audit.checks.replay_changes import Change, Ruler, at_most, every_client
-from fl_audit.checks.replay_memory import memory_finding
-from fl_audit.checks.replay_noise import NoiseQuestions
-from fl_audit.checks.trial_rounds import (
+from fl_audit.checks.replay.changes import Change, Ruler, at_most, every_client, half_precision
+from fl_audit.checks.replay.memory import memory_finding
+from fl_audit.checks.replay.noise import NoiseQuestions
+from fl_audit.checks.replay.trial_rounds import (
     Answer,
     Finding,
     Promise,

@@ -1,6 +1,7 @@
-"""The number of cores that this process may use."""
+"""The cores and the memory that this process may use."""
 
 import os
+from pathlib import Path
 
 
 def num_cores() -> int:
@@ -10,3 +11,10 @@ def num_cores() -> int:
     """
     limit = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return max(int(limit), 1) if limit.isdecimal() else os.cpu_count() or 1
+
+
+def available_memory() -> int:
+    """The bytes that can be taken without swapping, according to Linux."""
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    fields = dict(line.split(":") for line in lines)
+    return 1024 * int(fields["MemAvailable"].split()[0])

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.checks.replay_changes import Ruler
-from fl_audit.checks.trial_rounds import (
+from fl_audit.checks.replay.changes import Ruler
+from fl_audit.checks.replay.trial_rounds import (
     Answer,
     Finding,
     TrialRounds,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.checks.sampling import check_poisson, log_p_dispersion
+from fl_audit.checks.sampling_check import check_poisson, log_p_dispersion
 from fl_audit.errors import InputError
 
 CLIENTS, ROUNDS, COHORT = 300, 60, 10

@@ -20,7 +20,7 @@ from fl_audit.accounting import (
     account,
     attacker_bounds,
 )
-from fl_audit.accounting.allocation import bins_of_a_class, parts, truncated_epsilon
+from fl_audit.accounting.allocation_accountants import bins_of_a_class, parts, truncated_epsilon
 from fl_audit.accounting.least_epsilon import least_epsilon
 from fl_audit.accounting.noise_laws import MATRIX
 from fl_audit.accounting.toeplitz import Toeplitz, sqrt_column

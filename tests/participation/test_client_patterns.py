@@ -12,7 +12,7 @@ from fl_audit.accounting import (
     TruncatedPoissonSampling,
     account,
 )
-from fl_audit.accounting.allocation import chance_of_a_cut, numbers_of_rounds
+from fl_audit.accounting.allocation_accountants import chance_of_a_cut, numbers_of_rounds
 from fl_audit.config import (
     BallsInBins,
     Bernoulli,
@@ -26,7 +26,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RecordedRelease
 from fl_audit.json_records import from_json, to_json
 from fl_audit.mechanisms import describe, round_noise
-from fl_audit.participation.client_draws import _without_replacement
+from fl_audit.participation.client_patterns import _without_replacement
 
 CLIENTS, ROUNDS = 4_000, 23
 SIZES = {"rounds": ROUNDS, "clients_per_round": 800}

@@ -1,6 +1,6 @@
 """The claim of a run that is tested after every round, beside the tests at its end."""
 
-from fl_audit.attacks.audit_table import Audit
+from fl_audit.config_tables.audit import Audit
 from fl_audit.formats.run_record import LiveRecord, RunRecord
 from fl_audit.verdict.claims import Claim, CurveClaim
 from fl_audit.verdict.record import Outcome, Verdict

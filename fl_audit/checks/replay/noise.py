@@ -15,11 +15,10 @@ import numpy as np
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.autocorrelation import strongest_autocorrelation
 from fl_audit.checks.check import FALSE_ALARM
-from fl_audit.checks.coarseness import grid_step, half_precision
 from fl_audit.checks.noise_bounds import log_p_autocorrelation
-from fl_audit.checks.replay_changes import Ruler
-from fl_audit.checks.replay_streams import stream_finding
-from fl_audit.checks.trial_rounds import (
+from fl_audit.checks.replay.changes import Ruler, grid_step, half_precision
+from fl_audit.checks.replay.correlated_noise import stream_finding
+from fl_audit.checks.replay.trial_rounds import (
     Answer,
     Finding,
     Trial,

@@ -35,7 +35,7 @@ from fl_audit.mechanisms import MECHANISMS
 from fl_audit.tasks.tf.networks import as_classifier
 
 
-class Runtime(Engine):
+class TffEngine(Engine):
     """A learning process and the means to run it.
 
     Attributes:

@@ -19,11 +19,11 @@ from fl_audit.accounting.release import Noise
 from fl_audit.config_tables.kinds import Kinds
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.client_gaussian import CLIENT_GAUSSIAN_KIND
-from fl_audit.mechanisms.correlated import TREE_AGGREGATION
 from fl_audit.mechanisms.distributed import DISTRIBUTED
 from fl_audit.mechanisms.independent import GAUSSIAN_ADAPTIVE, GAUSSIAN_FIXED, NO_PRIVACY
 from fl_audit.mechanisms.kind import ClipAndNoise, Mechanism, MechanismKind
 from fl_audit.mechanisms.matrix import MATRIX_FACTORISATION
+from fl_audit.mechanisms.tree_aggregation import TREE_AGGREGATION
 from fl_audit.mechanisms.zeroing import inside_zeroing, zeroed, zeroing_norm
 
 if typing.TYPE_CHECKING:

@@ -17,7 +17,7 @@ from fl_audit.accounting.release import Correlation
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.check import FALSE_ALARM
-from fl_audit.checks.trial_rounds import Finding, TrialRounds, failed, untold
+from fl_audit.checks.replay.trial_rounds import Finding, TrialRounds, failed, untold
 from fl_audit.checks.whitening import Whitening, fresh_share
 
 _FEWEST, _MOST = 8, 32

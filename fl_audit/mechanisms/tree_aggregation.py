@@ -46,7 +46,7 @@ def _noise(table: TreeAggregation, expected_cohort: float) -> Noise:
 def _aggregator(
     table: TreeAggregation, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    from fl_audit.mechanisms.aggregations import TreeFactory
+    from fl_audit.mechanisms.tff_aggregators import TreeFactory
 
     return TreeFactory(
         noise_multiplier=table.multiplier,
