@@ -63,7 +63,11 @@ def run_of(task: LearningTask, client: Client, presentations: int = 1) -> Prepar
 
 
 class OurRound:
-    """A round of the `local` runtime from the initial state."""
+    """A round of the `local` runtime.
+
+    Attributes:
+      state: The state that it starts from, at first the initial one.
+    """
 
     def __init__(self, run: PreparedRun) -> None:
         """Compiles the process.
@@ -77,7 +81,7 @@ class OurRound:
         self._clients = [population.examples(i) for i in range(len(population.client_ids))]
         self._runtime = make_runtime(run, Path(os.devnull))
         with self._runtime.session():
-            self._state: Any = self._runtime.process.initialize()
+            self.state: Any = self._runtime.process.initialize()
 
     def __call__(
         self, num_clients: int | None = None, canaries: Sequence[int] = ()
@@ -94,5 +98,5 @@ class OurRound:
 
         data = RoundData(self._clients[:num_clients], np.array(canaries, np.int64))
         with self._runtime.session():
-            participants = self._runtime.participants(self._state, data)
-            return run_round(self._runtime.process, self._mechanism, self._state, participants)
+            participants = self._runtime.participants(self.state, data)
+            return run_round(self._runtime.process, self._mechanism, self.state, participants)

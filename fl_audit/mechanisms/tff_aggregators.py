@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import dp_accounting
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 import tensorflow_privacy as tfp
@@ -84,7 +85,8 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
         Attributes:
           key: The key of the generator, int64 of shape (2,).
           calls: The number of calls so far, int64.
-          kept: The kept vectors of the stream, stacked, one tensor for each of the record.
+          kept: The kept vectors of the stream in blocks, each a tensor of shape (rows, parameters).
+            Blocks without a new row are handed on, where one stacked tensor would be copied.
         """
 
         key: Any
@@ -109,13 +111,13 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
 
     def initial_global_state(self) -> "MatrixSumQuery.GlobalState":
         """See `tfp.DPQuery`."""
-        number = len(self._stream.weights)
+        specs = tf.nest.flatten(self._record_specs)
+        size = sum(spec.shape.num_elements() for spec in specs)
+        blocks, rows = _blocks(self._stream)
         return self.GlobalState(
             key=tf.random.uniform([2], tf.int64.min, tf.int64.max, tf.int64),
             calls=tf.constant(0, tf.int64),
-            kept=tf.nest.map_structure(
-                lambda spec: tf.zeros([number, *spec.shape], spec.dtype), self._record_specs
-            ),
+            kept=(tf.zeros([rows, size], specs[0].dtype),) * blocks,
         )
 
     def derive_sample_params(self, global_state: "MatrixSumQuery.GlobalState") -> Any:
@@ -134,35 +136,93 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
         """See `tfp.DPQuery`; adds the next row of noise."""
         key = tf.random.experimental.stateless_fold_in(global_state.key, global_state.calls)
         sums = tf.nest.flatten(sample_state)
-        noised, kept = [], []
-        for number, (value, vectors) in enumerate(
-            zip(sums, tf.nest.flatten(global_state.kept), strict=True)
-        ):
-            seed = tf.random.experimental.stateless_fold_in(key, number)
-            fresh = self._stddev * tf.random.stateless_normal(value.shape, seed, dtype=value.dtype)
-            noise, moved_on = self._next(fresh, vectors)
-            noised.append(value + noise)
-            kept.append(moved_on)
-        state = self.GlobalState(
-            key=global_state.key,
-            calls=global_state.calls + 1,
-            kept=tf.nest.pack_sequence_as(global_state.kept, kept),
-        )
+        fresh = [
+            self._stddev * tf.random.stateless_normal(value.shape, seed, dtype=value.dtype)
+            for value, seed in zip(sums, _seeds(key, len(sums)), strict=True)
+        ]
+        noise, kept = self._next(_joined(fresh), global_state)
+        noised = [value + part for value, part in zip(sums, _parted(noise, sums), strict=True)]
+        state = self.GlobalState(global_state.key, global_state.calls + 1, kept)
         result = tf.nest.pack_sequence_as(sample_state, noised)
         return result, state, dp_accounting.UnsupportedDpEvent()
 
-    def _next(self, fresh: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The noise of a call, and the vectors that are kept after it."""
-        stream = self._stream
+    def _next(
+        self, fresh: tf.Tensor, state: "MatrixSumQuery.GlobalState"
+    ) -> tuple[tf.Tensor, tuple[tf.Tensor, ...]]:
+        """The noise of a call, and the blocks that are kept after it."""
+        stream, kept = self._stream, state.kept
         noise = stream.fresh * fresh
         if not stream.weights:
             return noise, kept
-        noise += tf.tensordot(tf.constant(stream.weights, kept.dtype), kept, 1)
-        if stream.decays is None:
-            newest = fresh if stream.keeps_fresh else noise
-            return noise, tf.concat([newest[None], kept[:-1]], axis=0)
-        shape = [len(stream.decays), *[1] * fresh.shape.rank]
-        return noise, tf.constant(stream.decays, kept.dtype, shape) * kept + noise
+        if stream.decays is not None:
+            noise += _weighted_sum(tf.constant(stream.weights, fresh.dtype), kept)
+            pairs = zip(stream.decays, kept, strict=True)
+            return noise, tuple(decay * block + noise for decay, block in pairs)
+        # A ring: the newest vectors are in the first block, the oldest make room for the next.
+        rows = kept[0].shape[0]
+        row = state.calls % rows
+        if rows == 1:
+            kept = _turned(kept)
+        else:
+            kept = tf.cond(tf.equal(row, 0), lambda: _turned(kept), lambda: kept)
+        number = len(kept) * rows
+        places = np.arange(number).reshape(-1, rows)[:, ::-1].ravel() - rows
+        weights = [*stream.weights, *[0.0] * (number - len(stream.weights))]
+        noise += _weighted_sum(tf.gather(weights, (places + row) % number), kept)
+        newest = (fresh if stream.keeps_fresh else noise)[None]
+        first = newest if rows == 1 else tf.tensor_scatter_nd_update(kept[0], [[row]], newest)
+        return noise, (first, *kept[1:])
+
+
+_MOST_BLOCKS = 32
+"""The largest number of tensors of kept vectors: a thousand would compile for a minute."""
+
+_AT_ONCE = 1 << 21
+"""The number of entries of kept vectors that are added at a time."""
+
+
+def _blocks(stream: NoiseStream) -> tuple[int, int]:
+    """The number of blocks that hold a stream's kept vectors, and of rows of each."""
+    number = len(stream.weights)
+    rows = max(1, -(-number // _MOST_BLOCKS))
+    return -(-number // rows), rows
+
+
+def _turned(blocks: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
+    return (blocks[-1], *blocks[:-1])
+
+
+def _weighted_sum(weights: tf.Tensor, blocks: tuple[tf.Tensor, ...]) -> tf.Tensor:
+    """The weighted sum of all rows of some blocks, in memory for a few chunks of coordinates."""
+    size = blocks[0].shape[1]
+    width = max(1, _AT_ONCE // weights.shape[0])
+    chunks = -(-size // width)
+
+    def add(at: tf.Tensor, done: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+        columns = slice(at * width, tf.minimum((at + 1) * width, size))
+        rows = tf.concat([block[:, columns] for block in blocks], axis=0)
+        return at + 1, done.write(at, tf.matmul(weights[None], rows)[0])
+
+    done = tf.TensorArray(weights.dtype, chunks, infer_shape=False, element_shape=[None])
+    _, done = tf.while_loop(
+        lambda at, done: at < chunks, add, [tf.constant(0), done], parallel_iterations=2
+    )
+    return tf.ensure_shape(done.concat(), [size])
+
+
+def _seeds(key: tf.Tensor, number: int) -> list[tf.Tensor]:
+    return [tf.random.experimental.stateless_fold_in(key, at) for at in range(number)]
+
+
+def _joined(parts: list[tf.Tensor]) -> tf.Tensor:
+    """Tensors as one vector."""
+    return tf.concat([tf.reshape(part, [-1]) for part in parts], axis=0)
+
+
+def _parted(vector: tf.Tensor, like: list[tf.Tensor]) -> list[tf.Tensor]:
+    """A vector as tensors of these shapes."""
+    parts = tf.split(vector, [part.shape.num_elements() for part in like])
+    return [tf.reshape(part, one.shape) for part, one in zip(parts, like, strict=True)]
 
 
 class MatrixFactory(tff.aggregators.UnweightedAggregationFactory):

@@ -125,6 +125,32 @@ def test_whitened_noise_is_white(aggregation_of, table_of, strategy):
 
 
 @pytest.mark.tff
+@pytest.mark.parametrize("strategy", ["sqrt", "banded_inverse_sqrt"])
+@pytest.mark.parametrize("most", [1, 2, 4])
+def test_a_ring_of_few_blocks_makes_the_same_noise(
+    aggregation_of, table_of, strategy, most, monkeypatch
+):
+    from fl_audit.mechanisms import aggregations
+    from tests.engines.tff.aggregation import Aggregation
+
+    rounds = 12
+    table = table_of(strategy, **({} if strategy == "sqrt" else {"bands": 8}))
+    wide = Aggregation(table, COHORT, 64, rounds)
+    key = wide.initial_state.query_state.numerator_state.key
+    monkeypatch.setattr(aggregations, "_MOST_BLOCKS", most)
+    monkeypatch.setattr(aggregations, "_AT_ONCE", 100)
+    few = Aggregation(table, COHORT, 64, rounds)
+    kept = few.state.query_state.numerator_state.kept
+    assert len(kept) <= most
+    assert len(kept[0]) > 1
+    query = few.state.query_state
+    few.state = few.state._replace(
+        query_state=query._replace(numerator_state=query.numerator_state._replace(key=key))
+    )
+    np.testing.assert_allclose(noise_of(few, rounds), noise_of(wide, rounds), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.tff
 def test_two_runs_and_two_tensors_have_different_noise(aggregation_of, table_of):
     table = table_of("banded_sqrt")
     first, second = (noise_of(aggregation_of(table), 1)[0] for _ in range(2))

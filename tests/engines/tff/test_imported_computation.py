@@ -1,6 +1,8 @@
 """TFF computations called as TensorFlow functions: order of the parts, names of functions."""
 
 import collections
+import gc
+import weakref
 
 import attrs
 import numpy as np
@@ -8,7 +10,13 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.engines.tff.compiled import ImportedComputation, flatten, unflatten
+from fl_audit.engines.tff.compiled import (
+    ImportedComputation,
+    LocalContext,
+    flatten,
+    local_runtime,
+    unflatten,
+)
 
 pytestmark = pytest.mark.tff
 
@@ -191,3 +199,25 @@ def test_a_computation_that_is_not_tensorflow_is_refused():
 
     with pytest.raises(TypeError, match=r"must be a TensorFlow computation: \(.*int32"):
         ImportedComputation(identity)
+
+
+def test_a_state_is_handed_on_without_a_copy():
+    vector = tff.TensorType(np.float32, [3])
+
+    @tff.tensorflow.computation(vector)
+    def doubled(value):
+        return 2 * value
+
+    with local_runtime(LocalContext()):
+        array = doubled(np.ones(3, np.float32))
+        again = doubled(array)
+    np.testing.assert_array_equal(again, [4, 4, 4])
+    tensor = flatten(array, vector)[0]
+    assert flatten(array, vector)[0] is tensor  # the one that it is a view of
+    assert flatten(array.copy(), vector)[0] is not tensor
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 1.0
+    forgotten = weakref.ref(tensor)
+    del tensor, array
+    gc.collect()
+    assert forgotten() is None
