@@ -130,15 +130,15 @@ def test_whitened_noise_is_white(aggregation_of, table_of, strategy):
 def test_a_ring_of_few_blocks_makes_the_same_noise(
     aggregation_of, table_of, strategy, most, monkeypatch
 ):
-    from fl_audit.mechanisms import aggregations
+    from fl_audit.mechanisms import tff_aggregators
     from tests.engines.tff.aggregation import Aggregation
 
     rounds = 12
     table = table_of(strategy, **({} if strategy == "sqrt" else {"bands": 8}))
     wide = Aggregation(table, COHORT, 64, rounds)
     key = wide.initial_state.query_state.numerator_state.key
-    monkeypatch.setattr(aggregations, "_MOST_BLOCKS", most)
-    monkeypatch.setattr(aggregations, "_AT_ONCE", 100)
+    monkeypatch.setattr(tff_aggregators, "_MOST_BLOCKS", most)
+    monkeypatch.setattr(tff_aggregators, "_AT_ONCE", 100)
     few = Aggregation(table, COHORT, 64, rounds)
     kept = few.state.query_state.numerator_state.kept
     assert len(kept) <= most
