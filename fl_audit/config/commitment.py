@@ -118,15 +118,15 @@ def make_commitment(
       method: How it is tested, in plain.
     """
     nonce = secrets.token_hex(32)
-    made = Commitment(
+    commitment = Commitment(
         format_version=FORMAT_VERSION,
         fl_audit_version=__version__,
         claim=dict(claim),
         method=dict(method),
         config={key: _sealed(nonce, key, keys[key]) for key in sorted(keys)},
     )
-    text = msgspec.json.format(msgspec.json.encode(made)) + b"\n"
-    return Opened(made, text, nonce)
+    text = msgspec.json.format(msgspec.json.encode(commitment)) + b"\n"
+    return Opened(commitment, text, nonce)
 
 
 def commitment_to(config: Config) -> Opened:
@@ -200,12 +200,12 @@ class _Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nonce: str
 
 
-def write_commitment(path: Path, made: Opened) -> None:
+def write_commitment(path: Path, opened: Opened) -> None:
     """Writes a commitment, and beside it its opening, which the owner alone may read.
 
     Args:
       path: The file to publish, which is not there yet.
-      made: The commitment.
+      opened: The commitment.
 
     Raises:
       InputError: One of the files is there, or cannot be written.
@@ -216,9 +216,9 @@ def write_commitment(path: Path, made: Opened) -> None:
     try:
         descriptor = os.open(opening_of(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(_Opening(made.nonce)) + b"\n")
+            file.write(msgspec.json.encode(_Opening(opened.nonce)) + b"\n")
             os.fsync(file.fileno())
-        write_text(path, made.text.decode())
+        write_text(path, opened.text.decode())
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
 
@@ -243,12 +243,12 @@ def read_commitment(path: Path) -> tuple[bytes, Commitment]:
     Raises:
       InputError: The file is missing or damaged.
     """
-    found = read_json(path, Commitment, "a commitment of `fl-audit commit`")
-    if found.format_version != FORMAT_VERSION:
+    commitment = read_json(path, Commitment, "a commitment of `fl-audit commit`")
+    if commitment.format_version != FORMAT_VERSION:
         raise InputError(
-            f"{path}: format_version is {found.format_version}, must be {FORMAT_VERSION}"
+            f"{path}: format_version is {commitment.format_version}, must be {FORMAT_VERSION}"
         )
-    return read_foreign(path), found
+    return read_foreign(path), commitment
 
 
 def _checked_nonce(nonce: str, path: Path) -> str:
@@ -363,8 +363,8 @@ def read_try(folder: RunFolder) -> Try:
 def begin_try(path: Path, opened: Opened, folder: RunFolder) -> None:
     """Writes into a run's folder which try under a commitment it is; before its chain begins."""
     listed = read_tries(tries_of(path))
-    made = Try(opened.text.decode(), opened.nonce, len(listed) + 1, _digest(tries_of(path)))
-    text = msgspec.json.format(msgspec.json.encode(made)).decode()
+    attempt = Try(opened.text.decode(), opened.nonce, len(listed) + 1, _digest(tries_of(path)))
+    text = msgspec.json.format(msgspec.json.encode(attempt)).decode()
     write_text(folder.commitment, text + "\n")
 
 
@@ -381,9 +381,9 @@ def list_try(path: Path, folder: RunFolder) -> int:
     tries = tries_of(path)
     with in_turn(tries):
         listed = read_tries(tries)
-        for one in listed:
-            if one.link == link:
-                return one.number
+        for attempt in listed:
+            if attempt.link == link:
+                return attempt.number
         line = ListedTry(len(listed) + 1, folder.path.resolve().name, link, _digest(tries))
         with tries.open("ab") as file:
             file.write(msgspec.json.encode(line) + b"\n")

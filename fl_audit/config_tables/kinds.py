@@ -97,7 +97,7 @@ class Kinds(Registry[KindType]):
         for key in keys:
             if not key.isidentifier() or keyword.iskeyword(key) or key[0] == "_" or key in _OURS:
                 raise ValueError(f"unknown key {key!r}")
-        made = msgspec.defstruct(
+        recorded_table = msgspec.defstruct(
             f"Recorded{self._base.__name__}",
             [(key, Any) for key in keys],
             bases=(RecordedTable, self._base),
@@ -105,7 +105,7 @@ class Kinds(Registry[KindType]):
             tag=kind,
             frozen=True,
         )
-        return typing.cast(RecordedTable, made(**{key: table[key] for key in keys}))
+        return typing.cast(RecordedTable, recorded_table(**{key: table[key] for key in keys}))
 
     @property
     def tables(self) -> tuple[type[Table], ...]:

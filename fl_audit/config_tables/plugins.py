@@ -127,8 +127,8 @@ def _in_full(plugin: str, folder: Path) -> str:
 def _file(name: str, folder: Path) -> Path | None:
     """The file of a module or package in a folder; None where there is none."""
     place = folder.joinpath(*name.split("."))
-    found = (place.with_suffix(".py"), place / "__init__.py")
-    return next((file for file in found if file.exists()), None)
+    candidates = (place.with_suffix(".py"), place / "__init__.py")
+    return next((file for file in candidates if file.exists()), None)
 
 
 def _is_installed(file: str) -> bool:

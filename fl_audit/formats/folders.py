@@ -286,8 +286,8 @@ class LogFolder(ScoredFolder):
     def round_logs(self) -> tuple[Path, ...]:
         """The logs with a row a round; each may be missing."""
         cosines = (self.round_cosines, self.round_concentrations, self.round_directions)
-        told = (self.round_lengths, self.round_mechanism, self.round_measures)
-        return (*cosines, *self.upload_logs(), *told)
+        facts = (self.round_lengths, self.round_mechanism, self.round_measures)
+        return (*cosines, *self.upload_logs(), *facts)
 
     @property
     def direction_sum(self) -> Path:

@@ -81,10 +81,10 @@ class PlannedRun(RunDesign):
         return np.bincount(self.round, minlength=self.num_rounds)
 
     @functools.cached_property
-    def dealt(self) -> tuple[IndexArray, IndexArray]:
-        """The canary and the round, from 0, of all rounds that are dealt, included or not.
+    def canary_rounds(self) -> tuple[IndexArray, IndexArray]:
+        """The canaries and the rounds, from 0, that they are sampled for, included or not.
 
-        Both are int64 of shape (dealt,).
+        Both are int64 of shape (presentations,).
         """
         of_canary = self.schedule.rounds_of_canaries(self.num_canaries)
         canaries = np.repeat(np.arange(self.num_canaries), [len(rounds) for rounds in of_canary])

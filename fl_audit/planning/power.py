@@ -104,7 +104,7 @@ def planned_efficiency(run: PlannedRun, middle: Samples) -> tuple[PlannedEfficie
         for knows in {knows_rounds(statistic.threat_model) for statistic in statistics}
     }
     return tuple(
-        _of(statistic, middle, run, bounds.against(knows), needed[knows])
+        _statistic_efficiency(statistic, middle, run, bounds.against(knows), needed[knows])
         for statistic in statistics
         for knows in (knows_rounds(statistic.threat_model),)
     )
@@ -115,7 +115,7 @@ def _needed(bound: AttackerBound, run: PlannedRun) -> list[int | None]:
     return [canaries_to_prove(bound, share, run.delta, confidence) for share in _SHARES]
 
 
-def _of(
+def _statistic_efficiency(
     statistic: Statistic,
     middle: Samples,
     run: PlannedRun,
@@ -242,12 +242,12 @@ class CurvePower:
 
     def to_json(self) -> dict[str, object]:
         """The JSON object that a plan has under `detectable`."""
-        found = self.detectable
-        of_mu = None if found is None else epsilon_of_mu(found.mu, self.claim.delta)
+        detectable = self.detectable
+        of_mu = None if detectable is None else epsilon_of_mu(detectable.mu, self.claim.delta)
         return {
             "claim": claim_to_json(self.claim),
-            "mu": None if found is None else found.mu,
-            "noise_multiplier": None if found is None else found.noise_multiplier,
+            "mu": None if detectable is None else detectable.mu,
+            "noise_multiplier": None if detectable is None else detectable.noise_multiplier,
             "epsilon": of_mu,
             "canaries_needed": to_json(self.needed),
         }
@@ -256,7 +256,7 @@ class CurvePower:
     def words(self) -> str:
         """The same in a clause."""
         noticed = f"{noticed_words(self.claim, self.detectable)} in 80 % of audits"
-        takes = [one.words for one in self.needed if one.canaries is not None]
+        takes = [need.words for need in self.needed if need.canaries is not None]
         return f"{noticed}; canaries needed: {', '.join(takes)}" if takes else noticed
 
 
@@ -327,7 +327,7 @@ def claim_power(run: PlannedRun, release: Release, trials: int) -> ClaimPower | 
     (drawn,) = simulated_trials(run, MIDDLE, 1)
     hard = hardest(_scored(run, statistics, drawn))
     ideal = SimulatedAudit(claim, chosen.methods, chosen.level, standard_null(hard[0]))
-    made = ideal.simulate(run.num_canaries)
+    outcome = ideal.simulate(run.num_canaries)
     factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
     return ClaimPower(
         claim=claim,
@@ -335,12 +335,12 @@ def claim_power(run: PlannedRun, release: Release, trials: int) -> ClaimPower | 
         unfit=why_unfit(release),
         faults=tuple(_fault_power(run, factor, simulated, trials) for factor in factors),
         ideal_epsilon=FACTOR * claim.epsilon,
-        ideal_power=made.power,
-        detectable_epsilon=made.detectable_epsilon,
+        ideal_power=outcome.power,
+        detectable_epsilon=outcome.detectable_epsilon,
         canaries_needed=(
             run.num_canaries
-            if made.is_enough
-            else ideal.canaries_needed(run.num_canaries, made.detectable_epsilon)
+            if outcome.is_enough
+            else ideal.canaries_needed(run.num_canaries, outcome.detectable_epsilon)
         ),
     )
 

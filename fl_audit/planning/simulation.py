@@ -478,7 +478,7 @@ def with_own_rounds(
       rounds: The rounds of the same trial.
       random: Source of random numbers.
     """
-    canary, number = run.dealt
+    canary, number = run.canary_rounds
     is_in = run.included[canary]
     others = run.canaries - 1.0
     deviation = np.where(

@@ -115,21 +115,24 @@ def _efficiency(plan: Plan) -> list[str]:
     """The table of what would be proven, could be and is guaranteed, by statistic."""
     rows = [
         [
-            made.statistic,
+            efficiency.statistic,
             *(
                 "–" if value is None else text(value)
                 for value, text in (
-                    (made.proven, lower_bound_text),
-                    (made.provable, lower_bound_text),
-                    (made.guaranteed, upper_bound_text),
+                    (efficiency.proven, lower_bound_text),
+                    (efficiency.provable, lower_bound_text),
+                    (efficiency.guaranteed, upper_bound_text),
                 )
             ),
             *(
                 "–" if number is None else f"{number:,}"
-                for number in (made.canaries_for_80_percent, made.canaries_for_95_percent)
+                for number in (
+                    efficiency.canaries_for_80_percent,
+                    efficiency.canaries_for_95_percent,
+                )
             ),
         ]
-        for made in plan.efficiency
+        for efficiency in plan.efficiency
     ]
     head = ["", "lower bound", "reachable", "upper bound", "canaries for 80 %", "for 95 %"]
     return [
@@ -148,9 +151,9 @@ def _efficiency(plan: Plan) -> list[str]:
 
 def _variants(plan: Plan) -> list[str]:
     names = [prediction.statistic.name for prediction in plan.predictions]
-    made = [variant for variant in plan.variants if variant.refused is None]
-    fits = [[_label(v), *(_median(v, name, (FIT,)) for name in names)] for v in made]
-    bounds = [[_label(v), *(_median(v, name, valid_methods()) for name in names)] for v in made]
+    variants = [variant for variant in plan.variants if variant.refused is None]
+    fits = [[_label(v), *(_median(v, name, (FIT,)) for name in names)] for v in variants]
+    bounds = [[_label(v), *(_median(v, name, valid_methods()) for name in names)] for v in variants]
     return [
         "",
         "What changes it",
@@ -178,8 +181,8 @@ def _label(variant: Variant) -> str:
 
 def _median(variant: Variant, statistic: str, methods: Sequence[str]) -> str:
     """The largest of the methods' medians."""
-    found = [variant.medians[statistic, m] for m in methods if (statistic, m) in variant.medians]
-    return epsilon_text(max(found)) if found else "–"
+    medians = [variant.medians[statistic, m] for m in methods if (statistic, m) in variant.medians]
+    return epsilon_text(max(medians)) if medians else "–"
 
 
 def _power(plan: Plan) -> list[str]:
@@ -260,19 +263,20 @@ def _bytes(size: int) -> str:
 
 def _accuracy(plan: Plan) -> list[str]:
     """The effect of canaries on the step, the noise and the clip norm."""
-    found = plan.accuracy
+    accuracy = plan.accuracy
     rows = [
         [
             "real signal",
-            f"{percent(found.dilution)} of what it is without canaries: the sum is divided by "
+            f"{percent(accuracy.dilution)} of what it is without canaries: the sum is divided by "
             "clients and canaries",
         ],
         [
             "noise",
-            f"canaries add {significant(found.canary_noise_of_run)} beside the noise multiplier "
-            f"{significant(found.noise_multiplier)}: {significant(found.total_noise)} together",
+            f"canaries add {significant(accuracy.canary_noise_of_run)} beside the noise multiplier "
+            f"{significant(accuracy.noise_multiplier)}: "
+            f"{significant(accuracy.total_noise)} together",
         ],
-        *_clip_rows(found.unclipped_quantile),
+        *_clip_rows(accuracy.unclipped_quantile),
     ]
     width = max(len(name) for name, _ in rows)
     return [
@@ -327,17 +331,21 @@ def _proven(plan: Plan) -> list[str]:
 
 
 def _best_bound(prediction: StatisticPrediction) -> str:
-    found = [made for m in valid_methods() if (made := prediction.epsilons.get(m)) is not None]
-    return interval_text(max(found, key=lambda interval: interval.median) if found else None)
+    intervals = [
+        interval for m in valid_methods() if (interval := prediction.epsilons.get(m)) is not None
+    ]
+    return interval_text(
+        max(intervals, key=lambda interval: interval.median) if intervals else None
+    )
 
 
-def _of_what(made: PlannedEfficiency) -> str:
+def _of_what(efficiency: PlannedEfficiency) -> str:
     """What so many canaries can reach on the statistic, and the upper bound from accounting."""
-    parts = [f" expected on {made.statistic}"]
-    if made.provable is not None:
-        parts.append(f"at most {lower_bound_text(made.provable)} with so many canaries")
-    if made.guaranteed is not None:
-        parts.append(f"upper bound {upper_bound_text(made.guaranteed)}")
+    parts = [f" expected on {efficiency.statistic}"]
+    if efficiency.provable is not None:
+        parts.append(f"at most {lower_bound_text(efficiency.provable)} with so many canaries")
+    if efficiency.guaranteed is not None:
+        parts.append(f"upper bound {upper_bound_text(efficiency.guaranteed)}")
     return "; ".join(parts)
 
 
@@ -351,7 +359,9 @@ def _claim(plan: Plan) -> list[str]:
     if power.unfit is not None:
         return _labelled("claim", f"no verdict either way: {power.unfit}")
     names = {1.0: "as configured", 0.5: "with half the noise", 0.0: "without noise"}
-    shares = (f"{percent(one.contradicted)} {names[one.noise_factor]}" for one in power.faults)
+    shares = (
+        f"{percent(fault.contradicted)} {names[fault.noise_factor]}" for fault in power.faults
+    )
     return _labelled("claim", f"ε ≤ {power.claim.epsilon:g} contradicted in {', '.join(shares)}")
 
 
@@ -365,17 +375,17 @@ def _cost_line(plan: Plan) -> list[str]:
     return _labelled("costs", text)
 
 
-def noise_lines(found: FoundNoise) -> list[str]:
+def noise_lines(least_noise: FoundNoise) -> list[str]:
     """The noise that was found for an epsilon and what it guarantees, for the terminal."""
-    made = found.accounting
+    accounting = least_noise.accounting
     text = (
-        f"noise_multiplier {found.noise_multiplier:g} is the least with which clients have "
-        f"ε ≤ {upper_bound_text(made.client.epsilon)} at δ = {delta_text(made.delta)}"
+        f"noise_multiplier {least_noise.noise_multiplier:g} is the least with which clients have "
+        f"ε ≤ {upper_bound_text(accounting.client.epsilon)} at δ = {delta_text(accounting.delta)}"
     )
-    if found.num_canaries:
-        text += f"; a canary has {upper_bound_text(made.canary.epsilon)}"
-    text += f". Neighbouring relation: {made.neighbours}."
+    if least_noise.num_canaries:
+        text += f"; a canary has {upper_bound_text(accounting.canary.epsilon)}"
+    text += f". Neighbouring relation: {accounting.neighbours}."
     return [
         *_labelled("noise", text),
-        *([] if found.not_covered is None else _labelled("no plan", found.not_covered)),
+        *([] if least_noise.not_covered is None else _labelled("no plan", least_noise.not_covered)),
     ]

@@ -417,7 +417,7 @@ def _attack(report: Report) -> Iterator[Line]:
         row = risk.risks[0]
         yield Line(
             f"{risk.title} ({risk.attack}) finds of the included canaries, at {row.false_alarms} "
-            f"false alarms: {row.found}; upper bound {row.canary}.",
+            f"false alarms: {row.rate_found}; upper bound {row.canary}.",
             f"measured, {100 * report.confidence:g} % interval; bound computed",
         )
 

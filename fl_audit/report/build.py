@@ -108,7 +108,7 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
     else:
         verdict, statistics = estimated.verdict, dict(estimated.statistics)
     if run.config.plugins:
-        statistics = {name: _with_knowledge(made) for name, made in statistics.items()}
+        statistics = {name: _with_knowledge(statistic) for name, statistic in statistics.items()}
     return Report(
         statistics=statistics,
         threat_models=_threat_models(run, statistics.values()),
@@ -137,7 +137,7 @@ def _accounted(
 ) -> _Accounted:
     """The upper bounds of a run's release, and what its statistics show of them."""
     client, canary = (
-        attacker_bounds(release, of, delta) for of in (release.client, release.canary)
+        attacker_bounds(release, party, delta) for party in (release.client, release.canary)
     )
     return {
         "analytical": account(release, delta),
@@ -146,10 +146,10 @@ def _accounted(
     }
 
 
-def _with_knowledge(made: StatisticReport) -> StatisticReport:
+def _with_knowledge(statistic: StatisticReport) -> StatisticReport:
     """The report on a statistic, with what its attacker knows if its threat model is known here."""
-    model = THREAT_MODELS.get(made.threat_model)
-    return made if model is None else dataclasses.replace(made, knows=int(model.knows))
+    model = THREAT_MODELS.get(statistic.threat_model)
+    return statistic if model is None else dataclasses.replace(statistic, knows=int(model.knows))
 
 
 def _threat_models(
@@ -157,19 +157,19 @@ def _threat_models(
 ) -> dict[str, SeenByAttacker]:
     """Those of the config, and those of further score files that the folder has."""
     of_config = threat_models_of(run.config.audit)
-    found = {model.name: _threat_model(run, model) for model in of_config}
-    for name in dict.fromkeys(made.threat_model for made in statistics):
+    models = {model.name: _threat_model(run, model) for model in of_config}
+    for name in dict.fromkeys(statistic.threat_model for statistic in statistics):
         model = THREAT_MODELS.get(name)
         if model is None:
-            found[name] = dataclasses.replace(
+            models[name] = dataclasses.replace(
                 NOT_KNOWN,
                 first_round=1,
                 last_round=run.record.rounds,
                 num_included_in_rounds=run.record.num_included,
             )
-        elif name not in found:
-            found[name] = _threat_model(run, model)
-    return found
+        elif name not in models:
+            models[name] = _threat_model(run, model)
+    return models
 
 
 def _threat_model(run: FinishedRun, model: ThreatModel) -> SeenByAttacker:
@@ -218,13 +218,13 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
         verdict = reach_verdict(claim, tests, scope, arrival=arrival, others=others)
         verdict = with_curve(verdict, tests.statistics)
     elif claim.whom == "client":
-        made = curve_tests(claim, [run.scored(s) for s in chosen.statistics], chosen.confidence)
-        verdict = reach_curve_verdict(made, scope, arrival=arrival, others=others)
+        on_curve = curve_tests(claim, [run.scored(s) for s in chosen.statistics], chosen.confidence)
+        verdict = reach_curve_verdict(on_curve, scope, arrival=arrival, others=others)
     else:
         asked = [s for s in run.statistics if audit.verdict_statistic in ("all", s.name)]
         confidence = chosen.confidence if claim.is_stated else UNSTATED_CONFIDENCE
-        made = curve_tests(claim, [run.scored(s) for s in asked], confidence)
-        verdict = reach_curve_verdict(made, Scope(whom="for a canary"), arrival=arrival)
+        on_curve = curve_tests(claim, [run.scored(s) for s in asked], confidence)
+        verdict = reach_curve_verdict(on_curve, Scope(whom="for a canary"), arrival=arrival)
     return after_checks(verdict, failed_checks(checks), checks.not_checked)
 
 
@@ -324,10 +324,10 @@ def report_on_file(path: Path, statistic: ScoredStatistic, asked: Asked) -> Repo
     """
     name = path.stem.removeprefix("scores_")
     shown = name if STATISTICS.get(name) is not None else "score"
-    made = _estimated(shown, statistic, asked, Audit())
+    statistic_report = _estimated(shown, statistic, asked, Audit())
     arrival = None if asked.claim is None else scores_alone([statistic])
     verdict = _claim_verdict([statistic], asked, arrival)
-    return _of_scores({shown: made}, Audit(), ScoreSource(path.name), verdict=verdict)
+    return _of_scores({shown: statistic_report}, Audit(), ScoreSource(path.name), verdict=verdict)
 
 
 def report_on_statistics(
@@ -348,23 +348,27 @@ def report_on_statistics(
       InputError: No method can be applied to some scores, or what is asked is out of range.
     """
     facts = read_folder_facts(folder)
-    made = {}
-    for one in statistics:
+    reports = {}
+    for statistic in statistics:
         try:
-            made[str(one.name)] = _estimated(str(one.name), one, asked, facts.audit)
+            reports[str(statistic.name)] = _estimated(
+                str(statistic.name), statistic, asked, facts.audit
+            )
         except InputError as error:
-            raise InputError(f"{folder.path}, statistic {one.name}: {error}") from error
+            raise InputError(f"{folder.path}, statistic {statistic.name}: {error}") from error
     arrival = folder_arrival(folder, [*statistics, *others])
     checks = folder_checks(folder)
     verdict = _claim_verdict(statistics, asked, arrival, others, folder)
     if verdict is not None and checks is not None:
         verdict = after_checks(verdict, failed_checks(checks), checks.not_checked)
     source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)
-    report = _of_scores(made, facts.audit, source, arrival=arrival, checks=checks, verdict=verdict)
+    report = _of_scores(
+        reports, facts.audit, source, arrival=arrival, checks=checks, verdict=verdict
+    )
     arms = folder_arms(folder, asked.delta, asked.confidence)
     run = _run_of(folder)
     if run is not None and asked.delta > 0:
-        accounted = _accounted(_release(run), made, asked.delta, asked.confidence)
+        accounted = _accounted(_release(run), reports, asked.delta, asked.confidence)
         report = dataclasses.replace(report, **accounted)
     return dataclasses.replace(report, arms=arms)
 
@@ -392,7 +396,7 @@ def _of_scores(
     checks: Checks | None = None,
 ) -> Report:
     """The report of scores, whose attackers are described by a table [audit]."""
-    names = dict.fromkeys(made.threat_model for made in statistics.values())
+    names = dict.fromkeys(statistic.threat_model for statistic in statistics.values())
     return Report(
         statistics=statistics,
         threat_models={name: _seen_by(name, audit) for name in names},
@@ -421,17 +425,17 @@ def _claim_verdict(
     if claim is None:
         return None
     if isinstance(claim, ConfiguredClaim):
-        made = curve_tests(claim, statistics, UNSTATED_CONFIDENCE)
-        return reach_curve_verdict(made, Scope(whom="for a canary"), arrival=arrival)
+        on_curve = curve_tests(claim, statistics, UNSTATED_CONFIDENCE)
+        return reach_curve_verdict(on_curve, Scope(whom="for a canary"), arrival=arrival)
     scope = Scope() if folder is None else _folder_scope(folder)
-    covered = [one for one in statistics if scope.covers(one.name)]
+    covered = [statistic for statistic in statistics if scope.covers(statistic.name)]
     if not covered:
-        scope = without_cover(scope, [one.name for one in statistics])
-    left_out = [one for one in others if scope.covers(one.name)]
+        scope = without_cover(scope, [statistic.name for statistic in statistics])
+    left_out = [statistic for statistic in others if scope.covers(statistic.name)]
     tested = covered or statistics
     if not isinstance(claim, Claim):
-        made = curve_tests(claim, tested, asked.confidence)
-        return reach_curve_verdict(made, scope, arrival=arrival, others=left_out)
+        on_curve = curve_tests(claim, tested, asked.confidence)
+        return reach_curve_verdict(on_curve, scope, arrival=arrival, others=left_out)
     methods = chosen_methods(asked.methods, statistics[0].scores.inclusion)
     tests = ClaimTests(tested, asked.confidence, methods)
     verdict = reach_verdict(claim, tests, scope, arrival=arrival, others=left_out)
@@ -443,20 +447,22 @@ def _configured(
 ) -> ConfiguredClaim | None:
     """The noise of a folder as configured, or as a log tells, which nobody claims."""
     if folder is not None and folder.log is not None:
-        return _told(folder.log, delta, statistics)
+        return _claim_of_log(folder.log, delta, statistics)
     run = None if folder is None else _run_of(folder)
     if run is None or delta == 0 or run.config.audit.claim == "none":
         return None
     return configured_claim(run.record.release, delta, run.statistics, is_stated=False)
 
 
-def _told(
+def _claim_of_log(
     log: SeenLog, delta: float, statistics: Sequence[ScoredStatistic]
 ) -> ConfiguredClaim | None:
     """The noise that a log tells, for canaries that are sampled as it says, or have one round."""
     release, own = stated_release(log), log.listed.own_rounds
     if release is not None and delta > 0:
-        known = [STATISTICS.get(one.name) for one in statistics if one.name is not None]
+        known = [
+            STATISTICS.get(statistic.name) for statistic in statistics if statistic.name is not None
+        ]
         of_vectors = [statistic for statistic in known if statistic is not None]
         return sampled_claim(release, delta, of_vectors)
     is_one_round = own is not None and own.most == 1 and not log.folder.noise_correlation.exists()

@@ -39,24 +39,24 @@ class _CheckWords:
     Attributes:
       title: A few words for a heading.
       meaning: What a correct mechanism does, in a sentence.
-      found: The worst finding, in words.
+      worst: The worst finding, in words.
     """
 
     title: str
     meaning: str
-    found: Callable[[Check], str]
+    worst: Callable[[Check], str]
 
 
 def _at(words: str) -> Callable[[Check], str]:
     """Words on the worst ratio, with the variable and the round where it is."""
 
-    def found(check: Check) -> str:
+    def words_of(check: Check) -> str:
         where = "whole model" if check.variable is None else f"variable {check.variable}"
         when = "all rounds together" if check.round is None else f"round {check.round}"
         seen = "" if check.detectable_ratio is None else f"; {_detectable(check.detectable_ratio)}"
         return f"{significant(check.ratio)} {words} ({where}, {when}){seen}"
 
-    return found
+    return words_of
 
 
 def _detectable(noise: float) -> str:
@@ -154,11 +154,11 @@ def _log_checks(log: SeenLog) -> Checks:
     for _ in log.cosines.rows():  # which reads and measures aggregates, once
         pass
     aggregates = log.cosines.measured_aggregates()
-    made = [] if aggregates is None else check_aggregates(aggregates)
+    results = [] if aggregates is None else check_aggregates(aggregates)
     return Checks(
         false_alarm=FALSE_ALARM,
         not_checked="; ".join(_left_out(log.num_rounds, aggregates)) or None,
-        results=tuple(map(_with_meaning, made)),
+        results=tuple(map(_with_meaning, results)),
     )
 
 
@@ -227,10 +227,10 @@ def checks_words(checks: Checks) -> str:
             f"FAILED: {', '.join(failed)} (the mechanism is not as configured; a correct one fails "
             f"with probability {chance} at most)"
         )
-    told = sum(check.told for check in checks.results)
+    num_conclusive = sum(check.told for check in checks.results)
     passed = "not made"
     if checks.results:
-        passed = f"passed, {told} of {len(checks.results)}, on the aggregates themselves"
+        passed = f"passed, {num_conclusive} of {len(checks.results)}, on the aggregates themselves"
     noise = [
         check.detectable_ratio
         for check in checks.results
@@ -238,7 +238,11 @@ def checks_words(checks: Checks) -> str:
     ]
     what = "not all checked" if noise else "aggregates not checked"
     remarks = [
-        *([f"{untold} could not be tested"] if (untold := len(checks.results) - told) else []),
+        *(
+            [f"{untold} could not be tested"]
+            if (untold := len(checks.results) - num_conclusive)
+            else []
+        ),
         *([_detectable(max(noise))] if noise else []),
         *([f"{what}: {checks.not_checked}"] if checks.not_checked is not None else []),
     ]
@@ -253,16 +257,16 @@ class CheckRow:
       title: Title of the check.
       meaning: What a correct mechanism does, in a sentence.
       passed: Whether the mechanism passed the check.
-      told: Whether the check could be made.
-      found: The worst finding, with its round and variable.
+      was_made: Whether the check could be made.
+      measured: The worst finding, with its round and variable.
       p_value: Upper bound on the chance that a correct mechanism looks as bad.
     """
 
     title: str
     meaning: str
     passed: bool
-    told: bool
-    found: str
+    was_made: bool
+    measured: str
     p_value: str
 
 
@@ -273,20 +277,20 @@ def check_rows(checks: Checks) -> list[CheckRow]:
             title=title_of_check(check.name),
             meaning=check.meaning,
             passed=check.passed,
-            told=check.told,
-            found=_found(check),
+            was_made=check.told,
+            measured=_finding_words(check),
             p_value=_p_value(check.p_value),
         )
         for check in checks.results
     ]
 
 
-def _found(check: Check) -> str:
+def _finding_words(check: Check) -> str:
     if check.measured is not None:
         return check.measured
     if check.num_tests == 0:
         return "nothing to look at"
-    return _WORDS[check.name].found(check) if check.name in _WORDS else _unknown(check)
+    return _WORDS[check.name].worst(check) if check.name in _WORDS else _unknown(check)
 
 
 def _p_value(value: float) -> str:
@@ -310,38 +314,38 @@ def folder_arrival(folder: AuditedFolder, statistics: Sequence[ScoredStatistic])
     """
     if folder.log is not None:
         seen = log_arrival(folder.log)
-        found = seen or dataclasses.replace(separation(statistics), lacks=_WHO_WHEN)
-        return _with_faults(folder.log.folder.faults, _if_said_before(folder.log.folder, found))
+        arrival = seen or dataclasses.replace(separation(statistics), lacks=_WHO_WHEN)
+        return _with_faults(folder.log.folder.faults, _if_said_before(folder.log.folder, arrival))
     try:
         return scores_alone(statistics) if folder.run is None else run_arrival(folder.run)
     except InputError:  # of a run of which only scores were kept, those alone tell
         return scores_alone(statistics)
 
 
-def _with_faults(path: Path, found: Arrival) -> Arrival:
+def _with_faults(path: Path, arrival: Arrival) -> Arrival:
     """The arrival as it was found; not seen to be whole where the audit itself had faults."""
-    if found.state != "arrived" or not path.exists():
-        return found
+    if arrival.state != "arrived" or not path.exists():
+        return arrival
     faults = path.read_text(encoding="utf-8", errors="replace").splitlines()
     reason = (
-        f"{found.reason}; but the audit is incomplete, as {path.name} says: "
+        f"{arrival.reason}; but the audit is incomplete, as {path.name} says: "
         f"{count(len(faults), 'fault')}, the first: {one_line(faults[0]) if faults else ''}"
     )
-    return dataclasses.replace(found, state="cannot_tell", reason=reason)
+    return dataclasses.replace(arrival, state="cannot_tell", reason=reason)
 
 
-def _if_said_before(folder: LogFolder, found: Arrival) -> Arrival:
+def _if_said_before(folder: LogFolder, arrival: Arrival) -> Arrival:
     """The arrival as it was found; it is not for a claim whose terms were changed after scores."""
     known, name = folder.together(), folder.participation.name
-    if found.state != "arrived" or known is None or not known.rounds:
-        return found
+    if arrival.state != "arrived" or known is None or not known.rounds:
+        return arrival
     if not known.changed(folder.path, [name]):
-        return found
+        return arrival
     reason = (
-        f"{found.reason}; but {name} has changed since scores were made: what it says of clients "
+        f"{arrival.reason}; but {name} has changed since scores were made: what it says of clients "
         "was said when scores could be seen"
     )
-    return dataclasses.replace(found, state="cannot_tell", reason=reason)
+    return dataclasses.replace(arrival, state="cannot_tell", reason=reason)
 
 
 def scores_alone(statistics: Sequence[ScoredStatistic]) -> Arrival:

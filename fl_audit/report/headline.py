@@ -103,10 +103,10 @@ class Headline:
         """The three numbers and the sentence, each behind its label."""
         numbers = [
             line
-            for made in self.answers()
+            for answer in self.answers()
             for line in (
-                f"{made.label:<{INDENT}}{made.value}{made.rest}",
-                f"{'':<{INDENT}}{made.also}" if made.also else "",
+                f"{answer.label:<{INDENT}}{answer.value}{answer.rest}",
+                f"{'':<{INDENT}}{answer.also}" if answer.also else "",
             )
             if line
         ]
@@ -171,24 +171,26 @@ class Headline:
 
     def _estimate(self) -> tuple[str, str]:
         """The estimate and its interval, cut off at a guarantee that the interval contains."""
-        made = self.estimated
-        if made is None or made.lower is None or made.upper is None:
+        estimate = self.estimated
+        if estimate is None or estimate.lower is None or estimate.upper is None:
             return "none", f", because {ESTIMATE} does not apply to these scores"
         within = self.estimate_within()
         if within is None:
-            fit = epsilon_text(made.epsilon)
+            fit = epsilon_text(estimate.epsilon)
             return "none", (
                 f": no single shift fits all canaries (the best one gives {fit}, below the lower "
                 "bound)"
             )
         middle = f"ε ≈ {epsilon_text(within)}"
         most = self.most()
-        if made.lower > most:
-            ends = f"{epsilon_text(made.lower)} … {epsilon_text(made.upper)}"
+        if estimate.lower > most:
+            ends = f"{epsilon_text(estimate.lower)} … {epsilon_text(estimate.upper)}"
             return middle, f" ({ends}), above the upper bound"
-        end = f"{upper_bound_text(most)}, capped at the upper bound" if made.upper > most else ""
-        end = end or epsilon_text(made.upper)
-        return middle, f" ({epsilon_text(made.lower)} … {end}), if the noise is Gaussian"
+        end = (
+            f"{upper_bound_text(most)}, capped at the upper bound" if estimate.upper > most else ""
+        )
+        end = end or epsilon_text(estimate.upper)
+        return middle, f" ({epsilon_text(estimate.lower)} … {end}), if the noise is Gaussian"
 
     def estimate_within(self) -> float | None:
         """The estimate; the guarantee where it is above, and its interval reaches below that.
@@ -197,14 +199,16 @@ class Headline:
         without an estimate, and where the bound exceeds its interval: canaries' shifts then differ
         so much that a fit of one shift to all is no estimate of the epsilon.
         """
-        made = self.estimated
-        if made is None or (made.upper is not None and made.upper < (self.proven_epsilon() or 0)):
+        estimate = self.estimated
+        if estimate is None or (
+            estimate.upper is not None and estimate.upper < (self.proven_epsilon() or 0)
+        ):
             return None
-        if made.lower is None or self.guaranteed is None:
-            return made.epsilon
-        if made.lower > self.guaranteed:
-            return made.epsilon
-        return min(made.epsilon, self.guaranteed)
+        if estimate.lower is None or self.guaranteed is None:
+            return estimate.epsilon
+        if estimate.lower > self.guaranteed:
+            return estimate.epsilon
+        return min(estimate.epsilon, self.guaranteed)
 
 
 @dataclass(frozen=True)
@@ -220,15 +224,15 @@ def headline(report: Report) -> Headline:
     """The headline of an audit, about the strongest attacker against whom its guarantee holds."""
     if not report.statistics:
         return NoAudit(None, "the run had no canaries", None, None, report.confidence, "")
-    name, made = leading(report.statistics, report.is_sampled)
+    name, statistic = leading(report.statistics, report.is_sampled)
     against = report.guaranteed_against(name)
-    model = report.threat_models.get(made.threat_model)
+    model = report.threat_models.get(statistic.threat_model)
     is_known = model is not None and model.title != NOT_KNOWN.title
     sees, title = (model.sees, model.title) if model is not None and is_known else ("", "")
     if against is None:
         unknown = "the noise is not known"
         return headline_on(
-            made,
+            statistic,
             guaranteed=None,
             why_unknown=unknown,
             confidence=report.confidence,
@@ -237,7 +241,7 @@ def headline(report: Report) -> Headline:
         )
     canary = against.canary
     return headline_on(
-        made,
+        statistic,
         guaranteed=canary.epsilon,
         to_canary=_to_canary(against, report.analytical),
         to_client=_to_client(against),
@@ -249,7 +253,7 @@ def headline(report: Report) -> Headline:
 
 
 def headline_on(
-    made: StatisticReport,
+    statistic: StatisticReport,
     *,
     guaranteed: float | None,
     confidence: float,
@@ -262,7 +266,7 @@ def headline_on(
     """The headline about one statistic.
 
     Args:
-      made: What was estimated on the statistic.
+      statistic: What was estimated on the statistic.
       guaranteed: What the noise guarantees a canary; None where it is not known.
       confidence: Confidence of bounds and intervals.
       to_canary: Whom the guarantee is for, in words that follow the number.
@@ -271,7 +275,7 @@ def headline_on(
       sees: What the attacker sees, in words that follow "the attacker has".
       threat_model: The title of the attacker's threat model.
     """
-    bounds = filter(None, map(made.estimate_by, BOUNDS))
+    bounds = filter(None, map(statistic.estimate_by, BOUNDS))
     proven = next((bound for bound in bounds if bound.valid_for is not None), None)
     return Headline(
         guaranteed=guaranteed,
@@ -280,7 +284,7 @@ def headline_on(
         why_unknown=why_unknown,
         proven=proven,
         proven_if=_proven_if(proven),
-        estimated=made.estimate_by(ESTIMATE),
+        estimated=statistic.estimate_by(ESTIMATE),
         confidence=confidence,
         sees=sees,
         threat_model=threat_model,
@@ -337,8 +341,8 @@ def strongest_first(
         sampled undoes; such attackers are then left out if there is another.
     """
     first: dict[str, str] = {}
-    for name, made in _hidden_from(statistics, is_sampled).items():
-        first.setdefault(made.threat_model, name)
+    for name, statistic in _hidden_from(statistics, is_sampled).items():
+        first.setdefault(statistic.threat_model, name)
     return sorted(first.values(), key=lambda name: _place(statistics[name]))
 
 
@@ -355,25 +359,27 @@ def _hidden_from(
 ) -> Mapping[str, StatisticReport]:
     """The statistics of attackers who do not know who was sampled, where anybody was and any do."""
     known = {
-        name: made for name, made in statistics.items() if not is_sampled or _hides(name, made)
+        name: statistic
+        for name, statistic in statistics.items()
+        if not is_sampled or _hides(name, statistic)
     }
     return known or statistics
 
 
-def _place(made: StatisticReport) -> int:
+def _place(statistic: StatisticReport) -> int:
     """The place of a statistic's attacker among the strongest; unknown ones are behind.
 
     Scores must not decide which one leads, or its bound would not hold.
     """
-    model = THREAT_MODELS.get(made.threat_model)
-    return -(made.knows or 0) if model is None else -model.knows
+    model = THREAT_MODELS.get(statistic.threat_model)
+    return -(statistic.knows or 0) if model is None else -model.knows
 
 
-def _hides(name: str, made: StatisticReport) -> bool:
-    statistic = STATISTICS.get(name)
-    if statistic is None:
-        return made.knows != Knowledge.EVERY_ROUND_AND_SCHEDULE
-    return is_about_sampling(statistic)
+def _hides(name: str, statistic: StatisticReport) -> bool:
+    known = STATISTICS.get(name)
+    if known is None:
+        return statistic.knows != Knowledge.EVERY_ROUND_AND_SCHEDULE
+    return is_about_sampling(known)
 
 
 _MEANINGS = {
@@ -440,15 +446,15 @@ def verdict_banner(report: Report) -> VerdictBanner | None:
         reason=tuple(line for line in said if not line.startswith(NEXT)),
         meaning=_MEANINGS[verdict.outcome],
         facts=tuple(_facts(verdict, report)),
-        against=tuple(_against(found, report) for found in verdict.against),
+        against=tuple(_against(attacker, report) for attacker in verdict.against),
     )
 
 
-def _against(found: AgainstAttacker, report: Report) -> Note:
-    model = report.threat_models.get(found.threat_model, NOT_KNOWN)
-    if not found.is_contradicted:
+def _against(attacker: AgainstAttacker, report: Report) -> Note:
+    model = report.threat_models.get(attacker.threat_model, NOT_KNOWN)
+    if not attacker.is_contradicted:
         return Note(model.title, "not contradicted")
-    return Note(model.title, f"contradicted (p ≤ {significant(found.p_value, 2)})")
+    return Note(model.title, f"contradicted (p ≤ {significant(attacker.p_value, 2)})")
 
 
 def _facts(verdict: Verdict, report: Report) -> list[Note]:
@@ -469,8 +475,12 @@ def _claim(verdict: Verdict, report: Report) -> str:
 
 def _accounting(verdict: Verdict, report: Report) -> str:
     """What the configured noise would guarantee whom the claim is for, beside the claim."""
-    made, whom = report.analytical, verdict.claim.whom
-    epsilon = None if made is None else (made.canary if whom == "canary" else made.client).epsilon
+    accounting, whom = report.analytical, verdict.claim.whom
+    epsilon = (
+        None
+        if accounting is None
+        else (accounting.canary if whom == "canary" else accounting.client).epsilon
+    )
     if epsilon is None:
         return "not known for this run"
     beside = "above" if epsilon > verdict.claim.epsilon else "not above"
@@ -491,12 +501,12 @@ def _looks(verdict: Verdict) -> str:
     return f"{each}, each at {100 * corrected:.5g} % so that all hold at {100 * confidence:g} %"
 
 
-def _as_curve(found: AsCurve) -> str:
+def _as_curve(curve: AsCurve) -> str:
     """What a claimed point would have been told as a Gaussian curve."""
-    outcome = "would be contradicted" if found.is_contradicted else "would not be contradicted"
+    outcome = "would be contradicted" if curve.is_contradicted else "would not be contradicted"
     return (
-        f"the Gaussian curve through the claim, μ ≤ {significant(found.mu)}, {outcome} "
-        f"(p ≤ {significant(found.p_value, 2)}); claim it as one where that is what is meant"
+        f"the Gaussian curve through the claim, μ ≤ {significant(curve.mu)}, {outcome} "
+        f"(p ≤ {significant(curve.p_value, 2)}); claim it as one where that is what is meant"
     )
 
 

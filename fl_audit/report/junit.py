@@ -47,7 +47,7 @@ def cases(report: Report, required: str | None = None) -> Iterator[Case]:
         yield Case("canary check", outcome, report.arrival.reason)
     for row in () if report.checks is None else check_rows(report.checks):
         outcome = "passed" if row.passed else "failure"
-        yield Case(f"mechanism: {row.title}", outcome, f"{row.meaning} Found: {row.found}.")
+        yield Case(f"mechanism: {row.title}", outcome, f"{row.meaning} Found: {row.measured}.")
 
 
 _ARRIVED: dict[str, Outcome] = {

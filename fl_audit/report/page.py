@@ -101,9 +101,9 @@ def render_html(
         "threat_models": threat_model_rows(report),
         "efficiency": efficiency_rows(report.efficiency),
         "histograms": {
-            name: _histogram(of)
-            for name, of in zip(statistics, scored, strict=True)
-            if has_range(of.scores)
+            name: _histogram(statistic)
+            for name, statistic in zip(statistics, scored, strict=True)
+            if has_range(statistic.scores)
         },
         "attack": attack_rows(statistics),
         "reported_rates": [f"{100 * rate:g} %" for rate in REPORTED_RATES],
@@ -148,9 +148,9 @@ class _Shown:
 
 
 def _shown(name: str, report: Report) -> _Shown:
-    made = report.statistics[name]
-    attacker = report.threat_models.get(made.threat_model, NOT_KNOWN).title
-    return _Shown(title_of(name), meaning_of(name), attacker, made.null, made.bounds_null)
+    statistic = report.statistics[name]
+    attacker = report.threat_models.get(statistic.threat_model, NOT_KNOWN).title
+    return _Shown(title_of(name), meaning_of(name), attacker, statistic.null, statistic.bounds_null)
 
 
 def _checks(checks: Checks | None) -> dict[str, Any]:
@@ -178,13 +178,13 @@ def _states(report: Report, finished: FinishedRun | None) -> dict[str, str]:
     """What else a reader asks first: checks, canaries and accuracy, where they are known."""
     canaries = {} if report.arrival is None else {"Canary check": arrival_words(report.arrival)}
     checks, run = report.checks, report.run
-    made = {} if checks is None else {"Mechanism checks": checks_words(checks)}
-    made |= _noticed(report.verdict)
+    states = {} if checks is None else {"Mechanism checks": checks_words(checks)}
+    states |= _noticed(report.verdict)
     if run is None:
-        return {**made, **canaries}
+        return {**states, **canaries}
     accuracy = f"{significant(100 * run.accuracy)} % after {rounds_done(run)}"
     cost = {} if finished is None else canary_cost(finished)
-    return {**made, **canaries, "Accuracy": accuracy, **cost}
+    return {**states, **canaries, "Accuracy": accuracy, **cost}
 
 
 def _noticed(verdict: Verdict | None) -> dict[str, str]:

@@ -36,14 +36,14 @@ class PosteriorReport:
       delta: The delta of differential privacy.
       confidence: The posterior probability of the intervals.
       prior: The prior of all parameters.
-      found: The posterior.
+      posterior: The posterior.
     """
 
     counts: ChallengeCounts
     delta: float
     confidence: float
     prior: Prior
-    found: Posterior
+    posterior: Posterior
 
 
 def render_posterior(report: PosteriorReport) -> str:
@@ -52,7 +52,7 @@ def render_posterior(report: PosteriorReport) -> str:
     Args:
       report: What it shows.
     """
-    posterior = report.found
+    posterior = report.posterior
     summary = posterior.summary(report.confidence)
     named = {"ε": summary.epsilon, "s": summary.strength, "τ": summary.tau, "ρ": summary.rho}
     return render(
@@ -71,7 +71,7 @@ def render_posterior(report: PosteriorReport) -> str:
 
 def _densities(report: PosteriorReport) -> dict[str, Markup]:
     """The figures of the posterior by title."""
-    posterior, prior = report.found, report.prior
+    posterior, prior = report.posterior, report.prior
     summary = posterior.summary(report.confidence)
     plots: dict[str, Callable[[Axes], None]] = {
         "ε": partial(plot_epsilon, posterior=posterior, prior=prior, interval=summary.epsilon),

@@ -48,13 +48,13 @@ class RiskRow:
       false_alarms: The share of false alarms, in words.
       client: The share of participating clients that is found at most, in words.
       canary: The same share of canaries.
-      found: The share of included canaries that this audit's attack found, in words.
+      rate_found: The share of included canaries that this audit's attack found, in words.
     """
 
     false_alarms: str
     client: str
     canary: str
-    found: str
+    rate_found: str
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def attacker_risks(report: Report) -> list[AttackerRisk]:
 
 def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) -> AttackerRisk:
     statistic = _leading_of(report, tuple(_ATTACKERS) if is_alone else (name,))
-    made = None if statistic is None else report.statistics[statistic]
+    measured = None if statistic is None else report.statistics[statistic]
     rates = in_full.client.found or in_full.canary.found
     return AttackerRisk(
         title="Any attacker" if is_alone else _ATTACKERS[name],
@@ -106,7 +106,9 @@ def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) ->
                 false_alarms=f"{100 * at.false_positive_rate:g} %",
                 client=_at_most(in_full.client, index),
                 canary=_at_most(in_full.canary, index),
-                found="–" if made is None else _found(made, at.false_positive_rate),
+                rate_found="–"
+                if measured is None
+                else _rate_found(measured, at.false_positive_rate),
             )
             for index, at in enumerate(rates)
         ),
@@ -115,9 +117,9 @@ def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) ->
 
 def _leading_of(report: Report, attackers: tuple[str, ...]) -> str | None:
     """The first statistic of the strongest such attacker, whatever the scores; None without any."""
-    found = report.efficiency
-    names = (name for name in strongest_first(report.statistics) if name in found)
-    return next((name for name in names if found[name].attacker in attackers), None)
+    efficiency = report.efficiency
+    names = (name for name in strongest_first(report.statistics) if name in efficiency)
+    return next((name for name in names if efficiency[name].attacker in attackers), None)
 
 
 def _curves(in_full: FullGuarantees) -> Iterator[CurveRow]:
@@ -159,16 +161,16 @@ def _at_most(full: FullGuarantee, index: int) -> str:
     return f"≤ {upper_bound_text(100 * full.found[index].true_positive_rate)} %"
 
 
-def _found(made: StatisticReport, false_positive_rate: float) -> str:
+def _rate_found(statistic: StatisticReport, false_positive_rate: float) -> str:
     """What the attack found at a share of false alarms, with its interval."""
-    known = next((p for p in made.found if p.false_positive_rate == false_positive_rate), None)
+    known = next((p for p in statistic.found if p.false_positive_rate == false_positive_rate), None)
     if known is not None:
         ends = f"{significant(100 * known.lower)} … {significant(100 * known.upper)}"
         return f"{significant(100 * known.true_positive_rate)} % ({ends})"
-    points = () if made.roc is None else made.roc.operating_points
+    points = () if statistic.roc is None else statistic.roc.operating_points
     at = next((p for p in points if p.false_positive_rate == false_positive_rate), None)
     if at is None or at.interval is None:
-        return f"too few excluded ({made.num_excluded:,}) to tell"
+        return f"too few excluded ({statistic.num_excluded:,}) to tell"
     ends = f"{significant(100 * at.interval.lower)} … {significant(100 * at.interval.upper)}"
     return f"{significant(100 * at.true_positive_rate)} % ({ends})"
 
@@ -177,8 +179,8 @@ def risk_sentence(risk: AttackerRisk, row: RiskRow) -> str:
     """What a guarantee means at a share of false alarms, beside what the attack found."""
     most = f"at {row.false_alarms} false alarms an attacker finds {row.client} of clients"
     canary = "" if row.canary == row.client else f" and {row.canary} of canaries"
-    found = "" if risk.attack is None else f"; found by {risk.attack}: {row.found}"
-    return f"{most}{canary}{found}"
+    by_attack = "" if risk.attack is None else f"; found by {risk.attack}: {row.rate_found}"
+    return f"{most}{canary}{by_attack}"
 
 
 def risk_lines(report: Report) -> list[str]:

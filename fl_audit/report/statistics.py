@@ -138,11 +138,11 @@ def with_checks(result: AuditResult, scored: ScoredStatistic, threat_model: str)
             included=_normality(scores.included), excluded=_normality(scores.excluded)
         ),
         null_check=_null_check(scored.null, scores),
-        found=_found(scored, result.confidence),
+        found=_found_at_rates(scored, result.confidence),
     )
 
 
-def _found(scored: ScoredStatistic, confidence: float) -> tuple[FoundAtRate, ...]:
+def _found_at_rates(scored: ScoredStatistic, confidence: float) -> tuple[FoundAtRate, ...]:
     """What the scores find at known false positive rates; nothing without a null by design."""
     null, included = scored.null.known_tail(), scored.scores.included
     if null is None or scored.null.source != "design" or not len(included):
@@ -188,7 +188,7 @@ def guarantees_against(
       canary: The bounds for a canary.
       delta: The delta of the bounds.
     """
-    found = {
+    guarantees = {
         name: Guarantees(
             client.against(knows).guarantee,
             canary.against(knows).guarantee,
@@ -197,11 +197,11 @@ def guarantees_against(
         for name, knows in (("knows_rounds", True), ("does_not_know_rounds", False))
     }
     if client.seeing_uploads is None or canary.seeing_uploads is None:
-        return found
+        return guarantees
     of_client, of_canary = (
         AttackerBounds(bound, bound) for bound in (client.seeing_uploads, canary.seeing_uploads)
     )
-    return found | {
+    return guarantees | {
         "sees_uploads": Guarantees(
             client.seeing_uploads.guarantee,
             canary.seeing_uploads.guarantee,

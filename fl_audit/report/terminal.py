@@ -26,16 +26,16 @@ _STATES = {"arrived": "passed", "not_arrived": "FAILED", "cannot_tell": "not con
 """The outcomes of the canary check, by the state of an arrival."""
 
 
-def answer_lines(found: Headline, width: int = 100) -> list[str]:
+def answer_lines(headline: Headline, width: int = 100) -> list[str]:
     """The answer of an audit: three numbers, and one sentence.
 
     Args:
-      found: The headline of the audit.
+      headline: The headline of the audit.
       width: Number of characters that a line may have; fewer than 40 count as 40.
     """
     indented = [
         textwrap.wrap(line, max(width, 40), subsequent_indent=" " * INDENT, break_on_hyphens=False)
-        for line in found.lines()
+        for line in headline.lines()
     ]
     return [part for parts in indented for part in parts]
 
@@ -68,7 +68,11 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
             *_tables(report.statistics, width),
             "",
             *_each_wrapped([f"{g.title}: {g.meaning}" for g in group_rows(report.statistics)]),
-            *(line for name, made in report.statistics.items() for line in _notes(name, made)),
+            *(
+                line
+                for name, statistic in report.statistics.items()
+                for line in _notes(name, statistic)
+            ),
             *([] if report.arms is None else arm_lines(report.arms)),
             *_beside_scores(report),
         ]
@@ -114,8 +118,8 @@ def _beside_scores(report: Report) -> list[str]:
     """What became of canaries, and the checks of a log; nothing of a score file."""
     arrival, checks = report.arrival, report.checks
     canaries = [] if arrival is None else ["", *_wrapped(_arrived(arrival))]
-    made = [] if checks is None else _wrapped(f"mechanism checks: {checks_words(checks)}")
-    return [*canaries, *made]
+    check_lines = [] if checks is None else _wrapped(f"mechanism checks: {checks_words(checks)}")
+    return [*canaries, *check_lines]
 
 
 def verdict_lines(verdict: Verdict | None) -> list[str]:
@@ -162,15 +166,15 @@ def _each_wrapped(texts: list[str]) -> list[str]:
     return [line for text in texts for line in _wrapped(text)]
 
 
-def _notes(name: str, made: StatisticReport) -> list[str]:
+def _notes(name: str, statistic: StatisticReport) -> list[str]:
     """How well a statistic's scores separate canaries, and why a null or a method is not used."""
-    bounds = (estimate for estimate in made.estimates if estimate.valid_for is not None)
+    bounds = (estimate for estimate in statistic.estimates if estimate.valid_for is not None)
     known = dict.fromkeys(str(e.details["null_law"]) for e in bounds if "null_law" in e.details)
     texts = [
-        *([] if made.roc is None else _separation(made.roc)),
+        *([] if statistic.roc is None else _separation(statistic.roc)),
         *(f"null distribution of the valid bounds: {null}" for null in known),
-        *(f"empirical null: {row.reason}" for row in refuted_rows({name: made})),
-        *(f"left out: {reason}" for reason in reasons(made.left_out)),
+        *(f"empirical null: {row.reason}" for row in refuted_rows({name: statistic})),
+        *(f"left out: {reason}" for reason in reasons(statistic.left_out)),
     ]
     return ["", *_each_wrapped([f"{name}: {text}" for text in texts])]
 
@@ -245,10 +249,11 @@ def _unscored(arrival: Arrival) -> str:
 def _absences(report: Report) -> list[str]:
     """A line for each threat model whose attacker does not see the rounds of every canary."""
     return [
-        f"{name}: {found} of {report.num_included} included canaries took part "
+        f"{name}: {num_participants} of {report.num_included} included canaries took part "
         f"in {_rounds(model.first_round, model.last_round)}"
         for name, model in report.threat_models.items()
-        if (found := model.num_included_in_rounds) is not None and found < report.num_included
+        if (num_participants := model.num_included_in_rounds) is not None
+        and num_participants < report.num_included
     ]
 
 
@@ -264,7 +269,7 @@ def _tables(statistics: Mapping[str, StatisticReport], width: int) -> list[str]:
     for group in group_rows(statistics):
         rows.append(group.title[0].lower() + group.title[1:])
         rows += [(f"  {row.method}", *row.epsilons) for row in group.rows]
-    models = [made.threat_model for made in statistics.values()]
+    models = [statistic.threat_model for statistic in statistics.values()]
     above = ("threat model", *models) if any(models) else ()
     table = TextTable(("statistic", *statistics), rows, above)
     return ["", *table.lines(width)]

@@ -332,8 +332,8 @@ class ProfileClaim(OneCurveClaim):
         least = max(_LEAST_DELTA, 2 * deltas[-1])  # below it an accountant has its rounding alone
         reach = tried[min(int(np.sum(deltas > least)), _POINTS - 1)]
         epsilons = np.linspace(0.0, reach, _POINTS)
-        found = np.minimum(deltas_at(epsilons), 1.0)
-        return cls(tuple(zip(epsilons.tolist(), found.tolist(), strict=True)), delta)
+        claimed = np.minimum(deltas_at(epsilons), 1.0)
+        return cls(tuple(zip(epsilons.tolist(), claimed.tolist(), strict=True)), delta)
 
     @classmethod
     def of_event(cls, event: "dp_accounting.DpEvent", delta: float) -> "ProfileClaim":
@@ -449,8 +449,8 @@ def claim_from_json(fields: Mapping[str, Any]) -> Claim | CurveClaim:
     kind = _KINDS.get(str(fields.get("kind")))
     if kind is None:
         raise ValueError(f"claim.kind must be one of {', '.join(_KINDS)}")
-    made: Claim | CurveClaim = fields_from_json(kind, fields)  # type: ignore[assignment]
-    return made
+    claim: Claim | CurveClaim = fields_from_json(kind, fields)  # type: ignore[assignment]
+    return claim
 
 
 def claim_to_test(
@@ -481,13 +481,13 @@ def claim_to_test(
         return ProfileClaim(audit.claimed_profile, delta)
     if audit.claim == "none":
         return None
-    made = configured_claim(release, delta, statistics, is_stated=audit.is_claimed)
-    if made is None and audit.is_claimed:
+    claim = configured_claim(release, delta, statistics, is_stated=audit.is_claimed)
+    if claim is None and audit.is_claimed:
         raise InputError(
             "audit.claim: accounting knows no finite guarantee to a canary of what is configured; "
             "claim an epsilon, or add noise whose guarantee is known"
         )
-    return made
+    return claim
 
 
 def configured_claim(
@@ -553,9 +553,9 @@ def sampled_claim(
       delta: The delta of the guarantee, in (0, 1).
       statistics: The statistics that canaries are scored on.
     """
-    made = configured_claim(release, delta, statistics, is_stated=False)
-    if made is None or release.correlation is not None or OWN_ROUNDS.name not in made.curves:
-        return made
+    claim = configured_claim(release, delta, statistics, is_stated=False)
+    if claim is None or release.correlation is not None or OWN_ROUNDS.name not in claim.curves:
+        return claim
     z = release.noise.noise_multiplier
     match release.canary.sampling:
         case CyclicPoissonSampling(probability=q, turns=turns):
@@ -563,9 +563,9 @@ def sampled_claim(
         case MinSeparationSampling(probability=q, separation=separation, rounds=rounds):
             pair = SeenSeparatedRounds(q, rounds, z, separation)
         case _:
-            return made
+            return claim
     curve = trade_off_of_tests(pair.optimal_tests())
-    return dataclasses.replace(made, curves={**made.curves, OWN_ROUNDS.name: curve})
+    return dataclasses.replace(claim, curves={**claim.curves, OWN_ROUNDS.name: curve})
 
 
 def _bound_against(bounds: AttackerBounds, statistic: Statistic) -> AttackerBound:

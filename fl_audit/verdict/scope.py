@@ -97,8 +97,8 @@ def without_cover(scope: Scope, statistics: Iterable[str | None]) -> Scope:
       scope: The scope of the audit.
       statistics: The statistics' names.
     """
-    found = [STATISTICS.get(name) for name in statistics if name is not None]
-    if any(one is not None and sees_uploads(one) for one in found):
+    known = [STATISTICS.get(name) for name in statistics if name is not None]
+    if any(statistic is not None and sees_uploads(statistic) for statistic in known):
         say_so = scope.say_so_of_uploads or scope.say_so
         return dataclasses.replace(scope, unfit=SEES_UPLOADS, say_so=say_so)
     return dataclasses.replace(scope, unfit=KNOWS_ROUNDS)

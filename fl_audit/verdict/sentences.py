@@ -291,8 +291,8 @@ def _threat_models(names: Sequence[str]) -> str:
 
 
 def _titles(names: Sequence[str]) -> list[str]:
-    found = [STATISTICS.get(name) for name in names]
-    models = dict.fromkeys(statistic.threat_model for statistic in found if statistic is not None)
+    known = [STATISTICS.get(name) for name in names]
+    models = dict.fromkeys(statistic.threat_model for statistic in known if statistic is not None)
     return [model.title for model in map(THREAT_MODELS.get, models) if model is not None]
 
 
@@ -301,8 +301,8 @@ def curve_not_contradicted(tests: CurveTests, scope: Scope) -> str:
     names = [statistic.name for statistic in tests.statistics if statistic.name is not None]
     models = len(_titles(names))
     against = f", {count(models, 'threat model')}" if models else ""
-    made = f"{count(len(tests.tests), 'test')}{against}"
-    return f"{nothing_contradicts(tests.claim)} {scope.whom} ({made})"
+    tested = f"{count(len(tests.tests), 'test')}{against}"
+    return f"{nothing_contradicts(tests.claim)} {scope.whom} ({tested})"
 
 
 POWER_NOT_KNOWN = (

@@ -45,7 +45,7 @@ def test_each_attacker_stands_beside_what_such_an_attack_found():
     assert known.attack != hidden.attack
     first = known.risks[0]
     assert (first.false_alarms, first.canary) == ("0.1 %", "≤ 59.7 %")
-    assert first.found == "too few excluded (9) to tell"
+    assert first.rate_found == "too few excluded (9) to tell"
     assert hidden.risks[0].canary == "≤ 17.7 %"
 
 
