@@ -30,12 +30,18 @@ from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, one_round_of_each, 
 from fl_audit.accounting.noise_laws import (
     CLIENT_GAUSSIAN,
     GAUSSIAN,
+    HOW_OFTEN_UNKNOWN,
     MATRIX,
     TREE,
     noise_law_named,
 )
 from fl_audit.accounting.release import Party, Release
-from fl_audit.accounting.sampling import Blocks, PoissonSampling, RandomAllocation
+from fl_audit.accounting.sampling import (
+    Blocks,
+    PoissonSampling,
+    RandomAllocation,
+    UnknownRounds,
+)
 from fl_audit.accounting.sampling_accountants import (
     accountant_of,
     fixed_participation,
@@ -224,6 +230,8 @@ def _of_client_noise(release: Release, party: Party, delta: float) -> AttackerBo
     z = release.noise.noise_multiplier
     most = party.sampling.most_drawn
     uploads = of_uploads(z, release.rounds if most is None else most, delta)
+    if isinstance(party.sampling, UnknownRounds):
+        uploads = AttackerBound(none_known(None, HOW_OFTEN_UNKNOWN), None)
     squared = party.squared_sensitivity
     shift = math.sqrt(squared) / z if z and squared is not None else math.inf
     known = AttackerBound(
@@ -231,6 +239,22 @@ def _of_client_noise(release: Release, party: Party, delta: float) -> AttackerBo
         None if squared is None and z else GaussianPair(shift),
     )
     return AttackerBounds(known, known, uploads)
+
+
+def upload_shift(release: Release) -> float | None:
+    """By how many standard deviations of its noise a canary moves its own uploads, all together.
+
+    Args:
+      release: What was released.
+
+    Returns:
+      None where no noise is on uploads, or nothing bounds how many there are.
+    """
+    law, number = release.noise.law, release.canary.sampling.most_drawn
+    z = release.noise.noise_multiplier
+    if law != CLIENT_GAUSSIAN.name or number is None or z == 0:
+        return None
+    return math.sqrt(number) / z
 
 
 def of_uploads(

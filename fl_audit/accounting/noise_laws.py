@@ -89,6 +89,10 @@ def noise_on_sum(noise: Noise, participants: npt.ArrayLike) -> FloatArray:
     return np.full(counts.shape, noise.sum_noise_multiplier)
 
 
+HOW_OFTEN_UNKNOWN = "the number of rounds that it takes part in is not known"
+"""Why a guarantee is not known of a party that may take part any number of times."""
+
+
 def _independent(release: Release, party: Party, delta: float) -> Guarantee:
     """The guarantee of Gaussian noise that every round draws anew."""
     accountant = accountant_of(party.sampling)
@@ -96,7 +100,7 @@ def _independent(release: Release, party: Party, delta: float) -> Guarantee:
         return accountant.guarantee(release, party.sampling, delta)
     if party.participations is not None:
         return fixed_participation(release, party.participations, delta)
-    return none_known(None, "the number of rounds that it takes part in is not known")
+    return none_known(None, HOW_OFTEN_UNKNOWN)
 
 
 # Other noise, and the laws by name.
@@ -113,6 +117,13 @@ def _correlated(release: Release, party: Party, delta: float) -> Guarantee:
             "rounds that are drawn at random",
         )
     return Guarantee(party.participations, of_known_rounds(release, party, delta))
+
+
+def _in_sums(release: Release, party: Party, delta: float) -> Guarantee:
+    """The guarantee of noise that each participant adds, by the sums of those who came."""
+    if party.squared_sensitivity is None and release.noise.noise_multiplier > 0:
+        return none_known(party.participations, "how many take part in a round is not known")
+    return _correlated(release, party, delta)
 
 
 def _matrix(release: Release, party: Party, delta: float) -> Guarantee:
@@ -171,7 +182,7 @@ MATRIX = register_noise_law(
 CLIENT_GAUSSIAN = register_noise_law(
     NoiseLaw(
         name="client_gaussian",
-        guarantee=_correlated,
+        guarantee=_in_sums,
         counts_drawing=False,
         release_assumptions=(
             "Against attackers who see sums alone: nobody shows them single uploads, and the "

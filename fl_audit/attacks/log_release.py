@@ -8,11 +8,12 @@ Canaries that are placed by hand in so many rounds are no clients that sampling 
 were sampled as clients are is read from their rounds, included or not.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 
-from fl_audit.accounting.noise_laws import GAUSSIAN, MATRIX, TREE
+from fl_audit.accounting.noise_laws import CLIENT_GAUSSIAN, GAUSSIAN, MATRIX, TREE
 from fl_audit.accounting.release import Correlation, Denominator, Party, Release
 from fl_audit.accounting.sampling import (
     AllocatedRounds,
@@ -24,6 +25,7 @@ from fl_audit.accounting.sampling import (
     PoissonSampling,
     Sampling,
     TruncatedPoissonSampling,
+    UnknownRounds,
 )
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.array_types import FloatArray, IndexArray
@@ -219,6 +221,71 @@ def stated_release(log: SeenLog) -> Release | None:
         return None
     released = [index for index, _ in log.cosines.numbered_rows()]
     return release_of(said, own, released, 1 / shift)
+
+
+def stated_rounds(log: SeenLog) -> Release | None:
+    """What a log states of its rounds, to clients as far as it says how often they take part.
+
+    A canary's rounds are known even where nothing says how clients are sampled. What is said of
+    clients is left out where they may weigh more than a canary, whose noise multiplier it is.
+
+    Args:
+      log: The log.
+
+    Returns:
+      None where a round's noise is not stated, or the rounds of canaries are not known.
+
+    Raises:
+      InputError: A file is damaged.
+    """
+    own, said = log.listed.own_rounds, read_participation(log.folder.participation)
+    shift, drawn = stated_shift(log), stated_release(log)
+    if own is None or own.most == 0 or shift is None:
+        return None
+    if drawn is not None:
+        is_known = drawn.correlation is None and _weigh_as_canaries(said)
+        return drawn if is_known else dataclasses.replace(drawn, client=Party(UnknownRounds()))
+    released = [index for index, _ in log.cosines.numbered_rows()]
+    return Release(
+        rounds=1 + max(released),
+        noise=GAUSSIAN.noise(1 / shift, 1 / shift),
+        denominator=Denominator("expected_cohort", 1.0),
+        client=_client_of(said),
+        canary=Party(FixedRounds(own.most)),
+    )
+
+
+def stated_uploads(log: SeenLog) -> Release | None:
+    """What a log states of its canaries' uploads; None where it has none, or not their noise.
+
+    Args:
+      log: The log.
+
+    Raises:
+      InputError: A file is damaged.
+    """
+    said = read_participation(log.folder.participation)
+    if log.uploads is None or said is None or said.upload_noise_multiplier is None:
+        return None
+    z, most = said.upload_noise_multiplier, log.uploads.most
+    return Release(
+        rounds=max(said.rounds or 1, said.client_rounds or 1, most),
+        noise=CLIENT_GAUSSIAN.noise(z, z),
+        denominator=Denominator("expected_cohort", 1.0),
+        client=_client_of(said),
+        canary=Party(FixedRounds(most)),
+    )
+
+
+def _client_of(said: Participation | None) -> Party:
+    """A client of rounds that nothing samples, as far as the log says how often it takes part."""
+    if said is None or said.client_rounds is None or not _weigh_as_canaries(said):
+        return Party(UnknownRounds())
+    return Party(FixedRounds(said.client_rounds))
+
+
+def _weigh_as_canaries(said: Participation | None) -> bool:
+    return said is None or said.client_weight is None or said.client_weight <= 1
 
 
 def release_of(

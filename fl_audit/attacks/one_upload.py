@@ -25,6 +25,7 @@ Why equal weights: each upload's sqrt(d) cos(c, v_t) is N(1 / z, 1), or N(0, 1) 
 canary. By Neyman and Pearson the sum is the best statistic: K uploads are one at noise z / sqrt(K).
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Self
 
@@ -40,7 +41,9 @@ from fl_audit.estimators.null import EMPIRICAL, Null
 def _law(facts: RunFacts) -> Null:
     """The closed form if every canary's score is known to be one cosine, else a fit."""
     compared = facts.compared.get("one_upload")
-    return EMPIRICAL if compared is None or compared.is_limit else ONE_VECTOR
+    if compared is None or compared.is_limit:
+        return EMPIRICAL
+    return dataclasses.replace(ONE_VECTOR, planned_shift=facts.upload_shift)
 
 
 ONE_UPLOAD = Statistic(

@@ -7,6 +7,7 @@ canaries of signs, from how much of a vector lies on few coordinates. `compared_
 what is known of the vectors, `Statistic.null` the distribution that follows.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -47,12 +48,15 @@ class RunFacts:
       family: The canaries' family, as in `canaries.family`; None where it is not known, or where
         canaries are not vectors.
       compared: What is known of the vectors that canaries were compared with, by statistic.
+      upload_shift: By how many standard deviations of its noise a canary moves its own uploads, all
+        of them together, as was configured or told; None where it is not known.
     """
 
     audit: Audit
     dim: int | None
     family: str | None = None
     compared: Mapping[str, ComparedVectors] = field(default_factory=dict)
+    upload_shift: float | None = None
 
 
 WITHOUT_A_LAW = ("dirac",)
@@ -107,16 +111,18 @@ class Statistic:
         Raises:
           InputError: No vectors of that dimension can be as the facts say.
         """
-        kind = self.law(facts).kind
+        law = self.law(facts)
+        kind = law.kind
         if facts.dim is None or facts.family in WITHOUT_A_LAW:
             return Null("empirical", dim=facts.dim)
         compared = facts.compared.get(self.name, ANY_VECTOR if kind == "closed_form" else None)
         if compared is None or facts.family is None:
             return Null(kind, dim=facts.dim)
         try:
-            return Null(kind, compared.null_tail(facts.family, facts.dim), facts.dim)
+            tail = compared.null_tail(facts.family, facts.dim)
         except ValueError as error:
             raise InputError(
                 f"what is known of the vectors behind {self.name} does not go with dim "
                 f"{facts.dim}: {error}"
             ) from error
+        return dataclasses.replace(law, tail=tail, dim=facts.dim)

@@ -202,6 +202,11 @@ class CanaryUploads:
         """Whether there is no upload."""
         return not np.isfinite(self._cosines.values()).any()
 
+    @property
+    def most(self) -> int:
+        """The largest number of uploads of a canary."""
+        return int(np.isfinite(self._cosines.values()).sum(axis=0).max(initial=0))
+
     def scores(self) -> UploadScores:
         """The score of each canary, and what is known of the vectors behind them.
 

@@ -79,6 +79,9 @@ class Null:
       source: How it is known: by the design of the audit, whose pool made the canaries and whose
         program scored them; or by an argument such as --dim, which only the scores can confirm and
         which is held against them at a part of the failure probability (threshold/null_choice.py).
+      planned_shift: By how many standard deviations included scores exceed excluded ones if the
+        mechanism is as it says, as known before there are scores; None where it is not. No bound
+        relies on it: it says where to look (threshold/error_rates.py).
 
     >>> Null("closed_form", dim=1000).known_tail()
     SignCanaryNull(dim=1000, concentration=None)
@@ -90,6 +93,7 @@ class Null:
     tail: NullTail | None = None
     dim: int | None = None
     source: NullSource = "design"
+    planned_shift: float | None = None
 
     def closed_form(self) -> Gaussian | ExactCosine:
         """The distribution of an excluded canary's cosine, as published methods take it.

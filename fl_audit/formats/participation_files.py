@@ -137,6 +137,15 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
 }
 """The keys without which a way to draw rounds says nothing."""
 
+_WRITTEN_IF_SET = (
+    "rounds",
+    "separation",
+    "members",
+    "largest_round",
+    "canaries",
+    "upload_noise_multiplier",
+)
+
 
 @dataclass(frozen=True)
 class Participation:
@@ -159,6 +168,8 @@ class Participation:
       largest_round: The size to which "truncated_poisson" cuts a round; None where it does not.
       canaries: Whether canaries were sampled as clients are, or placed; None to judge by their
         rounds.
+      upload_noise_multiplier: The standard deviation of the noise on a coordinate of an upload, in
+        clip norms, where clients add it; None where it is not known.
 
     Raises:
       InputError: A value is of the wrong type or out of range.
@@ -175,6 +186,7 @@ class Participation:
     members: int | None = None
     largest_round: int | None = None
     canaries: Literal["like_clients", "placed"] | None = None
+    upload_noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
         """Checks the fields."""
@@ -193,7 +205,8 @@ class Participation:
         for name in _NEEDS.get(self.sampling, ()):
             if getattr(self, name) is None:
                 raise InputError(f"{name}: must be said where sampling is {self.sampling!r}")
-        self._check("client_weight", self.client_weight, (int, float), "a number above 0")
+        for name in ("client_weight", "upload_noise_multiplier"):
+            self._check(name, getattr(self, name), (int, float), "a number above 0")
         covers: object = self.claim_covers_uploads
         if not isinstance(covers, bool):
             raise InputError(f"claim_covers_uploads: must be true or false, got {covers!r}")
@@ -247,9 +260,9 @@ def read_participation(path: Path) -> Participation | None:
 
 
 def write_participation(path: Path, participation: Participation) -> None:
-    """Writes a participation.json, with the keys of patterns where they are set."""
+    """Writes a participation.json, with the keys of patterns and of uploads where they are set."""
     fields = dataclasses.asdict(participation)
-    for name in ("rounds", "separation", "members", "largest_round", "canaries"):
+    for name in _WRITTEN_IF_SET:
         if fields[name] is None:
             del fields[name]
     write_text(path, json.dumps(fields, indent=2) + "\n")

@@ -20,7 +20,12 @@ from fl_audit.accounting import (
     noise_law_named,
 )
 from fl_audit.accounting.analytical import check_delta
-from fl_audit.attacks.log_release import stated_release, stated_shift
+from fl_audit.attacks.log_release import (
+    stated_release,
+    stated_rounds,
+    stated_shift,
+    stated_uploads,
+)
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, ThreatModel, threat_models_of
@@ -133,12 +138,31 @@ class _Accounted(TypedDict):
 
 
 def _accounted(
-    release: Release, statistics: Mapping[str, StatisticReport], delta: float, confidence: float
+    release: Release,
+    statistics: Mapping[str, StatisticReport],
+    delta: float,
+    confidence: float,
+    uploads: Release | None = None,
 ) -> _Accounted:
-    """The upper bounds of a run's release, and what its statistics show of them."""
+    """The upper bounds of a release, and what statistics show of them.
+
+    Args:
+      release: What was released.
+      statistics: What was estimated on each statistic.
+      delta: The delta of the bounds.
+      confidence: The confidence of lower bounds.
+      uploads: What was released of uploads, where a log states it by itself.
+    """
     client, canary = (
         attacker_bounds(release, party, delta) for party in (release.client, release.canary)
     )
+    if uploads is not None:
+        of_client, of_canary = (
+            attacker_bounds(uploads, party, delta).seeing_uploads
+            for party in (uploads.client, uploads.canary)
+        )
+        client = dataclasses.replace(client, seeing_uploads=of_client)
+        canary = dataclasses.replace(canary, seeing_uploads=of_canary)
     return {
         "analytical": account(release, delta),
         "attackers": guarantees_against(release, client, canary, delta),
@@ -370,7 +394,19 @@ def report_on_statistics(
     if run is not None and asked.delta > 0:
         accounted = _accounted(_release(run), reports, asked.delta, asked.confidence)
         report = dataclasses.replace(report, **accounted)
+    if folder.log is not None and asked.delta > 0:
+        report = _with_stated(report, folder.log, asked)
     return dataclasses.replace(report, arms=arms)
+
+
+def _with_stated(report: Report, log: SeenLog, asked: Asked) -> Report:
+    """The report of a log, with what accounting says of the noise and the rounds that it states."""
+    rounds, uploads = stated_rounds(log), stated_uploads(log)
+    release = rounds or uploads
+    if release is None:
+        return report
+    accounted = _accounted(release, report.statistics, asked.delta, asked.confidence, uploads)
+    return dataclasses.replace(report, **accounted, is_stated_by_log=True)
 
 
 def report_on_folder(folder: AuditedFolder, asked: Asked) -> Report:
@@ -458,13 +494,27 @@ def _claim_of_log(
     log: SeenLog, delta: float, statistics: Sequence[ScoredStatistic]
 ) -> ConfiguredClaim | None:
     """The noise that a log tells, for canaries that are sampled as it says, or have one round."""
+    known = [
+        STATISTICS.get(statistic.name) for statistic in statistics if statistic.name is not None
+    ]
+    of_vectors = [statistic for statistic in known if statistic is not None]
+    uploads = stated_uploads(log) if delta > 0 else None
+    of_uploads = None
+    if uploads is not None:
+        of_uploads = configured_claim(uploads, delta, of_vectors, is_stated=False)
+    of_rounds = _claim_of_rounds(log, delta, of_vectors)
+    if of_rounds is None or of_uploads is None:
+        return of_rounds or of_uploads
+    curves = {**of_rounds.curves, **of_uploads.curves}
+    return dataclasses.replace(of_rounds, curves=curves)
+
+
+def _claim_of_rounds(
+    log: SeenLog, delta: float, statistics: Sequence[Statistic]
+) -> ConfiguredClaim | None:
     release, own = stated_release(log), log.listed.own_rounds
     if release is not None and delta > 0:
-        known = [
-            STATISTICS.get(statistic.name) for statistic in statistics if statistic.name is not None
-        ]
-        of_vectors = [statistic for statistic in known if statistic is not None]
-        return sampled_claim(release, delta, of_vectors)
+        return sampled_claim(release, delta, statistics)
     is_one_round = own is not None and own.most == 1 and not log.folder.noise_correlation.exists()
     shift = stated_shift(log) if is_one_round else None
     return None if shift is None else told_claim(shift, delta)

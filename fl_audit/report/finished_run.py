@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.accounting.attacker_bounds import upload_shift
 from fl_audit.accounting.noise_laws import GAUSSIAN, noise_on_sum
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
@@ -101,7 +102,8 @@ class FinishedRun:
     def facts(self) -> RunFacts:
         """What the null laws of the statistics depend on."""
         family = family_of(self.config.canaries)
-        return RunFacts(self.config.audit, self.record.dim, family, self.compared)
+        shift = upload_shift(self.record.release)
+        return RunFacts(self.config.audit, self.record.dim, family, self.compared, shift)
 
     def scored(self, statistic: Statistic) -> ScoredStatistic:
         """The scores of one of the run's statistics, with their null law."""

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from fl_audit.accounting.attacker_bounds import upload_shift
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
+from fl_audit.attacks.log_release import stated_uploads
 from fl_audit.attacks.log_scores import score_log
 from fl_audit.attacks.logs import Progress, SeenLog, read_log
 from fl_audit.attacks.statistics import RunFacts
@@ -143,7 +145,11 @@ def folder_statistics(
         if asked is not None and there is not None and asked != there:
             raise InputError(f"{option}: must be {there}, as {path} says, or left out; got {asked}")
     facts = RunFacts(
-        _audit(RunFolder(path)), scored.dim or dim, scored.family or family, scored.compared
+        _audit(RunFolder(path)),
+        scored.dim or dim,
+        scored.family or family,
+        scored.compared,
+        _upload_shift(folder),
     )
     source: NullSource = "argument" if scored.dim is None else "design"
     order = tuple(STATISTICS)
@@ -151,6 +157,15 @@ def folder_statistics(
         _scored(name, scored.scores[name], facts, null, source)
         for name in sorted(scored.scores, key=lambda name: ([*order, name].index(name), name))
     ]
+
+
+def _upload_shift(folder: AuditedFolder) -> float | None:
+    """By how much canaries move their uploads, as a run is configured or a log states."""
+    if folder.log is not None:
+        stated = stated_uploads(folder.log)
+        return None if stated is None else upload_shift(stated)
+    run = RunFolder(folder.path)
+    return upload_shift(read_record(run).release) if run.record.exists() else None
 
 
 def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> ReportedArms | None:

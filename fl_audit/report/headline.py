@@ -17,7 +17,7 @@ from fl_audit.number_words import (
     significant,
     upper_bound_text,
 )
-from fl_audit.report.report import NOT_KNOWN, Guarantees, Report, StatisticReport
+from fl_audit.report.report import AS_THE_LOG_STATES, NOT_KNOWN, Guarantees, Report, StatisticReport
 from fl_audit.report.tables import Note
 from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.power import ENOUGH_POWER
@@ -243,7 +243,7 @@ def headline(report: Report) -> Headline:
     return headline_on(
         statistic,
         guaranteed=canary.epsilon,
-        to_canary=_to_canary(against, report.analytical),
+        to_canary=_to_canary(against, report),
         to_client=_to_client(against),
         why_unknown=str(canary.by_accountant[0].reason) if canary.epsilon is None else "",
         confidence=report.confidence,
@@ -291,10 +291,11 @@ def headline_on(
     )
 
 
-def _to_canary(against: Guarantees, analytical: Accounting | None) -> str:
+def _to_canary(against: Guarantees, report: Report) -> str:
     """Whom a guarantee is for, a client too where it is the same, and where it is from."""
     canary, client = against.canary, against.client
-    by = f", from accounting{_relation(analytical)}"
+    stated = f" {AS_THE_LOG_STATES}" if report.is_stated_by_log else ""
+    by = f", from accounting{stated}{_relation(report.analytical)}"
     if client.epsilon is not None and client.epsilon == canary.epsilon:
         return f" for a canary, and for a client{_rounds(client)}{by}"
     return f" for a canary{_rounds(canary)}{by}"

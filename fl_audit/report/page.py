@@ -28,7 +28,14 @@ from fl_audit.report.checks import check_rows, checks_words, failed_checks
 from fl_audit.report.finished_run import FinishedRun, read_finished_run
 from fl_audit.report.folder import AuditedFolder
 from fl_audit.report.headline import headline, verdict_banner
-from fl_audit.report.report import NOT_KNOWN, Checks, Report, ScoreSource, report_to_json
+from fl_audit.report.report import (
+    AS_THE_LOG_STATES,
+    NOT_KNOWN,
+    Checks,
+    Report,
+    ScoreSource,
+    report_to_json,
+)
 from fl_audit.report.risk import attacker_risks
 from fl_audit.report.tables import (
     accounting_rows,
@@ -66,6 +73,9 @@ _CONTENTS = {
 
 _OF_RUNS = ("efficiency", "training", "accounting")
 """The sections that scores alone do not have."""
+
+_OF_STATED_NOISE = ("efficiency", "accounting")
+"""Those of them that a log has which states its noise."""
 
 
 def render_html(
@@ -111,6 +121,7 @@ def render_html(
         "null_checks": null_rows(statistics),
         "curves": {} if run is None else training_curves(run.rounds),
         "analytical": report.analytical,
+        "stated": f", {AS_THE_LOG_STATES}" if report.is_stated_by_log else "",
         "accounting": accounting_rows(report),
         "risks": attacker_risks(report),
         "arms": report.arms,
@@ -168,6 +179,8 @@ def _checks(checks: Checks | None) -> dict[str, Any]:
 def _contents(report: Report) -> dict[str, str]:
     """The titles of the sections that the page of a report has, by their ids."""
     without = () if report.run is not None else _OF_RUNS
+    if report.is_stated_by_log:
+        without = tuple(name for name in without if name not in _OF_STATED_NOISE)
     without += () if report.checks is not None and report.checks.results else ("checks",)
     without += () if report.verdict is not None else ("verdict",)
     without += () if report.arms is not None else ("arms",)

@@ -241,6 +241,10 @@ class Efficiency:
         return "knows_rounds" if self.knows_rounds else "does_not_know_rounds"
 
 
+AS_THE_LOG_STATES = "as the log states"
+"""What upper bounds rest on that are of a log."""
+
+
 @dataclass(frozen=True)
 class ScoreSource:
     """Where scores come from whose training is not known.
@@ -276,6 +280,7 @@ class Report:
       run: What the run did; None for scores alone.
       config: What was asked for; None for scores alone.
       source: Where scores come from; None for a run.
+      is_stated_by_log: Whether what accounting says is of noise and rounds as a log states them.
       arms: What arms of canaries show of patterns; None where there is one way for all.
       fl_audit_version: Version that made the report.
     """
@@ -292,6 +297,7 @@ class Report:
     run: RunRecord | None = None
     config: Config | None = None
     source: ScoreSource | None = field(default=None, metadata=UNWRITTEN)
+    is_stated_by_log: bool = field(default=False, metadata=UNWRITTEN)
     arms: ReportedArms | None = field(default=None, metadata=WRITTEN_IF_SET)
     fl_audit_version: str
 
@@ -309,8 +315,10 @@ class Report:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether sampling is known to decide in which rounds a canary takes part."""
-        return self.analytical is not None and self.analytical.canary.participations is None
+        """Whether a run's sampling decides in which rounds a canary takes part."""
+        if self.is_stated_by_log or self.analytical is None:
+            return False
+        return self.analytical.canary.participations is None
 
     @property
     def delta(self) -> float:
@@ -415,7 +423,18 @@ def _scores_to_json(report: Report) -> dict[str, Any]:
     statistics = {
         name: estimates_to_json(statistic) for name, statistic in report.statistics.items()
     }
-    return {"statistics": statistics, **beside}
+    return {"statistics": statistics, **beside, **_stated_to_json(report)}
+
+
+def _stated_to_json(report: Report) -> dict[str, Any]:
+    """What accounting says of the noise that a log states, under the keys of a run's."""
+    if not report.is_stated_by_log or report.analytical is None:
+        return {}
+    analytical = fields_to_json(report.analytical) | {
+        "attackers": report.attackers,
+        "basis": AS_THE_LOG_STATES,
+    }
+    return {"analytical": to_json(analytical), "efficiency": to_json(report.efficiency)}
 
 
 def estimates_to_json(statistic: StatisticReport) -> dict[str, Any]:

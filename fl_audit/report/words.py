@@ -21,7 +21,7 @@ from fl_audit.mechanisms.zeroing import zeroing_words
 from fl_audit.number_words import count, significant
 from fl_audit.participation.schedule import canary_rounds, client_rounds
 from fl_audit.report.finished_run import FinishedRun
-from fl_audit.report.report import Report, ScoreSource
+from fl_audit.report.report import AS_THE_LOG_STATES, Report, ScoreSource
 
 ACCOUNTANT_TITLES = {
     "rdp": "Rényi DP",
@@ -145,8 +145,20 @@ def scores_facts(report: Report, source: ScoreSource) -> dict[str, str]:
     return {
         "Scores": f"“{source.name}” holds scores of {report.num_canaries:,} {kind}, of which "
         f"{report.num_included:,} took part in training{rounds}{model}.",
-        "Not known": _UNKNOWN if is_checked else _UNKNOWN_WITHOUT_CHECKS,
+        "Not known": _not_known(report, is_checked=bool(is_checked)),
     }
+
+
+def _not_known(report: Report, *, is_checked: bool) -> str:
+    """What a log or scores leave open."""
+    if not report.is_stated_by_log:
+        return _UNKNOWN if is_checked else _UNKNOWN_WITHOUT_CHECKS
+    checks = "" if is_checked else ", no checks of the mechanism"
+    return (
+        "It does not say what was trained and how well. So this page has no accuracy"
+        f"{checks} and no config. Upper bounds are of the noise and the rounds "
+        f"{AS_THE_LOG_STATES}."
+    )
 
 
 def mechanism_words(record: RunRecord, mechanism: Mechanism) -> str:

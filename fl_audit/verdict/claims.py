@@ -515,6 +515,8 @@ def configured_claim(
     epsilon = bounds.knowing_rounds.guarantee.epsilon
     if epsilon is None:
         epsilon = bounds.not_knowing_rounds.guarantee.epsilon
+    if epsilon is None and bounds.seeing_uploads is not None:
+        epsilon = bounds.seeing_uploads.guarantee.epsilon
     if not curves or epsilon is None or not 0 < epsilon < math.inf:
         return None
     return ConfiguredClaim(release.noise.noise_multiplier, epsilon, delta, is_stated, curves)

@@ -13,12 +13,15 @@ from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.checkpoints import CHECKPOINTS_MAX, CHECKPOINTS_SUM
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.example_statistics import WHITE_BOX, WHITE_BOX_MAX, WHITE_BOX_OWN
+from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
 from fl_audit.attacks.round_cosines import FinishedRounds, numbered_rows
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_of, statistics_of
+from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads, UploadScores
+from fl_audit.canaries.families import FAMILIES
 from fl_audit.canaries.pool import pair_names
-from fl_audit.canaries.tables import coin_probability, family_of
+from fl_audit.canaries.tables import Canaries, coin_probability, family_of
 from fl_audit.config import Config
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.participation_files import CanaryRow
@@ -138,11 +141,16 @@ class RunScores:
             with found.reading(path):
                 if path.exists():
                     made |= from_log(CosineLog.read(path, self.record.num_canaries))
+        with found.reading(self.folder.upload_cosines):
+            of_uploads = self._from_uploads()
+            if of_uploads is not None:
+                made |= {ONE_UPLOAD.name: of_uploads.values}
+                compared = {**compared, ONE_UPLOAD.name: of_uploads.compared}
         left = [s.name for s in self.statistics if s.name not in made]
         if left:
             found.note(
                 f"not made again, as the folder has neither the models nor the directions of "
-                f"rounds: {', '.join(self.folder.scores(name).name for name in left)}"
+                f"rounds or uploads: {', '.join(self.folder.scores(name).name for name in left)}"
             )
         scores = dict(self._files(made, found))
         return scores, self._compared(compared, found)
@@ -208,6 +216,21 @@ class RunScores:
         )
         attackers = make_attackers(context, statistics)
         return dict(scores_of(attackers, None)), compared_by(attackers, None)
+
+    def _from_uploads(self) -> UploadScores | None:
+        """The scores of uploads, or None.
+
+        There are none where a canary has several, whose directions a run does not keep, and where
+        vectors were stored, which rounds them.
+        """
+        canaries = self.config.canaries
+        if not self.folder.upload_cosines.exists() or not isinstance(canaries, Canaries):
+            return None
+        if self.own.most > 1 or canaries.store != "none":
+            return None
+        vectors = FAMILIES[canaries.family](self.config.seed, canaries.count, self.record.dim)
+        pool = PoolOfUploads(vectors, canaries.family, self.config.seed, self.record.dim, self.own)
+        return CanaryUploads.read(self.folder, pool, self.record.num_canaries).scores()
 
     def _from_products(self, log: CosineLog) -> dict[str, FloatArray]:
         """The scores of examples by inner products with aggregates."""

@@ -15,6 +15,7 @@ from fl_audit.accounting.sampling import (
     MinSeparationSampling,
     PoissonSampling,
     TruncatedPoissonSampling,
+    UnknownRounds,
 )
 from fl_audit.accounting.toeplitz import Toeplitz, sqrt_column
 from fl_audit.attacks import CanaryPool, Participation, RoundScorer
@@ -24,6 +25,8 @@ from fl_audit.attacks.log_release import (
     release_under,
     sampling_of,
     stated_release,
+    stated_rounds,
+    stated_uploads,
 )
 from fl_audit.attacks.logs import read_log
 from fl_audit.attacks.own_rounds import OwnRounds
@@ -138,6 +141,58 @@ def test_estimate_tests_the_noise_that_a_sampled_log_tells(tmp_path, capsys):
         assert main(["estimate", str(path), "--delta", "1e-3"]) == 0
         outcomes.append("CONTRADICTED" in capsys.readouterr().out)
     assert outcomes == [False, True]
+
+
+def _of_one_round(path, said):
+    """A log of one round with all canaries, that tells its noise."""
+    pool = CanaryPool(seed=5, count=20, dim=DIM)
+    scorer = RoundScorer.create(path, pool, 1, [[1]] * 20, participation=said)
+    total = sum(pool.vector(int(j)) for j in np.flatnonzero(pool.included))
+    noise = np.random.default_rng(5).normal(0, NOISE, DIM)
+    scorer.score_round(1, total + noise, canary_length=1.0, noise_stddev=NOISE, norm_bound=20.0)
+    return read_log(LogFolder(path), list)
+
+
+@pytest.mark.parametrize(
+    ("said", "client"),
+    [
+        (None, UnknownRounds()),
+        (Participation("none"), UnknownRounds()),
+        (Participation("none", client_rounds=3), FixedRounds(3)),
+        (Participation("none", client_rounds=3, client_weight=2.0), UnknownRounds()),
+        (Participation("poisson", 0.2), PoissonSampling(0.2)),
+        (Participation("poisson", 0.2, client_weight=2.0), UnknownRounds()),
+    ],
+)
+def test_a_log_states_the_rounds_of_its_canaries_and_of_clients_as_far_as_it_says(
+    tmp_path, said, client
+):
+    stated = stated_rounds(_of_one_round(tmp_path / "log", said))
+    assert stated.noise.noise_multiplier == pytest.approx(NOISE)
+    assert stated.client.sampling == client
+    if isinstance(client, UnknownRounds):
+        bounds = attacker_bounds(stated, stated.client, 1e-3)
+        assert bounds.knowing_rounds.guarantee.epsilon is None
+        assert bounds.not_knowing_rounds.guarantee.epsilon is None
+
+
+def test_a_log_of_uploads_states_their_noise_and_how_many_a_canary_has(tmp_path):
+    said = Participation("none", client_rounds=4, upload_noise_multiplier=0.5)
+    pool = CanaryPool(seed=5, count=4, dim=DIM)
+    scorer = RoundScorer.create(tmp_path / "log", pool, 4, [[1, 2]] * 4, participation=said)
+    log = read_log(LogFolder(tmp_path / "log"), list)
+    assert stated_uploads(log) is None
+    for number in (1, 2):
+        scorer.score_uploads(number, {j: np.ones(DIM) for j in range(4)})
+    log = read_log(LogFolder(tmp_path / "log"), list)
+    stated = stated_uploads(log)
+    assert stated_rounds(log) is None
+    for party, uploads in ((stated.canary, 2), (stated.client, 4)):
+        seen = attacker_bounds(stated, party, 1e-3)
+        assert seen.seeing_uploads.pair == GaussianPair(np.sqrt(uploads) / 0.5)
+        assert seen.knowing_rounds.guarantee.epsilon is None
+    unknown = dataclasses.replace(stated.client, sampling=UnknownRounds())
+    assert attacker_bounds(stated, unknown, 1e-3).seeing_uploads.guarantee.epsilon is None
 
 
 def test_a_claim_that_counts_on_sampling_says_nothing_of_placed_canaries(tmp_path, capsys):

@@ -14,8 +14,11 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import estimate
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.formats.folders import LogFolder
+from fl_audit.number_words import upper_bound_text
 from fl_audit.report.build import Asked, report_on_folder
 from fl_audit.report.folder import AuditedFolder
+from fl_audit.report.headline import headline
+from fl_audit.report.report import report_to_json
 from fl_audit.verdict.claims import Claim
 
 _DELTA = 1e-3
@@ -141,6 +144,28 @@ def test_a_claim_on_uploads_is_contradicted_where_it_says_that_it_is_one(tmp_pat
         if name == "silent":
             assert "claim_covers_uploads" in str(report.verdict.reason)
     assert outcomes == {"silent": "inconclusive", "told": "contradicted"}
+
+
+def test_a_log_that_states_the_noise_of_uploads_has_its_guarantee_and_is_held_to_it(
+    tmp_path: Path,
+) -> None:
+    pool = CanaryPool(seed=1, count=300, dim=400)
+    told = Participation("none", client_rounds=1, upload_noise_multiplier=1.0)
+    outcomes = {}
+    for name, noise in (("right", 1.0), ("half", 0.5)):
+        _log(tmp_path / name, pool, noise, 1, participation=told)
+        asked = Asked(delta=_DELTA, confidence=0.95)
+        report = report_on_folder(AuditedFolder(tmp_path / name), asked)
+        assert report.verdict is not None
+        outcomes[name] = report.verdict.outcome
+        words = "\n".join(headline(report).lines())
+        assert f"upper bound   ε ≤ {upper_bound_text(epsilon_of_sigma(1.0, _DELTA))} for a" in words
+        assert "from accounting as the log states" in words
+        written = report_to_json(report)
+        assert written["analytical"]["basis"] == "as the log states"
+        assert written["efficiency"]["one_upload"]["guaranteed"] == epsilon_of_sigma(1.0, _DELTA)
+        assert "sees_uploads" in written["analytical"]["attackers"]
+    assert outcomes == {"right": "inconclusive", "half": "contradicted"}
 
 
 @pytest.mark.slow

@@ -39,12 +39,15 @@ threat_models = ["known_rounds", "one_upload"]
 """
 
 
+def _run(path, *options):
+    (path / "config.toml").write_text(CONFIG)
+    assert main(["run", str(path / "config.toml"), "--out", str(path / "run"), *options]) == 0
+    return RunFolder(path / "run")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("run")
-    (path / "config.toml").write_text(CONFIG)
-    assert main(["run", str(path / "config.toml"), "--out", str(path / "run")]) == 0
-    return RunFolder(path / "run")
+    return _run(tmp_path_factory.mktemp("run"))
 
 
 def test_scores_are_cosines_with_the_sum_of_the_uploads(folder):
@@ -83,3 +86,21 @@ def test_the_report_bounds_each_attacker(folder):
 def test_the_folder_verifies(folder, capsys):
     assert main(["verify", str(folder.path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["held"] is True
+    main(["verify", str(folder.path)])
+    (note,) = (line for line in capsys.readouterr().out.splitlines() if "not made again" in line)
+    assert "scores_one_upload.csv" in note
+
+
+def test_scores_of_single_uploads_are_made_again(tmp_path, capsys):
+    single = _run(tmp_path, "--set", "participation.canary_repeats=1")
+    capsys.readouterr()
+    assert main(["verify", str(single.path)]) == 0
+    assert "scores_one_upload.csv" not in capsys.readouterr().out
+    cosines = np.load(single.upload_cosines)
+    at = tuple(np.argwhere(np.isfinite(cosines))[0])
+    cosines[at] = 0.5
+    np.save(single.upload_cosines, cosines)
+    assert main(["verify", str(single.path)]) == 1
+    found = capsys.readouterr().out
+    assert "scores_one_upload.csv: canary" in found
+    assert "the logged rounds give 0.5" in found

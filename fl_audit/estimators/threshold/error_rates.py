@@ -19,6 +19,12 @@ quarter of it: the best threshold mostly lies among the largest. Only some ranks
 fifth larger than the one before, and the band is constant between them: more ranks cost level, and
 the loss between two of them is small.
 
+Where it is known before there are scores how far included ones should lie, as of uploads whose
+noise is stated, one rank is the best (`favoured_rank`): its level and those of its neighbours are
+made larger, up to 31 times. The rank depends on no score, so the band holds as it does without. Of
+150 included scores N(2, 1) `threshold_valid` proves 0.71 of epsilon 7.58 in place of 0.67, and of
+N(1, 1) 0.60 of 3.14 in place of 0.55 (delta 1e-3, medians of 400 samples).
+
 The levels' common factor makes the chance that the band fails anywhere equal to 1 - confidence, by
 the exact boundary-crossing probability. In samples above _EXACT_UP_TO that probability is taken of
 the ranks within _EXACT_UP_TO of either end; the two ends, which are nearly independent, and the
@@ -218,6 +224,9 @@ _DECAY = 0.25
 _SMALLEST_SCORES = 0.25
 """The share of the level for the smallest scores, relative to the largest."""
 
+_FAVOUR, _FAVOUR_WIDTH = 30.0, 0.3
+"""By how much the level of a favoured rank is multiplied, and how far that reaches, in its log."""
+
 _LARGEST_FAILURE = 0.999
 """The largest failure probability of a band: beyond it levels would reach 1."""
 
@@ -242,13 +251,37 @@ class TruePositiveBand:
         return np.asarray(np.sort(included)[::-1][self.ranks - 1])
 
 
+def favoured_rank(n: int, shift: float, delta: float, confidence: float) -> int:
+    """The rank at which one threshold is expected to prove the most, by what is known beforehand.
+
+    It has the largest bound log((b_k - delta) / FPR) at the median of the k-th largest score.
+
+    Args:
+      n: Number of included scores, at least 1.
+      shift: The shift of included scores, in standard deviations of excluded ones.
+      delta: The delta of the bound, in [0, 1).
+      confidence: The confidence of the bound, in (0, 1).
+
+    >>> favoured_rank(150, 2.0, 1e-3, 0.95), favoured_rank(150, 1.0, 1e-3, 0.95)
+    (4, 8)
+    """
+    ranks = spaced_ranks(n)
+    positives = beta_quantile(ranks, n + 1 - ranks, np.full(len(ranks), 1 - confidence))
+    thresholds = shift - special.ndtri((ranks - 0.3) / (n + 0.4))  # medians (Benard)
+    with np.errstate(divide="ignore"):
+        proven = np.log(np.maximum(positives - delta, 0.0)) - special.log_ndtr(-thresholds)
+    return int(ranks[np.argmax(proven)])
+
+
 @lru_cache(maxsize=256)
-def true_positive_band(n: int, confidence: float) -> TruePositiveBand:
+def true_positive_band(n: int, confidence: float, favoured: int | None = None) -> TruePositiveBand:
     """The band on the true positive rates for n included scores.
 
     Args:
       n: Number of included scores, at least 1.
       confidence: Confidence of the whole band, in (0, 1).
+      favoured: The rank that has the most of the level, chosen before there are scores; None for
+        none.
 
     >>> band = true_positive_band(1000, 0.95)
     >>> band.ranks[:6].tolist(), int(band.ranks[-1])
@@ -258,13 +291,13 @@ def true_positive_band(n: int, confidence: float) -> TruePositiveBand:
     """
     failing = min(1 - confidence, _LARGEST_FAILURE)
     ranks = spaced_ranks(n)
-    weights = _weights(n, ranks)
+    weights = _weights(n, ranks, favoured)
 
     def excess(log_factor: float) -> float:
         return math.log(_failure(n, ranks, math.exp(log_factor) * weights) / failing)
 
     # With the lower factor the levels add up to half of what is allowed; with the upper one the
-    # first level, whose weight is 1, exceeds it by itself.
+    # largest level, whose weight is 1, exceeds it by itself.
     lower, upper = math.log(failing / (2 * weights.sum())), math.log(failing) + 1e-9
     factor = math.exp(optimize.brentq(excess, lower, upper, xtol=1e-8) - 3e-8)
     levels = factor * weights
@@ -274,10 +307,14 @@ def true_positive_band(n: int, confidence: float) -> TruePositiveBand:
     return band
 
 
-def _weights(n: int, ranks: IntArray) -> FloatArray:
-    """The levels of ranks up to a common factor, by which the level of rank 1 is 1."""
+def _weights(n: int, ranks: IntArray, favoured: int | None) -> FloatArray:
+    """The levels of ranks up to a common factor, by which the largest of them is 1."""
     from_end = np.minimum(ranks, n + 1 - ranks)
-    return np.asarray(np.where(from_end == ranks, 1.0, _SMALLEST_SCORES) * from_end**-_DECAY)
+    weights = np.where(from_end == ranks, 1.0, _SMALLEST_SCORES) * from_end**-_DECAY
+    if favoured is not None:
+        distances = np.log(ranks / favoured) / _FAVOUR_WIDTH
+        weights = weights * (1 + _FAVOUR * np.exp(-(distances**2) / 2))
+    return np.asarray(weights / weights.max())
 
 
 def _points(n: int, ranks: IntArray, levels: FloatArray) -> FloatArray:

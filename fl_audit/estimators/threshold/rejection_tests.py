@@ -276,7 +276,7 @@ class RejectedThreshold:
 
 
 def bounded_thresholds(
-    scores: CanaryScores, confidence: float, null: NullTail
+    scores: CanaryScores, confidence: float, null: NullTail, favoured: int | None = None
 ) -> BoundedThresholds:
     """The thresholds of the true positive band (error_rates.py), with their error rates.
 
@@ -284,9 +284,10 @@ def bounded_thresholds(
       scores: Scores with at least one included one.
       confidence: Confidence of all bounds together, in (0, 1).
       null: What is known of an excluded canary's score.
+      favoured: The rank that the band favours; None for none.
     """
     included = np.sort(scores.included)
-    band = true_positive_band(len(included), confidence)
+    band = true_positive_band(len(included), confidence, favoured)
     thresholds = included[len(included) - band.ranks]
     return BoundedThresholds(
         thresholds=thresholds,

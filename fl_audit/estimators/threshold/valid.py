@@ -27,12 +27,16 @@ from fl_audit.array_types import BoolArray, FloatArray, IntArray
 from fl_audit.estimators.beta_distribution import beta_cdf
 from fl_audit.estimators.gaussian.fit import Guess
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
-from fl_audit.estimators.null import NullTail
+from fl_audit.estimators.null import Null, NullTail
 from fl_audit.estimators.privacy_region import log_ratio
 from fl_audit.estimators.result import Detail, Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
-from fl_audit.estimators.threshold.error_rates import bounded_false_positives, true_positive_band
+from fl_audit.estimators.threshold.error_rates import (
+    bounded_false_positives,
+    favoured_rank,
+    true_positive_band,
+)
 from fl_audit.estimators.threshold.null_choice import ChosenNull, chosen_null
 from fl_audit.estimators.threshold.published import strongest_threshold
 from fl_audit.estimators.threshold.rejection_tests import (
@@ -56,7 +60,8 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
     at included scores t, where "score >= t" means included. FPR is at most what is known of the
     null allows (null.py): for gaussian canaries the exact distribution, for those of random signs
     a bound, the tighter the more is known of the vector that they are compared with. FNR is bounded
-    for all thresholds at once by a band with probability `confidence` (see error_rates.py).
+    for all thresholds at once by a band with probability `confidence` (see error_rates.py), which
+    is narrowest where a planned shift of the scores says that the best threshold should be.
 
     Empirical null: the largest epsilon that is rejected at any of some excluded scores t, where a
     score above t means included. An (epsilon, delta)-private mechanism allows at most
@@ -81,7 +86,8 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
 
 def _by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> Estimate:
     """The bound from a band on the true positive rates and a known tail of the null."""
-    bounded = bounded_thresholds(setting.scores, null.confidence, tail)
+    favoured = _favoured(setting.null, setting.scores.num_included, setting.delta, null.confidence)
+    bounded = bounded_thresholds(setting.scores, null.confidence, tail, favoured)
     best = strongest_threshold(
         bounded.thresholds,
         bounded.false_negatives,
@@ -111,6 +117,13 @@ def _by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> Estimat
             "num_thresholds": len(bounded.thresholds),
         },
     )
+
+
+def _favoured(null: Null, num_included: int, delta: float, confidence: float) -> int | None:
+    """The rank that the design of the audit favours; None where it knows nothing of the shift."""
+    if null.planned_shift is None:
+        return None
+    return favoured_rank(num_included, null.planned_shift, delta, confidence)
 
 
 def _by_ranks(setting: AuditSetting, null: ChosenNull) -> Estimate:
@@ -270,9 +283,10 @@ def threshold_rejection(
       level: One minus the confidence of the bound.
     """
 
-    def by_band(samples: Sequence[CanaryScores], tail: NullTail) -> BoolArray:
+    def by_band(samples: Sequence[CanaryScores], null: Null, tail: NullTail) -> BoolArray:
         included = np.sort(np.stack([scores.included for scores in samples]), axis=1)
-        band = true_positive_band(included.shape[1], 1 - level)
+        favoured = _favoured(null, included.shape[1], delta, 1 - level)
+        band = true_positive_band(included.shape[1], 1 - level, favoured)
         positives = bounded_false_positives(tail, included[:, included.shape[1] - band.ranks])
         by_included = log_ratio(band.negatives.success, positives.error, delta)
         by_excluded = log_ratio(positives.success, band.negatives.error, delta)
@@ -288,15 +302,16 @@ def threshold_rejection(
         return np.array([np.any(_above(scores, ranks) >= enough) for scores in samples], bool)
 
     def rejects(settings: Sequence[AuditSetting]) -> BoolArray:
-        groups: dict[tuple[NullTail | None, int, int], list[int]] = {}
+        groups: dict[tuple[Null, int, int], list[int]] = {}
         for index, setting in enumerate(settings):
             sizes = setting.scores.num_included, setting.scores.num_excluded
-            groups.setdefault((setting.null.known_tail(), *sizes), []).append(index)
+            groups.setdefault((setting.null, *sizes), []).append(index)
         rejected = np.zeros(len(settings), bool)
-        for (tail, num_included, num_excluded), members in groups.items():
+        for (null, num_included, num_excluded), members in groups.items():
             samples = [settings[index].scores for index in members]
+            tail = null.known_tail()
             if num_included and tail is not None:
-                rejected[members] = by_band(samples, tail)
+                rejected[members] = by_band(samples, null, tail)
             elif num_included and num_excluded > 1:
                 rejected[members] = by_ranks(samples)
         return rejected

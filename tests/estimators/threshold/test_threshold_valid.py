@@ -22,16 +22,19 @@ from fl_audit.estimators.threshold.rejection_tests import largest_rate, rank_tes
 from fl_audit.estimators.threshold.valid import (
     largest_gaussian_rate,
     threshold_gdp,
+    threshold_rejection,
     threshold_valid,
 )
 
 SEED = 20230216
 
 
-def bound(included, excluded=(), method="threshold_valid", dim=None, **arguments):
+def bound(included, excluded=(), method="threshold_valid", dim=None, planned=None, **arguments):
     """The estimate; with dim, of cosines of gaussian canaries."""
     scores = CanaryScores(included, list(excluded))
-    null = Null() if dim is None else Null("closed_form", GaussianCanaryNull(dim), dim)
+    null = Null()
+    if dim is not None:
+        null = Null("closed_form", GaussianCanaryNull(dim), dim, planned_shift=planned)
     made = estimate(scores, methods=[method], null=null, **arguments)
     return made.estimates[0]
 
@@ -120,18 +123,22 @@ def test_brute_force_closed_form(seed, dim, decimals):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "n", "runs"),
+    ("epsilon", "delta", "n", "runs", "planned"),
     [
-        (0.5, 0.0, 100, 200),
-        (6.0, 1e-3, 100, 200),
+        (0.5, 0.0, 100, 200, None),
+        (6.0, 1e-3, 100, 200, None),
+        (6.0, 1e-3, 100, 200, 2.0),
         *(
-            pytest.param(epsilon, delta, n, 2000, marks=pytest.mark.slow)
+            pytest.param(epsilon, delta, n, 2000, planned, marks=pytest.mark.slow)
             for epsilon in (0.5, 2.0, 6.0)
             for delta, n in ((0.0, 100), (1e-3, 100), (1e-2, 1000))
+            for planned in (None, 2.0)
         ),
     ],
 )
-def test_the_worst_law_exceeds_the_truth_no_more_often_than_allowed(epsilon, delta, n, runs):
+def test_the_worst_law_exceeds_the_truth_no_more_often_than_allowed(
+    epsilon, delta, n, runs, planned
+):
     # Included scores whose true positive rate is the largest that (epsilon, delta) allows, at all
     # thresholds: with probability delta a score that no excluded canary has. The bound is wrong
     # exactly if the band is. Each of the limits is broken with probability below 1e-6; with 200
@@ -143,7 +150,7 @@ def test_the_worst_law_exceeds_the_truth_no_more_often_than_allowed(epsilon, del
     failures = 0
     for _ in range(runs):
         quantiles = np.interp(rng.random(n), tpr, fpr, left=1e-300)
-        made = bound(law.isf(quantiles), delta=delta, dim=dim)
+        made = bound(law.isf(quantiles), delta=delta, dim=dim, planned=planned)
         failures += made.epsilon > epsilon
     assert failures <= stats.binom.isf(1e-6, runs, 0.05)
     assert failures >= stats.binom.ppf(1e-6, runs, 0.025)
@@ -180,6 +187,34 @@ def test_proves_clearly_more_than_a_union_bound(n, shift, bonferroni):
     samples = [rng.normal(shift, 1, n) / 1000 for _ in range(100)]
     found = np.median([bound(seen, delta=1e-5, dim=10**6).epsilon for seen in samples])
     assert found > 1.07 * bonferroni
+
+
+@pytest.mark.parametrize(("shift", "more"), [(1.0, 1.06), (2.0, 1.03)])
+def test_a_planned_shift_proves_more_where_it_is_right_and_little_less_where_it_is_not(shift, more):
+    # Medians of 100 samples of 150 canaries; 400 give 1.09 and 1.05 where the plan is right.
+    rng = np.random.default_rng(SEED)
+    samples = [rng.normal(shift, 1, 150) / 1000 for _ in range(100)]
+
+    def median(planned):
+        return np.median(
+            [bound(s, delta=1e-3, dim=10**6, planned=planned).epsilon for s in samples]
+        )
+
+    assert median(shift) > more * median(None)
+    assert median(10 * shift) > 0.85 * median(None)
+
+
+@pytest.mark.parametrize("planned", [None, 1.0])
+def test_many_samples_are_rejected_as_each_bound_exceeds_epsilon(planned):
+    rng = np.random.default_rng(SEED)
+    null = Null("closed_form", GaussianCanaryNull(10**6), 10**6, planned_shift=planned)
+    settings = [
+        AuditSetting(CanaryScores(rng.normal(1, 1, 80) / 1000, []), 1e-3, 0.95, null)
+        for _ in range(40)
+    ]
+    for epsilon in (0.8, 1.5, 2.0):
+        rejected = threshold_rejection(epsilon, 1e-3, 0.05)(settings)
+        assert rejected.tolist() == [threshold_valid(s).epsilon > epsilon for s in settings]
 
 
 @pytest.mark.parametrize("dim", [None, 10_000])
