@@ -59,7 +59,7 @@ from fl_audit.verdict.power import (
 )
 from fl_audit.verdict.record import Detectable
 from fl_audit.verdict.scope import why_unfit
-from fl_audit.verdict.sentences import noticed_words
+from fl_audit.verdict.sentences import curve_detectable_words
 
 _SHARES = (0.8, 0.95)
 
@@ -255,9 +255,9 @@ class CurvePower:
     @property
     def words(self) -> str:
         """The same in a clause."""
-        noticed = f"{noticed_words(self.claim, self.detectable)} in 80 % of audits"
+        contradicted = curve_detectable_words(self.claim, self.detectable)
         takes = [need.words for need in self.needed if need.canaries is not None]
-        return f"{noticed}; canaries needed: {', '.join(takes)}" if takes else noticed
+        return f"{contradicted}; canaries needed: {', '.join(takes)}" if takes else contradicted
 
 
 def curve_power(run: PlannedRun, release: Release) -> CurvePower | None:

@@ -51,20 +51,21 @@ def _at(words: str) -> Callable[[Check], str]:
     """Words on the worst ratio, with the variable and the round where it is."""
 
     def words_of(check: Check) -> str:
+        noise = check.detectable_ratio
         where = "whole model" if check.variable is None else f"variable {check.variable}"
         when = "all rounds together" if check.round is None else f"round {check.round}"
-        seen = "" if check.detectable_ratio is None else f"; {_detectable(check.detectable_ratio)}"
+        seen = "" if noise is None else f"; {_detectable(noise, 'this check')}"
         return f"{significant(check.ratio)} {words} ({where}, {when}){seen}"
 
     return words_of
 
 
-def _detectable(noise: float) -> str:
-    """What a check of the noise's length would have seen, rounded down."""
+def _detectable(noise: float, checks: str) -> str:
+    """How little noise would have failed some checks of its length, rounded down."""
     share = math.floor(100 * noise) / 100
     if share == 0:
-        return "missing noise would have passed"
-    return f"{share:g} × the configured noise would have failed"
+        return f"even missing noise would have passed {checks}"
+    return f"{share:g} × the configured noise would have failed {checks}"
 
 
 def _correlation(check: Check) -> str:
@@ -230,7 +231,7 @@ def checks_words(checks: Checks) -> str:
     num_conclusive = sum(check.told for check in checks.results)
     passed = "not made"
     if checks.results:
-        passed = f"passed, {num_conclusive} of {len(checks.results)}, on the aggregates themselves"
+        passed = f"passed, {num_conclusive} of {len(checks.results)}, on the aggregates, without canaries"
     noise = [
         check.detectable_ratio
         for check in checks.results
@@ -243,7 +244,7 @@ def checks_words(checks: Checks) -> str:
             if (untold := len(checks.results) - num_conclusive)
             else []
         ),
-        *([_detectable(max(noise))] if noise else []),
+        *([_detectable(max(noise), "these checks")] if noise else []),
         *([f"{what}: {checks.not_checked}"] if checks.not_checked is not None else []),
     ]
     return f"{passed} ({'; '.join(remarks)})" if remarks else passed

@@ -51,8 +51,7 @@ from fl_audit.report.tables import (
 from fl_audit.report.terminal import arrival_words
 from fl_audit.report.words import canary_cost, rounds_done, run_facts, scores_facts
 from fl_audit.verdict import Claim, ScoredStatistic, Verdict
-from fl_audit.verdict.power import ENOUGH_POWER
-from fl_audit.verdict.sentences import noticed_words
+from fl_audit.verdict.sentences import curve_detectable_words
 
 _CONTENTS = {
     "verdict": "How the verdict was reached",
@@ -192,7 +191,7 @@ def _states(report: Report, finished: FinishedRun | None) -> dict[str, str]:
     canaries = {} if report.arrival is None else {"Canary check": arrival_words(report.arrival)}
     checks, run = report.checks, report.run
     states = {} if checks is None else {"Mechanism checks": checks_words(checks)}
-    states |= _noticed(report.verdict)
+    states |= _power_of_canaries(report.verdict)
     if run is None:
         return {**states, **canaries}
     accuracy = f"{significant(100 * run.accuracy)} % after {rounds_done(run)}"
@@ -200,12 +199,12 @@ def _states(report: Report, finished: FinishedRun | None) -> dict[str, str]:
     return {**states, **canaries, "Accuracy": accuracy, **cost}
 
 
-def _noticed(verdict: Verdict | None) -> dict[str, str]:
-    """How large a violation of a claimed curve would have been noticed, where that is known."""
+def _power_of_canaries(verdict: Verdict | None) -> dict[str, str]:
+    """The power of the canaries against a claimed curve, where that is known."""
     if verdict is None or isinstance(verdict.claim, Claim) or verdict.detectable is None:
         return {}
-    said = noticed_words(verdict.claim, verdict.detectable)
-    return {"Power of the canaries": f"{said} in {100 * ENOUGH_POWER:g} % of audits like this"}
+    said = curve_detectable_words(verdict.claim, verdict.detectable)
+    return {"Power of the canaries": said}
 
 
 def _date(run: FinishedRun) -> str:

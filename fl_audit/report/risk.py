@@ -135,13 +135,14 @@ def _curve(party: str, full: FullGuarantee) -> CurveRow:
 
 
 def mu_words(full: FullGuarantee) -> str:
-    """The mu of a guarantee, with the one that holds but for a part of delta."""
+    """The mu of a guarantee, with the one that holds except with a part of delta."""
     if full.mu is None:
         return "none known"
     mu = upper_bound_text(full.mu)
     if full.approximate_mu is None or full.tail is None:
         return mu
-    return f"{mu}; {upper_bound_text(full.approximate_mu)} but for {delta_text(full.tail)}"
+    approximate = upper_bound_text(full.approximate_mu)
+    return f"{mu}, or {approximate} except with probability {delta_text(full.tail)}"
 
 
 def rho_words(full: FullGuarantee) -> str:

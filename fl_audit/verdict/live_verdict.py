@@ -8,7 +8,7 @@ from fl_audit.verdict.sentences import stopped_live
 
 LIVE_ASSUMES = (
     "Canaries' scores are independent given inclusion, and excluded canaries' scores in their own "
-    "rounds have the closed-form null, which they do not refute."
+    "rounds have the closed-form null distribution, which a test does not reject."
 )
 
 _SMALLEST_P_VALUE = 1e-300

@@ -113,7 +113,10 @@ def curve_contradicted(tests: CurveTests, best: CurveTest, p: float, noise: floa
     if mu is not None:
         if_gaussian = f"if the mechanism is Gaussian, its μ is at least {lower_bound_text(mu)}"
         if noise is not None:
-            if_gaussian += f": noise of {significant(noise)} or less, {_instead(tests.claim)}"
+            if_gaussian += (
+                f": a noise multiplier of {significant(noise)} or less, instead of "
+                f"{_claimed_noise_words(tests.claim)}"
+            )
     return lines(
         (
             _SHOWN_BY[best.method].format(on=on([best.statistic]), claim=subject(tests.claim))
@@ -324,18 +327,17 @@ def curve_power_words(
     *,
     is_enough: bool,
 ) -> str:
-    """What of a claimed curve the canaries would have noticed.
+    """The power of the canaries against a claimed curve.
 
     Args:
       claim: The claim.
       leading: The test whose power it is.
-      detectable: The smallest violation that would have been noticed; None where none would.
+      detectable: The smallest violation that is contradicted with enough power; None where none is.
       shown: What included canaries show of their signal.
       is_enough: Whether that is small enough to reassure.
     """
     return (
-        f"power of the canaries: {noticed_words(claim, detectable, is_enough=is_enough)} in "
-        f"{100 * ENOUGH_POWER:g} % of audits like this "
+        f"power of the canaries: {curve_detectable_words(claim, detectable, is_enough=is_enough)} "
         f"({leading.statistic.scores.num_included:,} included canaries"
         f"{_scored_by([leading.statistic])}; at least {100 * shown.signal:.3g} % of their signal "
         "arrived)"
@@ -460,25 +462,32 @@ def detectable_words(epsilon: float | None, *, only: bool = False) -> str:
     return f"{start} of {least} or more would have been contradicted"
 
 
-def noticed_words(
+def curve_detectable_words(
     claim: CurveClaim, detectable: Detectable | None, *, is_enough: bool = True
 ) -> str:
-    """What would have been noticed, in the units of the claim.
+    """A clause on the smallest violation of a curve that is contradicted with enough power.
 
     Args:
       claim: The claim.
-      detectable: The smallest violation that would have been; None where none would.
-      is_enough: Whether that is small enough to reassure.
+      detectable: That violation; None where there is none.
+      is_enough: Whether it is small enough to reassure.
     """
+    probability = f"with a probability of at least {100 * ENOUGH_POWER:g} %"
     if detectable is None:
-        return "no violation, however large, would have been noticed"
-    noise = detectable.noise_multiplier
-    if noise is not None and claimed_noise(claim) is not None:
-        only = "" if is_enough else "only "
-        least = f"{only}noise of {significant(noise)} or less"
-        return f"{least}, {_instead(claim)}, would have been noticed"
-    epsilon = detectable_words(epsilon_of_mu(detectable.mu, claim.delta), only=not is_enough)
-    return epsilon.replace("contradicted", "noticed")
+        return f"no violation, however large, would be contradicted {probability}"
+    noise, claimed = detectable.noise_multiplier, claimed_noise(claim)
+    if noise is not None and claimed is not None:
+        violation = f"noise multiplier were {significant(noise)} or less"
+        contradicted = _claimed_noise_words(claim)
+    else:
+        least = epsilon_of_mu(detectable.mu, claim.delta)
+        violation = f"ε were {significant(least, 2, decimal.ROUND_UP)} or more"
+        contradicted = "the claim"
+    condition = "if" if is_enough else "only if"
+    return (
+        f"{condition} the true {violation}, an audit like this would contradict {contradicted} "
+        f"{probability}"
+    )
 
 
 def claimed_noise(claim: CurveClaim) -> float | None:
@@ -486,6 +495,6 @@ def claimed_noise(claim: CurveClaim) -> float | None:
     return claim.noise_multiplier if isinstance(claim, ConfiguredClaim | NoiseClaim) else None
 
 
-def _instead(claim: CurveClaim) -> str:
+def _claimed_noise_words(claim: CurveClaim) -> str:
     said = "configured" if isinstance(claim, ConfiguredClaim) else "claimed"
-    return f"instead of the {said} {claimed_noise(claim):g}"
+    return f"the {said} {claimed_noise(claim):g}"

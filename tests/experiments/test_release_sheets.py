@@ -1,6 +1,7 @@
 """The published sheet is what its sources and our accounting say, and the committed one is it."""
 
 import json
+import re
 
 import pytest
 
@@ -43,3 +44,16 @@ def test_the_committed_sheet_is_the_one_that_is_made(fields):
     made = entry["deployment"]["privacy_loss"].pop("privacy_parameters")
     assert committed == entry
     assert parameters == pytest.approx(made, rel=1e-9)
+
+
+def test_the_page_has_the_numbers_of_the_quickstarts_sheet():
+    page = (HERE / "README.md").read_text(encoding="utf-8")
+    sheet = (HERE / "quickstart.html").read_text(encoding="utf-8")
+    (bound,) = re.findall(r"<td>ε ≥ (\S+) for a canary", sheet)
+    (noise,) = re.findall(r"so would a noise multiplier of (\S+) or less", sheet)
+    (found, *_) = re.findall(r"at 0.1 % false alarms: ([^;]+); upper bound ≤ 59.7 %", sheet)
+    assert f"ε ≥ {bound} for a canary; {found} of them found at 0.1 % false alarms" in page
+    assert f"a noise multiplier of {noise} or less instead of 0.3" in page
+    for guarantee in ("ε ≤ 65.3 at δ = 0.001", "μ 8.82"):
+        assert guarantee in page
+        assert guarantee in sheet

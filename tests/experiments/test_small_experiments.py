@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
+from experiment_pages import ROOT, ends_with, page_rows, table_rows
 
 
 def commands() -> list[str]:
@@ -43,12 +42,12 @@ def test_it_runs(command, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     folder = next(word for word in words if word.startswith("experiments")).split(".run")[0]
-    printed = _rows(done.stdout)
+    printed = table_rows(done.stdout)
     if NAMED & set(Path(folder.replace(".", "/")).parts):
         assert printed
         page = next(name for name in NAMED if name in folder)
-        on_page = _rows((ROOT / "experiments" / page / "README.md").read_text(encoding="utf-8"))
-        same = _nearly_ends_with if page == "dp_sgd" else _ends_with
+        on_page = page_rows(page)
+        same = _nearly_ends_with if page == "dp_sgd" else ends_with
         missing = [row for row in printed if not any(same(shown, row) for shown in on_page)]
         assert not missing
     else:
@@ -63,17 +62,6 @@ NAMED = {
     "zanella_beguelin2023_figures",
 }
 """Experiments whose page holds every row that the command prints, perhaps behind a name."""
-
-
-def _rows(text: str) -> list[list[str]]:
-    """The cells of each row of the tables in a text, without the bold of some."""
-    lines = (line.replace("*", "").strip() for line in text.splitlines())
-    rows = ([cell.strip() for cell in line[1:-1].split("|")] for line in lines if line[:1] == "|")
-    return [cells for cells in rows if not all(set(cell) <= set("-") for cell in cells)]
-
-
-def _ends_with(shown: list[str], row: list[str]) -> bool:
-    return shown[len(shown) - len(row) :] == row
 
 
 def _nearly_ends_with(shown: list[str], row: list[str]) -> bool:
@@ -94,9 +82,9 @@ def _nearly_ends_with(shown: list[str], row: list[str]) -> bool:
 
 
 def test_rows_are_compared_without_bold_and_behind_a_name():
-    (row,) = _rows("| 1 | 2 / 3 |")
-    assert _ends_with(_rows("| name | **1** | 2 / **3** |")[0], row)
-    assert not _ends_with(_rows("| name | 1 | 2 / 4 |")[0], row)
-    assert _nearly_ends_with(_rows("| name | 1.05 | **2.1** / 3 |")[0], row)
-    assert not _nearly_ends_with(_rows("| name | 1 | 2 / 4 |")[0], row)
-    assert not _nearly_ends_with(_rows("| name | other | 2 / 3 |")[0], row)
+    (row,) = table_rows("| 1 | 2 / 3 |")
+    assert ends_with(table_rows("| name | **1** | 2 / **3** |")[0], row)
+    assert not ends_with(table_rows("| name | 1 | 2 / 4 |")[0], row)
+    assert _nearly_ends_with(table_rows("| name | 1.05 | **2.1** / 3 |")[0], row)
+    assert not _nearly_ends_with(table_rows("| name | 1 | 2 / 4 |")[0], row)
+    assert not _nearly_ends_with(table_rows("| name | other | 2 / 3 |")[0], row)

@@ -139,7 +139,7 @@ def test_a_plan_says_how_much_less_noise_would_be_noticed():
     configured = curve_power(run, _rounds(run))
     noise = configured.to_json()["noise_multiplier"]
     assert 0 < noise < run.noise.noise_multiplier
-    assert f"noise of {significant(noise)} or less, instead of the configured" in configured.words
+    assert f"noise multiplier were {significant(noise)} or less" in configured.words
     more = planned(small_config({"canaries": {"count": 400}}))
     assert curve_power(more, _rounds(more)).to_json()["noise_multiplier"] > noise
 

@@ -61,8 +61,8 @@ def test_a_correct_run(reported):
     seen = checks["results"][0]["detectable_ratio"]
     assert 0.9 < seen < 1
     line = (
-        "checks passed, 5 of 5, on the aggregates themselves "
-        f"({math.floor(100 * seen) / 100:g} × the configured noise would have failed)"
+        "checks passed, 5 of 5, on the aggregates, without canaries "
+        f"({math.floor(100 * seen) / 100:g} × the configured noise would have failed these checks)"
     )
     assert line in " ".join(" ".join(summary_lines(reported.report)).split())
 

@@ -41,7 +41,7 @@ def test_each_attacker_stands_beside_what_such_an_attack_found():
     known, hidden = attacker_risks(made_report(7, canary=RandomAllocation(1, ((100, 1),))))
     assert [row.party for row in known.curves] == ["Real client", "Included canary"]
     assert [(row.mu, row.rho) for row in known.curves] == [("8.82", "38.9"), ("3.34", "5.56")]
-    assert hidden.curves[1].mu == "3.34; 2.57 but for 10⁻⁴"
+    assert hidden.curves[1].mu == "3.34, or 2.57 except with probability 10⁻⁴"
     assert known.attack != hidden.attack
     first = known.risks[0]
     assert (first.false_alarms, first.canary) == ("0.1 %", "≤ 59.7 %")
@@ -88,5 +88,5 @@ def test_the_page_and_the_json_of_a_run_have_them(reported):
 
 def test_sampling_leaves_the_mu_of_all_rounds_and_one_that_is_smaller():
     known, hidden = attacker_risks(made_report(PoissonSampling(0.05), noise=1.0, rounds=50))
-    assert hidden.curves[0].mu.startswith("7.08; 0.569 but for")
+    assert hidden.curves[0].mu.startswith("7.08, or 0.569 except with probability")
     assert known.curves[0].mu.startswith("7.08; ")

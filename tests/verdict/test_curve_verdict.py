@@ -113,7 +113,7 @@ def test_twice_the_epsilon_is_seen_with_a_hundred_canaries(claim):
 def test_a_contradiction_says_how_little_noise_there_is_at_most():
     verdict = verdict_on(NoiseClaim(1.0, DELTA), [scored(2.0, 1000, seed=1)])
     assert verdict.outcome == "contradicted"
-    assert "noise of 0.5" in verdict.reason
+    assert "noise multiplier of 0.5" in verdict.reason
     assert "or less, instead of the claimed 1" in verdict.reason
     assert epsilon_of_mu(1.7, DELTA) < verdict.epsilon_lower < epsilon_of_mu(2.0, DELTA)
     assert verdict.p_value < 1e-6
@@ -140,16 +140,17 @@ def test_less_signal_that_arrives_makes_less_detectable():
     part = verdict_on(NoiseClaim(1.0, DELTA), [scored(0.9, 1000, 5)], arrival=lost)
     assert whole.outcome == "consistent"
     assert whole.detectable.noise_multiplier > 1.2 * part.detectable.noise_multiplier
+    least = f"{whole.detectable.noise_multiplier:.3g}"
     assert (
-        f"noise of {whole.detectable.noise_multiplier:.3g} or less, instead of the claimed 1"
-        in whole.reason
-    )
+        f"if the true noise multiplier were {least} or less, an audit like this would contradict "
+        "the claimed 1 with a probability of at least 80 %"
+    ) in whole.reason
 
 
 def test_few_canaries_leave_a_small_claim_open():
     verdict = verdict_on(GaussianClaim(0.1, DELTA), [scored(0.05, 20, seed=2)])
     assert verdict.outcome == "inconclusive"
-    assert "only a true ε" in verdict.reason
+    assert "only if the true ε were" in verdict.reason
     assert verdict.canaries_needed > 20
     assert f"about {verdict.canaries_needed:,} canaries instead of 20" in verdict.reason
 

@@ -151,11 +151,8 @@ def _refutation(scores: CanaryScores, tail: NullTail, level: float) -> str | Non
 
 def _assumption(tail: NullTail, num_excluded: int) -> str:
     tested = (
-        f"their {num_excluded} scores do not refute it"
+        f"A goodness-of-fit test on {num_excluded:,} excluded scores does not reject it."
         if num_excluded
-        else "there are no excluded scores to test it on"
+        else "There are no excluded scores to test it on."
     )
-    return (
-        f" The closed-form null holds, which is that excluded canaries' scores are "
-        f"{tail.description}; {tested}."
-    )
+    return f" Null distribution of excluded scores: {tail.description}. {tested}"

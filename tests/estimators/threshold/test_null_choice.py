@@ -83,7 +83,10 @@ def test_one_excluded_score_far_out_leaves_the_method_out(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_says_whether_the_null_was_tested(method):
-    assert "their 500 scores do not refute it" in made(method, *noise(2, 500), 1000).assumes
+    assert (
+        "test on 500 excluded scores does not reject it"
+        in made(method, *noise(2, 500), 1000).assumes
+    )
     alone = made(method, noise(500), [], 1000)
     assert "no excluded scores to test it on" in alone.assumes
     assert "gaussian, rademacher or hadamard canaries" in alone.details["null_law"]
