@@ -63,7 +63,7 @@ def main(runs: Path, compared: Path) -> None:
     without, noisy = runs / "noise_0" / "report.html", runs / "noise_0.3" / "report.html"
     with tempfile.TemporaryDirectory() as folder:
         titles = {"Noise multiplier 0": without, "Noise multiplier 0.3": noisy}
-        _shoot(_histograms(titles, Path(folder)), "quickstart.png", 1000, 960)
+        _shoot(_histograms(titles, Path(folder)), "quickstart.png", 1000, 1080)
         _shoot(noisy, "report_wide.png", 1300, 1120)
         _shoot(noisy, "report_dark.png", 1300, 1120, is_dark=True)
         _shoot(_framed(noisy, Path(folder), 400, 1300), "report_narrow.png", 400, 1300)

@@ -49,7 +49,11 @@ _STACK_OVERFLOW: Mapping[str, _Values] = {
 _VALUES_OF_TASK: Mapping[str, Mapping[str, _Values]] = {
     "breast_cancer": {"task": {"num_clients": 100, "hidden": [128]}},
     "cifar10": {"client": {"learning_rate": 0.1, "batch_size": 20}},
-    "digits": {"canaries": {"count": 500}, "audit": {"delta": 1e-3}},
+    "digits": {
+        "client": {"learning_rate": 0.1, "batch_size": 5},
+        "canaries": {"count": 500},
+        "audit": {"delta": 1e-3},
+    },
     "emnist": {
         "client": {"learning_rate": 0.1, "batch_size": 20},
         "mechanism": {"noise_multiplier": 0.3, "clip_norm": 0.1},

@@ -388,7 +388,7 @@ _MEANINGS = {
         "Either the claim is false for this run, or an assumption below is, or this is one of the "
         "errors that the confidence level allows."
     ),
-    "consistent": ("This is no proof of the ε: another attack may find more."),
+    "consistent": "This does not prove the upper bound: another attack may find more.",
     "inconclusive": "The audit says nothing for or against the claim.",
 }
 

@@ -89,4 +89,4 @@ def test_the_page_and_the_json_of_a_run_have_them(reported):
 def test_sampling_leaves_the_mu_of_all_rounds_and_one_that_is_smaller():
     known, hidden = attacker_risks(made_report(PoissonSampling(0.05), noise=1.0, rounds=50))
     assert hidden.curves[0].mu.startswith("7.08, or 0.569 except with probability")
-    assert known.curves[0].mu.startswith("7.08; ")
+    assert known.curves[0].mu.startswith("7.08, or ")
