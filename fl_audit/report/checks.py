@@ -231,7 +231,8 @@ def checks_words(checks: Checks) -> str:
     num_conclusive = sum(check.told for check in checks.results)
     passed = "not made"
     if checks.results:
-        passed = f"passed, {num_conclusive} of {len(checks.results)}, on the aggregates, without canaries"
+        count_passed = f"{num_conclusive} of {len(checks.results)}"
+        passed = f"passed, {count_passed}, on the aggregates, without canaries"
     noise = [
         check.detectable_ratio
         for check in checks.results
