@@ -4,21 +4,15 @@ It is what TFF's `DifferentiallyPrivateFactory` does with tensorflow-privacy's q
 order, and the tests hold it against these: without noise the same aggregates and norms, with noise
 the same distribution. It stands here for a second time because those two packages do not install on
 current Python, and because one engine serves both beside them and without them.
-
-The noise has the counter-based generator of JAX, with a key that each process draws anew from the
-operating system.
 """
 
-import math
-import secrets
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
+from fl_audit.engines.jax.noise import FreshNoise, NoiseProcess, standard_normal
 from fl_audit.tasks.jax.classifier import Array, Weights
 
 if TYPE_CHECKING:  # `benchmarks/gpu.py` runs where JAX and NumPy are all there is
@@ -67,6 +61,7 @@ class Aggregation:
       zeroing: The adaptive zeroing; None where the zeroing norm is fixed, or infinite.
       noise: The noise of a round.
       denominator: The number that sums are divided by.
+      process: How the noise is made, fresh in each round or correlated over rounds.
     """
 
     begin: Norms
@@ -75,6 +70,7 @@ class Aggregation:
     zeroing: "AdaptiveZeroing | None"
     noise: "Noise"
     denominator: float
+    process: NoiseProcess = field(default_factory=FreshNoise)
 
     def zeroing_norm(self, norms: Norms) -> Array:
         """The largest coordinate that an update may have."""
@@ -120,28 +116,30 @@ class Aggregation:
             [jnp.zeros_like(w) for w in weights], zero, zero, zero, jnp.zeros(2, jnp.float32)
         )
 
-    def release(self, norms: Norms, total: Any, key: Array) -> tuple[Weights, Norms]:
-        """What a round releases, and the norms of the next one.
+    def release(
+        self, norms: Norms, noise: Any, total: Any, key: Array
+    ) -> tuple[Weights, Norms, Any]:
+        """What a round releases, and what the next one starts from.
 
         Args:
           norms: The norms of the round.
+          noise: The state of the noise.
           total: The `Summed` of all participants.
           key: The key of the round's noise.
 
         Returns:
-          The noised sum over the denominator, as the model moves, and the norms.
+          The noised sum over the denominator, as the model moves; norms and state of the noise.
         """
         aggregate: Weights = total.updates
         if self.noise.sum_noise_multiplier:
             stddev = norms.clip * self.noise.sum_noise_multiplier
+            added, noise = self.process.next(noise, key, aggregate)
             aggregate = [
-                of_sum + stddev * standard_normal(jax.random.fold_in(key, at), of_sum.shape)
-                for at, of_sum in enumerate(aggregate)
+                of_sum + stddev * part for of_sum, part in zip(aggregate, added, strict=True)
             ]
         aggregate = [of_sum / self.denominator for of_sum in aggregate]
-        return aggregate, Norms(
-            self._next_clip(norms, total, key), self._next_zeroing(norms, total)
-        )
+        next_norms = Norms(self._next_clip(norms, total, key), self._next_zeroing(norms, total))
+        return aggregate, next_norms, noise
 
     def _next_clip(self, norms: Norms, total: Any, key: Array) -> Array:
         """The clip norm after a round (Andrew et al. 2021, arXiv:1905.03871, section 2.1)."""
@@ -164,38 +162,3 @@ class Aggregation:
             -self.zeroing.learning_rate * (share - self.zeroing.target_quantile)
         )
         return jnp.where(total.participants > 0, moved, norms.zeroing_estimate)
-
-
-# Noise.
-
-
-NoiseKeys = Callable[[int], Array]
-"""A function from the index of a round to the key of its noise."""
-
-
-def fresh_keys() -> NoiseKeys:
-    """Keys that nobody else has: 64 bits of the operating system's entropy for each round."""
-    return lambda index: jax.random.wrap_key_data(
-        np.frombuffer(secrets.token_bytes(8), np.uint32).copy()
-    )
-
-
-def keys_of(random: np.random.Generator) -> NoiseKeys:
-    """Keys by a generator, for a round that is replayed.
-
-    Args:
-      random: The generator; each key takes 64 bits of it.
-    """
-    return lambda index: jax.random.wrap_key_data(random.integers(0, 2**32, 2, np.uint32))
-
-
-def standard_normal(key: Array, shape: tuple[int, ...]) -> Array:
-    """Standard normal numbers, float32, by Box and Muller's method, as TensorFlow draws them.
-
-    `jax.random.normal` inverts the distribution function at one of 2^23 numbers, so that nothing is
-    beyond 5.4. Here the radius has 32 bits, and ends at 6.8: the tail is what an audit looks at.
-    """
-    bits = jax.random.bits(key, (2, *shape), jnp.uint32)
-    uniform = (bits[0].astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
-    angle = bits[1].astype(jnp.float32) * jnp.float32(2.0**-31 * math.pi)
-    return jnp.sqrt(-2.0 * jnp.log(jnp.minimum(uniform, 1.0))) * jnp.cos(angle)

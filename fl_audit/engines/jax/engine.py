@@ -23,10 +23,11 @@ from fl_audit.engines.engine import (
     as_vector,
 )
 from fl_audit.engines.jax import environment
-from fl_audit.engines.jax.aggregation import NoiseKeys, Norms, fresh_keys, keys_of
+from fl_audit.engines.jax.aggregation import Norms
 from fl_audit.engines.jax.blocks import Blocks, default_clients_per_block
 from fl_audit.engines.jax.compilation import CompilationClock
 from fl_audit.engines.jax.measures import Evaluator, MeanLosses
+from fl_audit.engines.jax.noise import NoiseKeys, fresh_keys, keys_of
 from fl_audit.engines.jax.of_config import aggregation_of, local_training, server_optimizer
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.trial_round import promise_of, trial_updates
@@ -42,11 +43,13 @@ class State(NamedTuple):
       weights: The model, a list of float32 arrays.
       slots: What the server's optimizer remembers.
       norms: The norms that the round clips and zeroes by.
+      noise: What its noise follows from, where that is correlated over rounds; else empty.
     """
 
     weights: Any
     slots: Any
     norms: Norms
+    noise: Any
 
 
 class JaxEngine(Engine):
@@ -75,7 +78,7 @@ class JaxEngine(Engine):
         config, model = run.config, run.task.classifier
         functions = as_jax_model(model)
         self._aggregation = aggregation_of(
-            config.mechanism, run.noise, run.schedule.expected_cohort
+            config.mechanism, run.noise, run.schedule.expected_cohort, run.num_rounds
         )
         self._run = run
         self._devices = list(devices or jax.devices())
@@ -103,7 +106,9 @@ class JaxEngine(Engine):
     def begin(self) -> State:
         """The initial model, and what optimizer and mechanism begin with."""
         weights = [jnp.asarray(array) for array in self._run.task.classifier.initial_weights]
-        return self._placed(State(weights, self._optimizer.begin(weights), self._aggregation.begin))
+        noise = self._aggregation.process.begin(weights, self._keys(0))
+        slots = self._optimizer.begin(weights)
+        return self._placed(State(weights, slots, self._aggregation.begin, noise))
 
     def _placed(self, state: State) -> State:
         """The state on the first device, where rounds end."""
@@ -126,7 +131,8 @@ class JaxEngine(Engine):
             for canary in data.vectors
         )
         total = self._blocks.sum_of(weights, state.norms, data.trained, vectors)
-        after, aggregate = self._finish(state, total, self._keys(index))
+        key = self._aggregation.process.key_of_round(state.noise, self._keys(index))
+        after, aggregate = self._finish(state, total, key)
         loss, tokens = np.asarray(total.totals, np.float64)
         seen = SeenRound(
             index=index,
@@ -146,11 +152,11 @@ class JaxEngine(Engine):
 
     def _finished(self, state: State, total: Any, key: Any) -> tuple[State, Any]:
         """The state after a round, and the aggregate that it releases."""
-        aggregate, norms = self._aggregation.release(state.norms, total, key)
+        aggregate, norms, noise = self._aggregation.release(state.norms, state.noise, total, key)
         # Optimizers descend along gradients; the aggregate is how the model moves.
         gradients = tree_map(jnp.negative, aggregate)
         slots, weights = self._optimizer.step(state.slots, list(state.weights), gradients)
-        return State(weights, slots, norms), aggregate
+        return State(weights, slots, norms, noise), aggregate
 
     def weights(self, state: State) -> Weights:
         """The model in a state."""
@@ -166,18 +172,23 @@ class JaxEngine(Engine):
 
     def replay(self, run: PreparedRun) -> tuple[Finding, ...]:
         """Replays the first round with updates that are vectors, so that nothing is trained."""
+        process = self._aggregation.process
         state, like = self.begin(), run.task.classifier.initial_weights
 
         def server(state: State, updates: Any, random: np.random.Generator) -> tuple[State, Any]:
             vectors = ([np.asarray(part, np.float32) for part in update] for update in updates)
             total = self._blocks.sum_of(self.weights(state), state.norms, [], vectors)
-            after, aggregate = self._finish(state, total, keys_of(random)(0))
+            key = process.key_of_round(state.noise, keys_of(random)(0))
+            after, aggregate = self._finish(state, total, key)
             return after, [np.asarray(part) for part in aggregate]
 
         zeroing_norm = float(self._aggregation.zeroing_norm(state.norms))
         promise = promise_of(run, float(state.norms.clip), zeroing_norm)
         updates = trial_updates([array.shape for array in like], promise, run.config.seed)
-        return replay_round(server, state, updates, run.config.seed, promise).findings
+        # A state fixes correlated noise, so that there have to be two.
+        begun = None if promise.correlation is None else (self.begin(), self.begin())
+        seed = run.config.seed
+        return replay_round(server, state, updates, seed, promise, begun=begun).findings
 
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
         """The losses of canaries' examples, by their log-odds where labels have such."""

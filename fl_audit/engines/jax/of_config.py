@@ -5,6 +5,7 @@ import math
 import jax.numpy as jnp
 
 from fl_audit.accounting.release import Noise
+from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.config import (
     Client,
     FedProx,
@@ -19,10 +20,13 @@ from fl_audit.config import (
 )
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.local_training import LocalTraining, MeanGradient, OptimizerSteps
+from fl_audit.engines.jax.noise import FreshNoise, MatrixNoise, NoiseProcess, TreeNoise
 from fl_audit.engines.jax.optimizers import Optimizer, adagrad, adam, sgd, yogi
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed, NoPrivacy
+from fl_audit.mechanisms.matrix import MatrixFactorisation, stream_of
+from fl_audit.mechanisms.tree_aggregation import TreeAggregation
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing, FixedZeroing
 from fl_audit.tasks.jax.classifier import JaxModel
 
@@ -76,21 +80,25 @@ def server_optimizer(config: Server) -> Optimizer:
             )
 
 
-def aggregation_of(table: Mechanism, noise: Noise, expected_cohort: float) -> Aggregation:
+def aggregation_of(
+    table: Mechanism, noise: Noise, expected_cohort: float, num_rounds: int
+) -> Aggregation:
     """The aggregation of a mechanism.
 
     Args:
       table: The mechanism table of a config.
       noise: The noise of a round.
       expected_cohort: The expected number of clients and canaries in a round.
+      num_rounds: The number of rounds of training, which a matrix is made for.
 
     Raises:
       InputError: Runtime `jax` does not have the mechanism.
     """
+    process: NoiseProcess = FreshNoise()
     match table:
         case GaussianAdaptive():
             clip, quantile, rate = table.clip_norm, table.target_quantile, table.clip_learning_rate
-        case GaussianFixed():
+        case GaussianFixed() | MatrixFactorisation() | TreeAggregation():
             clip, quantile, rate = table.clip_norm, 0.0, 0.0
         case NoPrivacy():
             clip, quantile, rate = math.inf, 0.0, 0.0
@@ -98,8 +106,13 @@ def aggregation_of(table: Mechanism, noise: Noise, expected_cohort: float) -> Ag
             name = MECHANISMS.name_of(MECHANISMS.of(table))
             raise InputError(
                 f"mechanism.kind: {name!r} is not for runtime 'jax'; must be gaussian_adaptive, "
-                "gaussian_fixed or none there, or another runtime"
+                "gaussian_fixed, matrix_factorisation, tree_aggregation or none there, or another "
+                "runtime"
             )
+    if isinstance(table, MatrixFactorisation):
+        process = MatrixNoise(stream_of(table, num_rounds))
+    elif isinstance(table, TreeAggregation):
+        process = TreeNoise(Trees(num_rounds, table.restart_every).period)
     zeroing, estimate = table.zeroing, math.inf
     if isinstance(zeroing, FixedZeroing):
         estimate = zeroing.norm
@@ -112,4 +125,5 @@ def aggregation_of(table: Mechanism, noise: Noise, expected_cohort: float) -> Ag
         zeroing=zeroing if isinstance(zeroing, AdaptiveZeroing) else None,
         noise=noise,
         denominator=expected_cohort,
+        process=process,
     )

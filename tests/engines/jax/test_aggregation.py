@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.engines.jax.aggregation import Summed, keys_of, standard_normal
+from fl_audit.engines.jax.aggregation import Summed
+from fl_audit.engines.jax.noise import keys_of, standard_normal
 from fl_audit.engines.jax.of_config import aggregation_of
 from fl_audit.mechanisms import round_noise
 from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed
@@ -39,9 +40,10 @@ def test_variables_of_a_round_have_independent_noise():
         table := GaussianFixed(noise_multiplier=1.0, clip_norm=2.0),
         round_noise(table, COHORT),
         COHORT,
+        1,
     )
     nothing = aggregation.nothing([np.zeros((40, 50), np.float32), np.zeros(2000, np.float32)])
-    (first, second), norms = aggregation.release(aggregation.begin, nothing, key(3))
+    (first, second), norms, _ = aggregation.release(aggregation.begin, (), nothing, key(3))
     assert float(norms.clip) == 2.0
     for part in (first, second):
         assert stats.kstest(np.ravel(part) * COHORT / 2, "norm").pvalue > 1e-3
@@ -52,7 +54,7 @@ def test_variables_of_a_round_have_independent_noise():
 def ours(unclipped):
     """Aggregates of one number, and next clip norms, of many rounds with their own keys."""
     table = GaussianAdaptive(noise_multiplier=0.5, clip_norm=0.8, target_quantile=0.6)
-    aggregation = aggregation_of(table, round_noise(table, COHORT), COHORT)
+    aggregation = aggregation_of(table, round_noise(table, COHORT), COHORT, 1)
     one = np.float32(1)
     total = Summed(
         [np.full(1, 1.5, np.float32)],
@@ -62,8 +64,8 @@ def ours(unclipped):
         totals=np.zeros(2, np.float32),
     )
     keys = jax.random.split(key(5), DRAWS)
-    (aggregate,), norms = jax.jit(
-        jax.vmap(lambda k: aggregation.release(aggregation.begin, total, k))
+    (aggregate,), norms, _ = jax.jit(
+        jax.vmap(lambda k: aggregation.release(aggregation.begin, (), total, k))
     )(keys)
     return np.asarray(aggregate)[:, 0], np.asarray(norms.clip)
 

@@ -1,0 +1,266 @@
+"""The noise of rounds: fresh in each, correlated by a matrix, or by trees.
+
+A `NoiseProcess` makes noise whose independent draws are standard normal; who adds it to a sum
+scales it. The generator is JAX's counter-based one. Fresh noise has a key that each process draws
+anew from the operating system. Correlated noise has one key for all rounds, drawn when a run begins
+and kept in its state: a state fixes all noise to come, after any restart, and whoever sees it can
+take the noise off.
+"""
+
+import abc
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from fl_audit.tasks.jax.classifier import Array, Weights
+
+if TYPE_CHECKING:  # `benchmarks/gpu.py` runs where JAX and NumPy are all there is
+    from fl_audit.mechanisms.noise_stream import NoiseStream
+
+# Keys.
+
+
+NoiseKeys = Callable[[int], Array]
+"""A function from the index of a round to the key of its noise."""
+
+
+def fresh_keys() -> NoiseKeys:
+    """Keys that nobody else has: 64 bits of the operating system's entropy for each round."""
+    return lambda index: jax.random.wrap_key_data(
+        np.frombuffer(secrets.token_bytes(8), np.uint32).copy()
+    )
+
+
+def keys_of(random: np.random.Generator) -> NoiseKeys:
+    """Keys by a generator, for a round that is replayed.
+
+    Args:
+      random: The generator; each key takes 64 bits of it.
+    """
+    return lambda index: jax.random.wrap_key_data(random.integers(0, 2**32, 2, np.uint32))
+
+
+def standard_normal(key: Array, shape: tuple[int, ...]) -> Array:
+    """Standard normal numbers, float32, by Box and Muller's method, as TensorFlow draws them.
+
+    `jax.random.normal` inverts the distribution function at one of 2^23 numbers, so that nothing is
+    beyond 5.4. Here the radius has 32 bits, and ends at 6.8: the tail is what an audit looks at.
+    """
+    bits = jax.random.bits(key, (2, *shape), jnp.uint32)
+    uniform = (bits[0].astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
+    angle = bits[1].astype(jnp.float32) * jnp.float32(2.0**-31 * math.pi)
+    return jnp.sqrt(-2.0 * jnp.log(jnp.minimum(uniform, 1.0))) * jnp.cos(angle)
+
+
+def _normal_like(key: Array, like: Weights) -> list[Array]:
+    """Independent standard normal arrays in the shapes of others."""
+    return [
+        standard_normal(jax.random.fold_in(key, at), part.shape) for at, part in enumerate(like)
+    ]
+
+
+# Processes.
+
+
+class NoiseProcess(abc.ABC):
+    """How the noise of rounds is made of independent standard normal numbers."""
+
+    @abc.abstractmethod
+    def begin(self, weights: Weights, key: Array) -> Any:
+        """The state before the first round, a structure of arrays.
+
+        Args:
+          weights: Arrays in the shapes of the sum.
+          key: A key that nobody else has.
+        """
+
+    @abc.abstractmethod
+    def key_of_round(self, state: Any, fresh: Array) -> Array:
+        """The key of a round, by the state at its start or the fresh one that is given."""
+
+    @abc.abstractmethod
+    def next(self, state: Any, key: Array, sums: Weights) -> tuple[list[Array], Any]:
+        """The noise of a round in the shapes of its sums, and the state after it.
+
+        Args:
+          state: The state at the round's start.
+          key: The round's key.
+          sums: The sums, for their shapes.
+        """
+
+
+class FreshNoise(NoiseProcess):
+    """Independent noise in each round, which nothing is kept for."""
+
+    def begin(self, weights: Weights, key: Array) -> tuple[()]:
+        """See `NoiseProcess.begin`."""
+        del weights, key
+        return ()
+
+    def key_of_round(self, state: Any, fresh: Array) -> Array:
+        """The fresh key."""
+        del state
+        return fresh
+
+    def next(self, state: Any, key: Array, sums: Weights) -> tuple[list[Array], Any]:
+        """See `NoiseProcess.next`."""
+        return _normal_like(key, sums), state
+
+
+class CorrelatedState(NamedTuple):
+    """The state of correlated noise between two rounds.
+
+    Attributes:
+      key: The words of the key of all rounds, uint32.
+      calls: The number of rounds so far, int32.
+      kept: The kept vectors, stacked, one array for each of the sum.
+      released: Under trees, the noise of the sum over the tree's rounds so far, in the shapes of
+        the sum; else empty.
+    """
+
+    key: Array
+    calls: Array
+    kept: list[Array]
+    released: list[Array]
+
+
+class CorrelatedNoise(NoiseProcess):
+    """Noise whose rounds depend on those before, all by one key."""
+
+    @property
+    @abc.abstractmethod
+    def _num_kept(self) -> int:
+        """The number of kept vectors."""
+
+    def begin(self, weights: Weights, key: Array) -> CorrelatedState:
+        """See `NoiseProcess.begin`."""
+        kept = [jnp.zeros((self._num_kept, *w.shape), jnp.float32) for w in weights]
+        calls = jnp.zeros((), jnp.int32)
+        return CorrelatedState(jax.random.key_data(key), calls, kept, self._none_released(weights))
+
+    def _none_released(self, weights: Weights) -> list[Array]:
+        del weights
+        return []
+
+    def key_of_round(self, state: CorrelatedState, fresh: Array) -> Array:
+        """The state's key and the number of the round."""
+        del fresh
+        return jax.random.fold_in(jax.random.wrap_key_data(state.key), state.calls)
+
+
+class MatrixNoise(CorrelatedNoise):
+    """Rows of C^-1 z, see `fl_audit.mechanisms.noise_stream`."""
+
+    def __init__(self, stream: "NoiseStream") -> None:
+        """Takes how noise is made of fresh noise.
+
+        Args:
+          stream: The weights of fresh noise and of kept vectors.
+        """
+        self._stream = stream
+
+    @property
+    def _num_kept(self) -> int:
+        return len(self._stream.weights)
+
+    def next(
+        self, state: CorrelatedState, key: Array, sums: Weights
+    ) -> tuple[list[Array], CorrelatedState]:
+        """See `NoiseProcess.next`."""
+        pairs = [
+            self._row(fresh, vectors)
+            for fresh, vectors in zip(_normal_like(key, sums), state.kept, strict=True)
+        ]
+        kept = [moved_on for _, moved_on in pairs]
+        return [noise for noise, _ in pairs], state._replace(calls=state.calls + 1, kept=kept)
+
+    def _row(self, fresh: Array, kept: Array) -> tuple[Array, Array]:
+        """The noise of a round, and the vectors that are kept after it."""
+        stream = self._stream
+        noise = stream.fresh * fresh
+        if not stream.weights:
+            return noise, kept
+        weights = jnp.asarray(stream.weights, jnp.float32)
+        with jax.default_matmul_precision("float32"):
+            noise = noise + jnp.tensordot(weights, kept, 1)
+        if stream.decays is None:
+            newest = fresh if stream.keeps_fresh else noise
+            return noise, jnp.concatenate([newest[None], kept[:-1]])
+        decays = jnp.asarray(stream.decays, jnp.float32)
+        return noise, decays.reshape(-1, *[1] * fresh.ndim) * kept + noise
+
+
+class TreeNoise(CorrelatedNoise):
+    """Differences of prefix sums' noise by binary trees (Honaker 2015; Kairouz et al. 2021).
+
+    Every node of a tree has standard normal noise. A node's estimate weighs its own noise and the
+    sum of its children's estimates by their inverse variances: with b = own + (left b + right b) /
+    2, it is b / (2 - 2^-height), whose variance is that factor too. The noise of a prefix sum adds
+    up the estimates of its largest whole nodes; tensorflow-privacy's `EfficientTreeAggregator`
+    does the same (arXiv:2103.00039, appendix B).
+    """
+
+    def __init__(self, period: int) -> None:
+        """Takes the trees.
+
+        Args:
+          period: The number of rounds of a tree.
+        """
+        self._period = period
+
+    @property
+    def _num_kept(self) -> int:
+        return self._period.bit_length()
+
+    def _none_released(self, weights: Weights) -> list[Array]:
+        return [jnp.zeros(w.shape, jnp.float32) for w in weights]
+
+    def next(
+        self, state: CorrelatedState, key: Array, sums: Weights
+    ) -> tuple[list[Array], CorrelatedState]:
+        """See `NoiseProcess.next`."""
+        leaf = state.calls % self._period
+        is_first = leaf == 0
+        kept, prefix = self._with_leaf(leaf, key, state.kept)
+        noise = [
+            now - jnp.where(is_first, 0.0, before)
+            for now, before in zip(prefix, state.released, strict=True)
+        ]
+        return noise, state._replace(calls=state.calls + 1, kept=kept, released=prefix)
+
+    def _with_leaf(
+        self, leaf: Array, key: Array, kept: Sequence[Array]
+    ) -> tuple[list[Array], list[Array]]:
+        """The nodes that are left children after a leaf, and the noise of the prefix sum.
+
+        The place of a node in `kept` is its height; of the places, those are taken that are bits of
+        the number of leaves.
+        """
+        shapes = [jnp.zeros(vectors.shape[1:], jnp.float32) for vectors in kept]
+
+        def is_right(merged: tuple[Array, list[Array]]) -> Array:
+            return (leaf >> merged[0]) & 1 == 1
+
+        def merge(merged: tuple[Array, list[Array]]) -> tuple[Array, list[Array]]:
+            height, right = merged
+            own = _normal_like(jax.random.fold_in(key, height + 1), shapes)
+            parents = [
+                mine + 0.5 * (vectors[height] + part)
+                for mine, vectors, part in zip(own, kept, right, strict=True)
+            ]
+            return height + 1, parents
+
+        first = (jnp.zeros((), jnp.int32), _normal_like(jax.random.fold_in(key, 0), shapes))
+        height, node = lax.while_loop(is_right, merge, first)
+        heights = jnp.arange(self._num_kept)
+        is_taken = ((leaf + 1) >> heights) & 1 == 1
+        factors = jnp.where(is_taken, 1.0 / (2.0 - 0.5**heights), 0.0).astype(jnp.float32)
+        stored = [vectors.at[height].set(part) for vectors, part in zip(kept, node, strict=True)]
+        with jax.default_matmul_precision("float32"):
+            return stored, [jnp.tensordot(factors, vectors, 1) for vectors in stored]
