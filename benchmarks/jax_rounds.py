@@ -1,7 +1,8 @@
 """The tables of `gpu.py`: rounds of next-word clients in JAX, by block, precision and size."""
 
 import platform
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +14,13 @@ from benchmarks.equality import check
 from benchmarks.next_word import BATCH_SIZE, GROWING, PAPER, Sizes, made_up_clients, model_of
 from benchmarks.rows import Rows
 from benchmarks.timing import seconds, wall_time
-from fl_audit.canaries.families import HadamardFamily
+from fl_audit.canaries.families import CanaryFamily, GaussianFamily, HadamardFamily
 from fl_audit.engines.client_blocks import clients_in_memory
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.blocks import Blocks
 from fl_audit.engines.jax.local_training import OptimizerSteps
 from fl_audit.engines.jax.optimizers import sgd
+from fl_audit.engines.jax.scoring import GaussianOnDevice, HadamardOnDevice, ScoredFamily, scored_on
 from fl_audit.tasks.jax.networks import as_jax_model
 from fl_audit.tasks.text import PADDING
 
@@ -47,6 +49,7 @@ class Plan:
       growing: The sizes of growing models.
       products: The number of rows of the matrices whose product is the peak.
       canaries: The number of canaries that are scored.
+      gaussian: The number of `gaussian` canaries that are scored on the device.
     """
 
     sizes: Sizes
@@ -56,12 +59,13 @@ class Plan:
     growing: Sequence[Sizes]
     products: int
     canaries: int
+    gaussian: int
 
 
 _TINY = Sizes(60, 8, 12, 5)
-ACCELERATOR = Plan(PAPER, 128, 4, (1, 4, 16, 64, 128), GROWING[:4], 8192, 2000)
-CPU = Plan(GROWING[1], 8, 2, (1, 4), GROWING[:2], 1024, 2000)
-TINY = Plan(_TINY, 4, 2, (1, 4), (_TINY,), 64, 50)
+ACCELERATOR = Plan(PAPER, 128, 4, (1, 4, 16, 64, 128), GROWING[:4], 8192, 2000, 2000)
+CPU = Plan(GROWING[1], 8, 2, (1, 4), GROWING[:2], 1024, 2000, 16)
+TINY = Plan(_TINY, 4, 2, (1, 4), (_TINY,), 64, 50, 4)
 
 
 class Round:
@@ -167,6 +171,17 @@ def print_tables(time_limit: float, tiny: bool) -> bool:
             ),
         )
     rows.row("audited round over unaudited", lambda: _audited(plan))
+    dim = plan.sizes.dim
+    hadamard = HadamardFamily(0, plan.canaries, dim)
+    gaussian = GaussianFamily(0, plan.gaussian, dim)
+    for name, family, make in (
+        ("hadamard", hadamard, lambda: HadamardOnDevice(hadamard, device)),
+        ("gaussian", gaussian, lambda: GaussianOnDevice(gaussian, device, plan.gaussian)),
+    ):
+        rows.row(
+            f"{family.num_canaries:,} {name}, on the device",
+            lambda family=family, make=make: _scored(family, make),
+        )
     if rates:
         hours = _PAPER_CLIENTS / max(rates) / 3600
         print(f"training of 10 x 342,000 such clients: {hours:,.1f} hours on this device")
@@ -200,9 +215,11 @@ def _trained(made: Round, peaks: Sequence[float], rates: list[float], most: floa
 
 
 def _audited(plan: Plan) -> str:
-    """The time of a round with two canaries, all scored on the host, over that without."""
+    """The time of a round with two canaries, all scored where runs do it, over that without."""
     made = Round(plan.sizes, plan.clients, plan.batches, plan.blocks[-1])
     family = HadamardFamily(0, plan.canaries, plan.sizes.dim)
+    on_device = scored_on(family, jax.devices()[0])
+    scored, where = (family, "host") if on_device is None else (on_device, "device")
     ends = np.cumsum([weight.size for weight in made.weights])[:-1]
 
     def canary(at: int) -> list[np.ndarray]:
@@ -210,15 +227,35 @@ def _audited(plan: Plan) -> str:
         return [p.reshape(w.shape) for p, w in zip(parts, made.weights, strict=True)]
 
     def audited() -> None:
-        family.cosines(made.run([canary(0), canary(1)]).astype(np.float32))
+        scored.cosines(made.run([canary(0), canary(1)]).astype(np.float32))
 
     audited()
     made.run()
     ratios = sorted(wall_time(audited) / wall_time(made.run) for _ in range(5))
-    scoring = wall_time(lambda: family.cosines(np.ones(plan.sizes.dim, np.float32)))
+    scoring = wall_time(lambda: scored.cosines(np.ones(plan.sizes.dim, np.float32)))
     return (
         f"{ratios[2]:>12.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f}); scoring of {plan.canaries:,} "
-        f"canaries on the host {seconds(scoring)}"
+        f"canaries on the {where} {seconds(scoring)}"
+    )
+
+
+def _scored(family: CanaryFamily, make: Callable[[], ScoredFamily]) -> str:
+    """The time of scores on the device and on the host, and how far they are apart."""
+    target = np.random.default_rng(1).standard_normal(family.dim).astype(np.float32)
+    target[: family.dim // 2] *= 10
+    started = time.perf_counter()
+    scored = make()
+    found = scored.cosines(target)
+    first = time.perf_counter() - started
+    took = min(wall_time(lambda: scored.cosines(target)) for _ in range(3))
+    started = time.perf_counter()
+    expected = family.cosines(target)
+    on_host = time.perf_counter() - started
+    apart = float(np.abs(found - expected).max() * family.dim**0.5)
+    check(apart, 0.0, 1e-4)
+    return (
+        f"{seconds(took):>12}, on the host {seconds(on_host)}; {apart:.1e} standard deviations "
+        f"apart; before the first {seconds(max(first - took, 0.0))}"
     )
 
 

@@ -69,14 +69,23 @@ class CanaryFamily(abc.ABC):
 
     def cosines(self, target: Float32Array) -> npt.NDArray[np.float64]:
         """The cosine of every canary with `target`; 0 if that is zero and has no direction."""
-        norm = euclidean_norm(target)
-        products = self.inner_products(target)
-        # Rounding in float32 may carry a vector's cosine with itself beyond 1 by 1e-5.
-        return np.clip(products / norm, -1.0, 1.0) if norm > 0 else np.zeros_like(products)
+        return cosines_of(target, self.inner_products(target))
 
     def _check_shape(self, target: Float32Array) -> None:
         if target.shape != (self.dim,):
             raise ValueError(f"target must have shape ({self.dim},), got {target.shape}")
+
+
+def cosines_of(target: Float32Array, products: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The cosines of unit vectors with `target`, 0 if that is zero and has no direction.
+
+    Args:
+      target: The vector.
+      products: Its inner products with the unit vectors.
+    """
+    norm = euclidean_norm(target)
+    # Rounding in float32 may carry a vector's cosine with itself beyond 1 by 1e-5.
+    return np.clip(products / norm, -1.0, 1.0) if norm > 0 else np.zeros_like(products)
 
 
 @dataclass(frozen=True)
@@ -130,7 +139,7 @@ class DiracFamily(CanaryFamily):
 # cache, while calls are long enough that two threads seldom wait for the interpreter's lock: a
 # wait costs about 10 us, and with pieces of 65,536 Gaussian scoring took half as long again. A
 # multiple of 64, so that Rademacher pieces end with a whole random word.
-_PIECE = 1 << 18
+PIECE = 1 << 18
 
 _MOST_KEPT = 1 << 22
 """The coordinates of a pool up to which vectors are kept, 16 MB; to begin a canary's stream takes
@@ -188,11 +197,15 @@ class RegeneratedFamily(CanaryFamily):
             squares += self._sum_of_squares(values)
         return product / math.sqrt(squares)
 
+    def stream(self, canary: int) -> np.random.SFC64:
+        """The canary's random bits, from the beginning."""
+        return np.random.SFC64(sequence(self.seed, Stream.CANARY_VECTOR, canary))
+
     def pieces(self, canary: int, draw: Draw) -> Iterator[tuple[int, Float32Array]]:
         """The start and values of each piece of a canary's coordinates."""
-        bits = np.random.SFC64(sequence(self.seed, Stream.CANARY_VECTOR, canary))
-        for start in range(0, self.dim, _PIECE):
-            yield start, draw(bits, min(_PIECE, self.dim - start))
+        bits = self.stream(canary)
+        for start in range(0, self.dim, PIECE):
+            yield start, draw(bits, min(PIECE, self.dim - start))
 
 
 class GaussianFamily(RegeneratedFamily):
@@ -203,7 +216,7 @@ class GaussianFamily(RegeneratedFamily):
 
     def new_draw(self) -> Draw:
         """A function that draws normal numbers of variance 1/2, with buffers of 3 MB at most."""
-        return HalfNormals(min(_PIECE, self.dim)).draw
+        return HalfNormals(min(PIECE, self.dim)).draw
 
 
 class RademacherFamily(RegeneratedFamily):
@@ -284,7 +297,7 @@ class HadamardFamily(CanaryFamily):
 
     def vector(self, canary: int) -> Float32Array:
         """The canary's unit vector, float32 of shape (dim,)."""
-        row = self._shuffles()[1].apply(np.array([canary], np.uint32))
+        row = self.rows()[[canary]]
         scale = np.float32(self.dim**-0.5)
         vector = np.empty(self.dim, np.float32)
         for start, columns, signs in self._pieces():
@@ -294,9 +307,25 @@ class HadamardFamily(CanaryFamily):
     def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
         """The inner product of every canary's unit vector with one vector; see CanaryFamily."""
         self._check_shape(target)
-        rows = self._shuffles()[1].apply(np.arange(self.num_canaries, dtype=np.uint32))
-        products = _walsh_hadamard(self._spread(target))[rows]
+        products = _walsh_hadamard(self._spread(target))[self.rows()]
         return np.asarray(products / math.sqrt(self.dim))
+
+    def rows(self) -> Words:
+        """The rows of the matrix that the canaries are, of shape (num_canaries,)."""
+        return self._shuffles()[1].apply(np.arange(self.num_canaries, dtype=np.uint32))
+
+    def columns_and_signs(self) -> tuple[Words, npt.NDArray[np.int8]]:
+        """The column and the sign of every coordinate, both of shape (dim,)."""
+        columns, signs = np.empty(self.dim, np.uint32), np.empty(self.dim, np.int8)
+        for start, some, of_these in self._pieces():
+            columns[start : start + some.size] = some
+            signs[start : start + some.size] = of_these
+        return columns, signs
+
+    @property
+    def factor_sizes(self) -> tuple[int, ...]:
+        """The sizes of the three Sylvester matrices whose Kronecker product is the matrix."""
+        return _factor_sizes(self._log_size)
 
     def _spread(self, target: Float32Array) -> FloatArray:
         """The target's coordinates with their signs in their columns, zeros in all others."""
@@ -362,10 +391,14 @@ def _entries(row: Words, columns: Words) -> Float32Array:
     return np.asarray(1 - 2 * _PARITY_OF_HALF[halves], np.float32)
 
 
-def _sylvester(size: int) -> FloatArray:
+def sylvester(size: int) -> FloatArray:
     """The Sylvester matrix of a power of two, float64 of shape (size, size)."""
     numbers = np.arange(size, dtype=np.uint32)
     return _entries(numbers[:, None], numbers[None, :]).astype(np.float64)
+
+
+def _factor_sizes(log_size: int) -> tuple[int, ...]:
+    return tuple(1 << ((log_size + axis) // 3) for axis in range(3))
 
 
 def _walsh_hadamard(values: FloatArray) -> FloatArray:
@@ -377,8 +410,8 @@ def _walsh_hadamard(values: FloatArray) -> FloatArray:
     """
     arrays = sys.modules.get("tensorflow") or np
     log_size = values.size.bit_length() - 1
-    sizes = [1 << ((log_size + axis) // 3) for axis in range(3)]
-    first, middle, last = (_sylvester(size) for size in sizes)
+    sizes = _factor_sizes(log_size)
+    first, middle, last = (sylvester(size) for size in sizes)
     # One name for all stages, so that no more than two of them are in memory.
     values = arrays.matmul(first, arrays.reshape(values, [sizes[0], -1]))
     values = arrays.matmul(middle, arrays.reshape(values, sizes))

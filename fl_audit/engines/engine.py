@@ -35,6 +35,7 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.attacker import SeenRound
+from fl_audit.attacks.uploads import ScoredCanaries
 from fl_audit.checks import Finding
 from fl_audit.checks.replay.trial_rounds import untold
 from fl_audit.engines.prepare import PreparedRun
@@ -179,6 +180,14 @@ class Engine(abc.ABC):
         """
         del run
         return (not_replayed("the engine draws noise that has no seed"),)
+
+    def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
+        """The canaries that are vectors, whose cosines the engine may compute where it trains.
+
+        Args:
+          run: The run.
+        """
+        return run.family
 
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
         """A function from a model to its mean loss on each canary's examples, as attacks see it.

@@ -17,7 +17,8 @@ _CLIENT = re.compile(
 )
 _RATE = re.compile(r"^\d+ clients, \d+ at once +([\d.]{1,12}(?:e[+-]\d{2})?) ", re.M)
 _SCORING = re.compile(
-    r"^audited round.* scoring of [\d,]+ canaries on the host ([\d.]{1,9}) (s|ms|us)$", re.M
+    r"^audited round.* scoring of [\d,]+ canaries on the (?:host|device) ([\d.]{1,9}) (s|ms|us)$",
+    re.M,
 )
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 

@@ -189,7 +189,7 @@ def attack_context(
       completed: Number of completed rounds; above 0 their logs are opened.
     """
     return TrainingContext(
-        canaries=run.family,
+        canaries=engine.scored_canaries(run),
         num_canaries=len(run.included),
         num_rounds=run.schedule.num_rounds,
         audit=run.config.audit,

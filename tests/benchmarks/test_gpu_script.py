@@ -50,6 +50,8 @@ def test_every_row_comes_out_with_jax_and_numpy_alone():
     assert len(re.findall(r"^4 clients, \d at once +[\d.e+]+ ", done.stdout, re.M)) == 2
     assert re.search(r"^bfloat16, 4 at once +[\d.e+]+ ", done.stdout, re.M)
     assert re.search(r"^audited round over unaudited +[\d.]+ \(", done.stdout, re.M)
+    for family in ("50 hadamard", "4 gaussian"):
+        assert re.search(rf"^{family}, on the device +[\d.]+ \w+, on the host ", done.stdout, re.M)
     assert re.search(r"^training of 10 x 342,000 such clients: [\d.,]+ hours", done.stdout, re.M)
 
 

@@ -11,6 +11,7 @@ from jax.tree_util import tree_flatten, tree_map, tree_unflatten
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import SeenRound
+from fl_audit.attacks.uploads import ScoredCanaries
 from fl_audit.checks import Finding, replay_round
 from fl_audit.engines.cohort import CohortData, RoundData
 from fl_audit.engines.engine import (
@@ -29,6 +30,7 @@ from fl_audit.engines.jax.compilation import CompilationClock
 from fl_audit.engines.jax.measures import Evaluator, MeanLosses
 from fl_audit.engines.jax.noise import NoiseKeys, fresh_keys, keys_of
 from fl_audit.engines.jax.of_config import aggregation_of, local_training, server_optimizer
+from fl_audit.engines.jax.scoring import scored_on
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.trial_round import promise_of, trial_updates
 from fl_audit.mechanisms.registry import canary_length
@@ -189,6 +191,10 @@ class JaxEngine(Engine):
         begun = None if promise.correlation is None else (self.begin(), self.begin())
         seed = run.config.seed
         return replay_round(server, state, updates, seed, promise, begun=begun).findings
+
+    def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
+        """Canaries that an accelerator scores where there is one."""
+        return scored_on(run.family, self._devices[0]) or run.family
 
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
         """The losses of canaries' examples, by their log-odds where labels have such."""

@@ -1,0 +1,279 @@
+"""Scores of canaries on an accelerator, from the same random bits as NumPy's families.
+
+`hadamard`: the pool's signs and columns stay on the device, where one Walsh-Hadamard transform, as
+products with three small matrices, scores all canaries. `gaussian`: stretches of many canaries'
+streams of random bits run side by side; numbers are made and multiplied on the device, and never
+leave it.
+
+Everything is in float32 and unsigned words of 32 bits, which all devices have. Scores agree with
+`fl_audit.canaries.families` to float32's rounding.
+"""
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jax import lax
+
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.canaries.families import (
+    PIECE,
+    CanaryFamily,
+    GaussianFamily,
+    HadamardFamily,
+    cosines_of,
+    sylvester,
+)
+from fl_audit.resources import num_cores
+from fl_audit.tasks.jax.classifier import Array
+
+_BYTES_PER_NUMBER = 32
+"""Of a canary's piece, the largest arrays that are in memory together, generously counted."""
+
+_MOST_AT_ONCE = 4096
+_RUN = 256
+
+_STRETCH = 1 << 13
+"""The words of a stream that are made one after the other."""
+
+_STRETCHES = PIECE // 2 // _STRETCH
+"""The stretches of a whole piece."""
+
+
+def scored_on(family: CanaryFamily, device: Any) -> "ScoredFamily | None":
+    """A family whose scores an accelerator computes; None where its scores stay NumPy's.
+
+    On a CPU they do: `gaussian` canaries take JAX longer there, and NumPy's bits do not depend on
+    the engine.
+
+    Args:
+      family: The family of a run.
+      device: The device that rounds end on.
+    """
+    if device.platform == "cpu":
+        return None
+    if isinstance(family, HadamardFamily):
+        return HadamardOnDevice(family, device)
+    if isinstance(family, GaussianFamily):
+        return GaussianOnDevice(family, device, _canaries_at_once(device))
+    return None
+
+
+def _canaries_at_once(device: Any) -> int:
+    """How many canaries' pieces fill an eighth of a device's memory, at least 1."""
+    room = int(device.memory_stats()["bytes_limit"]) // 8
+    return max(1, min(_MOST_AT_ONCE, room // (PIECE * _BYTES_PER_NUMBER)))
+
+
+class ScoredFamily:
+    """Canaries whose vectors a family makes, and whose scores a device computes."""
+
+    def __init__(self, family: CanaryFamily) -> None:
+        """Takes the family.
+
+        Args:
+          family: The family.
+        """
+        self._family = family
+
+    def vector(self, canary: int) -> Float32Array:
+        """The canary's unit vector, float32 of shape (dim,)."""
+        return self._family.vector(canary)
+
+    def cosines(self, target: Float32Array) -> FloatArray:
+        """The cosine of every canary with a vector, see `CanaryFamily.cosines`."""
+        return cosines_of(target, self.inner_products(target))
+
+    def inner_products(self, target: Float32Array) -> FloatArray:
+        """The inner product of every canary's unit vector with a vector, float64."""
+        raise NotImplementedError
+
+
+class HadamardOnDevice(ScoredFamily):
+    """`hadamard` canaries on a device."""
+
+    def __init__(self, family: HadamardFamily, device: Any) -> None:
+        """Puts the pool's signs, columns and rows there, five bytes a coordinate.
+
+        Args:
+          family: The family.
+          device: The device.
+        """
+        super().__init__(family)
+        columns, signs = family.columns_and_signs()
+        self._placed = jax.device_put((columns, signs, family.rows()), device)
+        self._scale = 1 / math.sqrt(family.dim)
+        sizes = [sylvester(size).astype(np.float32) for size in family.factor_sizes]
+        self._factors = jax.device_put(sizes, device)
+        self._device = device
+        self._products = jax.jit(_hadamard_products)
+
+    def inner_products(self, target: Float32Array) -> FloatArray:
+        """See `ScoredFamily.inner_products`."""
+        there = jax.device_put(target, self._device)
+        products = self._products(there, *self._placed, self._factors)
+        return np.asarray(products, np.float64) * self._scale
+
+
+def _hadamard_products(
+    target: Array, columns: Array, signs: Array, rows: Array, factors: Sequence[Array]
+) -> Array:
+    first, middle, last = factors
+    sizes = [factor.shape[0] for factor in factors]
+    values = jnp.zeros(math.prod(sizes), jnp.float32)
+    values = values.at[columns].set(target * signs, unique_indices=True)
+    with jax.default_matmul_precision("float32"):
+        values = first @ values.reshape(sizes[0], -1)
+        values = jnp.einsum("ij,ajc->aic", middle, values.reshape(sizes))
+        values = values.reshape(-1, sizes[2]) @ last
+    return values.reshape(-1)[rows]
+
+
+# Gaussian canaries. NumPy's SFC64 (Doty-Humphrey 2018) in words of 32 bits.
+
+
+Word = tuple[Array, Array]
+"""The low and high halves of words of 64 bits, uint32."""
+
+
+def _add(left: Word, right: Word) -> Word:
+    low = left[0] + right[0]
+    return low, left[1] + right[1] + (low < left[0]).astype(jnp.uint32)
+
+
+def _left(word: Word, by: int) -> Word:
+    low, high = word
+    return low << by, (high << by) | (low >> (32 - by))
+
+
+def _right(word: Word, by: int) -> Word:
+    low, high = word
+    return (low >> by) | (high << (32 - by)), high >> by
+
+
+def _rotated_24(word: Word) -> Word:
+    low, high = word
+    return (low << 24) | (high >> 8), (high << 24) | (low >> 8)
+
+
+def _xor(left: Word, right: Word) -> Word:
+    return left[0] ^ right[0], left[1] ^ right[1]
+
+
+def _sfc64(state: Sequence[Word], _: None) -> tuple[list[Word], Word]:
+    """The next state, and the next word, of many streams at once."""
+    a, b, c, counter = state
+    word = _add(_add(a, b), counter)
+    one = (jnp.ones_like(a[0]), jnp.zeros_like(a[0]))
+    following = [
+        _xor(b, _right(b, 11)),
+        _add(c, _left(c, 3)),
+        _add(_rotated_24(c), word),
+        _add(counter, one),
+    ]
+    return following, word
+
+
+class GaussianOnDevice(ScoredFamily):
+    """`gaussian` canaries on a device, made anew in every round.
+
+    A canary's stream has no short cut to its later words. So the states at every 8,192 words are
+    kept, 16 MB for 2,000 canaries of 4 million coordinates, from which all of a piece is made side
+    by side.
+    """
+
+    def __init__(self, family: GaussianFamily, device: Any, at_once: int) -> None:
+        """Runs through the streams of all canaries, on the host.
+
+        Args:
+          family: The family.
+          device: The device.
+          at_once: The number of canaries that are made side by side.
+        """
+        super().__init__(family)
+        self._count, self._dim, self._device = family.num_canaries, family.dim, device
+        size = min(at_once, self._count)
+        # The last block is filled up with canaries that are scored twice: one shape, one program.
+        members = np.arange(-(-self._count // size) * size) % self._count
+        stretches = _stretches_of(family)[members].reshape(-1, size, *_stretches_shape(family.dim))
+        self._blocks = jax.device_put(list(stretches.transpose(0, 2, 3, 4, 1)), device)
+        self._of_piece = jax.jit(_gaussian_piece)
+
+    def inner_products(self, target: Float32Array) -> FloatArray:
+        """See `ScoredFamily.inner_products`."""
+        there = jax.device_put(target, self._device)
+        of_blocks = [self._of_block(stretches, there) for stretches in self._blocks]
+        return np.concatenate(of_blocks)[: self._count]
+
+    def _of_block(self, stretches: Array, target: Array) -> FloatArray:
+        sums = [
+            self._of_piece(
+                stretches[at * _STRETCHES : (at + 1) * _STRETCHES], target[start : start + PIECE]
+            )
+            for at, start in enumerate(range(0, self._dim, PIECE))
+        ]
+        products, squares = np.asarray(sums, np.float64).sum(axis=0)
+        return np.asarray(products / np.sqrt(squares))
+
+
+def _stretches_shape(dim: int) -> tuple[int, int, int]:
+    """The stretches of a canary's words, the words of a state, and their halves."""
+    words = (dim + 1) // 2  # each gives a pair of numbers
+    return -(-words // _STRETCH), 4, 2
+
+
+def _stretches_of(family: GaussianFamily) -> npt.NDArray[np.uint32]:
+    """The states of all canaries' streams at the begin of each stretch, low halves first."""
+    states = np.empty((family.num_canaries, *_stretches_shape(family.dim)), np.uint32)
+
+    def run_through(canary: int) -> None:
+        stream = family.stream(canary)
+        for stretch in states[canary]:
+            words = np.asarray(stream.state["state"]["state"], "<u8")
+            stretch[:] = words.view("<u4").reshape(4, 2)
+            stream.random_raw(_STRETCH, output=False)
+
+    with ThreadPoolExecutor(num_cores()) as threads:
+        list(threads.map(run_through, range(family.num_canaries)))
+    return states
+
+
+def _gaussian_piece(stretches: Array, target: Array) -> Array:
+    """The products of a piece with the target and its squares, of shape (2, canaries).
+
+    The numbers are those of `HalfNormals.draw`: the first half of the words are radii, the second
+    angles; all cosines come first, then all sines.
+
+    Args:
+      stretches: The states of its stretches, of shape (stretches, 4, 2, canaries).
+      target: The target's coordinates, of shape (coordinates,).
+    """
+    count = target.shape[0]
+    pairs = (count + 1) // 2
+    state = [(stretches[:, word, 0], stretches[:, word, 1]) for word in range(4)]
+    _, words = lax.scan(_sfc64, state, None, length=_STRETCH, unroll=8)
+    # Of shape (stretches, words, halves, canaries), so that a stretch follows another.
+    halves = jnp.stack(words, axis=1).transpose(2, 0, 1, 3)
+    halves = halves.reshape(-1, halves.shape[-1])[: 2 * pairs]
+    inverses = jnp.float32(2**32) / (halves[:pairs] | 1).astype(jnp.float32)
+    radii = jnp.sqrt(jnp.maximum(jnp.log(inverses), 0.0))
+    whole = lax.bitcast_convert_type(halves[pairs:], jnp.int32).astype(jnp.float32)
+    angles = whole * jnp.float32(math.pi / 2**31)
+    cosines, sines = radii * jnp.cos(angles), radii * jnp.sin(angles)
+    if count % 2:
+        sines = sines.at[-1].set(0.0)
+    along = jnp.concatenate([target, jnp.zeros(count % 2, jnp.float32)]).reshape(2, pairs, 1)
+    products = cosines * along[0] + sines * along[1]
+    return jnp.stack([_total(products), _total(cosines * cosines + sines * sines)])
+
+
+def _total(rows: Array) -> Array:
+    """The sum over rows, by runs, so that rounding does not grow with their number."""
+    missing = -rows.shape[0] % _RUN
+    padded = jnp.pad(rows, ((0, missing), (0, 0)))
+    return jnp.sum(jnp.sum(padded.reshape(-1, _RUN, rows.shape[1]), axis=1), axis=0)
