@@ -149,6 +149,8 @@ lock: $(STAMP)
 		--extra parquet --extra test pyproject.toml -o requirements-light.lock
 	$(BIN)/uv pip compile --quiet --no-config --generate-hashes --python-version 3.11 --extra jax \
 		--extra report --extra test pyproject.toml -o requirements-jax.lock
+	$(BIN)/uv pip compile --quiet --no-config --generate-hashes --python-version 3.11 --extra jax-cuda \
+		--extra report pyproject.toml -o requirements-jax-cuda.lock
 	for system in flower nvflare opacus pfl; do \
 		$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 \
 			examples/$$system/requirements.in -o examples/$$system/requirements.lock; done
