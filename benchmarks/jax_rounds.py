@@ -72,7 +72,14 @@ class Round:
     """A round of made-up clients on one device."""
 
     def __init__(
-        self, sizes: Sizes, clients: int, batches: int, block: int, precision: str = "float32"
+        self,
+        sizes: Sizes,
+        clients: int,
+        batches: int,
+        block: int,
+        *,
+        precision: str = "float32",
+        side_by_side: bool | None = None,
     ) -> None:
         """Makes up the clients; functions are compiled when the round is first run.
 
@@ -82,8 +89,8 @@ class Round:
           batches: The number of batches of each.
           block: The number of clients that train at once.
           precision: The precision of factors of products, as JAX names it.
+          side_by_side: See `Blocks`.
         """
-        self._parts = (sizes, clients, batches, block)
         model = model_of(sizes)
         self.weights = model.initial_weights
         self.clients = made_up_clients(sizes, clients, batches)
@@ -91,8 +98,8 @@ class Round:
         self._training = OptimizerSteps(as_jax_model(model), sgd(0.1, 0.0), 0.0)
         self._norms = Norms(jnp.float32(_CLIP), jnp.float32(np.inf))
         self._aggregation = Aggregation(self._norms, 0.5, 0.2, None, NoNoise(), float(clients))
-        self._block, self._precision = block, precision
-        self._blocks = self._on(jax.devices()[0])
+        self._block, self._precision, self._side_by_side = block, precision, side_by_side
+        self.blocks = self._on(jax.devices()[0])
 
     def _on(self, device: Any) -> Blocks:
         return Blocks(
@@ -103,11 +110,12 @@ class Round:
             batch_size=BATCH_SIZE,
             padding_label=PADDING,
             precision=self._precision,
+            side_by_side=self._side_by_side,
         )
 
     def run(self, vectors: Sequence[Any] = ()) -> Any:
         """The sum of the clipped updates, and of canaries' vectors."""
-        return self._sum(self._blocks, len(self.clients), vectors)
+        return self._sum(self.blocks, len(self.clients), vectors)
 
     def _sum(self, blocks: Blocks, count: int, vectors: Sequence[Any] = ()) -> Any:
         total = blocks.sum_of(self.weights, self._norms, self.clients[:count], iter(vectors))
@@ -116,7 +124,7 @@ class Round:
     def difference_from_cpu(self) -> float:
         """The distance of two clients' sum from the CPU's, over the CPU's."""
         count = min(2, len(self.clients))
-        found = self._sum(self._blocks, count)
+        found = self._sum(self.blocks, count)
         expected = self._sum(self._on(jax.devices("cpu")[0]), count)
         return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
 
@@ -154,13 +162,21 @@ def print_tables(time_limit: float, tiny: bool) -> bool:
         name = f"{plan.clients} clients, {block} at once"
         made = (plan.sizes, plan.clients, plan.batches, block)
         rows.row(name, lambda made=made: _trained(Round(*made), peaks, rates, 1e-4))
+    # First what `plan --machine` needs, should the time end.
+    rows.row("audited round over unaudited", lambda: _audited(plan))
+    if rates:
+        hours = _PAPER_CLIENTS / max(rates) / 3600
+        print(
+            f"training of 10 x 342,000 such clients: {hours:,.1f} hours on this device", flush=True
+        )
     block = plan.blocks[-1]
     made = (plan.sizes, plan.clients, plan.batches, block)
     for precision in ("tensorfloat32", "bfloat16"):
         rows.row(
             f"{precision}, {block} at once",
-            lambda precision=precision: _trained(Round(*made, precision), peaks, [], 0.5),
+            lambda precision=precision: _trained(Round(*made, precision=precision), peaks, [], 0.5),
         )
+    rows.row(f"memory of {block} at once, by XLA", lambda: _planned(Round(*made)))
     for sizes in plan.growing:
         room = _memory(device)
         at_once = plan.blocks[1] if room is None else clients_in_memory(sizes.dim, room)
@@ -170,7 +186,6 @@ def print_tables(time_limit: float, tiny: bool) -> bool:
                 Round(sizes, 2 * size, 2, size), peaks, [], 1e-4
             ),
         )
-    rows.row("audited round over unaudited", lambda: _audited(plan))
     dim = plan.sizes.dim
     hadamard = HadamardFamily(0, plan.canaries, dim)
     gaussian = GaussianFamily(0, plan.gaussian, dim)
@@ -182,9 +197,6 @@ def print_tables(time_limit: float, tiny: bool) -> bool:
             f"{family.num_canaries:,} {name}, on the device",
             lambda family=family, make=make: _scored(family, make),
         )
-    if rates:
-        hours = _PAPER_CLIENTS / max(rates) / 3600
-        print(f"training of 10 x 342,000 such clients: {hours:,.1f} hours on this device")
     return rows.all_came_out
 
 
@@ -212,6 +224,10 @@ def _trained(made: Round, peaks: Sequence[float], rates: list[float], most: floa
         f"{rate:>12.4g}{flops / 1e9:>12,.0f}{share:>10}{difference:>12.1e}"
         f"{seconds(max(first - took, 0.0)):>9}{used}"
     )
+
+
+def _planned(made: Round) -> str:
+    return f"{made.blocks.planned_bytes(made.weights, made.clients[0]) / 1e6:>12,.0f} MB"
 
 
 def _audited(plan: Plan) -> str:

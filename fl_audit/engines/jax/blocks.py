@@ -77,6 +77,7 @@ class Blocks:
         batch_size: int,
         padding_label: int,
         precision: str = "float32",
+        side_by_side: bool | None = None,
     ) -> None:
         """Takes the parts; functions are compiled when they are first called.
 
@@ -89,6 +90,9 @@ class Blocks:
           padding_label: The task's label of padding.
           precision: The precision of the factors of clients' products, as JAX names it. Less than
             `float32` changes nothing on a CPU.
+          side_by_side: Whether the clients of a block train in the same products of matrices, as
+            they do by default but on a CPU. A CPU is no faster at products of many matrices at once
+            than at one after another, and a client without batches takes no time there.
         """
         self._precision = precision
         self._training = training
@@ -97,10 +101,10 @@ class Blocks:
         self._batch_size = batch_size
         self._padding_label = padding_label
         self._devices = list(devices)
-        # A CPU is no faster at products of many matrices at once than at one after another, and a
-        # client without batches takes no time there.
         is_cpu = devices[0].platform == "cpu"
-        self._over_clients = _one_by_one if is_cpu else jax.vmap
+        self._over_clients = (
+            _one_by_one if (is_cpu if side_by_side is None else not side_by_side) else jax.vmap
+        )
         # What is given away is written on, which JAX can do on accelerators alone.
         trained, total = ((), ()) if is_cpu else ((1,), (0,))
         mesh = Mesh(np.array(self._devices), ("block",))
@@ -185,6 +189,24 @@ class Blocks:
                 scale = 1.0 if length <= clip_norm else clip_norm / length
                 products[at] = scale * inner_product(update, vector)
         return products
+
+    def planned_bytes(self, weights: Sequence[Float32Array], client: Examples) -> int:
+        """The memory of a device that XLA plans for the steps of a block, the model included.
+
+        Args:
+          weights: The model.
+          client: A client whose examples fill at least one batch; all of the block are like it.
+        """
+        model = jax.device_put(list(weights), self._copied)
+        count = self._size * len(self._devices)
+        shape = BlockShape(count, _BATCHES_AT_ONCE, self._batch_size)
+        few = client.take(np.arange(self._batch_size))
+        block = pad_block([few] * count, self._batch_size, self._padding_label, shape)
+        trained = self._begin(model, self._marks(count, self._size))
+        arrays = self._on_devices(block, slice(0, _BATCHES_AT_ONCE))
+        plan = self._steps.lower(model, trained, *arrays).compile().memory_analysis()
+        given = plan.argument_size_in_bytes + plan.output_size_in_bytes - plan.alias_size_in_bytes
+        return int(given + plan.temp_size_in_bytes)
 
     def _trained(self, model: Weights, group: Sequence[Examples], rows: int) -> Any:
         """The clients of a group of blocks after all their batches."""
