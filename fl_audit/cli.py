@@ -155,7 +155,9 @@ def _parser() -> Parser:
 def _group_texts(commands: "Commands") -> Iterator[str]:
     """The commands of each group, a line for each, in the order in which they were added."""
     width = max(map(len, commands.choices))
-    lines = iter([f"  {name:<{width}}  {made.summary}" for name, made in commands.choices.items()])
+    lines = iter(
+        [f"  {name:<{width}}  {command.summary}" for name, command in commands.choices.items()]
+    )
     for title, group in _GROUPS.items():
         yield "\n".join([f"{title}:", *itertools.islice(lines, len(group))])
 

@@ -110,8 +110,8 @@ class ScoredStrategy:
             with self._harmless(f"round {number}"):
                 new, old = self._audited(after), self._audited(self._before)
                 moved = [after_it - before for after_it, before in zip(new, old, strict=True)]
-                length, told = self._promised(answers), self._told(answers)
-                self.scorer.score_round(number, moved, canary_length=length, **told)
+                length, stated = self._promised(answers), self._stated_noise(answers)
+                self.scorer.score_round(number, moved, canary_length=length, **stated)
         return after, metrics
 
     def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
@@ -139,7 +139,7 @@ class ScoredStrategy:
             return None
         return self._canary_length(sum(not reply.has_error() for reply in replies))
 
-    def _told(self, replies: list[Any]) -> dict[str, float | None]:
+    def _stated_noise(self, replies: list[Any]) -> dict[str, float | None]:
         """What is known of the round's noise, as `RoundScorer.score_round` takes it."""
         if self._noise is not None:
             stddev, bound = self._noise(sum(not reply.has_error() for reply in replies))

@@ -104,13 +104,13 @@ def from_json(kind: Any, value: Any, place: str = "$") -> Any:
         return _placed(kind.from_json, value, place)
     if dataclasses.is_dataclass(kind):
         return fields_from_json(kind, value, place)
-    origin, of = get_origin(kind), get_args(kind)
+    origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        return _one_of(of, value, place)
+        return _one_of(arguments, value, place)
     if origin is tuple:
-        return _tuple(of, value, place)
+        return _tuple(arguments, value, place)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _mapping(of, value, place)
+        return _mapping(arguments, value, place)
     return _plain(kind, value, place)
 
 
@@ -127,10 +127,10 @@ def fields_from_json(kind: type[Read], value: Any, place: str = "$", **given: An
       ValueError: A key is missing, or a value is of another type.
     """
     _checked(isinstance(value, Mapping), value, "an object", place)
-    record: Any = kind
-    types_of = _types(record)
+    dataclass: Any = kind
+    types_of = _types(dataclass)
     read = dict(given)
-    for field in dataclasses.fields(record):
+    for field in dataclasses.fields(dataclass):
         if field.name in given or not field.init:
             continue
         if field.name in value:
@@ -139,8 +139,8 @@ def fields_from_json(kind: type[Read], value: Any, place: str = "$", **given: An
             )
         elif _lacks_default(field):
             raise ValueError(f"lacks the key `{field.name}` - at `{place}`")
-    made: Read = _placed(lambda fields: kind(**fields), read, place)
-    return made
+    record: Read = _placed(lambda fields: kind(**fields), read, place)
+    return record
 
 
 def numbers_from_json(value: Any) -> Any:
@@ -184,18 +184,18 @@ def _one_of(kinds: tuple[Any, ...], value: Any, place: str) -> Any:
     return from_json(last, value, place)
 
 
-def _tuple(of: tuple[Any, ...], value: Any, place: str) -> tuple[Any, ...]:
+def _tuple(arguments: tuple[Any, ...], value: Any, place: str) -> tuple[Any, ...]:
     _checked(isinstance(value, list | tuple), value, "a list", place)
-    kinds = [of[0]] * len(value) if of[-1] is Ellipsis else list(of)
+    kinds = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else list(arguments)
     _checked(len(kinds) == len(value), value, f"a list of {len(kinds)}", place)
     pairs = enumerate(zip(kinds, value, strict=True))
     return tuple(from_json(kind, item, f"{place}[{index}]") for index, (kind, item) in pairs)
 
 
-def _mapping(of: tuple[Any, ...], value: Any, place: str) -> dict[Any, Any]:
+def _mapping(arguments: tuple[Any, ...], value: Any, place: str) -> dict[Any, Any]:
     _checked(isinstance(value, Mapping), value, "an object", place)
     return {
-        _key_from_json(of[0], key): from_json(of[1], item, f"{place}.{key}")
+        _key_from_json(arguments[0], key): from_json(arguments[1], item, f"{place}.{key}")
         for key, item in value.items()
     }
 

@@ -76,7 +76,7 @@ class ScoredAggregator(ModelAggregator):
         self.aggregator, self.folder, self.num_rounds = aggregator, folder, num_rounds
         self.seed, self.count, self.repeats = seed, count, repeats
         self.canary_norm = canary_norm
-        self._told = ToldRound(canary_length, noise_stddev, norm_bound)
+        self._stated = ToldRound(canary_length, noise_stddev, norm_bound)
         self._check()
         self._dealt = spread(np.arange(count), seed, num_rounds, repeats)
         self._audit = AdapterAudit()
@@ -117,7 +117,7 @@ class ScoredAggregator(ModelAggregator):
         with self._harmless("a round's scores"):
             moved = [widened(released.params[n]) for n in self._audited(answer)]
             number = answer.current_round + 1
-            self._scorer.score_round(number, moved, **dataclasses.asdict(self._told))
+            self._scorer.score_round(number, moved, **dataclasses.asdict(self._stated))
         return released
 
     def _audited(self, answer: Any) -> tuple[str, ...]:
@@ -153,8 +153,8 @@ class ScoredAggregator(ModelAggregator):
 
 def _answer_like(answer: Any, names: tuple[str, ...], vector: Float32Array, canary: int) -> Any:
     """A canary's answer: its vector in the variables of a site's answer, all else zero."""
-    made = copy.copy(answer)
+    canary_answer = copy.copy(answer)
     zeros = {name: np.zeros_like(part) for name, part in answer.params.items()}
-    made.params = zeros | moved_along(vector, zeros, names)
-    made.meta = {**answer.meta, "client_name": f"canary-{canary}"}
-    return made
+    canary_answer.params = zeros | moved_along(vector, zeros, names)
+    canary_answer.meta = {**answer.meta, "client_name": f"canary-{canary}"}
+    return canary_answer

@@ -90,7 +90,7 @@ class CanaryGradients:
         dim = sum(parameter.numel() for parameter in optimizer.params)
         pool = CanaryPool(seed, count, dim, family)
         self._rounds = CanaryRounds.draw(seed, count, num_steps, sample_rate, repeats)
-        listed = self._rounds.dealt.by_member(count)
+        listed = self._rounds.presentations.by_member(count)
         self.scorer = open_audit(
             folder, pool, num_steps, listed, participation=self._rounds.participation
         )
@@ -141,8 +141,8 @@ class CanaryGradients:
         pool, params = self.scorer.pool, self._optimizer.params
         if self._step >= self.scorer.num_rounds:
             return
-        dealt = self._rounds.dealt.of(self._step)
-        canaries = dealt[self._included[dealt]]
+        presented = self._rounds.presentations.of(self._step)
+        canaries = presented[self._included[presented]]
         if not len(canaries):
             return
         norm = _TIMES_CLIP_NORM * float(self._optimizer.max_grad_norm)
@@ -166,13 +166,13 @@ class CanaryGradients:
         denominator = 1.0
         if optimizer.loss_reduction == "mean":
             denominator = optimizer.expected_batch_size * optimizer.accumulated_iterations
-        told = {"canary_length": clip_norm / denominator}
+        stated = {"canary_length": clip_norm / denominator}
         stddev = _noise_multiplier(optimizer) * clip_norm / denominator
         if stddev > 0:
-            told["noise_stddev"] = stddev
-            told["norm_bound"] = self._samples * clip_norm / denominator
+            stated["noise_stddev"] = stddev
+            stated["norm_bound"] = self._samples * clip_norm / denominator
         moved = [-parameter.grad.detach().cpu().float().numpy() for parameter in optimizer.params]
-        self.scorer.score_round(self._step + 1, moved, **told)
+        self.scorer.score_round(self._step + 1, moved, **stated)
 
     def _model(self) -> Any:
         """The parameters as one vector, float32 of shape (dim,)."""

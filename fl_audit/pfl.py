@@ -176,7 +176,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
             seed, count = self._numbers
             dim = sum(part.size for part in _arrays(stats))
             pool = CanaryPool(seed, count, dim, self._family)
-            listed = self._rounds.dealt.by_member(count)
+            listed = self._rounds.presentations.by_member(count)
             self._scorer = open_audit(
                 self.folder, pool, self.num_iterations, listed, self._rounds.participation
             )
@@ -190,27 +190,27 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         if iteration >= self.num_iterations:
             raise InputError(f"num_iterations: the audit has room for {self.num_iterations}")
         norm = self._canary_norm or _TIMES_CLIP_NORM * (_clip_norm(self.mechanism) or np.nan)
-        dealt = self._rounds.dealt.of(iteration)
-        canaries = dealt[scorer.pool.included[dealt]].tolist()
+        presented = self._rounds.presentations.of(iteration)
+        canaries = presented[scorer.pool.included[presented]].tolist()
         total, to_tensor = stats, get_default_framework_module().to_tensor
         for canary in canaries:
             parts = unflatten(norm * scorer.pool.vector(canary), _arrays(stats))
-            made = stats.from_weights(self._weight, [to_tensor(part) for part in parts])
+            canary_stats = stats.from_weights(self._weight, [to_tensor(part) for part in parts])
             user = dataclasses.replace(
                 self._user, seed=secrets.randbits(32), user_id=f"canary-{canary}"
             )
-            sent, _ = self.mechanism.postprocess_one_user(stats=made, user_context=user)
+            sent, _ = self.mechanism.postprocess_one_user(stats=canary_stats, user_context=user)
             total = total + sent
         return total, len(canaries)
 
     def _score(self, released: Any, iteration: int, users: int, clip_norm: float | None) -> None:
         """Scores a noised sum."""
-        told: dict[str, float] = {} if clip_norm is None else {"canary_length": clip_norm}
+        stated: dict[str, float] = {} if clip_norm is None else {"canary_length": clip_norm}
         stddev = _noise(self.mechanism)
         if clip_norm is not None and stddev is not None:
-            told |= {"noise_stddev": stddev * clip_norm, "norm_bound": users * clip_norm}
+            stated |= {"noise_stddev": stddev * clip_norm, "norm_bound": users * clip_norm}
         moved = [widened(part) for part in _arrays(released)]
-        self._opened(released).score_round(iteration + 1, moved, **told)
+        self._opened(released).score_round(iteration + 1, moved, **stated)
 
 
 def write_claim(accountant: Any, path: Path | str) -> None:

@@ -12,9 +12,9 @@ __version__ = version("fl-audit")
 def code_digest() -> str:
     """The SHA-256 of the package's code and templates, by which two states of a version differ."""
     root = Path(__file__).parent
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
         if path.suffix in (".py", ".html", ".css"):
-            found.update(f"{path.relative_to(root).as_posix()}\n".encode())
-            found.update(path.read_bytes())
-    return found.hexdigest()
+            digest.update(f"{path.relative_to(root).as_posix()}\n".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

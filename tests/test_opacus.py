@@ -96,7 +96,7 @@ def test_a_canary_is_in_a_step_once_and_clipped(tmp_path, physical):
     from opacus.utils.batch_memory_manager import BatchMemoryManager
 
     audit = CanaryGradients(optimizer, tmp_path / "audit", num_steps=STEPS, seed=3, count=100)
-    pool, dealt = audit.scorer.pool, audit._rounds.dealt
+    pool, presentations = audit.scorer.pool, audit._rounds.presentations
     with BatchMemoryManager(
         data_loader=loader, max_physical_batch_size=physical, optimizer=optimizer
     ) as batches:
@@ -108,7 +108,7 @@ def test_a_canary_is_in_a_step_once_and_clipped(tmp_path, physical):
             optimizer.step()
             if audit._step == step:
                 continue
-            canaries = [canary for canary in dealt.of(step) if pool.included[canary]]
+            canaries = [canary for canary in presentations.of(step) if pool.included[canary]]
             released = np.concatenate([p.grad.numpy().ravel() for p in optimizer.params])
             expected = sum((pool.vector(canary) for canary in canaries), np.zeros(pool.dim))
             np.testing.assert_allclose(released, -0.7 / BATCH * expected, atol=1e-6)

@@ -92,9 +92,9 @@ def test_a_simulation_is_audited(tmp_path, pfl, rate):
 def test_canaries_are_clipped_users_of_the_sum(tmp_path, pfl):
     audit = audited(pfl, tmp_path / "audit", noise=1e-9)
     released = simulate(pfl, audit, scale=1e-9)
-    pool, dealt = audit._scorer.pool, audit._rounds.dealt
+    pool, presentations = audit._scorer.pool, audit._rounds.presentations
     for number, made in enumerate(released):
-        canaries = [canary for canary in dealt.of(number) if pool.included[canary]]
+        canaries = [canary for canary in presentations.of(number) if pool.included[canary]]
         expected = CLIP_NORM * sum((pool.vector(j) for j in canaries), np.zeros(pool.dim))
         found = np.concatenate([np.ravel(part) for part in made.get_weights()[1]])
         np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -41,6 +41,11 @@ class Sampling:
         """The probability of each round, independent of the others; None where they are not."""
         return None
 
+    @property
+    def round_share(self) -> float | None:
+        """The probability of each round, whatever it says of others; None where it is not known."""
+        return self.share
+
 
 @dataclass(frozen=True)
 class FixedRounds(Sampling):
@@ -127,6 +132,11 @@ class BallsInBinsSampling(Sampling):
         """See `Sampling`."""
         return -(-self.rounds // self.bins)
 
+    @property
+    def round_share(self) -> float:
+        """See `Sampling`."""
+        return 1 / self.bins
+
 
 @dataclass(frozen=True)
 class AllocatedRounds(Sampling):
@@ -148,6 +158,11 @@ class AllocatedRounds(Sampling):
     def most_drawn(self) -> int:
         """See `Sampling`."""
         return self.number
+
+    @property
+    def round_share(self) -> float:
+        """See `Sampling`."""
+        return self.number / self.rounds
 
 
 def _check_probability(probability: float) -> None:
@@ -180,6 +195,11 @@ class MinSeparationSampling(Sampling):
     def most_drawn(self) -> int:
         """See `Sampling`."""
         return -(-self.rounds // self.separation)
+
+    @property
+    def round_share(self) -> float:
+        """See `Sampling`."""
+        return self.probability / (1 + (self.separation - 1) * self.probability)
 
 
 @dataclass(frozen=True)
@@ -257,6 +277,11 @@ class CyclicPoissonSampling(Sampling):
     def most_drawn(self) -> int:
         """See `Sampling`."""
         return self.turns
+
+    @property
+    def round_share(self) -> float:
+        """See `Sampling`."""
+        return self.probability / self.separation
 
 
 @dataclass(frozen=True)

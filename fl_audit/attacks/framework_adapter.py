@@ -46,10 +46,10 @@ class AdapterAudit:
         try:
             yield
         except Exception as error:  # whatever it is, somebody's training goes on
-            told = (
+            message = (
                 str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             )
-            line = one_line(f"{what}: {told}")
+            line = one_line(f"{what}: {message}")
             _LOG.warning("the audit is incomplete, training goes on: %s", line)
             with contextlib.suppress(OSError), LogFolder(Path(folder)).faults.open("a") as file:
                 file.write(f"{line}\n")
@@ -100,17 +100,17 @@ def moved_along(
       InputError: They hold more or fewer numbers, or the moved ones leave the range of their type.
     """
     wide = [widened(arrays[name]) for name in names]
-    found = {}
+    moved_arrays = {}
     for name, old, part in zip(names, wide, unflatten(vector, wide), strict=True):
         moved = old + part
         with np.errstate(over="ignore"):  # refused below
-            found[name] = moved.astype(arrays[name].dtype)
-        if (np.isinf(found[name]) & np.isfinite(moved)).any():
+            moved_arrays[name] = moved.astype(arrays[name].dtype)
+        if (np.isinf(moved_arrays[name]) & np.isfinite(moved)).any():
             raise InputError(
                 f"norm: a canary of length {np.linalg.norm(vector):.4g} leaves the range of "
-                f"{found[name].dtype}; take a shorter one, above every clip norm"
+                f"{moved_arrays[name].dtype}; take a shorter one, above every clip norm"
             )
-    return found
+    return moved_arrays
 
 
 @dataclass(frozen=True)
@@ -118,11 +118,11 @@ class CanaryRounds:
     """The rounds of canaries that an adapter adds to the training itself.
 
     Attributes:
-      dealt: Who participates in which round; of excluded canaries, who would.
+      presentations: Who participates in which round; of excluded canaries, who would.
       participation: How clients participate, and whether a claim counts on their sampling.
     """
 
-    dealt: Presentations
+    presentations: Presentations
     participation: Participation
 
     @classmethod

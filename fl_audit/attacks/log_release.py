@@ -108,7 +108,7 @@ def are_sampled_alike(
 
 def _is_possible(law: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> bool:
     """Whether a law can give these rounds."""
-    own = [np.unique(one) for one in rounds]
+    own = [np.unique(own_rounds) for own_rounds in rounds]
     match law:
         case CyclicPoissonSampling(separation=groups):
             return all(len(set((one % groups).tolist())) <= 1 for one in own)
@@ -128,12 +128,12 @@ def _is_possible(law: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -
 
 def _is_likely(law: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> bool:
     """Whether the share of canaries in each round, and with each number of rounds, is as usual."""
-    expected = _share(law, num_rounds)
+    expected = law.round_share
     if expected is None:
         return True
-    number = np.array([len(np.unique(one)) for one in rounds])
+    number = np.array([len(np.unique(own_rounds)) for own_rounds in rounds])
     in_round = np.bincount(
-        np.concatenate([np.zeros(0, np.int64), *(np.unique(one) for one in rounds)]),
+        np.concatenate([np.zeros(0, np.int64), *(np.unique(own_rounds) for own_rounds in rounds)]),
         minlength=num_rounds,
     )
     observed = in_round / len(rounds)
@@ -146,22 +146,8 @@ def _is_likely(law: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> 
         chances = stats.binom.pmf(np.arange(num_rounds + 1), num_rounds, expected)
         of_number = np.bincount(number, minlength=num_rounds + 1) / len(rounds)
         surprises.append(_surprises(of_number, chances, len(rounds)))
-    found = np.concatenate(surprises)
-    return bool(found.max() < np.log(2 * len(found) / _FALSE_DEPARTURE))
-
-
-def _share(law: Sampling, num_rounds: int) -> float | None:
-    match law:
-        case CyclicPoissonSampling(probability=q, separation=groups):
-            return q / groups
-        case BallsInBinsSampling(bins=bins):
-            return 1 / bins
-        case AllocatedRounds(number=number):
-            return number / num_rounds
-        case MinSeparationSampling(probability=q, separation=least):
-            return q / (1 + (least - 1) * q)
-        case _:
-            return law.share
+    divergences = np.concatenate(surprises)
+    return bool(divergences.max() < np.log(2 * len(divergences) / _FALSE_DEPARTURE))
 
 
 def _surprises(observed: FloatArray, expected: FloatArray, number: int) -> FloatArray:
@@ -326,7 +312,9 @@ def release_under(correlation: Correlation, own: OwnRounds, noise_multiplier: fl
     """
     num_rounds = max(correlation.num_rounds, *(int(o.max()) + 1 for o in own.of_canary if len(o)))
     over_all = correlation.until(num_rounds)
-    members = np.repeat(np.arange(len(own.of_canary)), [len(one) for one in own.of_canary])
+    members = np.repeat(
+        np.arange(len(own.of_canary)), [len(own_rounds) for own_rounds in own.of_canary]
+    )
     squared = over_all.worst_of(members, np.concatenate(own.of_canary))
     party = Party(FixedRounds(own.most), float(squared))
     law = TREE if isinstance(over_all, Trees) else MATRIX

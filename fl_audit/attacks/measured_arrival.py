@@ -222,10 +222,10 @@ def logged_lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
     """The lengths that the folder tells; those of aggregates as measured, where they were."""
     if not folder.round_lengths.exists():
         return RoundLengths(measured, np.full(len(measured), np.nan))
-    told = np.array(open_log(folder.round_lengths, "r", np.float64, ("rounds", 2), "lengths"))
-    num_rounds = max(len(told), len(measured))
+    stated = np.array(open_log(folder.round_lengths, "r", np.float64, ("rounds", 2), "lengths"))
+    num_rounds = max(len(stated), len(measured))
     of_aggregate, of_client = np.full((2, num_rounds), np.nan)
-    of_aggregate[: len(told)], of_client[: len(told)] = told.T
+    of_aggregate[: len(stated)], of_client[: len(stated)] = stated.T
     known = np.flatnonzero(np.isfinite(measured))
     of_aggregate[known] = measured[known]
     return RoundLengths(of_aggregate, of_client)

@@ -218,8 +218,8 @@ def error_counts(bases: Sequence[AttackedBase], false_positive_rate: float) -> C
     of_bases = []
     for base in bases:
         sides = [
-            -of.values[of.member[:, 0] == is_member].T
-            for of in (base.challenged, base.shadow)
+            -models.values[models.member[:, 0] == is_member].T
+            for models in (base.challenged, base.shadow)
             for is_member in (False, True)
         ]
         of_bases.append(measure_mia(*sides).counts(false_positive_rate))

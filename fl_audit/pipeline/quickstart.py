@@ -51,8 +51,8 @@ def run(out: Path) -> dict[float, "Report"]:
     return reports
 
 
-def _estimate(found: "Headline") -> str:
-    estimate = found.estimate_within()
+def _estimate(answer: "Headline") -> str:
+    estimate = answer.estimate_within()
     return "none" if estimate is None else epsilon_text(estimate)
 
 
@@ -60,12 +60,12 @@ def comparison(reports: "Mapping[float, Report]") -> str:
     """A table of the runs: accuracy, and the three numbers of their headlines."""
     from fl_audit.report.headline import headline
 
-    found = [headline(report) for report in reports.values()]
+    answers = [headline(report) for report in reports.values()]
     accuracies = [report.run.accuracy for report in reports.values() if report.run is not None]
     rows = [
         ["accuracy", *(f"{accuracy:.3f}" for accuracy in accuracies)],
-        ["upper bound, canary", *(upper_bound_text(one.guaranteed) for one in found)],
-        ["lower bound", *(lower_bound_text(one.proven_epsilon()) for one in found)],
-        ["estimate", *(_estimate(one) for one in found)],
+        ["upper bound, canary", *(upper_bound_text(answer.guaranteed) for answer in answers)],
+        ["lower bound", *(lower_bound_text(answer.proven_epsilon()) for answer in answers)],
+        ["estimate", *(_estimate(answer) for answer in answers)],
     ]
     return "\n".join(TextTable(["", *(f"noise {noise:g}" for noise in reports)], rows).lines())

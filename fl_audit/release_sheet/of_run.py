@@ -103,7 +103,7 @@ def sheet_of_run(
     run, config, analytical = report.run, report.config, report.analytical
     if run is None or config is None or analytical is None:
         raise InputError("a release sheet needs the report of a run, not of scores alone")
-    found = {
+    lines = {
         **_release(run, statement),
         **_protection(run, config, analytical, statement),
         **_guarantee(report, run, analytical, statement),
@@ -117,7 +117,7 @@ def sheet_of_run(
         statement.name or f"{run.task}, run {provenance.folder}",
         f"Filled by fl-audit {report.fl_audit_version} from a run"
         + (f" that was finished on {day}" if day else ""),
-        found,
+        lines,
     )
 
 
@@ -223,7 +223,7 @@ def _against(report: Report) -> dict[str, FullGuarantee]:
         "does_not_know_rounds": "Attacker who does not know the schedule",
         "sees_uploads": "Attacker who sees single uploads",
     }
-    return {words[name]: found for name, found in full.items()}
+    return {words[name]: guarantees for name, guarantees in full.items()}
 
 
 def _curves(report: Report) -> Iterator[Line]:
@@ -369,15 +369,15 @@ def _selection(sweep: SweepRuns | None) -> Iterator[Line]:
 def _audit(report: Report) -> dict[str, list[Line]]:
     """The lines of what was measured; nothing for what was not."""
     verdict, answer = report.verdict, headline(report)
-    found: dict[str, list[Line]] = {}
+    lines: dict[str, list[Line]] = {}
     if verdict is not None:
         title = f"{verdict.outcome.upper()}{of_what(verdict)}."
         tests = f"measured: {count(verdict.num_tests, 'test')}, together at "
         said = " ".join(s for s in reason_sentences(verdict) if not s.startswith(NEXT))
-        found["verdict"] = [Line(f"{title} {said}", f"{tests}{100 * verdict.confidence:g} %")]
-        found["detectable"] = [_detectable(verdict)]
+        lines["verdict"] = [Line(f"{title} {said}", f"{tests}{100 * verdict.confidence:g} %")]
+        lines["detectable"] = [_detectable(verdict)]
     if answer.proven is not None:
-        found["bound"] = [
+        lines["bound"] = [
             Line(
                 f"ε ≥ {lower_bound_text(answer.proven.epsilon)} for a canary, "
                 f"{answer.proven_if}; threat model {answer.threat_model or 'not known'} (the "
@@ -386,15 +386,15 @@ def _audit(report: Report) -> dict[str, list[Line]]:
                 f"{100 * report.confidence:g} % confidence",
             )
         ]
-    found["attack"] = list(_attack(report))
+    lines["attack"] = list(_attack(report))
     if report.arrival is not None:
-        found["arrival"] = [_arrival(report.arrival)]
+        lines["arrival"] = [_arrival(report.arrival)]
     if report.checks is not None and report.checks.results:
-        titles = ", ".join(title_of_check(made.name) for made in report.checks.results)
+        titles = ", ".join(title_of_check(check.name) for check in report.checks.results)
         words = checks_words(report.checks)
         said = f"{words[0].upper()}{words[1:]} ({titles})."
-        found["checks"] = [Line(said, "measured on the aggregates")]
-    return found
+        lines["checks"] = [Line(said, "measured on the aggregates")]
+    return lines
 
 
 def _detectable(verdict: Verdict) -> Line:

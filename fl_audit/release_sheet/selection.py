@@ -44,8 +44,8 @@ def sweep_around(folder: Path, delta: float) -> SweepRuns | None:
     fields = read_json(listed, dict[str, Any], "the state of a sweep")
     names = [str(run["name"]) for run in fields.get("runs", [])]
     folders = [RunFolder(runs / name) for name in names]
-    recorded = [found for found in folders if found.record.exists()]
-    begun = [found for found in folders if found.config.exists() and found not in recorded]
-    releases = [read_record(found).release for found in recorded]
+    recorded = [run for run in folders if run.record.exists()]
+    begun = [run for run in folders if run.config.exists() and run not in recorded]
+    releases = [read_record(run).release for run in recorded]
     price = price_of_selection(releases, delta) if releases else None
     return SweepRuns(len(names), len(recorded), len(begun), price)

@@ -68,8 +68,8 @@ class ReleaseSheet:
 
     def lines(self, key: str) -> tuple[Line, ...]:
         """The lines of a field."""
-        found = {field.key: field for section in self.sections for field in section.fields}
-        return found[key].lines
+        fields = {field.key: field for section in self.sections for field in section.fields}
+        return fields[key].lines
 
 
 LAYOUT: Mapping[str, Mapping[str, str]] = {
@@ -120,19 +120,19 @@ LAYOUT: Mapping[str, Mapping[str, str]] = {
 _AUDITED = frozenset(LAYOUT["Audit"])
 
 
-def laid_out(title: str, subtitle: str, found: Mapping[str, Sequence[Line]]) -> ReleaseSheet:
+def laid_out(title: str, subtitle: str, lines: Mapping[str, Sequence[Line]]) -> ReleaseSheet:
     """The sheet with all its fields, those without a line among them.
 
     Args:
       title: What is released.
       subtitle: By whom or what the sheet was filled.
-      found: The lines of fields, by key.
+      lines: The lines of fields, by key.
 
     Raises:
       ValueError: A key is that of no field.
     """
     known = {key for fields in LAYOUT.values() for key in fields}
-    if unknown := found.keys() - known:
+    if unknown := lines.keys() - known:
         raise ValueError(f"a release sheet has no field {', '.join(sorted(unknown))}")
     return ReleaseSheet(
         title,
@@ -141,7 +141,7 @@ def laid_out(title: str, subtitle: str, found: Mapping[str, Sequence[Line]]) -> 
             SheetSection(
                 section,
                 tuple(
-                    SheetField(key, label, tuple(found.get(key, ())) or (_missing(key),))
+                    SheetField(key, label, tuple(lines.get(key, ())) or (_missing(key),))
                     for key, label in fields.items()
                 ),
             )

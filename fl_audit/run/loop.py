@@ -115,10 +115,10 @@ class LiveAudit:
           InputError: A log of completed rounds is missing or damaged.
         """
         family, dim = context.family, context.run.task.classifier.dim
-        made = cls.on(context.run, family, dim, lambda: context.round_cosines)
+        live = cls.on(context.run, family, dim, lambda: context.round_cosines)
         for index in range(context.completed):
-            made.see_round(index)
-        return made
+            live.see_round(index)
+        return live
 
     @classmethod
     def on(

@@ -25,96 +25,98 @@ _SHOWN = 5
 """The most rounds of a file that are named one by one."""
 
 
-def verify_chain(folder: RunFolder | LogFolder, found: Findings) -> Chain | None:
+def verify_chain(folder: RunFolder | LogFolder, findings: Findings) -> Chain | None:
     """Holds a folder's files against its chain.
 
     Args:
       folder: The folder.
-      found: What is found is added to it.
+      findings: What is wrong is added to it.
 
     Returns:
       The chain; None where there is none, or it cannot be read.
     """
     if not folder.chain.exists():
-        _verify_sources(folder, found)
+        _verify_sources(folder, findings)
         return None
     chain = None
-    with found.reading(folder.chain):
+    with findings.reading(folder.chain):
         chain = read_chain(folder.chain)
     if chain is None:
         return None
     for number in chain.broken:
-        found.add(
+        findings.add(
             folder.chain,
             f"line {number} does not follow from the one before it: a line was changed, dropped, "
             "repeated or moved",
         )
     if chain.torn:
-        found.note(f"{folder.chain.name}: a last line is cut off, as by a kill; it does not count")
-    _verify_files(folder, chain, found)
-    with found.reading(folder.chain):
-        _verify_rows(folder, chain, found)
+        findings.note(
+            f"{folder.chain.name}: a last line is cut off, as by a kill; it does not count"
+        )
+    _verify_files(folder, chain, findings)
+    with findings.reading(folder.chain):
+        _verify_rows(folder, chain, findings)
     if isinstance(folder, RunFolder):
-        _verify_order(folder, chain, found)
-    _note_sessions(chain, found)
+        _verify_order(folder, chain, findings)
+    _note_sessions(chain, findings)
     return chain
 
 
-def _verify_sources(folder: ScoredFolder, found: Findings) -> None:
+def _verify_sources(folder: ScoredFolder, findings: Findings) -> None:
     """The digests of whole files, which older versions wrote instead of a chain."""
-    found.note(
+    findings.note(
         "no chain: the folder is of an older version or of another system, so that rounds which "
         "were changed, dropped or repeated show only where numbers no longer fit"
     )
-    with found.reading(folder.sources):
+    with findings.reading(folder.sources):
         older = folder.together()
         for name in [] if older is None else older.changed(folder.path):
-            found.add(name, f"has changed since {folder.sources.name} was written")
+            findings.add(name, f"has changed since {folder.sources.name} was written")
 
 
-def _verify_files(folder: ScoredFolder, chain: Chain, found: Findings) -> None:
-    _compare(folder.path, chain.begun.files, "since the audit began", found)
+def _verify_files(folder: ScoredFolder, chain: Chain, findings: Findings) -> None:
+    _compare(folder.path, chain.begun.files, "since the audit began", findings)
     scored, reported = chain.last(Scored), chain.last(Reported)
     if not chain.is_scored and isinstance(folder, RunFolder):
-        found.add(folder.chain, "has rounds, or a resume, behind its last scores")
+        findings.add(folder.chain, "has rounds, or a resume, behind its last scores")
     if scored is not None:
-        _compare(folder.path, scored.files, "since scores were written", found)
+        _compare(folder.path, scored.files, "since scores were written", findings)
     if reported is None and isinstance(folder, RunFolder):
-        found.note("the report is not in the chain: the run was killed right behind it")
+        findings.note("the report is not in the chain: the run was killed right behind it")
     if reported is not None:
-        _compare(folder.path, reported.files, "since the report was written", found)
+        _compare(folder.path, reported.files, "since the report was written", findings)
     known = scored.files if scored is not None else {}
     for path in sorted(folder.path.glob("scores_*.csv")):
         if path.name not in known:
-            found.note(f"{path.name}: is not in the chain; it was added by hand")
+            findings.note(f"{path.name}: is not in the chain; it was added by hand")
 
 
-def _compare(folder: Path, files: dict[str, str], since: str, found: Findings) -> None:
+def _compare(folder: Path, files: dict[str, str], since: str, findings: Findings) -> None:
     for name, expected in files.items():
-        with found.reading(folder / name):
+        with findings.reading(folder / name):
             if not (folder / name).exists():
-                found.add(name, "is missing")
+                findings.add(name, "is missing")
             elif digest_of(folder / name) != expected:
-                found.add(name, f"has changed {since}")
+                findings.add(name, f"has changed {since}")
 
 
-def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, found: Findings) -> None:
+def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, findings: Findings) -> None:
     logged = {name for line in chain.rounds.values() for name in (*line.rows, *line.step_rows)}
     for name in sorted(logged - {folder.round_directions.name}):
         if not (folder.path / name).exists():
-            found.add(name, "is missing")
+            findings.add(name, "is missing")
     changed: dict[str, list[int]] = defaultdict(list)
     for row in chain.changed_rows(folder.path):
         changed[row.name].append(row.round)
     for name, rounds in changed.items():
         what = "have" if len(rounds) > 1 else "has"
-        found.add(name, f"{_rounds(rounds)} {what} changed since {_it(rounds)} logged")
+        findings.add(name, f"{_rounds(rounds)} {what} changed since {_it(rounds)} logged")
     for path in folder.round_logs():
         if path.exists() and path.suffix == ".npy" and path != folder.round_directions:
             extra = _written(path) - chain.rounds.keys()
             if extra:
                 what = "are" if len(extra) > 1 else "is"
-                found.add(path, f"{_rounds(sorted(extra))} {what} not in the chain")
+                findings.add(path, f"{_rounds(sorted(extra))} {what} not in the chain")
 
 
 def _written(path: Path) -> set[int]:
@@ -141,7 +143,7 @@ def _rounds(rounds: Sequence[int]) -> str:
     return f"rounds {named}{f' and {more} more' if more > 0 else ''}"
 
 
-def _verify_order(folder: RunFolder, chain: Chain, found: Findings) -> None:
+def _verify_order(folder: RunFolder, chain: Chain, findings: Findings) -> None:
     """A run's rounds come one after the other, and go back only where the run was resumed."""
     completed = saved = 0
     for number, line in enumerate(chain.lines, start=1):
@@ -163,10 +165,10 @@ def _verify_order(folder: RunFolder, chain: Chain, found: Findings) -> None:
         elif isinstance(line, Scored) and line.rounds != completed:
             wrong = f"has scores of {line.rounds} rounds behind round {completed}"
         if wrong is not None:
-            found.add(folder.chain, f"line {number}: {wrong}")
+            findings.add(folder.chain, f"line {number}: {wrong}")
 
 
-def _note_sessions(chain: Chain, found: Findings) -> None:
+def _note_sessions(chain: Chain, findings: Findings) -> None:
     words = f"chain: {count(len(chain.rounds), 'round')}"
     if chain.sessions > 1:
         words += f" in {chain.sessions} sessions"
@@ -174,4 +176,4 @@ def _note_sessions(chain: Chain, found: Findings) -> None:
         words += f", {count(chain.rounds_again, 'round')} logged again"
     if chain.begun.unchained:
         words += f", {chain.begun.unchained} of them from before the chain began"
-    found.note(f"{words}; its last link is {chain.lines[-1].link}")
+    findings.note(f"{words}; its last link is {chain.lines[-1].link}")

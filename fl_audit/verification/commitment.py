@@ -25,7 +25,7 @@ from fl_audit.verification.findings import Findings
 
 
 def verify_commitment(
-    folder: RunFolder, chain: Chain | None, published: Path | None, found: Findings
+    folder: RunFolder, chain: Chain | None, published: Path | None, findings: Findings
 ) -> None:
     """Holds a run against its commitment.
 
@@ -34,7 +34,7 @@ def verify_commitment(
       chain: Its chain; None where there is none that could be read.
       published: The file of the commitment, as it was published before training; None takes what
         the folder has.
-      found: What is found is added to it.
+      findings: What is wrong is added to it.
 
     Raises:
       InputError: The published file cannot be read.
@@ -44,30 +44,30 @@ def verify_commitment(
         text, commitment = read_commitment(published)
     if not folder.commitment.exists():
         if published is not None:
-            found.add(
+            findings.add(
                 folder.commitment, f"is missing: the run was not begun under {published.name}"
             )
         return
-    with found.reading(folder.commitment):
+    with findings.reading(folder.commitment):
         said = read_try(folder)
         opened = said.opened(folder.commitment)
         if chain is None or folder.commitment.name not in chain.begun.files:
-            found.add(folder.commitment, "was added later: the chain does not begin with it")
+            findings.add(folder.commitment, "was added later: the chain does not begin with it")
         if text is not None and commitment is not None and text != opened.text:
-            found.add(folder.commitment, f"is another commitment than {published}")
+            findings.add(folder.commitment, f"is another commitment than {published}")
             opened = Opened(commitment, text, opened.nonce)
-        _verify_config(folder, opened, found)
-        _verify_tries(folder, said, chain, published, found)
+        _verify_config(folder, opened, findings)
+        _verify_tries(folder, said, chain, published, findings)
 
 
-def _verify_config(folder: RunFolder, opened: Opened, found: Findings) -> None:
+def _verify_config(folder: RunFolder, opened: Opened, findings: Findings) -> None:
     keys = recorded_keys(folder)
     others = opened.others(keys)
     if others and len(others) == len({*keys, *opened.commitment.config}):
-        found.add(folder.commitment, "its nonce does not open the commitment: no key fits")
+        findings.add(folder.commitment, "its nonce does not open the commitment: no key fits")
         return
     for key in others:
-        found.add(folder.config, words_of_other(key, keys))
+        findings.add(folder.config, words_of_other(key, keys))
     config = load_recorded(folder.config)
     for name, said, now in (
         ("claim", opened.commitment.claim, committed_claim(config)),
@@ -75,35 +75,35 @@ def _verify_config(folder: RunFolder, opened: Opened, found: Findings) -> None:
     ):
         for key in sorted({*said, *now}):
             if said.get(key) != now.get(key):
-                found.add(
+                findings.add(
                     folder.commitment,
                     f"`{name}.{key}` is {said.get(key)!r}, and by config.toml {now.get(key)!r}",
                 )
 
 
 def _verify_tries(
-    folder: RunFolder, said: Try, chain: Chain | None, published: Path | None, found: Findings
+    folder: RunFolder, said: Try, chain: Chain | None, published: Path | None, findings: Findings
 ) -> None:
     """Looks for other runs under the commitment: in its list, and beside the folder."""
     if said.number > 1:
-        found.add(folder.commitment, f"is run {said.number} under this commitment")
+        findings.add(folder.commitment, f"is run {said.number} under this commitment")
     link = None if chain is None else chain.lines[0].link
     if published is not None and not tries_of(published).exists():
-        found.note(f"{tries_of(published).name}: is not there; other runs may have been listed")
+        findings.note(f"{tries_of(published).name}: is not there; other runs may have been listed")
     elif published is not None:
-        with found.reading(tries_of(published)):
+        with findings.reading(tries_of(published)):
             listed = read_tries(tries_of(published))
-            if link not in [one.link for one in listed]:
-                found.add(tries_of(published), f"does not list the run in {folder.path.name}")
-            for one in listed:
-                if one.link != link:
-                    found.add(
+            if link not in [attempt.link for attempt in listed]:
+                findings.add(tries_of(published), f"does not list the run in {folder.path.name}")
+            for attempt in listed:
+                if attempt.link != link:
+                    findings.add(
                         tries_of(published),
-                        f"line {one.number}: lists another run under this commitment, in "
-                        f"{one.folder}",
+                        f"line {attempt.number}: lists another run under this commitment, in "
+                        f"{attempt.folder}",
                     )
     for other in _beside(folder, said, link):
-        found.add(folder.commitment, f"{other.name}, beside it, is another run under it")
+        findings.add(folder.commitment, f"{other.name}, beside it, is another run under it")
 
 
 def _beside(folder: RunFolder, said: Try, link: str | None) -> Iterator[Path]:

@@ -49,18 +49,18 @@ class Findings:
     """What has been found so far.
 
     Attributes:
-      found: What does not fit.
+      wrong: What does not fit.
       notes: What is to be known beside.
     """
 
-    found: list[Finding] = field(default_factory=list)
+    wrong: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def add(self, file: Path | str, what: str) -> None:
         """Adds what does not fit; once, however often it is found."""
         finding = Finding(Path(file).name, what)
-        if finding not in self.found:
-            self.found.append(finding)
+        if finding not in self.wrong:
+            self.wrong.append(finding)
 
     def note(self, words: str) -> None:
         """Adds what is to be known."""
@@ -79,7 +79,7 @@ class Findings:
 class _Reading:
     """A context in which an `InputError` becomes a finding."""
 
-    found: Findings
+    findings: Findings
     file: Path
 
     def __enter__(self) -> None:
@@ -93,9 +93,9 @@ class _Reading:
             return False
         path, colon, words = str(error).partition(": ")
         if colon and Path(path).parent == self.file.parent:
-            self.found.add(path, words)
+            self.findings.add(path, words)
         else:
-            self.found.add(self.file, str(error))
+            self.findings.add(self.file, str(error))
         return True
 
 
@@ -125,21 +125,21 @@ _SAME = 1e-9
 """The relative error by which another processor's or library's last digits may differ."""
 
 
-def differences(said: Any, derived: Any, place: str = "") -> Iterator[Difference]:
+def differences(stated: Any, derived: Any, place: str = "") -> Iterator[Difference]:
     """The places where two values of JSON differ, in order.
 
-    >>> [str(found) for found in differences({"a": [1, 2.5]}, {"a": [1, 2.0], "b": None})]
+    >>> [str(difference) for difference in differences({"a": [1, 2.5]}, {"a": [1, 2.0], "b": None})]
     ['`a[1]` is 2.5, and 2.0 follows', '`b` is missing, and null follows']
     """
-    if isinstance(said, Mapping) and isinstance(derived, Mapping):
-        for key in dict.fromkeys([*derived, *said]):
+    if isinstance(stated, Mapping) and isinstance(derived, Mapping):
+        for key in dict.fromkeys([*derived, *stated]):
             at = f"{place}.{key}" if place else str(key)
-            yield from differences(said.get(key, _MISSING), derived.get(key, _MISSING), at)
-    elif _are_lists(said, derived) and len(said) == len(derived):
-        for index, (one, other) in enumerate(zip(said, derived, strict=True)):
-            yield from differences(one, other, f"{place}[{index}]")
-    elif said != derived or isinstance(said, bool) != isinstance(derived, bool):
-        yield Difference(place, said, derived, _kind(said, derived))
+            yield from differences(stated.get(key, _MISSING), derived.get(key, _MISSING), at)
+    elif _are_lists(stated, derived) and len(stated) == len(derived):
+        for index, (stated_item, derived_item) in enumerate(zip(stated, derived, strict=True)):
+            yield from differences(stated_item, derived_item, f"{place}[{index}]")
+    elif stated != derived or isinstance(stated, bool) != isinstance(derived, bool):
+        yield Difference(place, stated, derived, _kind(stated, derived))
 
 
 class _Missing:
@@ -150,18 +150,18 @@ class _Missing:
 _MISSING = _Missing()
 
 
-def _are_lists(one: Any, other: Any) -> bool:
-    kinds = (one, other)
+def _are_lists(first: Any, second: Any) -> bool:
+    kinds = (first, second)
     return all(isinstance(kind, Sequence) and not isinstance(kind, str) for kind in kinds)
 
 
-def _kind(said: Any, derived: Any) -> Literal["last digits", "words", "lacking", "value"]:
-    if said is _MISSING:
+def _kind(stated: Any, derived: Any) -> Literal["last digits", "words", "lacking", "value"]:
+    if stated is _MISSING:
         return "lacking"
-    if isinstance(said, str) and isinstance(derived, str) and " " in derived:
+    if isinstance(stated, str) and isinstance(derived, str) and " " in derived:
         return "words"
-    if isinstance(said, float) and isinstance(derived, float):
-        is_same = abs(said - derived) <= _SAME * max(abs(said), abs(derived))
+    if isinstance(stated, float) and isinstance(derived, float):
+        is_same = abs(stated - derived) <= _SAME * max(abs(stated), abs(derived))
         return "last digits" if is_same else "value"
     return "value"
 

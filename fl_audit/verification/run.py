@@ -36,52 +36,52 @@ from fl_audit.verification.scores import RunScores
 from fl_audit.version import __version__, code_digest
 
 
-def verify_run(folder: RunFolder, chain: Chain | None, found: Findings) -> None:
+def verify_run(folder: RunFolder, chain: Chain | None, findings: Findings) -> None:
     """Makes the numbers of a finished run again, and holds its files against them.
 
     Args:
       folder: The folder of the run.
       chain: Its chain; None where there is none that could be read.
-      found: What is found is added to it.
+      findings: What is wrong is added to it.
     """
     record = config = None
-    with found.reading(folder.record):
+    with findings.reading(folder.record):
         record = read_record(folder)
-    with found.reading(folder.config):
+    with findings.reading(folder.config):
         config = load_recorded(folder.config)
     if record is None or config is None:
         return
-    design = _design(config, record, folder, found)
-    pool = _pool(folder, design, found)
+    design = _design(config, record, folder, findings)
+    pool = _pool(folder, design, findings)
     if pool is None:
         return
     of_logs = RunScores(folder, config, record, pool)
-    scores, compared = of_logs.verify(found)
-    with found.reading(folder.record):
-        record = _verify_record(of_logs, design, found)
+    scores, compared = of_logs.verify(findings)
+    with findings.reading(folder.record):
+        record = _verify_record(of_logs, design, findings)
     if any(statistic.name not in scores for statistic in of_logs.statistics):
         return
-    with found.reading(folder.report_json):
+    with findings.reading(folder.report_json):
         run = assembled_run(
             folder, config=config, record=record, pool=pool, scores=scores, compared=compared
         )
-        _verify_report(run, chain, found)
+        _verify_report(run, chain, findings)
 
 
 # What the seed fixes.
 
 
 def _design(
-    config: Config, record: RunRecord, folder: RunFolder, found: Findings
+    config: Config, record: RunRecord, folder: RunFolder, findings: Findings
 ) -> RunDesign | None:
     """The run as config and seed fix it; None where that takes what the folder does not have."""
     if (why_not := _why_not_drawn(config, record)) is not None:
-        found.note(f"coins, rounds and noise are not drawn again from the seed: {why_not}")
+        findings.note(f"coins, rounds and noise are not drawn again from the seed: {why_not}")
         return None
     try:
         return design_run(config, NumberedClients(record.num_clients), record.num_canaries)
     except InputError as error:
-        found.add(folder.config, f"does not go with {folder.record.name}: {error}")
+        findings.add(folder.config, f"does not go with {folder.record.name}: {error}")
         return None
 
 
@@ -98,28 +98,32 @@ def _why_not_drawn(config: Config, record: RunRecord) -> str | None:
 
 
 def _pool(
-    folder: RunFolder, design: RunDesign | None, found: Findings
+    folder: RunFolder, design: RunDesign | None, findings: Findings
 ) -> Mapping[str, CanaryRow] | None:
     """The canaries as the seed draws them, to which canaries.csv is compared; else as it says."""
     path = folder.canaries
     if design is None:
-        with found.reading(path):
+        with findings.reading(path):
             return read_canaries(path)
         return None
     own = design.own_rounds.of_canary
     expected = canaries_text(design.included, own, design.arms).splitlines()
-    with found.reading(path):
+    with findings.reading(path):
         try:
             said = read_foreign(path).decode("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path}: cannot be read: {error}") from error
-        for number, (one, other) in enumerate(zip(said, expected, strict=False)):
-            if one != other:
-                found.add(path, f"row {number} is {one!r}; the seed of the config draws {other!r}")
+        for number, (row, drawn) in enumerate(zip(said, expected, strict=False)):
+            if row != drawn:
+                findings.add(
+                    path, f"row {number} is {row!r}; the seed of the config draws {drawn!r}"
+                )
                 break
         else:
             if len(said) != len(expected):
-                found.add(path, f"has {len(said) - 1} canaries, and run.json {len(expected) - 1}")
+                findings.add(
+                    path, f"has {len(said) - 1} canaries, and run.json {len(expected) - 1}"
+                )
     arms = design.arms or ("",) * len(own)
     return {
         str(canary): CanaryRow(bool(included), rounds, arm)
@@ -132,7 +136,7 @@ def _pool(
 # The record of the run.
 
 
-def _verify_record(of_logs: RunScores, design: RunDesign | None, found: Findings) -> RunRecord:
+def _verify_record(of_logs: RunScores, design: RunDesign | None, findings: Findings) -> RunRecord:
     """The record with what follows from design and logs, to which run.json is compared.
 
     Raises:
@@ -140,28 +144,28 @@ def _verify_record(of_logs: RunScores, design: RunDesign | None, found: Findings
     """
     record, folder = of_logs.record, of_logs.folder
     rows = read_rows(folder.metrics)
-    made: dict[str, Any] = {}
+    derived_fields: dict[str, Any] = {}
     try:
-        made["accuracy"] = float(rows[-1]["accuracy"])
-        made["training_seconds"] = sum(float(row["seconds_training"]) for row in rows)
-        made["scoring_seconds"] = sum(float(row["seconds_scoring"]) for row in rows)
+        derived_fields["accuracy"] = float(rows[-1]["accuracy"])
+        derived_fields["training_seconds"] = sum(float(row["seconds_training"]) for row in rows)
+        derived_fields["scoring_seconds"] = sum(float(row["seconds_scoring"]) for row in rows)
     except (ValueError, IndexError) as error:
         raise InputError(
             f"{folder.metrics}: lacks the numbers of the last round: {error}"
         ) from error
     if design is not None:
-        made |= {
+        derived_fields |= {
             "release": design.release,
             "delta": design.delta,
             "num_included": int(design.included.sum()),
         }
-        made |= _live(of_logs, design)
-    derived = dataclasses.replace(record, **made)
+        derived_fields |= _live(of_logs, design)
+    derived = dataclasses.replace(record, **derived_fields)
     said = read_json(folder.record, dict[str, Any], "a run record")
     for difference in differences(said, _as_read(derived.to_json())):
-        found.add(folder.record, str(difference))
+        findings.add(folder.record, str(difference))
     if record.variable_sizes and sum(record.variable_sizes) != record.dim:
-        found.add(folder.record, f"`variable_sizes` do not add up to `dim`, {record.dim}")
+        findings.add(folder.record, f"`variable_sizes` do not add up to `dim`, {record.dim}")
     return derived
 
 
@@ -186,7 +190,7 @@ def _as_read(value: Any) -> Any:
 # The report and its page.
 
 
-def _verify_report(run: FinishedRun, chain: Chain | None, found: Findings) -> None:
+def _verify_report(run: FinishedRun, chain: Chain | None, findings: Findings) -> None:
     """Holds report.json and report.html against a report that is built again.
 
     Raises:
@@ -204,33 +208,37 @@ def _verify_report(run: FinishedRun, chain: Chain | None, found: Findings) -> No
     if not is_of_this_code:
         let_pass |= {"words", "lacking"}
         derived["fl_audit_version"] = version = said.get("fl_audit_version")
-        found.note(
+        findings.note(
             f"report.json was made by another state of fl-audit ({version}; here {__version__}): "
             "its words, and keys that it lacks, are not held against it, and its page is not made "
             "again"
         )
     wrong = list(differences(said, derived))
-    _add(path.name, [one for one in wrong if one.kind not in let_pass], found)
-    if rounded := sum(one.kind == "last digits" for one in wrong) * ("last digits" in let_pass):
-        found.note(
+    _add(
+        path.name, [difference for difference in wrong if difference.kind not in let_pass], findings
+    )
+    if rounded := sum(difference.kind == "last digits" for difference in wrong) * (
+        "last digits" in let_pass
+    ):
+        findings.note(
             f"report.json: {rounded} numbers differ from those made here in their last digits, as "
             "they may on another processor; the chain has the digest of the file"
         )
     if not wrong and is_of_this_code:
-        _verify_page(run, report, found)
+        _verify_page(run, report, findings)
 
 
-def _add(name: str, wrong: list[Difference], found: Findings) -> None:
+def _add(name: str, wrong: list[Difference], findings: Findings) -> None:
     """Adds a finding for each part of the report, with its first difference."""
     parts: dict[str, list[Difference]] = {}
-    for one in wrong:
-        parts.setdefault(".".join(one.place.split(".")[:2]), []).append(one)
+    for difference in wrong:
+        parts.setdefault(".".join(difference.place.split(".")[:2]), []).append(difference)
     for of_part in parts.values():
         more = f" (and {len(of_part) - 1} other keys there)" if len(of_part) > 1 else ""
-        found.add(name, f"{of_part[0]}{more}")
+        findings.add(name, f"{of_part[0]}{more}")
 
 
-def _verify_page(run: FinishedRun, report: Report, found: Findings) -> None:
+def _verify_page(run: FinishedRun, report: Report, findings: Findings) -> None:
     """Compares the page with the same one made again; the folder may have had another name."""
     path = run.folder.report_html
     try:
@@ -238,19 +246,21 @@ def _verify_page(run: FinishedRun, report: Report, found: Findings) -> None:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
     name = html.escape(run.folder.path.resolve().name)
-    one, other = said.splitlines(), page_of_run(report, run).splitlines()
-    for number, (line, made) in enumerate(zip(one, other, strict=False), start=1):
-        if line != made and not _is_renamed(line, made, name):
-            found.add(path, f"line {number} is not what the report gives")
+    page_lines, derived_lines = said.splitlines(), page_of_run(report, run).splitlines()
+    for number, (line, derived) in enumerate(zip(page_lines, derived_lines, strict=False), start=1):
+        if line != derived and not _is_renamed(line, derived, name):
+            findings.add(path, f"line {number} is not what the report gives")
             return
-    if len(one) != len(other):
-        found.add(path, f"has {len(one)} lines, and the report gives {len(other)}")
+    if len(page_lines) != len(derived_lines):
+        findings.add(
+            path, f"has {len(page_lines)} lines, and the report gives {len(derived_lines)}"
+        )
 
 
-def _is_renamed(line: str, made: str, name: str) -> bool:
+def _is_renamed(line: str, derived: str, name: str) -> bool:
     """Whether a line is the same but for the name of the folder."""
-    if name not in made:
+    if name not in derived:
         return False
-    other = re.escape(made).replace(re.escape(name), "(.+)")
+    other = re.escape(derived).replace(re.escape(name), "(.+)")
     match = re.fullmatch(other, line)
     return match is not None and len(set(match.groups())) == 1

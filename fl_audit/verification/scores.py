@@ -44,35 +44,35 @@ class _NoCanaries:
         raise ValueError("the rounds of a log are over")
 
 
-def compare_scores(path: Path, made: ScoreFile, found: Findings) -> None:
+def compare_scores(path: Path, derived: ScoreFile, findings: Findings) -> None:
     """Holds a score file against the scores that follow from coins and logged rounds.
 
     Args:
       path: The file.
-      made: The scores that follow.
-      found: What is found is added to it.
+      derived: The scores that follow.
+      findings: What is wrong is added to it.
 
     Raises:
       InputError: The file cannot be read.
     """
     said = read_score_file(path)
-    if said.canary_id != made.canary_id:
-        found.add(path, "lists other canaries than the pool has, or in another order")
+    if said.canary_id != derived.canary_id:
+        findings.add(path, "lists other canaries than the pool has, or in another order")
         return
-    if (said.inclusion, said.pair) != (made.inclusion, made.pair):
-        found.add(path, "says otherwise than the pool how it was decided who takes part")
-    coins = np.asarray(said.included) != np.asarray(made.included)
-    wrong = np.flatnonzero(coins | (np.asarray(said.score) != made.score))
+    if (said.inclusion, said.pair) != (derived.inclusion, derived.pair):
+        findings.add(path, "says otherwise than the pool how it was decided who takes part")
+    coins = np.asarray(said.included) != np.asarray(derived.included)
+    wrong = np.flatnonzero(coins | (np.asarray(said.score) != derived.score))
     if len(wrong) == 0:
         return
     at = int(wrong[0])
-    follows = "; the logged rounds give " + repr(float(made.score[at]))
+    follows = "; the logged rounds give " + repr(float(derived.score[at]))
     if coins[at]:
-        follows = f"; by its coin it was {'included' if made.included[at] else 'excluded'}"
+        follows = f"; by its coin it was {'included' if derived.included[at] else 'excluded'}"
     more = f" (and {len(wrong) - 1} other canaries)" if len(wrong) > 1 else ""
-    found.add(
+    findings.add(
         path,
-        f"canary {made.canary_id[at]} has included {int(said.included[at])} and score "
+        f"canary {derived.canary_id[at]} has included {int(said.included[at])} and score "
         f"{float(said.score[at])!r}{follows}{more}",
     )
 
@@ -98,7 +98,9 @@ class RunScores:
         """The rounds of every canary."""
         nothing = np.zeros(0, np.int64)
         rounds = (row.rounds for row in self.pool.values())
-        return OwnRounds(tuple(nothing if one is None else one for one in rounds))
+        return OwnRounds(
+            tuple(nothing if own_rounds is None else own_rounds for own_rounds in rounds)
+        )
 
     @functools.cached_property
     def rounds(self) -> FinishedRounds | None:
@@ -120,54 +122,56 @@ class RunScores:
         """The statistics that the run logged."""
         return statistics_of(self.config.canaries, self.config.audit)
 
-    def verify(self, found: Findings) -> tuple[dict[str, ScoreFile], Mapping[str, ComparedVectors]]:
+    def verify(
+        self, findings: Findings
+    ) -> tuple[dict[str, ScoreFile], Mapping[str, ComparedVectors]]:
         """Holds score files, and what is known of the vectors behind them, against the logs.
 
         Args:
-          found: What is found is added to it.
+          findings: What is wrong is added to it.
 
         Returns:
           The scores by statistic and what is known behind them: made again where the logs allow,
             else as the folder has them; without those that cannot be read.
         """
-        made: dict[str, FloatArray] = {}
+        derived: dict[str, FloatArray] = {}
         compared: Mapping[str, ComparedVectors] = {}
-        with found.reading(self.folder.round_cosines):
-            made, compared = self._from_rounds()
+        with findings.reading(self.folder.round_cosines):
+            derived, compared = self._from_rounds()
         for path, from_log in (
             (self.folder.release_cosines, _from_steps),
             (self.folder.round_products, self._from_products),
         ):
-            with found.reading(path):
+            with findings.reading(path):
                 if path.exists():
-                    made |= from_log(CosineLog.read(path, self.record.num_canaries))
-        with found.reading(self.folder.upload_cosines):
+                    derived |= from_log(CosineLog.read(path, self.record.num_canaries))
+        with findings.reading(self.folder.upload_cosines):
             of_uploads = self._from_uploads()
             if of_uploads is not None:
-                made |= {ONE_UPLOAD.name: of_uploads.values}
+                derived |= {ONE_UPLOAD.name: of_uploads.values}
                 compared = {**compared, ONE_UPLOAD.name: of_uploads.compared}
-        left = [s.name for s in self.statistics if s.name not in made]
+        left = [s.name for s in self.statistics if s.name not in derived]
         if left:
-            found.note(
+            findings.note(
                 f"not made again, as the folder has neither the models nor the directions of "
                 f"rounds or uploads: {', '.join(self.folder.scores(name).name for name in left)}"
             )
-        scores = dict(self._files(made, found))
-        return scores, self._compared(compared, found)
+        scores = dict(self._files(derived, findings))
+        return scores, self._compared(compared, findings)
 
     def _files(
-        self, made: Mapping[str, FloatArray], found: Findings
+        self, derived: Mapping[str, FloatArray], findings: Findings
     ) -> Iterator[tuple[str, ScoreFile]]:
         for statistic in self.statistics:
             path = self.folder.scores(statistic.name)
-            values = made.get(statistic.name)
-            with found.reading(path):
+            values = derived.get(statistic.name)
+            with findings.reading(path):
                 if values is None:
                     yield statistic.name, read_scores_of(path, self.pool)
                     continue
                 file = self._file(values)
                 yield statistic.name, file
-                compare_scores(path, file, found)
+                compare_scores(path, file, findings)
 
     def _file(self, scores: FloatArray) -> ScoreFile:
         canaries = self.config.canaries
@@ -181,16 +185,16 @@ class RunScores:
         )
 
     def _compared(
-        self, made: Mapping[str, ComparedVectors], found: Findings
+        self, derived: Mapping[str, ComparedVectors], findings: Findings
     ) -> Mapping[str, ComparedVectors]:
         path = self.folder.compared_vectors
         said: Mapping[str, ComparedVectors] = {}
-        with found.reading(path):
+        with findings.reading(path):
             said = read_compared_vectors(path)
-            for name, vectors in made.items():
+            for name, vectors in derived.items():
                 if said and said.get(name) != vectors:
-                    found.add(path, f"`statistics.{name}` is not what the logged rounds give")
-        return {**said, **made} if said else {}
+                    findings.add(path, f"`statistics.{name}` is not what the logged rounds give")
+        return {**said, **derived} if said else {}
 
     def _from_rounds(self) -> tuple[dict[str, FloatArray], Mapping[str, ComparedVectors]]:
         """The scores by attackers who see aggregates; without sums whose directions are gone."""

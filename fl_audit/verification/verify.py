@@ -34,29 +34,29 @@ def verify_folder(
     Raises:
       InputError: The folder is of neither, or the commitment cannot be read.
     """
-    found = Findings()
+    findings = Findings()
     log, run = LogFolder(path), RunFolder(path)
     if log.pool.exists():
         if commitment is not None:
             raise InputError(f"--commitment: {path} is a log; only runs are made under one")
-        _verify_log(log, verify_chain(log, found), progress, found)
+        _verify_log(log, verify_chain(log, findings), progress, findings)
     elif run.record.exists() or run.chain.exists():
         for file in (run.config, run.canaries, run.metrics, run.record, run.report_json):
             if not file.exists():
-                found.add(file, "is missing")
-        chain = verify_chain(run, found)
-        verify_commitment(run, chain, commitment, found)
-        verify_run(run, chain, found)
+                findings.add(file, "is missing")
+        chain = verify_chain(run, findings)
+        verify_commitment(run, chain, commitment, findings)
+        verify_run(run, chain, findings)
     else:
         raise InputError(
             f"{path}: holds neither a finished run ({run.report_json.name}) nor a log "
             f"({log.pool.name})"
         )
-    return Verified(tuple(found.found), tuple(found.notes))
+    return Verified(tuple(findings.wrong), tuple(findings.notes))
 
 
 def _verify_log(
-    folder: LogFolder, chain: Chain | None, progress: Progress, found: Findings
+    folder: LogFolder, chain: Chain | None, progress: Progress, findings: Findings
 ) -> None:
     """Makes the scores of a log again, and holds its score files against them.
 
@@ -64,10 +64,10 @@ def _verify_log(
       folder: The folder of the log.
       chain: Its chain; None where there is none that could be read.
       progress: The function that goes through the files of aggregates that are read.
-      found: What is found is added to it.
+      findings: What is wrong is added to it.
     """
     log = None
-    with found.reading(folder.pool):
+    with findings.reading(folder.pool):
         log = read_log(folder, progress)
     if log is None:
         return
@@ -76,23 +76,23 @@ def _verify_log(
         side = "included" if log.listed.included[wrong[0]] else "excluded"
         words = f"canary {wrong[0]} is {side}, and by the coins of {folder.pool.name} it is not"
         if chain is not None:
-            found.add(folder.canaries, words)
+            findings.add(folder.canaries, words)
         else:
-            found.note(f"{folder.canaries.name}: {words}: somebody else decided who takes part")
+            findings.note(f"{folder.canaries.name}: {words}: somebody else decided who takes part")
     if log.is_empty:
-        found.note("the folder shows no round")
+        findings.note("the folder shows no round")
         return
     if chain is not None and not chain.is_scored:
-        found.note("rounds were logged behind the last scores, which are not compared")
+        findings.note("rounds were logged behind the last scores, which are not compared")
         return
-    with found.reading(folder.round_cosines):
+    with findings.reading(folder.round_cosines):
         scored = score_log(log)
-        for name, made in scored.scores.items():
+        for name, derived in scored.scores.items():
             path = folder.scores(name)
-            with found.reading(path):
+            with findings.reading(path):
                 if path.exists():
-                    compare_scores(path, made, found)
+                    compare_scores(path, derived, findings)
         names = {folder.scores(name).name for name in scored.scores}
         left = [p.name for p in sorted(folder.path.glob("scores_*.csv")) if p.name not in names]
         if left:
-            found.note(f"not made again, as the folder has no models: {', '.join(left)}")
+            findings.note(f"not made again, as the folder has no models: {', '.join(left)}")

@@ -160,10 +160,10 @@ def with_canary_clients(
 @tf.function
 def _only(keys: tf.data.Dataset) -> tf.Tensor:
     """The one key of a client."""
-    found = tf.zeros([2], tf.int64)
+    only_key = tf.zeros([2], tf.int64)
     for key in iter(keys):
-        found = key
-    return found
+        only_key = key
+    return only_key
 
 
 def _dim_of(update_type: tff.Type) -> int:

@@ -74,11 +74,11 @@ class InThisProcess(TffEngine):
 
 def _update_among(work: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Float32Array]:
     """The parts of a client's update among all that it returns."""
-    found = [tuple(part.shape) for part in work]
-    for start in range(len(found) - len(shapes) + 1):
-        if found[start : start + len(shapes)] == list(shapes):
+    part_shapes = [tuple(part.shape) for part in work]
+    for start in range(len(part_shapes) - len(shapes) + 1):
+        if part_shapes[start : start + len(shapes)] == list(shapes):
             return [part.numpy() for part in work[start : start + len(shapes)]]
-    raise ValueError(f"no update of shapes {shapes} among parts of shapes {found}")
+    raise ValueError(f"no update of shapes {shapes} among parts of shapes {part_shapes}")
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class Local(InThisProcess):
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """The participants, made one by one."""
-        made = self.data_sets.of(data, canary_norm(self.mechanism, state.aggregator))
-        return with_noise_keys(made, self.mechanism, state, data, key_data_set)
+        client_data = self.data_sets.of(data, canary_norm(self.mechanism, state.aggregator))
+        return with_noise_keys(client_data, self.mechanism, state, data, key_data_set)
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ class LocalBlocks(InThisProcess):
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """The participants, trained block by block."""
         norm = canary_norm(self.mechanism, state.aggregator)
-        made = self.trained_blocks.of(model_weights(state), data, norm)
-        return with_noise_keys(made, self.mechanism, state, data, lambda key: key)
+        client_data = self.trained_blocks.of(model_weights(state), data, norm)
+        return with_noise_keys(client_data, self.mechanism, state, data, lambda key: key)
 
 
 def trained_blocks_of(run: PreparedRun) -> TrainedBlocks | None:

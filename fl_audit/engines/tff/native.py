@@ -182,8 +182,8 @@ class Native(TffEngine):
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """The participants as a list, because TFF counts clients before it begins."""
-        made = self.data_sets.of(data, canary_norm(self.mechanism, state.aggregator))
-        return list(with_noise_keys(made, self.mechanism, state, data, key_data_set))
+        client_data = self.data_sets.of(data, canary_norm(self.mechanism, state.aggregator))
+        return list(with_noise_keys(client_data, self.mechanism, state, data, key_data_set))
 
 
 def make_native(run: PreparedRun, worker_log: Path, why: str) -> Native:

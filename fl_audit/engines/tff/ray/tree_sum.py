@@ -249,18 +249,18 @@ class RoundWork:
         num_workers = sum(workers.values())
         region = self._regions.get(node)
         if region is not None and region.work.is_open:
-            return self._of(region, node, sharing)
+            return self._piece_of(region, node, sharing)
         subtree = self._work.take(num_workers, sharing)
         if subtree is None:
             open_regions = (r for r in self._regions.values() if r.work.is_open)
             region = next(open_regions, None)  # whose own actors are busy, or lost
-            return None if region is None else self._of(region, node, num_workers)
+            return None if region is None else self._piece_of(region, node, num_workers)
         if sharing == 1 or len(subtree.shards(self._num_shards)) == 1:
             return Piece(subtree, node)
         self._regions[node] = Region(node, subtree, self._num_shards)
-        return self._of(self._regions[node], node, sharing)
+        return self._piece_of(self._regions[node], node, sharing)
 
-    def _of(self, region: Region, node: str, workers: int) -> Piece:
+    def _piece_of(self, region: Region, node: str, workers: int) -> Piece:
         subtree = region.work.take(workers)
         assert subtree is not None
         region.at_work += 1
