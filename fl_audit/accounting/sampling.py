@@ -165,13 +165,24 @@ class AllocatedRounds(Sampling):
         return self.number / self.rounds
 
 
-def _check_probability(probability: float) -> None:
-    if not 0 < probability <= 1:
-        raise ValueError(f"sampling_probability must be in (0, 1], got {probability}")
+@dataclass(frozen=True)
+class CoinSampling(Sampling):
+    """Rounds that independent coins decide on: the base of ways to draw by one probability.
+
+    Attributes:
+      probability: The probability of a round where the coin decides, in (0, 1].
+    """
+
+    probability: float
+
+    def __post_init__(self) -> None:
+        """Checks the probability."""
+        if not 0 < self.probability <= 1:
+            raise ValueError(f"sampling_probability must be in (0, 1], got {self.probability}")
 
 
 @dataclass(frozen=True)
-class MinSeparationSampling(Sampling):
+class MinSeparationSampling(CoinSampling):
     """Every round by an independent coin, but for those who were in one of the last rounds.
 
     Attributes:
@@ -183,13 +194,8 @@ class MinSeparationSampling(Sampling):
 
     neighbours: ClassVar[str] = ADD_OR_REMOVE
 
-    probability: float
     separation: int
     rounds: int
-
-    def __post_init__(self) -> None:
-        """Checks the probability."""
-        _check_probability(self.probability)
 
     @property
     def most_drawn(self) -> int:
@@ -203,7 +209,7 @@ class MinSeparationSampling(Sampling):
 
 
 @dataclass(frozen=True)
-class PoissonSampling(Sampling):
+class PoissonSampling(CoinSampling):
     """Every round by an independent coin, where a client that sends nothing is absent.
 
     Attributes:
@@ -212,12 +218,6 @@ class PoissonSampling(Sampling):
 
     neighbours: ClassVar[str] = ADD_OR_REMOVE
 
-    probability: float
-
-    def __post_init__(self) -> None:
-        """Checks the probability."""
-        _check_probability(self.probability)
-
     @property
     def share(self) -> float:
         """See `Sampling`."""
@@ -225,7 +225,7 @@ class PoissonSampling(Sampling):
 
 
 @dataclass(frozen=True)
-class TruncatedPoissonSampling(Sampling):
+class TruncatedPoissonSampling(CoinSampling):
     """Poisson sampling, of whose samples a uniform part is kept where they are too large.
 
     Attributes:
@@ -236,13 +236,8 @@ class TruncatedPoissonSampling(Sampling):
 
     neighbours: ClassVar[str] = ZERO_OUT
 
-    probability: float
     members: int
     largest: int
-
-    def __post_init__(self) -> None:
-        """Checks the probability."""
-        _check_probability(self.probability)
 
     @property
     def share(self) -> float:
@@ -251,7 +246,7 @@ class TruncatedPoissonSampling(Sampling):
 
 
 @dataclass(frozen=True)
-class CyclicPoissonSampling(Sampling):
+class CyclicPoissonSampling(CoinSampling):
     """Groups take the rounds in turn, and of a group's round each member joins by its own coin.
 
     The groups are no secret; the coins are, and a client that sends nothing is absent.
@@ -265,13 +260,8 @@ class CyclicPoissonSampling(Sampling):
 
     neighbours: ClassVar[str] = ADD_OR_REMOVE
 
-    probability: float
     separation: int
     turns: int
-
-    def __post_init__(self) -> None:
-        """Checks the probability."""
-        _check_probability(self.probability)
 
     @property
     def most_drawn(self) -> int:

@@ -140,6 +140,11 @@ class GaussianCanaryNull:
             f"cosines of uniformly random directions in dimension {self.dim:,} (exact distribution)"
         )
 
+    @property
+    def unit(self) -> float:
+        """The standard deviation of a score."""
+        return 1 / math.sqrt(self.dim)
+
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
         """Log P(cosine >= t)."""
         return ExactCosine(self.dim).logsf(np.minimum(thresholds, _LARGEST_COSINE))
@@ -195,6 +200,11 @@ class SignCanaryNull:
             f"is known (by a proven bound; sum of cubes {self.concentration.cubes:.3g})"
         )
 
+    @property
+    def unit(self) -> float:
+        """The standard deviation of a score; with known concentration too."""
+        return 1 / math.sqrt(self.dim)
+
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
         """Log of a bound on P(cosine >= t) (random_signs.py)."""
         cosines = np.minimum(np.asarray(thresholds, dtype=np.float64), _LARGEST_COSINE)
@@ -236,6 +246,12 @@ class ScaledNull:
         """What excluded scores are taken to be, in words."""
         return f"{self.scale:.4g} times {self.of.description}"
 
+    @property
+    def unit(self) -> float | None:
+        """The standard deviation of a score; None where that before multiplication is not known."""
+        unit = unit_of(self.of)
+        return None if unit is None else self.scale * unit
+
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
         """Log of the bound at the thresholds before multiplication."""
         return self.of.log_tail_upper(np.asarray(thresholds, dtype=np.float64) / self.scale)
@@ -261,6 +277,11 @@ class AtMostNull:
     def description(self) -> str:
         """What excluded scores are taken to be, in words."""
         return f"at most as large as {self.of.description}"
+
+    @property
+    def unit(self) -> float | None:
+        """The standard deviation of the score with factor 1; None where it is not known."""
+        return unit_of(self.of)
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
         """Log of the bound at factor 1 for thresholds above 0, and 0 for others."""
@@ -300,6 +321,11 @@ class LargestOfRoundsNull:
             f"are {self.rounds[0].description}"
         )
 
+    @property
+    def unit(self) -> float | None:
+        """The standard deviation of a round's score; None where it is not known."""
+        return unit_of(self.rounds[0])
+
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
         """Log of the sum of the rounds' bounds, at most 0."""
         counted = Counter(self.rounds)
@@ -310,6 +336,18 @@ class LargestOfRoundsNull:
     def p_value(self, excluded: FloatArray) -> float:
         """A p-value of too many large scores; small ones refute nothing, as rounds may be alike."""
         return too_large_p_value(excluded, self.log_tail_upper)
+
+
+def unit_of(tail: NullTail) -> float | None:
+    """The standard deviation of the score that a null is about; None where it does not say.
+
+    A null of your own may say it as `unit`, so that the power of its tests is simulated in it.
+
+    Args:
+      tail: The null.
+    """
+    unit: float | None = getattr(tail, "unit", None)
+    return unit
 
 
 # Tests of whether excluded scores can have the distribution that they are held against.

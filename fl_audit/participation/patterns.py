@@ -126,7 +126,7 @@ def _shuffle_client_rounds(record: RunRecord, config: Shuffle) -> str:
     return f"Clients are shuffled: {size} a round, {most_rounds_of_a_client(record)}."
 
 
-def _shuffle_canary_rounds(config: Shuffle) -> str:
+def _placed_canary_rounds(config: "Shuffle | Bernoulli | Uniform") -> str:
     return placement_words(config, config.canaries)
 
 
@@ -134,7 +134,7 @@ SHUFFLE = ParticipationPattern(
     table=Shuffle,
     schedule=shuffle_schedule,
     client_rounds=_shuffle_client_rounds,
-    canary_rounds=_shuffle_canary_rounds,
+    canary_rounds=_placed_canary_rounds,
     names_clients=False,
 )
 
@@ -212,15 +212,11 @@ def _bernoulli_client_rounds(record: RunRecord, config: Bernoulli) -> str:
     )
 
 
-def _bernoulli_canary_rounds(config: Bernoulli) -> str:
-    return placement_words(config, config.canaries)
-
-
 BERNOULLI = ParticipationPattern(
     table=Bernoulli,
     schedule=bernoulli_schedule,
     client_rounds=_bernoulli_client_rounds,
-    canary_rounds=_bernoulli_canary_rounds,
+    canary_rounds=_placed_canary_rounds,
     names_clients=False,
 )
 
@@ -388,15 +384,11 @@ def _uniform_client_rounds(record: RunRecord, config: Uniform) -> str:
     )
 
 
-def _uniform_canary_rounds(config: Uniform) -> str:
-    return placement_words(config, config.canaries)
-
-
 UNIFORM = ParticipationPattern(
     table=Uniform,
     schedule=uniform_schedule,
     client_rounds=_uniform_client_rounds,
-    canary_rounds=_uniform_canary_rounds,
+    canary_rounds=_placed_canary_rounds,
     names_clients=False,
 )
 

@@ -21,11 +21,10 @@ from fl_audit.estimators import (
     Null,
     NullTail,
     ScaledNull,
-    SignCanaryNull,
 )
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma, sigma_of_epsilon
 from fl_audit.estimators.methods import Rejection
-from fl_audit.estimators.null import AtMostNull
+from fl_audit.estimators.null import unit_of
 from fl_audit.estimators.scores import Inclusion
 from fl_audit.verdict.claim_tests import ScoredStatistic
 from fl_audit.verdict.claims import Claim
@@ -423,8 +422,8 @@ def standard_null(statistic: ScoredStatistic) -> NullTail | None:
     tail = statistic.null.known_tail()
     if tail is None:
         return None
-    unit = _unit(tail)
-    if unit is None:  # a null from outside the package
+    unit = unit_of(tail)
+    if unit is None:  # a null from outside the package that does not say
         return GaussianCanaryNull(SIMULATED_DIM)
     return ScaledNull(_with_equal_rounds(tail), UNIT / unit)
 
@@ -444,26 +443,10 @@ def hardest(statistics: Sequence[ScoredStatistic]) -> list[ScoredStatistic]:
     return [statistics[at] for at in order if heavy[at] >= max(heavy) - _ALIKE]
 
 
-def _unit(tail: NullTail) -> float | None:
-    """The standard deviation of the score that a law is about; None where it is not known."""
-    match tail:
-        case SignCanaryNull(dim=dim) | GaussianCanaryNull(dim=dim):
-            return 1 / math.sqrt(dim)
-        case ScaledNull(of=scaled, scale=scale):
-            unit = _unit(scaled)
-            return None if unit is None else scale * unit
-        case AtMostNull(of=bounded):
-            return _unit(bounded)
-        case LargestOfRoundsNull(rounds=rounds):
-            return _unit(rounds[0])
-        case _:
-            return None
-
-
 def _with_equal_rounds(tail: NullTail) -> NullTail:
     """The null of a maximum over as many rounds, all like the heaviest, computed once."""
     if not isinstance(tail, LargestOfRoundsNull):
         return tail
-    at = _FAR_OUT * (_unit(tail) or 0.0)
+    at = _FAR_OUT * (unit_of(tail) or 0.0)
     heaviest = max(set(tail.rounds), key=lambda null: float(null.log_tail_upper(at)))
     return LargestOfRoundsNull(len(tail.rounds) * (heaviest,))

@@ -8,14 +8,17 @@ from scipy import special, stats
 
 from fl_audit.estimators.distributions import ExactCosine
 from fl_audit.estimators.null import (
+    AtMostNull,
     GaussianCanaryNull,
     LargestOfRoundsNull,
+    ScaledNull,
     SignCanaryNull,
     _large_squares_p_value,
     _mean_p_value,
     _small_squares_p_value,
     spaced_ranks,
     too_large_p_value,
+    unit_of,
 )
 from fl_audit.estimators.random_signs import Concentration, concentration_of
 from fl_audit.estimators.threshold.error_rates import chance_too_small
@@ -237,3 +240,38 @@ def test_rounds_are_refuted_by_large_scores_alone():
     null = LargestOfRoundsNull((GaussianCanaryNull(10**6),) * 100)
     assert null.p_value(np.full(10, 0.1)) < 1e-6
     assert null.p_value(np.full(10, -0.1)) == 1.0
+
+
+class OwnTail:
+    """A null from outside the package, which need not say its unit."""
+
+    description = "what somebody else knows"
+
+    def log_tail_upper(self, thresholds):
+        return np.zeros_like(np.asarray(thresholds, dtype=np.float64))
+
+    def p_value(self, excluded):
+        del excluded
+        return 1.0
+
+
+def test_the_unit_is_the_standard_deviation_of_a_score():
+    dim, n = 50, 200_000
+    random = np.random.default_rng(3)
+    vector = random.standard_normal(dim)
+    signs = random.choice([-1.0, 1.0], (n, dim)) @ vector
+    cosines = signs / (np.linalg.norm(vector) * np.sqrt(dim))
+    # The relative error of a standard deviation is below 1 / sqrt(2 n) = 0.0016, for kurtosis is
+    # below 3; five of these are exceeded with a probability below 1e-6.
+    assert unit_of(SignCanaryNull(dim)) == pytest.approx(cosines.std(), rel=0.008)
+    assert unit_of(GaussianCanaryNull(dim)) == unit_of(SignCanaryNull(dim))
+    assert unit_of(ScaledNull(SignCanaryNull(dim), 3.0)) == 3 * unit_of(SignCanaryNull(dim))
+    assert unit_of(AtMostNull(ScaledNull(SignCanaryNull(dim), 3.0))) == 3 / np.sqrt(dim)
+    assert unit_of(LargestOfRoundsNull((SignCanaryNull(dim),) * 4)) == 1 / np.sqrt(dim)
+
+
+def test_a_null_from_outside_says_its_unit_or_none():
+    tail = OwnTail()
+    assert unit_of(ScaledNull(tail, 2.0)) is None
+    tail.unit = 0.25
+    assert unit_of(ScaledNull(tail, 2.0)) == 0.5
