@@ -42,6 +42,7 @@ from fl_audit.accounting.noise_laws import GAUSSIAN, MATRIX
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.attacks import unflatten
 from fl_audit.attacks.threat_models import STATISTICS
+from fl_audit.checks import check_clip_norms
 from fl_audit.checks.sampling_check import check_poisson
 from fl_audit.report.checks import folder_arrival
 from fl_audit.report.folder import AuditedFolder, folder_statistics
@@ -78,10 +79,12 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
     cohorts, canary_rounds = _who_takes_part(bug, pool, random)
     state: dict[str, Any] = {"round": 0, "clip": CLIP}
     watch = MechanismWatch(_SIZES, correlation=bug.correlation)
+    clip_norms = []
     with tempfile.TemporaryDirectory() as folder:
         scorer = RoundScorer.create(f"{folder}/log", pool, ROUNDS, canary_rounds)
         for index, cohort in enumerate(cohorts):
             clip = float(state["clip"])
+            clip_norms.append(clip)
             sent = [_sent(int(member), updates, pool) for member in cohort]
             state, release = bug.server(state, sent, np.random.default_rng([seed, 2, index]))
             flat = np.concatenate([part.ravel() for part in release]).astype(np.float32)
@@ -98,10 +101,14 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
         arrival = folder_arrival(logged, statistics)
         live = None if bug.sampler is not None else scorer.proven_epsilon(DELTA)
     claim = claimed_epsilon(bug.sampler is not None, bug.correlation)
+    checks = list(watch.checks())
+    if bug.adaptive_clip is not None:
+        sizes = np.array([len(cohort) for cohort in cohorts])
+        checks.append(check_clip_norms(np.array(clip_norms), sizes, bug.adaptive_clip))
     return {
         "claim": claim,
-        "checks": _found(check.name for check in watch.checks() if not check.passed),
-        "checks_p": min(check.p_value for check in watch.checks()),
+        "checks": _found(check.name for check in checks if not check.passed),
+        "checks_p": min(check.p_value for check in checks),
         **_by_sampling(bug, cohorts, pool),
         **_by_replay(bug, state, seed),
         **_by_canaries(statistics, claim, bug.is_broken),
@@ -186,8 +193,16 @@ def _by_replay(bug: Bug, state: dict[str, Any], seed: int) -> dict[str, Any]:
         noise_multiplier=bug.sum_noise,
         correlation=bug.correlation,
         rounds_before=ROUNDS,
+        adaptive_clip=bug.adaptive_clip,
     )
-    found = replay_round(bug.server, copy.deepcopy(state), updates, seed, promise)
+    found = replay_round(
+        bug.server,
+        copy.deepcopy(state),
+        updates,
+        seed,
+        promise,
+        clip_norm_of=lambda state: float(state["clip"]),
+    )
     return {
         "replay": list(found.failed),
         "replay_p": math.exp(min(finding.log_p for finding in found.findings)),

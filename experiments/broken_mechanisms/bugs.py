@@ -8,12 +8,20 @@ from experiments.broken_mechanisms import samplers, servers
 from experiments.broken_mechanisms.samplers import Sampler
 from experiments.broken_mechanisms.servers import CLIP, NOISE, SUM_NOISE, Server, clipped
 from fl_audit.accounting.toeplitz import Toeplitz, sqrt_column
+from fl_audit.checks import AdaptiveClip
 
 ROUNDS = 20
 
 _SQRT = sqrt_column(2 * ROUNDS)
 _BANDS = Toeplitz.of(_SQRT[:4], 2 * ROUNDS)
 """The strategy that is accounted; it goes on behind the run, for the replay of what comes next."""
+
+_ADAPTIVE_CLIP = AdaptiveClip(
+    target_quantile=servers.CLIP_QUANTILE,
+    learning_rate=servers.CLIP_RATE,
+    count_stddev=servers.COUNT_STDDEV,
+    denominator=servers.DENOMINATOR,
+)
 
 _GITHUB = "https://github.com/"
 _RIGHT_SERVER = servers.server()
@@ -30,6 +38,7 @@ class Bug:
       sampler: The sampler, where that is what is wrong or the claim counts on it; else None.
       sum_noise: The noise multiplier that the sum should have.
       correlation: What is accounted to correlate the noise; None for independent noise.
+      adaptive_clip: What is promised to move the clip norm; None where it is fixed.
       is_broken: Whether anything is wrong.
     """
 
@@ -39,6 +48,7 @@ class Bug:
     sampler: Sampler | None = None
     sum_noise: float = NOISE
     correlation: Toeplitz | None = None
+    adaptive_clip: AdaptiveClip | None = None
     is_broken: bool = True
 
 
@@ -51,6 +61,7 @@ BUGS = (
         "noise not scaled with the adaptive clip",
         servers.adaptive(first_clip=CLIP),
         sum_noise=SUM_NOISE,
+        adaptive_clip=_ADAPTIVE_CLIP,
     ),
     Bug(
         "noise over the denominator twice",
@@ -138,6 +149,13 @@ BUGS = (
         servers.adaptive(multiplier=NOISE),
         _at("google-parfait/tensorflow-federated", 1080, "pull"),
         sum_noise=SUM_NOISE,
+        adaptive_clip=_ADAPTIVE_CLIP,
+    ),
+    Bug(
+        "the adaptive clip's count without noise",
+        servers.adaptive(count_stddev=0.0),
+        sum_noise=SUM_NOISE,
+        adaptive_clip=_ADAPTIVE_CLIP,
     ),
     Bug(
         "the secure sum overflows",
@@ -186,7 +204,13 @@ BUGS = (
 
 RIGHT = (
     Bug("correct: fixed clip", is_broken=False),
-    Bug("correct: adaptive clip", servers.adaptive(), sum_noise=SUM_NOISE, is_broken=False),
+    Bug(
+        "correct: adaptive clip",
+        servers.adaptive(),
+        sum_noise=SUM_NOISE,
+        adaptive_clip=_ADAPTIVE_CLIP,
+        is_broken=False,
+    ),
     Bug("correct: Poisson sampling", sampler=samplers.poisson, is_broken=False),
     Bug(
         "correct: four bands",

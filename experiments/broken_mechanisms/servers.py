@@ -81,16 +81,28 @@ def server(
     return of_round
 
 
-def adaptive(multiplier: float = SUM_NOISE, first_clip: float | None = None) -> Server:
-    """A server whose clip norm follows a noised count; noise at another norm if one is given."""
+CLIP_QUANTILE, CLIP_RATE = 0.6, 0.2
+
+
+def adaptive(
+    multiplier: float = SUM_NOISE,
+    first_clip: float | None = None,
+    count_stddev: float = COUNT_STDDEV,
+) -> Server:
+    """A server whose clip norm follows a noised count; noise at another norm if one is given.
+
+    The count is from one half, so that a client changes it by one half.
+    """
 
     def of_round(state: Any, updates: Any, random: np.random.Generator) -> Any:
         clip = state["clip"]
         noise = normal(random, multiplier * (first_clip or clip))
         below = sum(norm_of(update) <= clip for update in updates)
-        share = (below + random.normal(0, COUNT_STDDEV)) / DENOMINATOR
+        count = below - len(updates) / 2 + random.normal(0, count_stddev)
+        share = min(1.0, max(0.0, count / DENOMINATOR + 0.5))
         total = summed([clipped(update, clip) for update in updates])
-        after = {**state, "round": state["round"] + 1, "clip": clip * np.exp(0.2 * (0.6 - share))}
+        moved = clip * np.exp(CLIP_RATE * (CLIP_QUANTILE - share))
+        after = {**state, "round": state["round"] + 1, "clip": moved}
         return after, [part / DENOMINATOR for part in added(total, noise)]
 
     return of_round

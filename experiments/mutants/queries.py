@@ -15,6 +15,8 @@ from unittest.mock import patch
 import numpy as np
 import tensorflow as tf
 
+from fl_audit.checks import AdaptiveClip
+
 PACKAGE = "tensorflow_privacy.privacy.dp_query"
 MODULES = (
     "gaussian_query",
@@ -64,12 +66,14 @@ class Subject:
       denominator: What the sum of clipped records is divided by.
       clip_norm: The clip norm that a state says.
       mu: The mu of one round for a record, of all that is released.
+      adaptive_clip: What is promised to move the clip norm; None where it is fixed.
     """
 
     make: Callable[[types.SimpleNamespace], Any]
     denominator: float
     clip_norm: Callable[[Any], float]
     mu: float
+    adaptive_clip: AdaptiveClip | None = None
 
 
 MEAN = Subject(
@@ -92,6 +96,9 @@ ADAPTIVE = Subject(
     denominator=1.0,
     clip_norm=lambda state: float(state.sum_state.l2_norm_clip),
     mu=math.hypot(1 / NOISE_MULTIPLIER, 0.5 / COUNT_STDDEV),
+    adaptive_clip=AdaptiveClip(
+        target_quantile=0.5, learning_rate=0.2, count_stddev=COUNT_STDDEV, denominator=COHORT
+    ),
 )
 SUBJECT_OF = dict(zip(MODULES, (MEAN, MEAN, ADAPTIVE, ADAPTIVE), strict=True))
 
@@ -103,12 +110,28 @@ def start(query: Any) -> Any:
 
 def summed(query: Any, state: Any, updates: list[Update]) -> Any:
     """The sum of a round's preprocessed records."""
-    params = query.derive_sample_params(state)
+    params = tf.nest.map_structure(tf.convert_to_tensor, query.derive_sample_params(state))
     total = query.initial_sample_state([tf.zeros(shape) for shape in SHAPES])
-    for update in updates:
-        record = query.preprocess_record(params, [tf.constant(p, tf.float32) for p in update])
-        total = query.accumulate_preprocessed_record(total, record)
-    return total
+    if not updates:
+        return total
+    records = [tf.constant(np.array(parts, np.float32)) for parts in zip(*updates, strict=True)]
+    return _accumulating(query)(params, total, records)
+
+
+@functools.lru_cache(maxsize=1)
+def _accumulating(query: Any) -> Callable:
+    """The way of a round's records into the sum, as one graph: TFF computes it in one, too."""
+
+    @tf.function(autograph=False, reduce_retracing=True)
+    def accumulated(params: Any, total: Any, records: list[tf.Tensor]) -> Any:
+        def step(at: tf.Tensor, before: Any) -> tuple[tf.Tensor, Any]:
+            record = query.preprocess_record(params, [part[at] for part in records])
+            return at + 1, query.accumulate_preprocessed_record(before, record)
+
+        number = tf.shape(records[0])[0]
+        return tf.while_loop(lambda at, _: at < number, step, (0, total))[1]
+
+    return accumulated
 
 
 def released(query: Any, state: Any, total: Any) -> tuple[Any, Update]:

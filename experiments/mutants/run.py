@@ -46,9 +46,16 @@ def replay(subject: queries.Subject, query: object) -> list[str]:
         clip_norm=queries.CLIP_NORM,
         denominator=subject.denominator,
         noise_multiplier=queries.NOISE_MULTIPLIER,
+        adaptive_clip=subject.adaptive_clip,
     )
-    state = queries.start(query)
-    found = replay_round(server, state, queries.updates(1), seed=1, promise=promise)
+    found = replay_round(
+        server,
+        queries.start(query),
+        queries.updates(1),
+        seed=1,
+        promise=promise,
+        clip_norm_of=subject.clip_norm,
+    )
     return [one.name for one in found.findings if not one.passed]
 
 

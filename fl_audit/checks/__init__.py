@@ -10,6 +10,7 @@ from fl_audit.checks.autocorrelation import (
 from fl_audit.checks.canary_check import Arrival, canary_arrival
 from fl_audit.checks.canary_projections import Presentations
 from fl_audit.checks.check import FALSE_ALARM, Check
+from fl_audit.checks.clip_norms import check_clip_norms
 from fl_audit.checks.configured import Configured, configured, why_not_checked
 from fl_audit.checks.measured_rounds import (
     AggregateLog,
@@ -28,9 +29,11 @@ from fl_audit.checks.measured_rounds import (
 from fl_audit.checks.replay.replay import Replay, replay_round
 from fl_audit.checks.replay.trial_rounds import Finding, Promise, Server, read_replay, write_replay
 from fl_audit.checks.sampling_check import check_poisson, check_rounds
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 
 __all__ = [
     "FALSE_ALARM",
+    "AdaptiveClip",
     "AggregateLog",
     "Arrival",
     "Autocorrelation",
@@ -49,6 +52,7 @@ __all__ = [
     "autocorrelation_to_json",
     "canary_arrival",
     "check_aggregates",
+    "check_clip_norms",
     "check_poisson",
     "check_rounds",
     "checked_variables",

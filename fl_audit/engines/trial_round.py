@@ -8,6 +8,7 @@ import numpy as np
 from fl_audit.array_types import Float32Array
 from fl_audit.checks import Promise, why_not_checked
 from fl_audit.engines.prepare import PreparedRun
+from fl_audit.mechanisms import MECHANISMS
 
 _MOST_CLIENTS = 32
 """The number of clients of a replayed round, where memory allows so many."""
@@ -24,13 +25,18 @@ def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promi
       clip_norm: The norm that the round clips to.
       zeroing_norm: The largest coordinate that an update may have; infinite without zeroing.
     """
-    is_gaussian = why_not_checked(run.config.mechanism) is None
+    table, denominator = run.config.mechanism, run.schedule.expected_cohort
+    is_gaussian = why_not_checked(table) is None
+    adaptive_clip = MECHANISMS.of(table).adaptive_clip
     return Promise(
         clip_norm=clip_norm,
-        denominator=run.schedule.expected_cohort,
+        denominator=denominator,
         noise_multiplier=run.noise.sum_noise_multiplier if is_gaussian else None,
         zeroing_norm=zeroing_norm,
         correlation=run.release.correlation,
+        adaptive_clip=None
+        if adaptive_clip is None
+        else adaptive_clip(table, run.noise, denominator),
     )
 
 

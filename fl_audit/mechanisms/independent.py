@@ -12,6 +12,7 @@ from fl_audit.accounting.release import Noise
 from fl_audit.config_tables.table import NonNegativeFloat, PositiveFloat, Table
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 from fl_audit.mechanisms.kind import (
     ClipAndNoise,
     Mechanism,
@@ -87,6 +88,15 @@ def _adaptive_clip_and_noise(table: GaussianAdaptive, state: Any) -> ClipAndNois
     return _of_sum(state.query_state.numerator_state.sum_state)
 
 
+def _adaptive_clip(table: GaussianAdaptive, noise: Noise, denominator: float) -> AdaptiveClip:
+    return AdaptiveClip(
+        target_quantile=table.target_quantile,
+        learning_rate=table.clip_learning_rate,
+        count_stddev=noise.count_noise_stddev,
+        denominator=denominator,
+    )
+
+
 def _adaptive_clip_words(table: GaussianAdaptive) -> str:
     return moving_clip_words(table.clip_norm, table.target_quantile)
 
@@ -142,6 +152,7 @@ GAUSSIAN_ADAPTIVE = MechanismKind(
     why_not_replayed=None,
     clip_words=_adaptive_clip_words,
     noise_words=_adaptive_noise_words,
+    adaptive_clip=_adaptive_clip,
 )
 
 GAUSSIAN_FIXED = MechanismKind(

@@ -11,6 +11,7 @@ from fl_audit.accounting.noise_laws import NoiseLaw, noise_law_named
 from fl_audit.accounting.release import Correlation, Divisor, Noise
 from fl_audit.config_tables.table import NonNegativeFloat, PositiveFloat, Table
 from fl_audit.formats.run_record import RunRecord
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 from fl_audit.mechanisms.noise_stream import NoiseStream
 from fl_audit.mechanisms.zeroing import Zeroing
 
@@ -80,6 +81,8 @@ class MechanismKind(Generic[MechanismTable]):
       noise_words: The continuation of that clause on the noise of a run that has any.
       noise_stream: How noise that a matrix correlates is made of few vectors, for a table and a
         number of rounds; None where there is no matrix.
+      adaptive_clip: How the clip norm moves, for a table, the noise of a round and what sums are
+        divided by; None where it is fixed, or moves by another rule.
 
     Raises:
       ValueError: The noise law is not registered.
@@ -100,6 +103,7 @@ class MechanismKind(Generic[MechanismTable]):
     clip_words: Callable[[MechanismTable], str]
     noise_words: Callable[[MechanismTable, RunRecord], str]
     noise_stream: Callable[[MechanismTable, int], NoiseStream] | None = None
+    adaptive_clip: Callable[[MechanismTable, Noise, float], AdaptiveClip] | None = None
 
     def __post_init__(self) -> None:
         """Looks the law up by its name, as the report of a finished run will."""

@@ -14,7 +14,7 @@ from fl_audit.attacks.measured_arrival import RoundLengths, arrival_in_rounds, l
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.canaries.tables import Canaries
-from fl_audit.checks import check_rounds
+from fl_audit.checks import check_clip_norms, check_rounds
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.canary_check import Arrival
 from fl_audit.checks.check import FALSE_ALARM, Check
@@ -82,6 +82,10 @@ def _outflow(check: Check) -> str:
     return f"not zero in round {check.round} (variable {check.variable})"
 
 
+def _remainder(check: Check) -> str:
+    return f"{significant(check.ratio)} times as far from whole numbers as noise is on average"
+
+
 def _repetition(check: Check) -> str:
     return "none twice" if check.round is None else f"twice in round {check.round}"
 
@@ -119,6 +123,12 @@ _WORDS = {
         "No echo",
         "In the first round no stretch of coordinates repeats another: their noise is independent.",
         _correlation,
+    ),
+    "count_noise": _CheckWords(
+        "Noise of the clip’s count",
+        "The counts that move the clip norm are as far from whole numbers as their noise, anew in "
+        "each round.",
+        _remainder,
     ),
     "once_a_round": _CheckWords(
         "Once a round", "No canary takes part twice in a round.", _repetition
@@ -178,13 +188,25 @@ def _left_out(num_rounds: int, aggregates: RunAggregates | None) -> Iterator[str
 def checks_of_run(run: FinishedRun) -> Checks:
     """Runs the checks of the mechanism on a run."""
     of_aggregates = [] if run.aggregates is None else check_aggregates(run.aggregates)
-    checks = [*of_aggregates, check_rounds(run.canary_rounds)]
+    checks = [*of_aggregates, *_of_clip_norms(run), check_rounds(run.canary_rounds)]
     replayed = read_replay(run.folder.replay)
     return Checks(
         false_alarm=FALSE_ALARM,
         not_checked=why_not_checked(run.config.mechanism) or _not_kept(run),
         results=(*map(_with_meaning, checks), *map(_replayed, replayed)),
     )
+
+
+def _of_clip_norms(run: FinishedRun) -> Iterator[Check]:
+    """The check of the count that moves an adaptive clip norm, where its noise can be seen."""
+    table, release = run.config.mechanism, run.record.release
+    if isinstance(table, RecordedTable):
+        return
+    adaptive_clip = MECHANISMS.of(table).adaptive_clip
+    if adaptive_clip is None or not release.noise.count_noise_stddev:
+        return
+    promise = adaptive_clip(table, release.noise, release.denominator.expected)
+    yield check_clip_norms(run.rounds.clip_norm, run.rounds.participants, promise)
 
 
 def _not_kept(run: FinishedRun) -> str | None:

@@ -52,6 +52,7 @@ def test_a_correct_run(reported):
         "fresh_noise",
         "bounded_length",
         "no_echo",
+        "count_noise",
         "once_a_round",
     ]
     assert all(result["passed"] for result in checks["results"])
@@ -61,7 +62,7 @@ def test_a_correct_run(reported):
     seen = checks["results"][0]["detectable_ratio"]
     assert 0.9 < seen < 1
     line = (
-        "checks passed, 5 of 5, on the aggregates, without canaries "
+        "checks passed, 6 of 6, on the aggregates, without canaries "
         f"({math.floor(100 * seen) / 100:g} × the configured noise would have failed these checks)"
     )
     assert line in " ".join(" ".join(summary_lines(reported.report)).split())

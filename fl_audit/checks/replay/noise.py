@@ -190,6 +190,19 @@ def _is_as_coarse(release: FloatArray, noise: FloatArray) -> bool:
     return False
 
 
+def shows_noise(releases: FloatArray, touched: FloatArray, sizes: Sequence[int]) -> FloatArray:
+    """Which variables have noise or clients: a frozen one has neither.
+
+    Args:
+      releases: Releases that differ in their seed, of shape (seeds, dim).
+      touched: Whether any client changes a variable, of shape (variables,).
+      sizes: The sizes of the variables.
+    """
+    parts = np.split(np.ptp(releases, axis=0), np.cumsum(sizes)[:-1])
+    shows = np.array([part.any() for part in parts]) | touched
+    return np.asarray(shows if shows.any() else ~shows)
+
+
 # What a replay asks of the noise: of the round under many seeds, and of the round after it.
 
 
@@ -250,7 +263,7 @@ class NoiseQuestions:
             [self.rounds.run(self.trials.few, seed).release for seed in (0, *seeds)]
         )
         other = self.rounds.run(self.trials.vectors, 1).release
-        shows = self._shows_noise(releases, touched)
+        shows = shows_noise(releases, touched, self.rounds.sizes)
         coordinates = np.repeat(shows, self.rounds.sizes)
         releases = releases[:, coordinates]
         recorded = np.array([self.recorded.release, other])[:, coordinates]
@@ -268,12 +281,6 @@ class NoiseQuestions:
         next_stddev = self.trials.promise.new_noise(later=1)
         if self.recorded.state is not None and next_stddev is not None:
             yield self._next_noise(coordinates, sizes, next_stddev)
-
-    def _shows_noise(self, releases: FloatArray, touched: FloatArray) -> FloatArray:
-        """Which variables have noise or clients: a frozen one has neither."""
-        parts = np.split(np.ptp(releases, axis=0), np.cumsum(self.rounds.sizes)[:-1])
-        shows = np.array([part.any() for part in parts]) | touched
-        return np.asarray(shows if shows.any() else ~shows)
 
     def _next_noise(self, coordinates: FloatArray, sizes: list[int], stddev: float) -> Finding:
         """Whether the next round's noise is new, for as much as a client counts there."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.replay.changes import Change, Ruler, at_most, every_client, half_precision
+from fl_audit.checks.replay.clip import ClipNormOf, ClipQuestions
 from fl_audit.checks.replay.memory import memory_finding
 from fl_audit.checks.replay.noise import NoiseQuestions
 from fl_audit.checks.replay.trial_rounds import (
@@ -77,6 +78,7 @@ def replay_round(
     promise: Promise,
     *,
     begun: tuple[Any, Any] | None = None,
+    clip_norm_of: ClipNormOf | None = None,
 ) -> Replay:
     """Computes a round many times, with one thing changed each time.
 
@@ -84,7 +86,7 @@ def replay_round(
     client alone, short, long and long in each variable; with clients that differ in length and
     direction; with more clients than the denominator; with an update of NaN; with other seeds; and
     the next rounds after them. Of noise that is promised to be correlated, up to 32 rounds are
-    computed twice.
+    computed twice; under a clip norm that adapts 96 rounds show the noise of its count.
 
     Args:
       function: The server's round, which takes all its randomness from the generator that it is
@@ -97,14 +99,18 @@ def replay_round(
       begun: Two states before the first round that were made with other randomness, for a server
         whose state, not its generator, fixes noise to come; questions that need other noise from
         one state are then left out.
+      clip_norm_of: The reader of a state's clip norm, under a promise with an `adaptive_clip`.
 
     Returns:
       The findings; where the round cannot be repeated, that alone.
 
     Raises:
       InputError: There are fewer than two updates, they differ in their shapes, are empty or not
-        finite, or the function releases another number of numbers.
+        finite, or the function releases another number of numbers; or an adaptive clip is promised
+        and its norm cannot be read.
     """
+    if promise.adaptive_clip is not None and clip_norm_of is None:
+        raise InputError("clip_norm_of: is missing; a promise with adaptive_clip needs it")
     vectors = _checked(updates)
     rounds = TrialRounds(function, state, updates[0], seed)
     recorded = rounds.run(vectors)
@@ -113,7 +119,7 @@ def replay_round(
     if not again.passed:
         return Replay((again,), np.full(len(rounds.sizes) + 1, np.nan))
     trials = Trials(vectors, rounds.sizes, promise)
-    replayed = _Replayed(rounds, trials, recorded, ruler, begun)
+    replayed = _Replayed(rounds, trials, recorded, ruler, begun=begun, clip_norm_of=clip_norm_of)
     clients, changes = replayed.of_clients()
     of_all = [ruler.lengths(change.vector) for change in changes if _is_finite(change.vector)]
     touched = np.max([np.zeros(len(rounds.sizes) + 1), *of_all], axis=0)[:-1] > 0
@@ -163,10 +169,13 @@ class _Replayed:
         trials: Trials,
         recorded: Answer,
         ruler: Ruler,
+        *,
         begun: tuple[Any, Any] | None,
+        clip_norm_of: ClipNormOf | None,
     ) -> None:
         self._rounds = rounds
         self._begun = begun
+        self._clip_norm_of = clip_norm_of
         self._trials = trials
         self._recorded = recorded
         self._ruler = ruler
@@ -290,6 +299,11 @@ class _Replayed:
             self._rounds, self._trials, self._recorded, self._ruler, self._without, self._begun
         )
         yield from noise.findings(touched)
+        clip = self._promise.adaptive_clip
+        if clip is not None and self._clip_norm_of is not None:
+            yield from ClipQuestions(
+                self._rounds, self._trials, self._ruler, clip, self._clip_norm_of, self._is_silenced
+            ).findings(touched)
 
     def _nobody(self, other_seed: int = 0) -> Answer:
         """The recorded round, whose clients beyond the smallest cohort send zeros."""

@@ -25,6 +25,7 @@ from fl_audit.checks.check import FALSE_ALARM
 from fl_audit.checks.whitening import new_in_round
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import read_foreign, write_text
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 
 # The promise.
 
@@ -55,6 +56,7 @@ class Promise:
         (`accounting.tree_nodes.Trees`) that correlate noise over rounds; None where each round
         draws its own.
       rounds_before: The number of rounds before the one that is replayed.
+      adaptive_clip: How the clip norm moves after the round; None where it is fixed.
 
     Raises:
       InputError: A number is out of its range.
@@ -67,6 +69,7 @@ class Promise:
     smallest_cohort: int = 0
     correlation: Correlation | None = None
     rounds_before: int = 0
+    adaptive_clip: AdaptiveClip | None = None
 
     def __post_init__(self) -> None:
         """Checks the numbers."""

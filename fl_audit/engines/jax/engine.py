@@ -189,8 +189,15 @@ class JaxEngine(Engine):
         updates = trial_updates([array.shape for array in like], promise, run.config.seed)
         # A state fixes correlated noise, so that there have to be two.
         begun = None if promise.correlation is None else (self.begin(), self.begin())
-        seed = run.config.seed
-        return replay_round(server, state, updates, seed, promise, begun=begun).findings
+        return replay_round(
+            server,
+            state,
+            updates,
+            run.config.seed,
+            promise,
+            begun=begun,
+            clip_norm_of=lambda state: float(state.norms.clip),
+        ).findings
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
         """Canaries that an accelerator scores where there is one."""

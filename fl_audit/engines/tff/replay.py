@@ -14,6 +14,7 @@ import tensorflow_federated as tff
 
 from fl_audit.array_types import Float32Array
 from fl_audit.checks import Finding, Promise, Replay, replay_round
+from fl_audit.checks.replay.clip import ClipNormOf
 from fl_audit.checks.replay.trial_rounds import flat
 from fl_audit.engines.engine import not_replayed
 from fl_audit.engines.prepare import PreparedRun
@@ -36,6 +37,7 @@ def replay_process(
     *,
     state: Any = None,
     seed: int = 1,
+    clip_norm_of: ClipNormOf | None = None,
 ) -> Replay:
     """Replays a round of an audited process, see `replay_round`.
 
@@ -47,6 +49,7 @@ def replay_process(
       promise: What its aggregator promises of a round.
       state: The state before the round; by default the initial one.
       seed: The seed of the updates and of the rounds.
+      clip_norm_of: The reader of a state's clip norm, of a promise with an `adaptive_clip`.
 
     Raises:
       NotLocalError: The local runtime cannot run the process.
@@ -58,6 +61,7 @@ def replay_process(
         promise,
         seed,
         begun=None if promise.correlation is None else (process.initialize(), process.initialize()),
+        clip_norm_of=clip_norm_of,
     )
 
 
@@ -69,6 +73,7 @@ def replay_vectors(
     seed: int,
     *,
     begun: tuple[Any, Any] | None = None,
+    clip_norm_of: ClipNormOf | None = None,
 ) -> Replay:
     """Replays a round whose clients' data is made from vectors.
 
@@ -79,6 +84,7 @@ def replay_vectors(
       promise: What the process promises of a round.
       seed: The seed of the updates and of the rounds.
       begun: Two first states of a process whose state fixes noise to come, see `replay_round`.
+      clip_norm_of: The reader of a state's clip norm, where it is promised to adapt.
     """
 
     def server(state: Any, updates: Any, random: np.random.Generator) -> tuple[Any, Any]:
@@ -93,6 +99,7 @@ def replay_vectors(
         seed,
         promise,
         begun=None if begun is None else (_Held(begun[0]), _Held(begun[1])),
+        clip_norm_of=None if clip_norm_of is None else lambda held: clip_norm_of(held.state),
     )
 
 
@@ -139,6 +146,7 @@ def replay_of(
         ),
         run.config.seed,
         begun=(begin(), begin()) if is_correlated else None,
+        clip_norm_of=lambda state: clip_and_noise(mechanism, state.aggregator).clip_norm,
     ).findings
 
 

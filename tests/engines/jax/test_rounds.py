@@ -108,6 +108,11 @@ def test_the_first_round_is_replayed():
         "one_client",
         "clip",
         "denominator",
+        "clip_count",
+        "clip_update",
+        "count_noise",
+        "clip_next",
+        "clip_noise",
     }
     wrong = JaxEngine(run)
     clipped = wrong._blocks.sum_of

@@ -6,11 +6,14 @@ import tensorflow_federated as tff
 import tensorflow_privacy as tfp
 
 from experiments.broken_mechanisms import queries
-from fl_audit.checks import Promise
+from fl_audit.checks import AdaptiveClip, Promise
 from fl_audit.config import DigitsTask
 from fl_audit.engines.tff.algorithms import functional_model
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.engines.trial_round import trial_updates
+from fl_audit.mechanisms import clip_and_noise
+from fl_audit.mechanisms.independent import GaussianAdaptive
+from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 from fl_audit.tasks.partitioned import load_digits_task
 from fl_audit.tasks.tf.networks import as_classifier
 from fl_audit.training import build_audited_fed_avg, replay_process
@@ -32,9 +35,9 @@ def mean_of(query):
     return tff.aggregators.DifferentiallyPrivateFactory(tfp.NormalizedQuery(query, COHORT))
 
 
-def replayed(factory, promise=PROMISE):
+def replayed(factory, promise=PROMISE, clip_norm_of=None):
     with local_runtime(LocalContext()):
-        return replay_process(process_of(factory), promise)
+        return replay_process(process_of(factory), promise, clip_norm_of=clip_norm_of)
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +59,23 @@ def test_a_replay_is_the_same_again(right):
 @pytest.mark.slow
 def test_an_adaptive_clip_behind_zeroing_passes():
     """TFF's own default aggregator: clip norm 0.1, noise for it and for the count."""
-    noise, _ = tff.aggregators.differential_privacy.adaptive_clip_noise_params(0.5, COHORT, None)
-    promise = Promise(clip_norm=0.1, denominator=COHORT, noise_multiplier=noise)
-    found = replayed(tff.learning.dp_aggregator(0.5, COHORT), promise)
+    noise, count_stddev = tff.aggregators.differential_privacy.adaptive_clip_noise_params(
+        0.5, COHORT, None
+    )
+    adaptive = GaussianAdaptive(noise_multiplier=0.5, zeroing=AdaptiveZeroing())
+    clip = AdaptiveClip(
+        target_quantile=0.5, learning_rate=0.2, count_stddev=count_stddev, denominator=COHORT
+    )
+    promise = Promise(clip_norm=0.1, denominator=COHORT, noise_multiplier=noise, adaptive_clip=clip)
+    found = replayed(
+        tff.learning.dp_aggregator(0.5, COHORT),
+        promise,
+        lambda state: clip_and_noise(adaptive, state.aggregator).clip_norm,
+    )
     assert found.passed, str(found)
+    assert {"clip_count", "clip_update", "count_noise"} <= {
+        one.name for one in found.findings if one.told
+    }
 
 
 @pytest.mark.parametrize(

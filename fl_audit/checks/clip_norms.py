@@ -1,0 +1,118 @@
+"""The check of a run's clip norms: whether the count that moves an adaptive one has its noise.
+
+Clip norm, learning rate and quantile tell the noised count of each round
+(`mechanisms.adaptive_clip`). Without noise it is a whole number of clients; what remains beside
+whole numbers is therefore the noise modulo one client, whoever was counted: a wrapped normal number
+(Mardia and Jupp, Directional Statistics, section 3.5.7).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl_audit.array_types import FloatArray
+from fl_audit.checks.check import Check
+from fl_audit.errors import InputError
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
+
+NAME = "count_noise"
+
+_UNIFORM = 2.0
+"""The standard deviation from which a wrapped normal number is uniform, but for 1e-34."""
+
+_COARSEST = 0.1
+"""The largest error of a count, in clients, with which its remainder says something."""
+
+
+def check_clip_norms(
+    clip_norms: FloatArray, participants: FloatArray, promise: AdaptiveClip
+) -> Check:
+    """Checks that the counts behind a sequence of clip norms have the promised noise.
+
+    Given the past, the probability that a remainder is as near to 0 is uniform under the promise
+    whatever the clients are, and so is that of being as near to the last round's remainder, and of
+    being as far from 0. Each of the three products over rounds has an exact law (Fisher's method);
+    the smallest p-value counts three times. A count at the end of its range says nothing.
+
+    Args:
+      clip_norms: The clip norms of consecutive rounds, positive, of shape (rounds,).
+      participants: The number of participants of each of these rounds, of shape (rounds,).
+      promise: What moves the clip norm.
+
+    Returns:
+      The check `count_noise`; its ratio is the mean distance of the counts from whole numbers over
+      the expected one. It has no tests where counts cannot be told.
+
+    Raises:
+      InputError: The arrays differ in length, or a clip norm is not positive.
+    """
+    norms, cohorts = np.asarray(clip_norms, np.float64), np.asarray(participants, np.float64)
+    if norms.shape != cohorts.shape or norms.ndim != 1:
+        raise InputError(
+            f"clip_norms: must be as many as participants, got {norms.shape} and {cohorts.shape}"
+        )
+    if not (np.isfinite(norms).all() and (norms > 0).all()):
+        raise InputError("clip_norms: must be positive")
+    nothing = Check(NAME, 0.0, 0, None, None, 1.0)
+    if len(norms) < 2 or promise.learning_rate == 0 or promise.count_stddev == 0:
+        return nothing
+    if promise.rounding > _COARSEST:
+        return nothing
+    counts = promise.count(norms[:-1], norms[1:])
+    tells = ~promise.is_limited(counts)
+    whole = counts + cohorts[:-1] / 2
+    law, remainders = _Remainder(promise.count_stddev), whole - np.round(whole)
+    near = law.within(np.zeros_like(remainders), np.abs(remainders) + promise.rounding)
+    far = 1 - law.within(np.zeros_like(remainders), np.abs(remainders) - promise.rounding)
+    steps = np.diff(remainders)
+    steps = np.abs(steps - np.round(steps)) + promise.rounding
+    again = law.within(remainders[:-1], steps)
+    log_p = min(
+        _product(np.where(tells, near, 1.0)),
+        _product(np.where(tells, far, 1.0)),
+        _product(np.where(tells[1:], again, 1.0)),
+    )
+    ratio = float(np.abs(remainders[tells]).mean() / law.mean) if tells.any() else 1.0
+    return Check(NAME, min(0.0, log_p + math.log(3)), int(tells.sum()), None, None, ratio)
+
+
+def _product(p_values: FloatArray) -> float:
+    """The log p-value of the product of independent p-values (Fisher)."""
+    from scipy import stats  # here, for it takes half a second
+
+    if not len(p_values):
+        return 0.0
+    smallest = np.finfo(np.float64).tiny
+    total = -np.log(np.maximum(p_values, smallest)).sum()
+    return float(stats.gamma.logsf(total, len(p_values)))
+
+
+@dataclass(frozen=True)
+class _Remainder:
+    """The law of what is left of normal noise beside whole numbers, in [-1/2, 1/2].
+
+    Attributes:
+      stddev: The standard deviation of the noise, positive.
+    """
+
+    stddev: float
+
+    def within(self, centre: FloatArray, distance: FloatArray) -> FloatArray:
+        """The probability to be, on the circle, no farther from a centre than a distance."""
+        from scipy import special
+
+        half = np.clip(distance, 0.0, 0.5)
+        if self.stddev >= _UNIFORM:
+            return 2 * half
+        wraps = math.ceil(9 * self.stddev) + 1
+        turns = np.arange(-wraps, wraps + 1)[:, None] + centre
+        parts = special.ndtr((turns + half) / self.stddev)
+        parts = parts - special.ndtr((turns - half) / self.stddev)
+        return np.asarray(np.clip(parts.sum(axis=0), 0.0, 1.0))
+
+    @property
+    def mean(self) -> float:
+        """The mean distance from 0."""
+        distances = (np.arange(500) + 0.5) / 1000
+        return float((1 - self.within(np.zeros(500), distances)).mean() / 2)

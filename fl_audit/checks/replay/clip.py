@@ -1,0 +1,391 @@
+"""What a replay asks of a clip norm that adapts: its count, the count's noise, and what follows it.
+
+The state before a round and the state after it have a clip norm each; both together tell the noised
+count that moved it (`mechanisms.adaptive_clip`). With the same randomness two counts differ by who
+is counted alone; with other randomness and the same clients by their noise alone.
+"""
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fl_audit.array_types import FloatArray
+from fl_audit.checks.check import FALSE_ALARM
+from fl_audit.checks.replay.changes import Ruler
+from fl_audit.checks.replay.noise import NoisyRounds, length_finding, num_seeds, shows_noise
+from fl_audit.checks.replay.trial_rounds import (
+    FAR,
+    SHORT,
+    Answer,
+    Finding,
+    TrialRounds,
+    Trials,
+    failed,
+    most_of,
+    untold,
+)
+from fl_audit.errors import InputError
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
+
+ClipNormOf = Callable[[Any], float]
+"""A function from a server's state to the norm that a round from this state clips to."""
+
+_CHAINS = 48
+"""The number of seeds, of two rounds each, in which half of a count's noise is certain to show: the
+96 counts have less than 0.58 of the promised deviation with a probability of 1e-7."""
+
+_MOST_NUMBERS = 1 << 30
+"""The number of numbers in all releases of these rounds, for their time."""
+
+_MOST_SENT = 1 << 25
+"""The number of numbers in all updates of one round."""
+
+_MOST_CLIENTS = 512
+
+_COARSEST = 0.1
+"""The largest error of a count, in clients, with which one client's share of it can be told."""
+
+_FIRST_SEED = 3_000_017
+"""Away from the seeds of other questions."""
+
+COUNT, UPDATE = "clip_count", "clip_update"
+COUNT_NOISE, NOISE, NEXT = "count_noise", "clip_noise", "clip_next"
+
+EXPECTED = {
+    COUNT: "a client moves the count behind the next clip norm by at most one half",
+    UPDATE: "the clip norm moves as the promised quantile, rate and denominator say",
+    COUNT_NOISE: "another seed, and the next round, give the count noise as large as promised",
+    NOISE: "the sum's noise follows the clip norm that was used, also once it has moved",
+    NEXT: "in the next round a client changes at most its clip norm over the denominator",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """A cohort and its noised count.
+
+    Attributes:
+      words: Who comes, to follow "of".
+      sum: The count without noise, from one half a client.
+      count: The count that moved the clip norm.
+    """
+
+    words: str
+    sum: float
+    count: float
+
+
+@dataclass(frozen=True, eq=False)
+class ClipQuestions:
+    """The questions about an adaptive clip norm.
+
+    Attributes:
+      rounds: The rounds of the server.
+      trials: The maker of updates.
+      ruler: The measure.
+      clip: What moves the clip norm.
+      clip_norm_of: The reader of a state's clip norm.
+      is_silenced: Whether clients draw from the noise's generator, so that as many have to come:
+        clients are then not left out but send zeros, and are counted.
+    """
+
+    rounds: TrialRounds
+    trials: Trials
+    ruler: Ruler
+    clip: AdaptiveClip
+    clip_norm_of: ClipNormOf
+    is_silenced: bool
+
+    def findings(self, touched: FloatArray) -> Iterator[Finding]:
+        """The findings.
+
+        Args:
+          touched: Whether any client changes a variable, of shape (variables,).
+        """
+        try:
+            yield from self._of_counts()
+            yield from self._of_noise(touched)
+        except InputError:
+            raise
+        except Exception as error:  # whatever a server refuses
+            yield failed(UPDATE, EXPECTED[UPDATE], f"{type(error).__name__}: {error}")
+
+    def _of_counts(self) -> Iterator[Finding]:
+        promised = self.trials.promise.clip_norm
+        if not math.isclose(self._start, promised, rel_tol=1e-5):
+            words = f"the first state clips to {self._start:g}, not to {promised:g}"
+            yield failed(UPDATE, EXPECTED[UPDATE], words)
+            return
+        if self.clip.learning_rate == 0:
+            yield self._of_fixed_clip()
+            return
+        if self.clip.rounding > _COARSEST:
+            why = f"float32 tells the count to {self.clip.rounding:.2g} clients only"
+            for name in (COUNT, UPDATE, COUNT_NOISE):
+                yield untold(name, EXPECTED[name], why)
+            return
+        noise, sums = self._noise_alone()
+        if not np.isfinite(noise).all():
+            yield failed(UPDATE, EXPECTED[UPDATE], "the clip norm is not positive and finite")
+            return
+        seed = _FIRST_SEED + int(np.argmin(np.abs(noise[:, 0])))
+        counted = [self._counted(*cohort, seed) for cohort in self._cohorts()]
+        yield _of_one_client(counted, self.clip, 2 if self.is_silenced else 1)
+        units = self._normal(noise, sums)
+        yield self._of_update(counted, noise, units)
+        yield self._of_count_noise(noise, units, self.clip.is_limited(noise + sums))
+
+    def _of_fixed_clip(self) -> Finding:
+        after = self._clip_norm(self.rounds.run(self._few()).state)
+        if math.isclose(after, self._start, rel_tol=1e-5):
+            return Finding(UPDATE, EXPECTED[UPDATE], "it stays", 0.0, None, 1.0)
+        return failed(UPDATE, EXPECTED[UPDATE], f"it moves from {self._start:g} to {after:g}")
+
+    # The counts.
+
+    @functools.cached_property
+    def _start(self) -> float:
+        return self._clip_norm(self.rounds.state)
+
+    def _clip_norm(self, state: Any) -> float:
+        return float(self.clip_norm_of(state))
+
+    def _count(self, before: float, answer: Answer) -> float:
+        """The count that a round tells; NaN where a clip norm is none."""
+        after = self._clip_norm(answer.state)
+        if not (0 < before < math.inf and 0 < after < math.inf):
+            return math.nan
+        return float(self.clip.count(np.array(before), np.array(after)))
+
+    def _sum(self, cohort: Sequence[FloatArray], clip_norm: float) -> float:
+        """The count without noise, of a cohort without norms near the clip norm."""
+        return sum(0.5 if np.linalg.norm(update) <= clip_norm else -0.5 for update in cohort)
+
+    def _few(self, clients: Sequence[FloatArray] = ()) -> list[FloatArray]:
+        """The smallest cohort and some clients; with zeros where as many have to come."""
+        number = self._crowd if self.is_silenced else 0
+        zeros = [np.zeros(self.rounds.dim)] * max(0, number + 1 - len(clients))
+        return [*self.trials.few, *clients, *(zeros if self.is_silenced else [])]
+
+    @functools.cached_property
+    def _crowd(self) -> int:
+        """As many clients as the denominator, if they are not too many."""
+        most = min(_MOST_CLIENTS, _MOST_SENT // self.rounds.dim)
+        return max(2, min(math.ceil(self.clip.denominator), most))
+
+    def _scaled(self, length: float) -> FloatArray:
+        update = self.trials.vectors[0]
+        return np.asarray(update * (length * self._start / float(np.linalg.norm(update))))
+
+    def _cohorts(self) -> Iterator[tuple[str, list[FloatArray]]]:
+        """The smallest cohort; then with one client, in pairs; then with many."""
+        yield "the smallest cohort", []
+        for trial in self.trials.alone():
+            yield trial.words, [trial.cohort[trial.left]]
+        yield "one client 0.9 clip norms long", [self._scaled(0.9)]
+        some = max(2, self._crowd // 3)
+        short, long = self._scaled(SHORT), self._scaled(3.0)
+        yield f"{some} short clients", [short] * some
+        yield f"{some} short clients and a long one", [short] * some + [long]
+        yield f"{some} long clients", [long] * some
+        yield f"{some} long clients and a short one", [long] * some + [short]
+
+    def _counted(self, words: str, clients: list[FloatArray], seed: int) -> _Counted:
+        promise = self.trials.promise
+        kept = [client for client in clients if most_of(client, promise)]  # the others are zeroed
+        cohort = self._few(kept)
+        answer = self.rounds.run(cohort, seed)
+        return _Counted(words, self._sum(cohort, self._start), self._count(self._start, answer))
+
+    def _noise_alone(self) -> tuple[FloatArray, FloatArray]:
+        """Noise of the smallest cohort's counts, and its sums, each of shape (seeds, 2 rounds)."""
+        few = self._few()
+        number = max(2, min(_CHAINS, _MOST_NUMBERS // (2 * self.rounds.dim * max(1, len(few)))))
+        counts, sums = np.zeros((number, 2)), np.zeros((number, 2))
+        for index in range(number):
+            first = self.rounds.run(few, _FIRST_SEED + index)
+            second = self.rounds.go_on(first.state, few, 2 * _FIRST_SEED + index)
+            norm = self._clip_norm(first.state)
+            counts[index] = self._count(self._start, first), self._count(norm, second)
+            sums[index] = self._sum(few, self._start), self._sum(few, norm)
+        return counts - sums, sums
+
+    def _of_update(
+        self, counted: Sequence[_Counted], noise: FloatArray, units: FloatArray
+    ) -> Finding:
+        """Whether cohorts move the clip norm by as much as they should, and noise on average not.
+
+        The mean of noise that is not limited is normal.
+        """
+        from scipy import stats  # here, for it takes half a second
+
+        rounding = 2 * self.clip.rounding
+        whole = [one for one in counted if not self.clip.is_limited(np.array(one.count))]
+        if len(whole) < 2:
+            why = "noise leaves the share of short updates at the end of its range"
+            return untold(UPDATE, EXPECTED[UPDATE], why)
+        first = whole[0]
+        off = [abs((one.count - first.count) - (one.sum - first.sum)) for one in whole]
+        worst = int(np.argmax(off))
+        if not off[worst] <= rounding + 1e-3 * max(1.0, abs(whole[worst].sum - first.sum)):
+            measured = whole[worst].count - first.count
+            promised = whole[worst].sum - first.sum
+            words = f"{whole[worst].words} move the count by {measured:.3g}, not by {promised:.3g}"
+            return failed(UPDATE, EXPECTED[UPDATE], words)
+        mean, spread = float(noise.mean()), self.clip.count_stddev
+        if not spread:
+            if abs(mean) <= rounding:
+                return Finding(UPDATE, EXPECTED[UPDATE], f"{len(whole)} cohorts do", 0.0, None, 1.0)
+            return failed(UPDATE, EXPECTED[UPDATE], f"the count is {mean:.3g} clients off")
+        total = abs(float(units.sum())) / math.sqrt(units.size)
+        log_p = min(0.0, float(stats.norm.logsf(total)) + math.log(2))
+        words = f"{len(whole)} cohorts do; the count is {mean:.3g} clients off on average"
+        seen = spread * float(stats.norm.isf(FALSE_ALARM / 2) + 1.645) / math.sqrt(units.size)
+        return Finding(
+            UPDATE, EXPECTED[UPDATE], f"{words}, {seen:.2g} would have been seen", log_p, None, 1.0
+        )
+
+    def _of_count_noise(
+        self, noise: FloatArray, units: FloatArray, is_limited: FloatArray
+    ) -> Finding:
+        """Whether the counts' noise has the promised deviation, in each round and in their steps.
+
+        Sums of squares are chi-square, of the noises of the first rounds, of the second rounds, of
+        both together, and of the steps from one to the other.
+        """
+        from scipy import stats  # here, for it takes half a second
+
+        name, expected = COUNT_NOISE, EXPECTED[COUNT_NOISE]
+        if not self.clip.count_stddev:
+            largest = float(np.abs(noise).max())
+            if largest <= 2 * self.clip.rounding:
+                return Finding(name, expected, "none, as promised", 0.0, None, 1.0)
+            return failed(name, expected, f"none is promised, and {largest:.3g} clients measured")
+        steps = (units[:, 1] - units[:, 0]) / math.sqrt(2)
+        parts = (units[:, 0], units[:, 1], units.ravel(), steps)
+        squared = np.array([float(part @ part) for part in parts])
+        dof = np.array([part.size for part in parts])
+        tests = 2 * len(parts)
+        tail = np.minimum(stats.chi2.logcdf(squared, dof), stats.chi2.logsf(squared, dof))
+        tail = np.where(np.isfinite(squared), tail, -np.inf)
+        at, ratio = int(np.argmin(tail)), np.sqrt(squared / dof)
+        low = stats.chi2.ppf(FALSE_ALARM / tests, dof[2]) / stats.chi2.ppf(0.95, dof[2])
+        where = ("", ", in the next round", "", ", from a round to the next")[at]
+        at = 2 if at == 0 else at
+        limited = float(is_limited.mean())
+        words = f"{ratio[at]:.3g} times as large as promised{where}"
+        if ratio[2] * self.clip.count_stddev <= 2 * self.clip.rounding:
+            words = "none, whatever the seed"
+        words += f"; less than {math.sqrt(low):.2g} of it would have been seen"
+        if limited > 0.5:
+            words = f"{100 * limited:.0f} % of the shares are at the end of their range; {words}"
+        log_p = min(0.0, float(tail.min()) + math.log(tests))
+        return Finding(
+            name, expected, words, log_p, None, float(ratio[at]), detectable_ratio=math.sqrt(low)
+        )
+
+    def _normal(self, noise: FloatArray, sums: FloatArray) -> FloatArray:
+        """Noise in standard deviations; beyond the range of the share, numbers drawn anew.
+
+        A share that is limited to [0, 1] says of its noise only that it was beyond. Drawn from the
+        normal law beyond that point it is exactly normal again (a randomised probability integral
+        transform), so that limits change no test.
+        """
+        from scipy import special
+
+        if not self.clip.count_stddev:
+            return noise
+        units = noise / self.clip.count_stddev
+        random = np.random.default_rng(_FIRST_SEED)
+        for sign in (1.0, -1.0):
+            edge = self.clip.denominator / 2 - sign * sums  # of noise, in this direction
+            is_at = np.abs(sign * noise - edge) <= self.clip.rounding
+            tail = special.ndtr(-edge / self.clip.count_stddev)
+            drawn = -special.ndtri(np.maximum(tail * random.uniform(size=noise.shape), 1e-300))
+            units = np.where(is_at, sign * drawn, units)
+        return np.asarray(units)
+
+    # The noise of the sum, and the next round's clip.
+
+    def _of_noise(self, touched: FloatArray) -> Iterator[Finding]:
+        """The findings on crowds of short and of long updates, which move the clip norm most."""
+        promise = self.trials.promise
+        after = {
+            words: self.rounds.run(self._few([self._scaled(length)] * self._crowd), _FIRST_SEED)
+            for words, length in (("short", SHORT), ("long", 3.0))
+        }
+        norms = {words: self._clip_norm(answer.state) for words, answer in after.items()}
+        if not all(0 < norm < math.inf for norm in norms.values()):
+            yield failed(NEXT, EXPECTED[NEXT], "the next clip norm is not positive and finite")
+            return
+        yield self._of_next(after, norms)
+        multiplier, epsilon = promise.noise_multiplier, float(np.finfo(np.float32).eps)
+        largest = max(float(np.linalg.norm(answer.release)) for answer in after.values())
+        if not multiplier or promise.noise_stddev is None or promise.correlation is not None:
+            return
+        if not epsilon * largest < promise.noise_stddev < np.inf:
+            return
+        seeds = range(_FIRST_SEED, _FIRST_SEED + num_seeds(self.rounds.sizes))
+        groups = []
+        for words, length in (("short", SHORT), ("long", 3.0)):
+            crowd = self._few([self._scaled(length)] * self._crowd)
+            used = multiplier * self._start / promise.denominator
+            moved = multiplier * norms[words] / promise.denominator
+            now = [self.rounds.run(crowd, seed).release for seed in seeds]
+            later = [
+                self.rounds.go_on(after[words].state, self._few(), 1 + seed).release
+                for seed in seeds
+            ]
+            groups.append(NoisyRounds(f"a round of {words} updates", np.array(now), used))
+            groups.append(NoisyRounds(f"the round after {words} updates", np.array(later), moved))
+        yield _of_sum_noise(groups, touched, self.rounds.sizes)
+
+    def _of_next(self, after: dict[str, Answer], norms: dict[str, float]) -> Finding:
+        """What a long client changes once the clip norm has moved down, and up."""
+        ratios = {}
+        for words, answer in after.items():
+            alone = self._few([self._scaled(FAR)])
+            nobody = self._few([np.zeros(self.rounds.dim)] if self.is_silenced else [])
+            releases = [
+                self.rounds.go_on(answer.state, cohort, _FIRST_SEED + 1).release
+                for cohort in (alone, nobody)
+            ]
+            length = float(np.linalg.norm(releases[0] - releases[1]))
+            length -= self.ruler.rounding(max(float(np.linalg.norm(r)) for r in releases))
+            ratios[words] = length * self.trials.promise.denominator / norms[words]
+        worst = max(ratios, key=lambda words: ratios[words])
+        words = f"{max(0.0, ratios[worst]):.3g} times as much after {worst} updates"
+        if ratios[worst] <= 1.001:
+            return Finding(NEXT, EXPECTED[NEXT], f"at most {words}", 0.0, None, ratios[worst])
+        return dataclasses.replace(failed(NEXT, EXPECTED[NEXT], words), ratio=ratios[worst])
+
+
+def _of_one_client(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int) -> Finding:
+    """What one client moves the count by: alone, and against others."""
+    first = counted[0]
+    singles, crowds = counted[1:-4], counted[-4:]
+    pairs = [(first, one) for one in singles] + list(zip(crowds[::2], crowds[1::2], strict=True))
+    moved = [abs(more.count - less.count) for less, more in pairs]
+    worst = int(np.argmax(moved))
+    most, words = 0.5 * halves, pairs[worst][1].words
+    ratio = moved[worst] / most
+    measured = f"{ratio:.3g} times as much, by {words}"
+    if moved[worst] <= most * 1.001 + 2 * clip.rounding:
+        return Finding(COUNT, EXPECTED[COUNT], f"at most {measured}", 0.0, None, ratio)
+    return Finding(COUNT, EXPECTED[COUNT], measured, -math.inf, None, ratio)
+
+
+def _of_sum_noise(
+    groups: Sequence[NoisyRounds], touched: FloatArray, sizes: Sequence[int]
+) -> Finding:
+    shows = shows_noise(groups[0].releases, touched, sizes)
+    coordinates = np.repeat(shows, sizes)
+    kept = [dataclasses.replace(group, releases=group.releases[:, coordinates]) for group in groups]
+    moving = list(itertools.compress(sizes, shows))
+    return length_finding(NOISE, EXPECTED[NOISE], kept, moving, may_be_longer=False)
