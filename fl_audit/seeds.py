@@ -24,6 +24,7 @@ class Stream(enum.IntEnum):
     SKETCH = 13
     CANARY_ARMS = 14
     STAND_IN_UPLOAD = 15
+    STAND_INS = 16
     MODEL_WEIGHTS = 20
     MODEL_ORDER = 21
     MODEL_NOISE = 22

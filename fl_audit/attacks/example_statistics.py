@@ -50,16 +50,36 @@ WHITE_BOX_MAX = Statistic(
     needs=frozenset({"rounds"}),
 )
 
+WHITE_BOX_RATIO = Statistic(
+    name="white_box_ratio",
+    title="White box, likelihood ratio",
+    meaning=(
+        "Log likelihood ratio of participation, summed over all rounds, from what the canary would "
+        "send, clipped, and what others may send: the attacker sees every round and has data like "
+        "the clients’, and does not know who is sampled."
+    ),
+    threat_model="all_iterates",
+    canaries="examples",
+    needs=frozenset({"rounds"}),
+)
+
 WHITE_BOX_OWN = Statistic(
     name="white_box_own_rounds",
     title="White box, own rounds",
     meaning=(
-        "The inner product in the very round that the canary takes part in, or would have taken "
-        "part in were it included; of several, the sum over the root of their number."
+        "The same signals in the very rounds that the canary takes part in, or would have taken "
+        "part in were it included: their sum over its standard deviation."
     ),
     threat_model="known_rounds",
     canaries="examples",
     needs=frozenset({"rounds", "canary_rounds"}),
 )
 
-OF_EXAMPLES = (FINAL_LOSS, LOSS_DIFFERENCE, WHITE_BOX, WHITE_BOX_MAX, WHITE_BOX_OWN)
+OF_EXAMPLES = (
+    FINAL_LOSS,
+    LOSS_DIFFERENCE,
+    WHITE_BOX,
+    WHITE_BOX_MAX,
+    WHITE_BOX_RATIO,
+    WHITE_BOX_OWN,
+)

@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
+from fl_audit.canaries.random_examples import Design
 from fl_audit.config_tables.table import OpenUnitFloat, PositiveInt, Table
 from fl_audit.estimators.scores import Inclusion, check_inclusion
 
@@ -53,8 +54,11 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
     Attributes:
       source: Where their data come from (docs/canaries.md).
       count: Canaries, included and excluded; for `file` by default all its clients.
-      examples_per_canary: Examples per canary; by default all of one client's.
+      examples_per_canary: Examples per canary; by default all of one client's (`random`: the
+        median client's number).
       path: The CSV or NPZ of `source = "file"`.
+      design: Numbers of `random` inputs: `signs` (plus and minus the data's largest, the default),
+        or `in_range` (its smallest and largest).
       max_per_round: Most canaries in a round, on average.
       inclusion: Who is included (docs/canaries.md).
       inclusion_probability: Probability of `unequal_coins`, not 0.5.
@@ -62,10 +66,11 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)
 
-    source: Literal["mislabelled", "in_distribution", "file"]
+    source: Literal["random", "mislabelled", "in_distribution", "file"]
     count: _PoolSize | None = None
     examples_per_canary: PositiveInt | None = None
     path: str | None = None
+    design: Design | None = None
     max_per_round: PositiveInt = 200
     inclusion: Inclusion = "coins"
     inclusion_probability: OpenUnitFloat | None = None
@@ -73,6 +78,8 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
     def __post_init__(self) -> None:
         """Checks which keys go with the source."""
         check_inclusion(self.inclusion, coin_probability(self))
+        if self.design is not None and self.source != "random":
+            raise ValueError(f"design goes with source 'random', not {self.source!r}")
         if self.source == "file":
             if self.path is None:
                 raise ValueError("source 'file' needs path, the file")

@@ -27,7 +27,7 @@ What every engine has to keep to:
 
 import abc
 import contextlib
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -86,18 +86,21 @@ class TrainedRound:
     train_loss: float
 
 
-class UpdateProducts(Protocol):
-    """The inner products of what canaries would send in a round with the round's aggregate."""
+class ClientUpdates(Protocol):
+    """What clients would send if they trained from a model."""
 
-    def __call__(self, seen: SeenRound, examples: Callable[[int], Examples]) -> FloatArray:
-        """The inner product of each canary's clipped update with the aggregate.
+    def __call__(
+        self, model: Float32Array, clients: Sequence[Examples]
+    ) -> Iterator[tuple[IndexArray, Float32Array]]:
+        """The updates of the clients, not clipped, some clients at a time.
 
         Args:
-          seen: The round.
-          examples: The examples of a canary, by its index, in the order of this round.
+          model: The model that they train from, of shape (dim,).
+          clients: The examples of each client, in the order in which it trains on them.
 
-        Returns:
-          The products, float64 of shape (canaries,).
+        Yields:
+          The places of some clients in `clients`, and their updates, float32 of shape (clients,
+          dim), in the direction in which the model moves. Each client is in one of these pairs.
         """
 
 
@@ -197,8 +200,8 @@ class Engine(abc.ABC):
         """
         raise InputError(self._without_examples())
 
-    def update_products(self, run: PreparedRun) -> UpdateProducts:
-        """What each canary that holds examples would send in a round, against the aggregate.
+    def client_updates(self, run: PreparedRun) -> ClientUpdates:
+        """A function that trains clients of a run, such as canaries that hold examples.
 
         Raises:
           InputError: The engine has no canaries that hold examples, or not for this model.

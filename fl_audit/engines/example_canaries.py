@@ -1,4 +1,4 @@
-"""Canaries that hold examples, taken from the task's clients or from a user's file.
+"""Canaries that hold examples: of the task's clients, of a user's file, or random ones.
 
 `make_example_pool` gives such canaries and the task without their clients.
 """
@@ -14,6 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.attacks.threat_models import check_scored
+from fl_audit.canaries.random_examples import (
+    random_inputs,
+    random_labels,
+    random_sentences,
+)
 from fl_audit.canaries.wrong_labels import wrong_labels
 from fl_audit.config import Config, ExampleCanaries
 from fl_audit.errors import InputError, nearest
@@ -28,6 +33,7 @@ from fl_audit.tasks.learning_task import (
     Model,
     PartOfPopulation,
 )
+from fl_audit.tasks.network import NetworkModel
 from fl_audit.tasks.text import read_sentences
 
 # Canaries that hold examples.
@@ -38,8 +44,7 @@ class ExamplePool:
     """Canaries that hold examples, and the task without their clients.
 
     Attributes:
-      task: The task, whose real clients have none of the canaries' data unless it is from a user's
-        file.
+      task: The task, without the clients whose data canaries hold.
       examples: The examples of each canary.
     """
 
@@ -66,6 +71,9 @@ def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningT
     check_scored(canaries, config.audit)
     if canaries.source == "file":
         return ExamplePool(task, _of_file(canaries, task))
+    if canaries.source == "random":
+        random = generator(config.seed, Stream.CANARY_EXAMPLES)
+        return ExamplePool(task, _random(canaries, task, canaries.count or 0, random))
     pattern = PATTERNS.of(config.participation)
     if pattern.names_clients:
         raise InputError(
@@ -100,7 +108,7 @@ def _of_clients(
     canaries: list[Examples] = []
     for client in random.permutation(len(is_real)):
         of_client = population.examples(int(client))
-        parts = list(_parts(of_client, config.examples_per_canary or len(of_client)))
+        parts = list(parts_of(of_client, config.examples_per_canary or len(of_client)))
         if parts:
             is_real[client] = False
             canaries += parts[: count - len(canaries)]
@@ -118,8 +126,8 @@ def _of_clients(
     return ExamplePool(dataclasses.replace(task, population=left), canaries)
 
 
-def _parts(examples: Examples, size: int) -> Iterator[Examples]:
-    """A client's examples in parts of this size; a smaller rest is left out."""
+def parts_of(examples: Examples, size: int) -> Iterator[Examples]:
+    """Examples in parts of this size; a smaller rest is left out."""
     for start in range(0, len(examples) - size + 1, size):
         yield examples.take(np.arange(start, start + size))
 
@@ -133,6 +141,69 @@ def _mislabelled(
         return wrong_labels(labels, num_classes, padding, random)
 
     return [Examples(canary.inputs, relabelled(canary.labels)) for canary in canaries]
+
+
+# Random examples, and what is made like canaries.
+
+
+_SIZES_ASKED = 101
+
+
+def usual_size(task: LearningTask) -> int:
+    """The median number of examples that a client trains on in a pass, of up to 101 clients."""
+    population = task.population
+    asked = np.linspace(0, len(population.client_ids) - 1, _SIZES_ASKED).astype(int)
+    size = int(np.median([population.num_examples(int(client)) for client in np.unique(asked)]))
+    return min(size, task.max_examples_per_client or size)
+
+
+def _random(
+    canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
+) -> list[Examples]:
+    """Canaries of random examples; see `fl_audit.canaries.random_examples`.
+
+    Raises:
+      InputError: The task's inputs are no numbers and no sentences whose next words are labels, or
+        its labels are no classes.
+    """
+    size = canaries.examples_per_canary or usual_size(task)
+    design = canaries.design or "signs"
+    like, model = task.held_out, task.classifier
+    uncounted = model.uncounted_labels if isinstance(model, NetworkModel) else ()
+    classes = np.setdiff1d(np.arange(model.num_classes), (model.padding_label, *uncounted))
+    if like.inputs.dtype.kind == "f" and like.labels.ndim == 1 and task.labels == "classes":
+        inputs = random_inputs(like.inputs.astype(np.float32), design, count * size, random)
+        drawn = Examples(inputs, random_labels(classes, count * size, random))
+    elif like.inputs.dtype.kind == "i" and like.labels.shape == like.inputs.shape:
+        words = np.setdiff1d(classes, like.inputs[:, 0])
+        drawn = Examples(*random_sentences(like.inputs, words, count * size, random))
+    else:
+        raise InputError(
+            "canaries.source: 'random' is for inputs that are numbers with a class each, and for "
+            "sentences with a next word each; must be 'file' for this task"
+        )
+    return list(parts_of(drawn, size))
+
+
+def alike_canaries(
+    canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
+) -> list[Examples]:
+    """Examples made as a run's canaries are, but of held-out data; none where that is unknown.
+
+    Args:
+      canaries: The config's table of canaries.
+      task: The task.
+      count: The number of canaries to make; fewer where held-out data is not enough.
+      random: The generator that draws.
+    """
+    if canaries.source == "random":
+        return _random(canaries, task, count, random)
+    if canaries.source != "mislabelled":
+        return []
+    size = canaries.examples_per_canary or usual_size(task)
+    order = random.permutation(len(task.held_out))[: count * size]
+    parts = list(parts_of(task.held_out.take(order), size))
+    return list(_mislabelled(parts, task.classifier, random))
 
 
 # A user's file of examples, one canary for each of its clients.

@@ -135,6 +135,16 @@ class RunFolder(ScoredFolder):
         return self.path / "round_products.npy"
 
     @property
+    def round_signals(self) -> Path:
+        """What each round says of each example canary, see `attacks.update_ratio` (NPY)."""
+        return self.path / "round_signals.npy"
+
+    @property
+    def round_energies(self) -> Path:
+        """The variances of these (NPY)."""
+        return self.path / "round_energies.npy"
+
+    @property
     def release_cosines(self) -> Path:
         """The cosine of every canary with every difference of released models, float32 (NPY)."""
         return self.path / "release_cosines.npy"
@@ -210,7 +220,8 @@ class RunFolder(ScoredFolder):
         """The logs with a row a round; each may be missing."""
         cosines = (self.round_cosines, self.round_concentrations, self.round_directions)
         logs = (self.metrics, *cosines, *self.upload_logs())
-        return (*logs, self.round_products, self.aggregates)
+        examples = (self.round_products, self.round_signals, self.round_energies)
+        return (*logs, *examples, self.aggregates)
 
     def release_logs(self) -> tuple[Path, ...]:
         """The logs with a row for each model that is released; each may be missing."""

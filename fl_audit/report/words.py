@@ -131,6 +131,9 @@ def _kind_of(canaries: AnyCanaries) -> str:
     if canaries.source == "file":
         return "canaries that each hold the examples of a client of the user’s file"
     size = canaries.examples_per_canary
+    if canaries.source == "random":
+        held = "as many random examples as the median client has"
+        return f"canaries that each hold {held if size is None else count(size, 'random example')}"
     held = "all examples" if size is None else count(size, "example")
     wrong = ", mislabelled" if canaries.source == "mislabelled" else ""
     return f"canaries that each hold {held} of a client taken out of the population{wrong}"

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
+
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.attacks.all_iterates import over_rounds
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import AttackContext, Attacker, ModelAttacker, SeenRound
 from fl_audit.attacks.example_statistics import (
@@ -22,15 +23,17 @@ from fl_audit.attacks.example_statistics import (
     WHITE_BOX,
     WHITE_BOX_MAX,
     WHITE_BOX_OWN,
+    WHITE_BOX_RATIO,
 )
-from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
-from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.attacks.threat_models import make_attackers as make_attackers_of
 from fl_audit.attacks.threat_models import register_attacker, statistics_of
+from fl_audit.attacks.update_logs import UpdateLogs
+from fl_audit.attacks.update_ratio import RoundFilter, clipped
 from fl_audit.canaries.tables import family_of
 from fl_audit.engines.cohort import CohortData
-from fl_audit.engines.engine import Engine, UpdateProducts, Weights, as_vector
+from fl_audit.engines.engine import ClientUpdates, Engine, Weights, as_vector
 from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.stand_ins import make_stand_ins
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_logs import CosineLog
 
@@ -109,30 +112,30 @@ class UpdateAttacker(Attacker):
     """An attacker that sees every round and knows what each canary would send (white box).
 
     In every round, every canary trains as a client does, from the model that the round began with,
-    and its update is clipped to the round's clip norm. The inner product of the clipped update with
-    the round's noised aggregate is logged (Algorithm 3, lines 13 to 17, with the update in place of
-    the gradient and the aggregate in place of the difference of models). This is done for all
-    canaries in all rounds, whether they took part or not. The score in a canary's own rounds
-    belongs to a stronger threat model (`known_rounds`), in which the attacker knows these rounds
-    and an analytical epsilon must not count on sampling.
+    and its update is clipped to the round's clip norm. This is done for all canaries in all rounds,
+    whether they took part or not. Logged are the inner product with the round's noised aggregate
+    (Algorithm 3, lines 13 to 17, with the update in place of the gradient and the aggregate in
+    place of the difference of models), and what the round says of the canary beside all that others
+    may send (`fl_audit.attacks.update_ratio`), for which stand-ins train too. The score in a
+    canary's own rounds belongs to a stronger threat model (`known_rounds`), in which the attacker
+    knows these rounds and an analytical epsilon must not count on sampling.
     """
 
-    statistics = (WHITE_BOX, WHITE_BOX_MAX, WHITE_BOX_OWN)
+    statistics = (WHITE_BOX, WHITE_BOX_MAX, WHITE_BOX_RATIO, WHITE_BOX_OWN)
 
-    def __init__(
-        self, run: PreparedRun, products: UpdateProducts, log: CosineLog, own: OwnRounds
-    ) -> None:
+    def __init__(self, run: PreparedRun, updates: ClientUpdates, logs: UpdateLogs) -> None:
         """Attacks the canaries of a prepared run.
 
         Args:
           run: The prepared run.
-          products: What computes a round's inner products.
-          log: The log of inner products, with a row for each round.
-          own: The rounds of each canary.
+          updates: What trains canaries and stand-ins.
+          logs: The logs, with a row for each round.
         """
-        self._products = products
-        self._log = log
-        self._own = own
+        self._updates = updates
+        self._logs = logs
+        self._own = run.own_rounds
+        self._stand_ins = make_stand_ins(run)
+        self._denominator = run.release.denominator.expected
         examples = run.canary_examples
         self._data = CohortData(run.task, run.config.client, run.config.seed, examples)
 
@@ -141,35 +144,51 @@ class UpdateAttacker(Attacker):
         """See `Attacker.of`.
 
         Raises:
-          InputError: The engine cannot say what canaries of this model would send, or the log of
+          InputError: The engine cannot say what canaries of this model would send, or a log of
             completed rounds is missing or damaged.
         """
         training = training_context(context)
-        products = training.engine.update_products(training.run)
-        path, shape = context.run_folder.round_products, (context.num_rounds, context.num_canaries)
-        log = CosineLog.at_round(context.completed, path, *shape)
-        return cls(training.run, products, log, context.own_rounds)
+        updates = training.engine.client_updates(training.run)
+        shape = (context.num_rounds, context.num_canaries)
+        logs = UpdateLogs(
+            *(
+                CosineLog.at_round(context.completed, path, *shape)
+                for path in UpdateLogs.paths(context.run_folder)
+            )
+        )
+        return cls(training.run, updates, logs)
 
     def see_round(self, seen: SeenRound) -> None:
-        """Logs the inner product of each canary's clipped update with the aggregate."""
-        products = self._products(seen, lambda canary: self._data.of_canary(canary, seen.index))
-        self._log.write_round(seen.index, products)
+        """Logs what the round says of each canary."""
+        around = self._filter(seen)
+        products, signals, energies = np.empty((3, self._logs.products.num_canaries))
+        canaries = [self._data.of_canary(c, seen.index) for c in range(len(products))]
+        for members, updates in self._updates(seen.before, canaries):
+            sent = clipped(updates, seen.clip_norm)
+            products[members] = sent @ seen.aggregate
+            of_members = around.signals(sent)
+            signals[members], energies[members] = of_members.signal, of_members.energy
+        self._logs.products.write_round(seen.index, products)
+        self._logs.signals.write_round(seen.index, signals)
+        self._logs.energies.write_round(seen.index, energies)
+
+    def _filter(self, seen: SeenRound) -> RoundFilter:
+        clients = self._stand_ins.clients
+        sent = np.empty((len(clients), len(seen.before)), np.float32)
+        for members, updates in self._updates(seen.before, clients):
+            sent[members] = clipped(updates, seen.clip_norm)
+        noised_sum = seen.aggregate * np.float32(self._denominator)
+        return RoundFilter.of(noised_sum, sent, self._stand_ins.counts, self._stand_ins.repeats)
 
     def flush(self) -> None:
-        """Writes the log to the disk."""
-        self._log.flush()
+        """Writes the logs to the disk."""
+        for log in (self._logs.products, self._logs.signals, self._logs.energies):
+            log.flush()
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        """The sum (line 18) and maximum over rounds, and the score in the canary's own rounds."""
+        """The scores of `UpdateLogs`."""
         del final
-        seen = over_rounds(self._log.rows(), self._log.num_canaries)
-        return {
-            WHITE_BOX.name: seen.total,
-            WHITE_BOX_MAX.name: seen.maximum,
-            WHITE_BOX_OWN.name: sums_in_own_rounds(
-                numbered_rows(self._log), self._own
-            ).over_roots(),
-        }
+        return self._logs.scores(self._own)
 
 
 register_attacker(FinalLossAttacker)

@@ -12,12 +12,12 @@ from fl_audit.attacks.all_iterates import over_rounds
 from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.checkpoints import CHECKPOINTS_MAX, CHECKPOINTS_SUM
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
-from fl_audit.attacks.example_statistics import WHITE_BOX, WHITE_BOX_MAX, WHITE_BOX_OWN
 from fl_audit.attacks.one_upload import ONE_UPLOAD
-from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
-from fl_audit.attacks.round_cosines import FinishedRounds, numbered_rows
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.round_cosines import FinishedRounds
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_of, statistics_of
+from fl_audit.attacks.update_logs import UpdateLogs
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads, UploadScores
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.canaries.pool import pair_names
@@ -138,13 +138,13 @@ class RunScores:
         compared: Mapping[str, ComparedVectors] = {}
         with findings.reading(self.folder.round_cosines):
             derived, compared = self._from_rounds()
-        for path, from_log in (
-            (self.folder.release_cosines, _from_steps),
-            (self.folder.round_products, self._from_products),
-        ):
-            with findings.reading(path):
-                if path.exists():
-                    derived |= from_log(CosineLog.read(path, self.record.num_canaries))
+        steps, products = self.folder.release_cosines, self.folder.round_products
+        with findings.reading(steps):
+            if steps.exists():
+                derived |= _from_steps(CosineLog.read(steps, self.record.num_canaries))
+        with findings.reading(products):
+            if products.exists():
+                derived |= UpdateLogs.read(self.folder, self.record.num_canaries).scores(self.own)
         with findings.reading(self.folder.upload_cosines):
             of_uploads = self._from_uploads()
             if of_uploads is not None:
@@ -235,16 +235,6 @@ class RunScores:
         vectors = FAMILIES[canaries.family](self.config.seed, canaries.count, self.record.dim)
         pool = PoolOfUploads(vectors, canaries.family, self.config.seed, self.record.dim, self.own)
         return CanaryUploads.read(self.folder, pool, self.record.num_canaries).scores()
-
-    def _from_products(self, log: CosineLog) -> dict[str, FloatArray]:
-        """The scores of examples by inner products with aggregates."""
-        seen = over_rounds(log.rows(), log.num_canaries)
-        own = sums_in_own_rounds(numbered_rows(log), self.own).over_roots()
-        return {
-            WHITE_BOX.name: seen.total,
-            WHITE_BOX_MAX.name: seen.maximum,
-            WHITE_BOX_OWN.name: own,
-        }
 
 
 def _from_steps(log: CosineLog) -> dict[str, FloatArray]:

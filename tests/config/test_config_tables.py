@@ -138,6 +138,7 @@ def test_examples():
         "loss_difference",
         "white_box",
         "white_box_max",
+        "white_box_ratio",
         "white_box_own_rounds",
     ]
     assert {s.null(RunFacts(config.audit, dim=100)).kind for s in logged} == {"empirical"}
@@ -167,6 +168,11 @@ def test_a_path_starts_at_the_config_files_folder(tmp_path):
             {"kind": "examples", "source": "mislabelled", "count": 2, "path": "x"},
             "path goes with source 'file', not 'mislabelled'",
         ),
+        (
+            {"kind": "examples", "source": "mislabelled", "count": 2, "design": "signs"},
+            "design goes with source 'random', not 'mislabelled'",
+        ),
+        ({"kind": "examples", "source": "random"}, "source 'random' needs count"),
         ({"kind": "examples", "source": "file", "path": "x", "family": "gaussian"}, "unknown key"),
     ],
 )

@@ -14,12 +14,18 @@ from fl_audit.config import (
     ExampleCanaries,
     GaussianFixed,
     Replay,
+    TextTask,
 )
 from fl_audit.engines.example_canaries import make_example_pool
 from fl_audit.engines.prepare import canaries_csv, prepare
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
-from fl_audit.tasks.learning_task import NO_CLASS, InMemoryPopulation, PartOfPopulation
+from fl_audit.tasks.learning_task import (
+    NO_CLASS,
+    Examples,
+    InMemoryPopulation,
+    PartOfPopulation,
+)
 
 CLIENTS = 40
 CONFIG = Config(
@@ -84,8 +90,45 @@ def test_mislabelled_canaries_have_the_same_inputs_and_no_right_label(digits):
         assert (lie.labels < 10).all()
 
 
-def test_a_seed_gives_the_same_canaries_and_another_seed_others(digits):
-    first, again, other = (pool_of(digits, seed, source="mislabelled") for seed in (3, 3, 4))
+@pytest.mark.parametrize(("design", "least"), [(None, -1), ("signs", -1), ("in_range", 0)])
+def test_random_canaries_take_no_client(digits, design, least):
+    pool = pool_of(digits, source="random", count=200, design=design)
+    assert pool.task is digits
+    sizes = [digits.population.num_examples(c) for c in range(CLIENTS)]
+    assert {len(canary) for canary in pool.examples} == {int(np.median(sizes))}
+    everything = Examples.concatenate(pool.examples)
+    assert set(np.unique(everything.inputs)) == {least, 1.0}
+    assert set(everything.labels) == set(range(10))
+    # 7,400 images of 64 fair coins: a share is within 5 / sqrt(4 x 7400 x 64) < 0.004 but for 6e-7.
+    assert abs(np.mean(everything.inputs == 1) - 0.5) < 0.004
+    of_one = pool_of(digits, source="random", count=200, examples_per_canary=1)
+    assert {len(canary) for canary in of_one.examples} == {1}
+
+
+def test_random_sentences_begin_as_sentences_do(tmp_path):
+    path = tmp_path / "speech.csv"
+    rows = [f"{c},{'to be or not to'[: 3 + i]}" for c in range(24) for i in range(c % 5 + 1)]
+    path.write_text("client_id,text\n" + "\n".join(rows) + "\n")
+    sizes = {"vocabulary_size": 4, "sequence_length": 3, "embedding_size": 3, "lstm_size": 2}
+    task = load_task(TextTask(path=str(path), **sizes), 1)
+    pool = pool_of(task, source="random", count=50, examples_per_canary=2)
+    everything = Examples.concatenate(pool.examples)
+    assert everything.inputs.shape == everything.labels.shape == (100, 3)
+    assert (everything.inputs[:, 0] == task.held_out.inputs[0, 0]).all()
+    np.testing.assert_array_equal(everything.inputs[:, 1:], everything.labels[:, :-1])
+    assert set(np.unique(everything.labels)) == {1, 2, 3, 4}  # words, and no special token
+
+
+def test_random_canaries_need_numbers_with_a_class_or_sentences(digits):
+    whole = digits.held_out.inputs.astype(np.int32)
+    task = dataclasses.replace(digits, held_out=Examples(whole, digits.held_out.labels))
+    with pytest.raises(InputError, match=r"^canaries\.source: 'random' is for inputs that are "):
+        pool_of(task, source="random")
+
+
+@pytest.mark.parametrize("source", ["mislabelled", "random"])
+def test_a_seed_gives_the_same_canaries_and_another_seed_others(digits, source):
+    first, again, other = (pool_of(digits, seed, source=source) for seed in (3, 3, 4))
     for a, b in zip(first.examples, again.examples, strict=True):
         np.testing.assert_array_equal(a.inputs, b.inputs)
         np.testing.assert_array_equal(a.labels, b.labels)

@@ -18,6 +18,7 @@ STATISTICS = (
     "loss_difference",
     "white_box",
     "white_box_max",
+    "white_box_ratio",
     "white_box_own_rounds",
 )
 

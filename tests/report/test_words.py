@@ -239,6 +239,10 @@ def test_a_mechanism_from_outside_is_in_the_report(run_folder):
             "mislabelled, a fair",
         ),
         (
+            ExampleCanaries(source="random", count=200, examples_per_canary=2),
+            "canaries that each hold 2 random examples, a fair",
+        ),
+        (
             ExampleCanaries(source="file", path="own.csv"),
             "canaries that each hold the examples of a client of the user’s file, a fair",
         ),

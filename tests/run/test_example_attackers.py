@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.threat_models import scores_of
+from fl_audit.attacks.update_ratio import MOST_DIRECTIONS
 from fl_audit.config import (
     Audit,
     Bernoulli,
@@ -21,6 +22,7 @@ from fl_audit.config import (
 )
 from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.prepare import prepare
+from fl_audit.engines.stand_ins import make_stand_ins
 from fl_audit.engines.tff import measures
 from fl_audit.engines.tff.blocks import block_trainer
 from fl_audit.engines.tff.engine import TffEngine
@@ -192,6 +194,50 @@ def test_white_box_scores_are_inner_products_with_clipped_updates(run, tmp_path)
     np.testing.assert_allclose(scores["white_box_max"], products.max(0), rtol=1e-4, atol=1e-5)
 
 
+def test_signals_take_off_what_stand_ins_send(digits_run, tmp_path):
+    """One round by dense matrices; the model is small enough that every direction is kept."""
+    run = digits_run
+    stand_ins = make_stand_ins(run)
+    num, dim = len(stand_ins.clients), run.task.classifier.dim
+    assert num == 2 * len(run.included) <= MOST_DIRECTIONS
+    attacker, seen = attacker_of(run, tmp_path), seen_round(run, 1)
+    attacker.see_round(seen)
+    data = CohortData(run.task, run.config.client, run.config.seed, run.canary_examples)
+
+    def sent(examples):
+        update = steps(run, other_weights(run, 1), examples).astype(np.float64)
+        return min(1, CLIP / np.linalg.norm(update)) * update
+
+    others = np.array([sent(examples) for examples in stand_ins.clients])
+    canaries = np.array([sent(data.of_canary(c, 1)) for c in range(len(run.included))])
+    rest = run.release.denominator.expected * seen.aggregate - stand_ins.counts @ others
+    outside = rest - others.T @ np.linalg.lstsq(others.T, rest, rcond=None)[0]
+    noise = outside @ outside / (dim - num)
+    spread = stand_ins.repeats * (others.T * stand_ins.counts) @ others
+    inverse = np.linalg.inv(noise * np.eye(dim) + spread)
+    signal, energy = canaries @ inverse @ rest, np.diag(canaries @ inverse @ canaries.T)
+    scores = attacker.scores(None)
+    rounds = [len(own) for own in run.own_rounds.of_canary]
+    q = sum(rounds) / (len(rounds) * run.num_rounds)
+    expected = np.log(1 - q + q * np.exp(signal - energy / 2))
+    np.testing.assert_allclose(scores["white_box_ratio"], expected, rtol=2e-3, atol=1e-4)
+    # A canary without a scored round of its own has the score of the first.
+    in_own = signal / np.sqrt(energy)
+    np.testing.assert_allclose(scores["white_box_own_rounds"], in_own, rtol=2e-3, atol=1e-4)
+
+
+def test_stand_ins_are_expected_participants_whatever_the_coins(digits_run):
+    stand_ins = make_stand_ins(digits_run)
+    schedule = digits_run.schedule
+    rounds = np.concatenate(digits_run.own_rounds.of_canary)
+    pool = len(rounds) / schedule.num_rounds
+    assert stand_ins.counts.sum() == pytest.approx(schedule.expected_clients + pool / 2)
+    others = make_stand_ins(dataclasses.replace(digits_run, included=~digits_run.included))
+    np.testing.assert_array_equal(others.counts, stand_ins.counts)
+    for one, other in zip(stand_ins.clients, others.clients, strict=True):
+        np.testing.assert_array_equal(one.inputs, other.inputs)
+
+
 def test_a_score_does_not_know_the_coin(digits_run, tmp_path):
     """The exchangeability that the bounds rest on: no score looks at who was included."""
     others = dataclasses.replace(digits_run, included=~digits_run.included)
@@ -208,6 +254,7 @@ def test_a_score_does_not_know_the_coin(digits_run, tmp_path):
         "loss_difference",
         "white_box",
         "white_box_max",
+        "white_box_ratio",
         "white_box_own_rounds",
     }
     for name, scores in found[0].items():

@@ -18,11 +18,10 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import tree_map
 
-from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.array_types import Float32Array, IndexArray
 from fl_audit.engines.client_blocks import BlockShape, PaddedBlock, clients_in_memory, pad_block
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.local_training import LocalTraining
-from fl_audit.inner_products import euclidean_norm, inner_product
 from fl_audit.tasks.jax.classifier import Array, Weights
 from fl_audit.tasks.learning_task import Examples
 
@@ -158,37 +157,23 @@ class Blocks:
             total = self._add(total, jax.device_put(sums, first))
         return total
 
-    def clipped_products(
-        self,
-        weights: Sequence[Float32Array],
-        clients: Sequence[Examples],
-        vector: Float32Array,
-        clip_norm: float,
-    ) -> FloatArray:
-        """The inner product of each client's clipped update with a vector.
+    def updates(
+        self, weights: Sequence[Float32Array], clients: Sequence[Examples]
+    ) -> Iterator[tuple[IndexArray, Float32Array]]:
+        """The update of each client; see `fl_audit.engines.engine.ClientUpdates`.
 
         Args:
           weights: The model that the clients start from.
           clients: The examples of each client, at least one.
-          vector: The vector, of shape (dim,).
-          clip_norm: The norm that updates are clipped to; may be infinite.
-
-        Returns:
-          The products, float64 of shape (clients,).
         """
         model = jax.device_put(list(weights), self._copied)
         order = np.argsort([len(client) for client in clients], kind="stable")
         rows = Cohort.of(clients, self._batch_size).rows
-        products = np.empty(len(clients))
         for members in _in_groups(order, self._size * len(self._devices)):
             trained = self._trained(model, [clients[at] for at in members], rows)
             leaves = [np.asarray(leaf) for leaf in self._updates(model, trained)]
             flat = [leaf.reshape(-1, math.prod(leaf.shape[2:])) for leaf in leaves]
-            for at, update in zip(members, np.concatenate(flat, axis=1), strict=False):
-                length = euclidean_norm(update)
-                scale = 1.0 if length <= clip_norm else clip_norm / length
-                products[at] = scale * inner_product(update, vector)
-        return products
+            yield members, np.concatenate(flat, axis=1)[: len(members)]
 
     def planned_bytes(self, weights: Sequence[Float32Array], client: Examples) -> int:
         """The memory of a device that XLA plans for the steps of a block, the model included.

@@ -1,6 +1,6 @@
 """The engine in JAX: rounds of federated training on one device or on many."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -8,18 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_flatten, tree_map, tree_unflatten
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.uploads import ScoredCanaries
 from fl_audit.checks import Finding, replay_round
 from fl_audit.engines.cohort import CohortData, RoundData
 from fl_audit.engines.engine import (
+    ClientUpdates,
     CohortReader,
     Engine,
     Leaf,
     TrainedRound,
-    UpdateProducts,
     Weights,
     as_vector,
 )
@@ -208,16 +208,16 @@ class JaxEngine(Engine):
         padding = run.task.classifier.padding_label
         return MeanLosses(self._functions, run.canary_examples, padding).of
 
-    def update_products(self, run: PreparedRun) -> UpdateProducts:
-        """What canaries would send, trained in blocks; see `Engine.update_products`."""
-        canaries = np.arange(len(run.canary_examples))
+    def client_updates(self, run: PreparedRun) -> ClientUpdates:
+        """What clients would send, trained in blocks; see `Engine.client_updates`."""
+        initial = run.task.classifier.initial_weights
 
-        def products(seen: SeenRound, examples: Callable[[int], Examples]) -> FloatArray:
-            weights = unflatten(seen.before, run.task.classifier.initial_weights)
-            trained = [examples(int(canary)) for canary in canaries]
-            return self._blocks.clipped_products(weights, trained, seen.aggregate, seen.clip_norm)
+        def updates(
+            model: Float32Array, clients: Sequence[Examples]
+        ) -> Iterator[tuple[IndexArray, Float32Array]]:
+            return self._blocks.updates(unflatten(model, initial), clients)
 
-        return products
+        return updates
 
     def evaluator(self, run: PreparedRun) -> Callable[[Weights], float]:
         """The accuracy on the held-out examples."""

@@ -17,17 +17,17 @@ from fl_audit.checks import Finding
 from fl_audit.config import Mechanism
 from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.engine import (
+    ClientUpdates,
     CohortReader,
     Engine,
     Leaf,
     TrainedRound,
-    UpdateProducts,
     Weights,
     as_vector,
 )
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.data_sets import DataSets
-from fl_audit.engines.tff.measures import Evaluator, MeanLosses, TrainedCanaries
+from fl_audit.engines.tff.measures import BlockUpdates, Evaluator, MeanLosses
 from fl_audit.engines.tff.replay import replay_of
 from fl_audit.engines.tff.rounds import model_weights, run_round
 from fl_audit.errors import InputError
@@ -126,9 +126,9 @@ class TffEngine(Engine):
         losses = MeanLosses(as_classifier(run.task.classifier), run.canary_examples)
         return lambda weights: losses.of(weights).attacked
 
-    def update_products(self, run: PreparedRun) -> UpdateProducts:
-        """What canaries would send, trained in blocks; see `Engine.update_products`."""
-        return TrainedCanaries.of(run).products
+    def client_updates(self, run: PreparedRun) -> ClientUpdates:
+        """What clients would send, trained in blocks; see `Engine.client_updates`."""
+        return BlockUpdates.of(run).updates
 
 
 def cohort_data_of(run: PreparedRun) -> CohortData:

@@ -1,6 +1,6 @@
 """What is measured of a model: accuracy, losses, and what canaries with examples would send."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -8,15 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.arrays import unflatten
-from fl_audit.attacks.attacker import SeenRound
 from fl_audit.engines.client_blocks import pad_block
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.blocks import (
     BlockTrainer,
     NotVectorizedError,
-    as_leaves,
     block_trainer,
     default_clients_per_block,
 )
@@ -116,13 +114,13 @@ class MeanLosses:
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedCanaries:
-    """Canaries that hold examples, trained from a round's model as clients are.
+class BlockUpdates:
+    """What clients of a run would send, trained in blocks.
 
     Attributes:
       run: The prepared run.
       trainer: The trainer of blocks of this run's clients.
-      clients_per_block: Number of canaries that train at once, at least 1.
+      clients_per_block: Number of clients that train at once, at least 1.
     """
 
     run: PreparedRun
@@ -131,7 +129,7 @@ class TrainedCanaries:
 
     @classmethod
     def of(cls, run: PreparedRun) -> Self:
-        """The canaries of a run.
+        """The clients of a run.
 
         Raises:
           InputError: The model does not train in blocks of clients.
@@ -145,51 +143,22 @@ class TrainedCanaries:
                 f"that trains in blocks of clients, and must be left out for this one: {error}"
             ) from error
 
-    def products(self, seen: SeenRound, examples: Callable[[int], Examples]) -> FloatArray:
-        """See `fl_audit.engines.engine.UpdateProducts`."""
-        initial = self.run.task.classifier.initial_weights
-        weights = [tf.constant(array) for array in unflatten(seen.before, initial)]
-        # With the sign of TFF's updates: initial minus trained weights.
-        shapes = [array.shape for array in initial]
-        aggregate = [tf.constant(leaf) for leaf in as_leaves(-seen.aggregate, shapes)]
-        # Canaries with similar numbers of examples share a block, so that little of it is padding.
-        lengths = [len(canary) for canary in self.run.canary_examples]
-        order = np.argsort(lengths, kind="stable")
-        products = np.empty(len(order))
+    def updates(
+        self, model: Float32Array, clients: Sequence[Examples]
+    ) -> Iterator[tuple[IndexArray, Float32Array]]:
+        """See `fl_audit.engines.engine.ClientUpdates`."""
+        classifier = self.run.task.classifier
+        weights = [tf.constant(array) for array in unflatten(model, classifier.initial_weights)]
+        # Clients with similar numbers of examples share a block, so that little of it is padding.
+        order = np.argsort([len(client) for client in clients], kind="stable")
         for start in range(0, len(order), self.clients_per_block):
             members = order[start : start + self.clients_per_block]
             block = pad_block(
-                [examples(int(canary)) for canary in members],
+                [clients[int(at)] for at in members],
                 self.run.config.client.batch_size,
-                self.run.task.classifier.padding_label,
+                classifier.padding_label,
             )
-            update = self.trainer.train(weights, block).update
-            products[members] = _clipped_products(
-                tuple(update), tuple(aggregate), tf.constant(seen.clip_norm, tf.float32)
-            )
-        return products
-
-
-@tf.function(reduce_retracing=True)
-def _clipped_products(
-    updates: Sequence[tf.Tensor], vector: Sequence[tf.Tensor], clip_norm: tf.Tensor
-) -> tf.Tensor:
-    """The inner product of each clipped update with one vector.
-
-    Args:
-      updates: The updates in leaves of float32, whose first axis is the client.
-      vector: The vector in leaves of the same shapes without that axis, float32.
-      clip_norm: Norm that updates are clipped to, a float32 scalar; may be infinite.
-
-    Returns:
-      The inner products, float64 of shape (clients,).
-    """
-    rows = [
-        tf.cast(tf.reshape(update, [tf.shape(update)[0], -1]), tf.float64) for update in updates
-    ]
-    leaves = [tf.cast(tf.reshape(leaf, [-1]), tf.float64) for leaf in vector]
-    products = tf.add_n(list(map(tf.linalg.matvec, rows, leaves)))
-    norms = tf.sqrt(tf.add_n([tf.reduce_sum(row * row, axis=1) for row in rows]))
-    return products * tf.minimum(
-        tf.constant(1.0, tf.float64), tf.math.divide_no_nan(tf.cast(clip_norm, tf.float64), norms)
-    )
+            # With the sign of TFF's updates: initial minus trained weights.
+            leaves = self.trainer.train(weights, block).update
+            rows = [leaf.numpy().reshape(len(members), -1) for leaf in leaves]
+            yield members, -np.concatenate(rows, axis=1)

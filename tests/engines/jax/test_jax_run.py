@@ -142,7 +142,9 @@ def test_scores_of_canaries_that_hold_examples_are_those_of_local(config_path, t
     assert len(found["local"]) >= 4
     for name, expected in found["local"].items():
         assert np.ptp(expected) > 1e-3, name
-        np.testing.assert_allclose(found["jax"][name], expected, atol=1e-5, err_msg=name)
+        # Log likelihood ratios are of no fixed size, as cosines and clipped products are.
+        size = np.abs(expected).max() if "ratio" in name or "own_rounds" in name else 1.0
+        np.testing.assert_allclose(found["jax"][name], expected, atol=1e-5 * size, err_msg=name)
 
 
 @pytest.mark.slow

@@ -1,0 +1,128 @@
+"""The likelihood ratio of a canary's participation in a round, from what it would send.
+
+An attacker who can compute what a canary would send in a round, g, tests whether the round's noised
+sum y has g in it. Others of the round are in y too: clients' updates have much in common, and so
+have canaries'. Stand-ins, which the attacker makes of data like theirs, say what to expect: with
+r_j the clipped update of a stand-in for c_j participants, the others are taken as Gaussian of mean
+m = sum_j c_j r_j and covariance a sum_j c_j r_j r_jᵀ, the noise as isotropic with variance v, and
+
+    K = v I + a sum_j c_j r_j r_jᵀ,   s = gᵀ K⁻¹ (y - m),   e = gᵀ K⁻¹ g.
+
+By Neyman and Pearson s is the best statistic of one round: N(0, e) without g, N(e, e) with it. The
+log likelihood ratio of participation with probability q is log(1 - q + q exp(s - e / 2)), as of the
+dominating pair of the subsampled Gaussian mechanism.
+
+Rounds are not independent, as the same clients and canaries take part again and again: what two of
+them have in common adds up over their rounds, R of them, where noise averages out. So a = R.
+
+All of this decides how good a score is, and nothing about whether a bound on it holds: a score is a
+function of what was released and of the canary's data, whatever its coin.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.inner_products import inner_product
+
+MOST_DIRECTIONS = 64
+"""The largest number of directions in which others vary; those with the most variance are kept."""
+
+
+def clipped(updates: Float32Array, clip_norm: float) -> Float32Array:
+    """Updates scaled down to a norm, if they are longer.
+
+    Args:
+      updates: The updates, float32 of shape (n, dim).
+      clip_norm: The norm; may be infinite.
+    """
+    norms = np.sqrt(np.einsum("ij,ij->i", updates, updates, dtype=np.float64))
+    scales = np.minimum(1, clip_norm / np.maximum(norms, np.finfo(np.float32).tiny))
+    return np.asarray(updates * scales[:, None].astype(np.float32))
+
+
+@dataclass(frozen=True, eq=False)
+class Signals:
+    """What a round says of canaries.
+
+    Attributes:
+      signal: s of each canary, float64 of shape (n,).
+      energy: e of each canary, the variance of s and its shift by participation, of shape (n,).
+    """
+
+    signal: FloatArray
+    energy: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class RoundFilter:
+    """What a round's noised sum is compared by.
+
+    Attributes:
+      weights: K⁻¹ (y - m), float32 of shape (dim,).
+      directions: Orthonormal directions in which others vary, float32 of shape (k, dim).
+      removed: The share of each direction that K⁻¹ v removes, in [0, 1), float64 of shape (k,).
+      noise_variance: The variance v of the noise on a coordinate of the sum.
+    """
+
+    weights: Float32Array
+    directions: Float32Array
+    removed: FloatArray
+    noise_variance: float
+
+    @classmethod
+    def of(
+        cls, noised_sum: Float32Array, stand_ins: Float32Array, counts: FloatArray, repeats: float
+    ) -> Self:
+        """The filter of a round, whose noise is what is left beside the stand-ins' directions.
+
+        Args:
+          noised_sum: The sum y, of shape (dim,).
+          stand_ins: The clipped updates r_j, of shape (n, dim), n at least 1.
+          counts: The expected number of participants c_j that each stands for, above 0, of shape
+            (n,).
+          repeats: The expected number of rounds R of a participant.
+        """
+        scaled = stand_ins * np.sqrt(repeats * counts)[:, None].astype(np.float32)
+        variances, mixes = np.linalg.eigh((scaled @ scaled.T).astype(np.float64))
+        # Directions of next to no variance are rounding.
+        kept = np.flatnonzero(variances > 1e-6 * max(variances[-1], 1e-30))[-MOST_DIRECTIONS:]
+        mix = mixes[:, kept] / np.sqrt(variances[kept])
+        directions = mix.T.astype(np.float32) @ scaled
+        rest = noised_sum - counts.astype(np.float32) @ stand_ins
+        along = directions @ rest
+        left = rest - along @ directions
+        freedom = max(len(rest) - len(kept), 1)
+        noise = max(inner_product(left, left) / freedom, float(np.finfo(np.float32).tiny))
+        removed = variances[kept] / (noise + variances[kept])
+        weights = (left + ((1 - removed) * along).astype(np.float32) @ directions) / noise
+        return cls(weights.astype(np.float32), directions, removed, noise)
+
+    def signals(self, updates: Float32Array) -> Signals:
+        """What the round says of canaries that would send these clipped updates.
+
+        Args:
+          updates: The updates g, float32 of shape (n, dim).
+        """
+        squares = np.einsum("ij,ij->i", updates, updates, dtype=np.float64)
+        inside = np.square(updates @ self.directions.T, dtype=np.float64) @ self.removed
+        energy = np.maximum(squares - inside, 0) / self.noise_variance
+        return Signals((updates @ self.weights).astype(np.float64), energy)
+
+
+def log_likelihood_ratios(seen: Signals, probability: float) -> FloatArray:
+    """The log likelihood ratio of participation in a round with a probability.
+
+    Args:
+      seen: What the round says.
+      probability: The probability q, in [0, 1].
+
+    >>> seen = Signals(np.array([0.0, 3.0]), np.array([0.0, 2.0]))
+    >>> log_likelihood_ratios(seen, 1.0).tolist()
+    [0.0, 2.0]
+    """
+    ratio = seen.signal - seen.energy / 2
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.logaddexp(np.log1p(-probability), np.log(probability) + ratio))
