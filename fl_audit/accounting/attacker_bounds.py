@@ -35,7 +35,7 @@ from fl_audit.accounting.noise_laws import (
     TREE,
     noise_law_named,
 )
-from fl_audit.accounting.release import Party, Release
+from fl_audit.accounting.release import Noise, Party, Release
 from fl_audit.accounting.sampling import (
     Blocks,
     PoissonSampling,
@@ -241,20 +241,20 @@ def _of_client_noise(release: Release, party: Party, delta: float) -> AttackerBo
     return AttackerBounds(known, known, uploads)
 
 
-def upload_shift(release: Release) -> float | None:
+def upload_shift(noise: Noise, uploads: int | None) -> float | None:
     """By how many standard deviations of its noise a canary moves its own uploads, all together.
 
     Args:
-      release: What was released.
+      noise: The noise of a round.
+      uploads: The largest number of uploads of a canary; None where nothing bounds it.
 
     Returns:
       None where no noise is on uploads, or nothing bounds how many there are.
     """
-    law, number = release.noise.law, release.canary.sampling.most_drawn
-    z = release.noise.noise_multiplier
-    if law != CLIENT_GAUSSIAN.name or number is None or z == 0:
+    z = noise.noise_multiplier
+    if noise.law != CLIENT_GAUSSIAN.name or uploads is None or z == 0:
         return None
-    return math.sqrt(number) / z
+    return math.sqrt(uploads) / z
 
 
 def of_uploads(

@@ -11,8 +11,9 @@ from typing import ClassVar, assert_never
 import msgspec
 import numpy as np
 
+from fl_audit.accounting.noise_laws import noise_on_sum
 from fl_audit.canaries.store import make_family
-from fl_audit.config import Config, GaussianAdaptive, GaussianFixed
+from fl_audit.config import ClientGaussian, Config, GaussianAdaptive, GaussianFixed
 from fl_audit.formats.folders import RunFolder
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.resources import num_cores
@@ -141,7 +142,7 @@ def accuracy_cost(run: PlannedRun) -> AccuracyCost:
     times = float(presentations @ presentations) / max(int(presentations.sum()), 1)
     return AccuracyCost(
         dilution=n / (n + m),
-        noise_multiplier=run.noise.sum_noise_multiplier,
+        noise_multiplier=float(noise_on_sum(run.noise, run.schedule.expected_cohort)),
         canary_noise=math.sqrt(m / run.task.dim),
         canary_noise_of_run=math.sqrt(m * times / run.task.dim),
         unclipped_quantile=_unclipped_quantile(run.mechanism, n, m),
@@ -149,11 +150,11 @@ def accuracy_cost(run: PlannedRun) -> AccuracyCost:
 
 
 def _unclipped_quantile(
-    mechanism: GaussianAdaptive | GaussianFixed, n: float, m: float
+    mechanism: GaussianAdaptive | GaussianFixed | ClientGaussian, n: float, m: float
 ) -> float | None:
     """The share gamma (n + m) / n of real updates below the clip norm, as no canary is below it."""
     match mechanism:
-        case GaussianFixed():
+        case GaussianFixed() | ClientGaussian():
             return None
         case GaussianAdaptive(target_quantile=quantile):
             return quantile * (n + m) / n if n else None

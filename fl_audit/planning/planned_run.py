@@ -8,12 +8,20 @@ from typing import Any, overload
 
 import numpy as np
 
+from fl_audit.accounting.attacker_bounds import upload_shift
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.statistics import WITHOUT_A_LAW, RunFacts
 from fl_audit.canaries.store import make_family
 from fl_audit.canaries.tables import family_of
-from fl_audit.config import Canaries, Config, GaussianAdaptive, GaussianFixed, ServerSgd
+from fl_audit.config import (
+    Canaries,
+    ClientGaussian,
+    Config,
+    GaussianAdaptive,
+    GaussianFixed,
+    ServerSgd,
+)
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
 from fl_audit.inner_products import euclidean_norm
@@ -56,7 +64,7 @@ class PlannedRun(RunDesign):
       round: The round of each presentation, from 0, int64 of shape (presentations,).
     """
 
-    mechanism: GaussianAdaptive | GaussianFixed
+    mechanism: GaussianAdaptive | GaussianFixed | ClientGaussian
     server: ServerSgd | None
     pool: Canaries
     task: TaskFacts
@@ -73,7 +81,9 @@ class PlannedRun(RunDesign):
         Args:
           compared: What is known of a trial's vectors, by statistic.
         """
-        return RunFacts(self.config.audit, self.task.dim, "gaussian", compared)
+        uploads = self.schedule.canary_attendance.sampling.most_drawn
+        shift = upload_shift(self.noise, uploads)
+        return RunFacts(self.config.audit, self.task.dim, "gaussian", compared, shift)
 
     @functools.cached_property
     def canaries(self) -> IndexArray:
@@ -175,7 +185,7 @@ def check_covered(config: Config) -> None:
       InputError: The law of one of the config's tables is not simulated.
     """
     for section, known in (
-        ("mechanism", (GaussianAdaptive, GaussianFixed)),
+        ("mechanism", (GaussianAdaptive, GaussianFixed, ClientGaussian)),
         ("canaries", (Canaries,)),
     ):
         table: Any = getattr(config, section)

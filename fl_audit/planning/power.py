@@ -33,7 +33,6 @@ from fl_audit.planning.prediction import (
     simulated_trials,
 )
 from fl_audit.planning.simulation import ENDS, MIDDLE, DrawnScores, Unknowns
-from fl_audit.report.statistics import knows_rounds
 from fl_audit.verdict import (
     ChosenTests,
     Claim,
@@ -42,7 +41,7 @@ from fl_audit.verdict import (
     curve_tests,
     scored_statistic,
 )
-from fl_audit.verdict.claims import CurveClaim, claim_to_json, claim_to_test
+from fl_audit.verdict.claims import CurveClaim, bound_against, claim_to_json, claim_to_test
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE, CurveTest
 from fl_audit.verdict.curve_power import (
     SumPower,
@@ -99,14 +98,11 @@ def planned_efficiency(run: PlannedRun, middle: Samples) -> tuple[PlannedEfficie
     release = run.release
     bounds = attacker_bounds(release, release.canary, run.delta)
     statistics = predicted_statistics(run.config)
-    needed = {
-        knows: _needed(bounds.against(knows), run)
-        for knows in {knows_rounds(statistic.threat_model) for statistic in statistics}
-    }
+    against = [bound_against(bounds, statistic) for statistic in statistics]
+    needed = {id(bound): _needed(bound, run) for bound in against}
     return tuple(
-        _statistic_efficiency(statistic, middle, run, bounds.against(knows), needed[knows])
-        for statistic in statistics
-        for knows in (knows_rounds(statistic.threat_model),)
+        _statistic_efficiency(statistic, middle, run, bound, needed[id(bound)])
+        for statistic, bound in zip(statistics, against, strict=True)
     )
 
 

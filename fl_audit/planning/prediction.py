@@ -15,6 +15,7 @@ from fl_audit.array_types import FloatArray
 from fl_audit.attacks.all_iterates import MAX, SUM
 from fl_audit.attacks.final_model import FINAL, FINAL_MINUS_INITIAL
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
+from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config import Config, DrawnParticipation, ServerSgd
@@ -31,6 +32,7 @@ from fl_audit.planning.simulation import (
     draw_scores,
     simulate_clip_path,
     with_own_rounds,
+    with_uploads,
 )
 from fl_audit.progress import bar
 from fl_audit.report.headline import ESTIMATE
@@ -98,7 +100,7 @@ def interval_over(middle: FloatArray, samples: Sequence[FloatArray]) -> Interval
 # Predictions.
 
 
-_OF_ROUNDS = frozenset(statistic.name for statistic in (MAX, SUM, OWN_ROUNDS))
+_OF_ROUNDS = frozenset(statistic.name for statistic in (MAX, SUM, OWN_ROUNDS, ONE_UPLOAD))
 _OF_MODELS = frozenset(statistic.name for statistic in (FINAL, FINAL_MINUS_INITIAL))
 
 FIT = "gaussian_fit"
@@ -151,8 +153,9 @@ def simulated_trials(run: PlannedRun, unknowns: Unknowns, trials: int) -> Iterat
     for trial in range(trials):
         rounds = draw_rounds(run, path, trial, random)
         drawn = draw_scores(run, unknowns, rounds, random)
-        (apart,) = random.spawn(1)
-        yield with_own_rounds(drawn, run, unknowns, rounds, apart)
+        apart, of_uploads = random.spawn(2)
+        drawn = with_own_rounds(drawn, run, unknowns, rounds, apart)
+        yield with_uploads(drawn, run, of_uploads)
 
 
 def sample(

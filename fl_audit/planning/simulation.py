@@ -25,10 +25,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.accounting.noise_laws import noise_on_sum
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ANY_VECTOR, ComparedVectors, Vectors
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
-from fl_audit.config import GaussianAdaptive, GaussianFixed
+from fl_audit.attacks.one_upload import ONE_UPLOAD
+from fl_audit.config import ClientGaussian, GaussianAdaptive, GaussianFixed
 from fl_audit.estimators import CanaryScores
 from fl_audit.planning.planned_run import PlannedRun
 
@@ -149,7 +151,7 @@ def _moved(
     """
     mechanism = run.mechanism
     match mechanism:
-        case GaussianFixed():
+        case GaussianFixed() | ClientGaussian():
             return clip_norm
         case GaussianAdaptive():
             pass
@@ -193,13 +195,14 @@ class Rounds:
     Attributes:
       clip_norm: Clip norm S of each round, float64 of shape (rounds,).
       real_norm: Norm r of the real sum over S, float64 of shape (rounds,).
-      noise: Standard deviation z of the noise on a coordinate over S.
+      noise: Standard deviation z of the noise on a coordinate of the sum over S, float64 of shape
+        (rounds,).
       norm: Norm A of the noised sum over S, float64 of shape (rounds,).
     """
 
     clip_norm: FloatArray
     real_norm: FloatArray
-    noise: float
+    noise: FloatArray
     norm: FloatArray
 
 
@@ -213,10 +216,10 @@ def draw_rounds(run: PlannedRun, path: ClipPath, trial: int, random: np.random.G
       random: Source of random numbers.
     """
     m, r = run.canaries, path.real_norm[trial]
-    dim, z = run.task.dim, run.noise.sum_noise_multiplier
+    dim, z = run.task.dim, noise_on_sum(run.noise, m + run.clients)
     cross = 2 * m * (m - 1) * run.canary_correlation + 4 * m * r**2
     signal = m + r**2 + np.sqrt(cross / dim) * random.standard_normal(len(m))
-    squares = _squared_norms(np.maximum(signal, 0), np.full(len(m), z), dim, random)
+    squares = _squared_norms(np.maximum(signal, 0), z, dim, random)
     return Rounds(path.clip_norm[trial], r, z, np.sqrt(squares))
 
 
@@ -302,7 +305,7 @@ def _covariance(
     """
     canaries = run.canary_correlation * (a.own @ b.own - a.own * b.own)
     real = _real_product(unknowns, rounds, a.weights, b.weights)
-    noise = rounds.noise**2 * (a.weights @ b.weights)
+    noise = (rounds.noise**2 * a.weights) @ b.weights
     return np.asarray((canaries + real) / run.task.dim + noise)
 
 
@@ -375,7 +378,7 @@ def _change_square(
     cross = 2 * run.canary_correlation * (of_canaries**2 - fourth) / run.task.dim
     of_canaries += np.sqrt(max(cross, 0.0)) * random.standard_normal()
     signal = of_canaries + _real_product(unknowns, rounds, change.weights, change.weights)
-    noise = rounds.noise * np.linalg.norm(change.weights)
+    noise = np.linalg.norm(rounds.noise * change.weights)
     square = _squared_norms(np.array([max(signal, 0.0)]), np.array([noise]), run.task.dim, random)
     return float(square[0])
 
@@ -500,4 +503,32 @@ def with_own_rounds(
         drawn,
         scores={**drawn.scores, OWN_ROUNDS.name: own},
         compared={**drawn.compared, **compared},
+    )
+
+
+def with_uploads(drawn: DrawnScores, run: PlannedRun, random: np.random.Generator) -> DrawnScores:
+    """Adds one trial's scores on `one_upload`, where clients add the noise.
+
+    With K uploads v of one length, U is their sum: <c, U> is N(K, K z^2) where the canary is
+    included and |U|^2 has the noise of one vector of z sqrt(K). A canary without uploads, such as
+    an excluded one, has the cosine with a random vector, which has the same law as without signal.
+
+    Args:
+      drawn: The scores on the other statistics.
+      run: The planned run.
+      random: Source of random numbers.
+    """
+    if not isinstance(run.mechanism, ClientGaussian):
+        return drawn
+    uploads = np.bincount(run.canary, minlength=run.num_canaries).astype(np.float64)
+    is_in = uploads > 0
+    noise = np.where(is_in, run.noise.sum_noise_multiplier * np.sqrt(uploads), 1.0)
+    along = noise * random.standard_normal(run.num_canaries)
+    across = noise**2 * random.chisquare(run.task.dim - 1, run.num_canaries)
+    products = uploads + along
+    scores = run.canary_scores(cosine(products, np.sqrt(products**2 + across)))
+    return dataclasses.replace(
+        drawn,
+        scores={**drawn.scores, ONE_UPLOAD.name: scores},
+        compared={**drawn.compared, ONE_UPLOAD.name: ANY_VECTOR},
     )

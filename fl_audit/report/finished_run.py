@@ -102,7 +102,8 @@ class FinishedRun:
     def facts(self) -> RunFacts:
         """What the null laws of the statistics depend on."""
         family = family_of(self.config.canaries)
-        shift = upload_shift(self.record.release)
+        release = self.record.release
+        shift = upload_shift(release.noise, release.canary.sampling.most_drawn)
         return RunFacts(self.config.audit, self.record.dim, family, self.compared, shift)
 
     def scored(self, statistic: Statistic) -> ScoredStatistic:

@@ -161,11 +161,15 @@ def folder_statistics(
 
 def _upload_shift(folder: AuditedFolder) -> float | None:
     """By how much canaries move their uploads, as a run is configured or a log states."""
-    if folder.log is not None:
-        stated = stated_uploads(folder.log)
-        return None if stated is None else upload_shift(stated)
     run = RunFolder(folder.path)
-    return upload_shift(read_record(run).release) if run.record.exists() else None
+    release = None
+    if folder.log is not None:
+        release = stated_uploads(folder.log)
+    elif run.record.exists():
+        release = read_record(run).release
+    if release is None:
+        return None
+    return upload_shift(release.noise, release.canary.sampling.most_drawn)
 
 
 def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> ReportedArms | None:

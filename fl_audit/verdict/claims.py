@@ -507,7 +507,7 @@ def configured_claim(
     bounds = attacker_bounds(release, release.canary, delta)
     curves: dict[str, TradeOff] = {}
     for statistic in statistics:
-        curve = _curve(_bound_against(bounds, statistic))
+        curve = _curve(bound_against(bounds, statistic))
         if curve is not None and statistic == OWN_ROUNDS and _is_one_plain_round(release):
             curve = GaussianTradeOff(1 / release.noise.sum_noise_multiplier)
         if curve is not None:
@@ -570,7 +570,7 @@ def sampled_claim(
     return dataclasses.replace(claim, curves={**claim.curves, OWN_ROUNDS.name: curve})
 
 
-def _bound_against(bounds: AttackerBounds, statistic: Statistic) -> AttackerBound:
+def bound_against(bounds: AttackerBounds, statistic: Statistic) -> AttackerBound:
     """The bound against a statistic's attacker."""
     if sees_uploads(statistic) and bounds.seeing_uploads is not None:
         return bounds.seeing_uploads

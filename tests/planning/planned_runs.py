@@ -39,7 +39,8 @@ def planned(config: Any, task: TaskFacts | None = None, count_noise: float = 0.0
     schedule = design.schedule
     cohorts = [schedule.canaries(t) for t in range(schedule.num_rounds)]
     noise = config.mechanism.noise_multiplier
-    whole = dataclasses.replace(design, noise=Noise("gaussian", noise, noise, count_noise))
+    law = design.noise.law
+    whole = dataclasses.replace(design, noise=Noise(law, noise, noise, count_noise))
     return PlannedRun(
         **whole.shared,
         mechanism=config.mechanism,
