@@ -46,7 +46,7 @@ class RoundAudit:
         self._watch = MechanismWatch(sizes, log, 0)
         context = attack_context(run, local_of(run), RunFolder(folder), 0)
         self._attackers = make_attackers(context)
-        self._cosines, self._live = context.round_cosines, LiveAudit.of(context)
+        self._cosines, self._live = context.round_cosines, LiveAudit.from_context(context)
         self._model = np.zeros(dim, np.float32)
         self._seen = 0
 

@@ -117,7 +117,7 @@ def results_of(audited: AuditedRun, run: PreparedRun) -> dict[str, Any]:
 
 def _what_was_claimed(run: PreparedRun) -> dict[str, Any]:
     """The facts of the correct mechanism that `truth.py` needs."""
-    recorded = RecordedRelease.of(run.release)
+    recorded = RecordedRelease.from_release(run.release)
     return {
         "delta": run.delta,
         "rounds": run.schedule.num_rounds,

@@ -23,7 +23,7 @@ def with_replacement(run: PreparedRun) -> Schedule:
     config = run.config.participation
     assert isinstance(config, Uniform)
     roster = Roster(run.task.population.client_ids, run.included)
-    urn = Urn.of(roster, config.clients_per_round)
+    urn = Urn.from_roster(roster, config.clients_per_round)
 
     def draw(round_index: int) -> IndexArray:
         random = generator(run.config.seed, Stream.CLIENT_ROUNDS, round_index)

@@ -193,7 +193,7 @@ def _of_several(
 ) -> tuple[FloatArray, ComparedVectors | None]:
     """Scores with several own rounds, as `KnownRoundsAttacker` makes them."""
     rows = np.zeros((cell.rounds, 1 + (cell.width or cell.dim)), np.float32)
-    log = RoundDirections(DirectionLog.of(rows), seed=1, dim=cell.dim)
+    log = RoundDirections(DirectionLog.from_rows(rows), seed=1, dim=cell.dim)
     for index, direction in enumerate(run.directions):
         log.add(index, direction.astype(np.float32))
     everything = np.arange(cell.rounds)

@@ -279,7 +279,7 @@ class RoundDirections:
     def unnamed(cls, num_rounds: int, seed: int, dim: int) -> "RoundDirections":
         """Makes an empty log in a file without a name, which goes with the object."""
         width = width_of(dim, num_rounds)
-        return cls(DirectionLog.of(unnamed_log((num_rounds, 1 + width))), seed, dim)
+        return cls(DirectionLog.from_rows(unnamed_log((num_rounds, 1 + width))), seed, dim)
 
     @classmethod
     def at_round(

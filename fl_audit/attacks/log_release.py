@@ -108,20 +108,20 @@ def are_sampled_alike(
 
 def _is_possible(law: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> bool:
     """Whether a law can give these rounds."""
-    own = [np.unique(own_rounds) for own_rounds in rounds]
+    distinct = [np.unique(own) for own in rounds]
     match law:
         case CyclicPoissonSampling(separation=groups):
-            return all(len(set((one % groups).tolist())) <= 1 for one in own)
+            return all(len(set((own % groups).tolist())) <= 1 for own in distinct)
         case BallsInBinsSampling(bins=bins):
             turns = [np.arange(group, num_rounds, bins) for group in range(bins)]
             return all(
-                np.array_equal(one, turns[int(one[0]) % bins]) if len(one) else bins > num_rounds
-                for one in own
+                np.array_equal(own, turns[int(own[0]) % bins]) if len(own) else bins > num_rounds
+                for own in distinct
             )
         case AllocatedRounds(number=number):
-            return all(len(one) == number for one in own)
+            return all(len(own) == number for own in distinct)
         case MinSeparationSampling(separation=least):
-            return all((np.diff(one) >= least).all() for one in own)
+            return all((np.diff(own) >= least).all() for own in distinct)
         case _:
             return True
 

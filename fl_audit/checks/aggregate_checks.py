@@ -70,7 +70,7 @@ def check_aggregates(run: RunAggregates) -> list[Check]:
 
 
 def _checks(run: RunAggregates) -> Iterator[Check]:
-    rounds = _Rounds.of(run)
+    rounds = _Rounds.from_run(run)
     if (run.stddev > 0).any():
         yield _enough_noise(rounds)
         if run.coordinates is not None:
@@ -104,7 +104,7 @@ class _Rounds:
     numbers: Sequence[int]
 
     @classmethod
-    def of(cls, run: RunAggregates) -> "_Rounds":
+    def from_run(cls, run: RunAggregates) -> "_Rounds":
         moving = [index for index in range(len(run.sizes)) if index not in run.frozen]
         sizes = np.array([*run.sizes, sum(run.sizes[index] for index in moving)], np.float64)
         whole = run.measured[:, moving].sum(axis=1, keepdims=True)

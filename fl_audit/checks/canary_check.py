@@ -122,7 +122,7 @@ def canary_arrival(
     of_included = coefficient(promised, 1)
     if of_included is None or len(promised) < len(included):
         return without_lengths(included, excluded)
-    first, words = _FirstRounds.of(promised.first), _words(of_included)
+    first, words = _FirstRounds.from_presentations(promised.first), _words(of_included)
     signal = _signal(of_included, None if first is None else first.mixture_beyond(ALARM))
     arrival = Arrival("not_arrived", of_included.ratio, words, signal=signal)
     if cause := _excluded_cause(excluded, of_included):
@@ -179,7 +179,7 @@ class _FirstRounds:
     mixture: Mixture | None
 
     @classmethod
-    def of(cls, shown: Presentations) -> "_FirstRounds | None":
+    def from_presentations(cls, shown: Presentations) -> "_FirstRounds | None":
         """Measures them; None where none of their first rounds was scored."""
         arrived = coefficient(shown, 1)
         if arrived is None:

@@ -299,10 +299,10 @@ class DirectionLog:
         Raises:
           InputError: The disk has no room for it.
         """
-        return cls.of(create_zeros(path, np.float32, (num_rounds, 1 + width)))
+        return cls.from_rows(create_zeros(path, np.float32, (num_rounds, 1 + width)))
 
     @classmethod
-    def of(cls, rows: MappedArray) -> "DirectionLog":
+    def from_rows(cls, rows: MappedArray) -> "DirectionLog":
         """Makes an empty log of a new array."""
         rows[:, 0] = np.nan
         return cls(rows)

@@ -127,7 +127,7 @@ class RunRecord:
 
     def to_json(self) -> dict[str, Any]:
         """The object of run.json."""
-        return fields_to_json(self) | fields_to_json(RecordedRelease.of(self.release))
+        return fields_to_json(self) | fields_to_json(RecordedRelease.from_release(self.release))
 
     @classmethod
     def from_json(cls, value: Any) -> "RunRecord":
@@ -156,7 +156,7 @@ class NamedPart:
     fields: dict[str, Any]
 
     @classmethod
-    def of(cls, part: Sampling | Correlation) -> "NamedPart":
+    def from_part(cls, part: Sampling | Correlation) -> "NamedPart":
         """The name and the fields of a part of a release."""
         return cls(type(part).__name__, dataclasses.asdict(part))
 
@@ -230,7 +230,7 @@ class RecordedRelease:
     fewest: int | None = dataclasses.field(default=None, metadata=WRITTEN_IF_SET)
 
     @classmethod
-    def of(cls, release: Release) -> "RecordedRelease":
+    def from_release(cls, release: Release) -> "RecordedRelease":
         """The keys that say what was released."""
         client, canary = release.client.sampling, release.canary.sampling
         both = (client, canary)
@@ -259,7 +259,7 @@ class RecordedRelease:
             canary_sampling=_named(canary, drawn, *said_by_blocks, RandomAllocation),
             client_squared_sensitivity=release.client.squared_sensitivity,
             canary_squared_sensitivity=release.canary.squared_sensitivity,
-            correlation=None if correlation is None else NamedPart.of(correlation),
+            correlation=None if correlation is None else NamedPart.from_part(correlation),
             grid=release.noise.grid,
             fewest=release.fewest,
         )
@@ -346,7 +346,7 @@ def _named(
     """What the other fields cannot say; None where they say all that accounting needs."""
     if sampling == drawn or type(sampling) in said_by_participations:
         return None
-    return NamedPart.of(sampling)
+    return NamedPart.from_part(sampling)
 
 
 # The file.

@@ -239,7 +239,7 @@ class Urn:
     sample_size: int
 
     @classmethod
-    def of(cls, roster: Roster, clients_per_round: int) -> "Urn":
+    def from_roster(cls, roster: Roster, clients_per_round: int) -> "Urn":
         """The urn whose draws hold about this many real clients on average.
 
         Without canaries it is exactly that many, else as near as a whole sample size allows.
@@ -351,7 +351,9 @@ def uniform_schedule(config: Uniform, seed: int, roster: Roster) -> Schedule:
     check_placement(config, config.canaries)
     check_cohort_size(config.clients_per_round, roster.num_clients)
     is_shared = config.canaries == "like_clients"
-    urn = Urn.of(roster if is_shared else roster.without_canaries, config.clients_per_round)
+    urn = Urn.from_roster(
+        roster if is_shared else roster.without_canaries, config.clients_per_round
+    )
 
     sampling = FixedSizeSampling(urn.sample_size, urn.size)
 
@@ -452,7 +454,7 @@ def check_groups(clients_per_round: int, separation: int, num_clients: int) -> N
 
 
 def _urn(config: MinSeparation, roster: Roster) -> Urn:
-    urn = Urn.of(roster, config.clients_per_round)
+    urn = Urn.from_roster(roster, config.clients_per_round)
     # Where the groups are just large enough, rounding must not ask for one too many.
     return Urn(roster, min(urn.sample_size, urn.size // config.separation))
 

@@ -253,7 +253,7 @@ def draw_scores(
 
 def _length_of_sum(run: PlannedRun, unknowns: Unknowns, rounds: Rounds) -> float:
     """Length of the sum of the rounds' directions, sqrt(d) times an excluded score's deviation."""
-    total = _Combination.of(run, _ratio(np.ones(run.num_rounds), rounds.norm))
+    total = _Combination.from_weights(run, _ratio(np.ones(run.num_rounds), rounds.norm))
     variance = _covariance(run, unknowns, rounds, total, total)[~run.included]
     return float(np.sqrt(run.task.dim * max(variance[0], 0.0)))
 
@@ -291,7 +291,7 @@ class _Combination:
     weights: FloatArray
 
     @classmethod
-    def of(cls, run: PlannedRun, weights: FloatArray) -> "_Combination":
+    def from_weights(cls, run: PlannedRun, weights: FloatArray) -> "_Combination":
         own = np.bincount(run.canary, weights[run.round], minlength=run.num_canaries)
         return cls(own.astype(np.float64), weights)
 
@@ -323,12 +323,12 @@ def _sums_and_models(
     Each array is float64 of shape (num_canaries,).
     """
     first, second = random.standard_normal((2, run.num_canaries))
-    total = _Combination.of(run, _ratio(np.ones(run.num_rounds), rounds.norm))
+    total = _Combination.from_weights(run, _ratio(np.ones(run.num_rounds), rounds.norm))
     of_total = _covariance(run, unknowns, rounds, total, total)
     if run.server is None:
         return {"sum": total.own + np.sqrt(np.maximum(of_total, 0)) * first}
     applied = run.round_weights(run.server) / run.schedule.expected_cohort
-    change = _Combination.of(run, applied * rounds.clip_norm)
+    change = _Combination.from_weights(run, applied * rounds.clip_norm)
     variance = _covariance(run, unknowns, rounds, change, change)
     shared = _covariance(run, unknowns, rounds, change, total)
     slope = np.divide(shared, variance, out=np.zeros_like(shared), where=variance > 0)

@@ -105,7 +105,7 @@ class LiveAudit:
         self._rounds = rounds
 
     @classmethod
-    def of(cls, context: TrainingContext) -> Self:
+    def from_context(cls, context: TrainingContext) -> Self:
         """The live audit of a run, continued after its completed rounds.
 
         Args:

@@ -67,7 +67,7 @@ def train(
             reached = _starting_point(folder, engine)
         chain = open_chain(folder, reached.completed_rounds)
         context = attack_context(run, engine, folder, reached.completed_rounds)
-        attackers, live = make_attackers(context), LiveAudit.of(context)
+        attackers, live = make_attackers(context), LiveAudit.from_context(context)
         everybody = (*observers_of_every(run), *observers)
         loop = RoundLoop(
             run,

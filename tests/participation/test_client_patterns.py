@@ -146,7 +146,7 @@ def test_run_json_says_how_rounds_are_drawn(pattern):
         schedule = schedule_of(pattern, CLIENTS)
         noise = round_noise(mechanism, schedule.expected_cohort)
         release = describe(mechanism, noise, schedule, POOL)
-        recorded = RecordedRelease.of(release)
+        recorded = RecordedRelease.from_release(release)
         assert recorded.client_participations is None
         assert from_json(RecordedRelease, to_json(recorded)).release == release
         found = account(release, 1e-5).client

@@ -131,6 +131,6 @@ def test_a_coin_that_always_says_yes_hides_nothing():
 
 def test_run_json_says_it():
     release = released(matrix(3))
-    recorded = RecordedRelease.of(release)
+    recorded = RecordedRelease.from_release(release)
     assert recorded.client_participations is None
     assert from_json(RecordedRelease, to_json(recorded)).release == release

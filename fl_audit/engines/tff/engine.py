@@ -128,7 +128,7 @@ class TffEngine(Engine):
 
     def client_updates(self, run: PreparedRun) -> ClientUpdates:
         """What clients would send, trained in blocks; see `Engine.client_updates`."""
-        return BlockUpdates.of(run).updates
+        return BlockUpdates.from_run(run).updates
 
 
 def cohort_data_of(run: PreparedRun) -> CohortData:

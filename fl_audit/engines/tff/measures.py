@@ -128,7 +128,7 @@ class BlockUpdates:
     clients_per_block: int
 
     @classmethod
-    def of(cls, run: PreparedRun) -> Self:
+    def from_run(cls, run: PreparedRun) -> Self:
         """The clients of a run.
 
         Raises:
