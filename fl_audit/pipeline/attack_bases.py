@@ -25,6 +25,7 @@ from fl_audit.membership.games import balanced_coins, fair_coins, indistinguisha
 from fl_audit.membership.lira import ShadowOutputs, WorstPoints, online_lira, select_worst
 from fl_audit.membership.measure_mia import measure_mia
 from fl_audit.membership.outputs import epsilon_star_of_model
+from fl_audit.membership.population import calibrated_margins, rmia
 from fl_audit.report.attack import (
     AttackedMember,
     AttackReport,
@@ -103,6 +104,10 @@ class Target(abc.ABC):
     def member(self, index: int, accuracy: float, separation: float) -> AttackedMember:
         """A member that was chosen, as the report shows it."""
 
+    def features(self) -> FloatArray | None:
+        """What is known of every member, of shape (members, f); None where they have no numbers."""
+        return None
+
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
@@ -131,6 +136,8 @@ class AttackedBase:
       challenged: Margins of the member under attacked models, of shape (challenges, 1).
       losses: Losses of the member under attacked models, float64 of shape (challenges,).
       accuracy: The accuracy of the attacked models, of the same shape.
+      by_population: The scores of attacks that hold the member against members outside the base, by
+        statistic, each of the same shape; empty where there are none.
     """
 
     member: int
@@ -138,6 +145,7 @@ class AttackedBase:
     challenged: ShadowOutputs
     losses: FloatArray
     accuracy: FloatArray
+    by_population: Mapping[str, FloatArray]
 
 
 def choose_members(target: Target) -> Chosen:
@@ -180,13 +188,43 @@ def attack_base(target: Target, number: int, member: int) -> AttackedBase:
     )
     of_shadow = target.train(shadow.training, first)
     of_challenged = target.train(challenged.training, first + _FIRST_CHALLENGE)
+    known = ShadowOutputs(of_shadow.margins[:, [member]], shadow.member[:, None])
+    outside = np.flatnonzero(~base & (np.arange(target.num_members) != member))
     return AttackedBase(
         member=member,
-        shadow=ShadowOutputs(of_shadow.margins[:, [member]], shadow.member[:, None]),
+        shadow=known,
         challenged=ShadowOutputs(of_challenged.margins[:, [member]], challenged.member[:, None]),
         losses=of_challenged.losses[:, member],
         accuracy=of_challenged.accuracy,
+        by_population=_by_population(
+            target,
+            member,
+            outside,
+            known=known,
+            of_shadow=of_shadow,
+            of_challenged=of_challenged,
+        ),
     )
+
+
+def _by_population(
+    target: Target,
+    member: int,
+    outside: IndexArray,
+    *,
+    known: ShadowOutputs,
+    of_shadow: MemberOutputs,
+    of_challenged: MemberOutputs,
+) -> Mapping[str, FloatArray]:
+    """The scores by RMIA and by calibrated margins; none where nobody is outside the base."""
+    features = target.features()
+    if features is None or not len(outside):
+        return {}
+    attacked, population = of_challenged.margins[:, member], of_challenged.margins[:, outside]
+    return {
+        "rmia": rmia(attacked, known, population, of_shadow.margins[:, outside]),
+        "calibrated": calibrated_margins(attacked, features[member], population, features[outside]),
+    }
 
 
 # Scores, counts, losses and the report.
@@ -197,7 +235,7 @@ METHODS = ("bayes", "threshold_valid", "threshold_jeffreys", "threshold_clopper_
 
 
 def score_files(bases: Sequence[AttackedBase]) -> dict[str, ScoreFile]:
-    """The challenges' scores by statistic: the log likelihood ratio, minus loss, and margin."""
+    """The challenges' scores by statistic, of LiRA first."""
     margins = np.concatenate([base.challenged.values[:, 0] for base in bases])
     scores = {
         "lira": np.concatenate(
@@ -205,6 +243,10 @@ def score_files(bases: Sequence[AttackedBase]) -> dict[str, ScoreFile]:
         ),
         "loss": -np.concatenate([base.losses for base in bases]),
         "margin": margins,
+        **{
+            name: np.concatenate([base.by_population[name] for base in bases])
+            for name in bases[0].by_population
+        },
     }
     ids = tuple(
         f"{base.member}-{model}" for base in bases for model in range(len(base.challenged.values))

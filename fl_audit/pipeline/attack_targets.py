@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 
 from fl_audit.accounting import account
+from fl_audit.array_types import FloatArray
 from fl_audit.config.attack import Attack, AttackConfig, FederatedAttack, FederatedAttackConfig
 from fl_audit.engines.prepare import PreparedRun, prepare
 from fl_audit.engines.shadow_recipe import DpSgd, Recipe, guaranteed_epsilon, with_epsilon
@@ -89,6 +90,13 @@ class AttackedPoints(Target):
         base = np.zeros(self.num_members, np.bool_)
         base[random.permutation(others)[: self.num_members // 2 - 1]] = True
         return base
+
+    def features(self) -> FloatArray:
+        """A point's inputs, and its label as zeros and a one."""
+        inputs = self._points.inputs.reshape(len(self._points), -1).astype(np.float64)
+        return np.concatenate(
+            [inputs, np.eye(self._job.classifier.num_classes)[self._points.labels]], 1
+        )
 
     def member(self, index: int, accuracy: float, separation: float) -> AttackedMember:
         """See `Target.member`."""

@@ -18,7 +18,7 @@ from fl_audit.estimators.roc.curve import RocCurve
 from fl_audit.json_records import to_json
 from fl_audit.membership.outputs import ModelPrivacy
 from fl_audit.report.chart import score_histogram
-from fl_audit.report.figure import BLUE, FAINT, INK, ORANGE, draw
+from fl_audit.report.figure import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, draw
 from fl_audit.report.page import render
 from fl_audit.report.posterior import plot_epsilon, plot_joint, plot_rates
 
@@ -83,7 +83,8 @@ class AttackReport:
     """The results of an attack.
 
     Attributes:
-      scores: The challenges' scores by statistic: lira, loss, margin.
+      scores: The challenges' scores by statistic: lira, loss, margin, and for points rmia and
+        calibrated.
       results: The estimates from each.
       counts: The errors of the loss-based attack on each base.
       posterior: The posterior of epsilon given these counts, which are independent.
@@ -146,7 +147,7 @@ class AttackReport:
 _LEAST_SIDE = 4
 """The side of the smallest picture."""
 
-_COLOURS = {"lira": ORANGE, "margin": BLUE, "loss": INK}
+_COLOURS = {"lira": ORANGE, "margin": BLUE, "loss": INK, "rmia": GREEN, "calibrated": PURPLE}
 
 
 def render_attack(report: AttackReport) -> str:

@@ -15,6 +15,8 @@ from fl_audit.errors import visible
 # Colours of Okabe & Ito (2008), distinct in any colour vision, and in grey by lightness.
 BLUE = "#0072b2"
 ORANGE = "#d55e00"
+GREEN = "#009e73"
+PURPLE = "#cc79a7"
 INK = "#2b2b2b"
 FAINT = "#8a8a8a"
 

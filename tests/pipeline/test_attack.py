@@ -73,7 +73,7 @@ def test_a_killed_attack_goes_on_and_its_files_are_the_same(config, tmp_path, ca
             assert (parts / path.name).read_bytes() == path.read_bytes()
 
     assert json.loads((parts / "report.json").read_text()) == report
-    assert set(report["statistics"]) == {"lira", "loss", "margin"}
+    assert set(report["statistics"]) == {"lira", "loss", "margin", "rmia", "calibrated"}
     assert report["analytical_epsilon"] == "inf"
     assert report["num_models"] == 40 + 2 * (16 + 30)
     scores = {name: read_score_file(parts / f"scores_{name}.csv") for name in report["statistics"]}
