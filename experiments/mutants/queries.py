@@ -1,4 +1,4 @@
-"""tensorflow-privacy's queries as subjects: a round, and the distribution of its release."""
+"""tensorflow-privacy's queries as subjects: rounds, the law of what they release, and its mu."""
 
 import contextlib
 import functools
@@ -13,8 +13,9 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import tensorflow as tf
+import tensorflow
 
+from experiments.mutants import numpy_tf
 from fl_audit.checks import AdaptiveClip
 
 PACKAGE = "tensorflow_privacy.privacy.dp_query"
@@ -37,24 +38,33 @@ COHORT, CLIP_NORM, NOISE_MULTIPLIER, COUNT_STDDEV = 20, 0.3, 0.8, 3.0
 Update = list[np.ndarray]
 
 
+@functools.cache
 def source(module: str) -> str:
     """The released source of a module."""
     return Path(importlib.import_module(f"{PACKAGE}.{module}").__file__ or "").read_text()
 
 
 @contextlib.contextmanager
-def loaded(module: str, text: str) -> Iterator[types.SimpleNamespace]:
-    """The modules with one of them changed, all loaded anew; what is imported elsewhere stays."""
+def loaded(module: str, text: str, *, on_numpy: bool = False) -> Iterator[types.SimpleNamespace]:
+    """The modules with one of them changed, all loaded anew; what is imported elsewhere stays.
+
+    Args:
+      module: The module that is changed; empty for none.
+      text: Its source.
+      on_numpy: Whether NumPy computes in TensorFlow's place.
+    """
     package = importlib.import_module(PACKAGE)
-    made: dict[str, types.ModuleType] = {}
+    made: dict[str, Any] = {"tf": numpy_tf.module if on_numpy else tensorflow}
     with contextlib.ExitStack() as stack:
-        for name in MODULES:
+        for name in ("dp_query", *MODULES):
             fresh = types.ModuleType(f"{PACKAGE}.{name}")
             exec(compile(text if name == module else source(name), name, "exec"), fresh.__dict__)
+            fresh.__dict__["tf"] = made["tf"]
             stack.enter_context(patch.dict(sys.modules, {f"{PACKAGE}.{name}": fresh}))
             stack.enter_context(patch.object(package, name, fresh))
             made[name] = fresh
-        yield types.SimpleNamespace(**made)
+        with np.errstate(all="ignore"):
+            yield types.SimpleNamespace(**made)
 
 
 @dataclass(frozen=True)
@@ -88,7 +98,7 @@ ADAPTIVE = Subject(
     make=lambda of: of.quantile_adaptive_clip_sum_query.QuantileAdaptiveClipSumQuery(
         initial_l2_norm_clip=CLIP_NORM,
         noise_multiplier=NOISE_MULTIPLIER,
-        target_unclipped_quantile=0.5,
+        target_unclipped_quantile=0.4,
         learning_rate=0.2,
         clipped_count_stddev=COUNT_STDDEV,
         expected_num_records=COHORT,
@@ -97,47 +107,84 @@ ADAPTIVE = Subject(
     clip_norm=lambda state: float(state.sum_state.l2_norm_clip),
     mu=math.hypot(1 / NOISE_MULTIPLIER, 0.5 / COUNT_STDDEV),
     adaptive_clip=AdaptiveClip(
-        target_quantile=0.5, learning_rate=0.2, count_stddev=COUNT_STDDEV, denominator=COHORT
+        target_quantile=0.4, learning_rate=0.2, count_stddev=COUNT_STDDEV, denominator=COHORT
     ),
 )
 SUBJECT_OF = dict(zip(MODULES, (MEAN, MEAN, ADAPTIVE, ADAPTIVE), strict=True))
 
 
-def start(query: Any) -> Any:
-    """The state before the first round, of NumPy's numbers."""
-    return tf.nest.map_structure(np.asarray, query.initial_global_state())
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """The rounds of a subject's query.
 
+    Attributes:
+      subject: The subject.
+      modules: The modules of `loaded`.
+      query: The query.
+    """
 
-def summed(query: Any, state: Any, updates: list[Update]) -> Any:
-    """The sum of a round's preprocessed records."""
-    params = tf.nest.map_structure(tf.convert_to_tensor, query.derive_sample_params(state))
-    total = query.initial_sample_state([tf.zeros(shape) for shape in SHAPES])
-    if not updates:
+    subject: Subject
+    modules: types.SimpleNamespace
+    query: Any
+
+    @classmethod
+    def of(cls, subject: Subject, modules: types.SimpleNamespace) -> "Rounds":
+        """The rounds of the query that the modules make."""
+        return cls(subject, modules, subject.make(modules))
+
+    def start(self) -> Any:
+        """The state before the first round, of NumPy's numbers."""
+        state = self.query.initial_global_state()
+        return self.modules.tf.nest.map_structure(np.asarray, state)
+
+    def summed(self, state: Any, updates: list[Update]) -> Any:
+        """The sum of a round's preprocessed records."""
+        tf, query = self.modules.tf, self.query
+        params = query.derive_sample_params(state)
+        total = query.initial_sample_state([tf.zeros(shape) for shape in SHAPES])
+        for update in updates:
+            record = [tf.constant(part, tf.float32) for part in update]
+            total = query.accumulate_preprocessed_record(
+                total, query.preprocess_record(params, record)
+            )
         return total
-    records = [tf.constant(np.array(parts, np.float32)) for parts in zip(*updates, strict=True)]
-    return _accumulating(query)(params, total, records)
 
+    def released(self, state: Any, total: Any) -> tuple[Any, Update]:
+        """The state after a round, and what the round releases."""
+        made, after, _ = self.query.get_noised_result(total, state)
+        released = [np.asarray(part) for part in made]
+        if [part.shape for part in released] != list(SHAPES):
+            raise ValueError("what is released has another shape than an update")
+        return self.modules.tf.nest.map_structure(np.asarray, after), released
 
-@functools.lru_cache(maxsize=1)
-def _accumulating(query: Any) -> Callable:
-    """The way of a round's records into the sum, as one graph: TFF computes it in one, too."""
+    def drawn(self, seed: int, state: Any, updates: list[Update]) -> tuple[Any, Update]:
+        """A round with the query's own noise, of a seed."""
+        self.modules.tf.random.set_seed(seed)
+        return self.released(state, self.summed(state, updates))
 
-    @tf.function(autograph=False, reduce_retracing=True)
-    def accumulated(params: Any, total: Any, records: list[tf.Tensor]) -> Any:
-        def step(at: tf.Tensor, before: Any) -> tuple[tf.Tensor, Any]:
-            record = query.preprocess_record(params, [part[at] for part in records])
-            return at + 1, query.accumulate_preprocessed_record(before, record)
+    @contextlib.contextmanager
+    def noise(self, numbers: Callable[[Any], Any]) -> Iterator[None]:
+        """The query's normal noise is a standard deviation times numbers of a shape."""
+        tf = self.modules.tf
 
-        number = tf.shape(records[0])[0]
-        return tf.while_loop(lambda at, _: at < number, step, (0, total))[1]
+        def normal(
+            shape: Any,
+            mean: Any = 0.0,
+            stddev: Any = 1.0,
+            dtype: Any = tf.float32,
+            seed: Any = None,
+        ) -> Any:
+            of_shape = tf.constant(numbers(np.asarray(shape)), dtype)
+            return tf.cast(mean, dtype) + tf.cast(stddev, dtype) * of_shape
 
-    return accumulated
+        def initializer(mean: float = 0.0, stddev: float = 0.05, seed: Any = None) -> Callable:
+            return lambda shape, dtype=tf.float32: normal(shape, mean, stddev, dtype)
 
-
-def released(query: Any, state: Any, total: Any) -> tuple[Any, Update]:
-    """The state after a round, and what the round releases."""
-    made, after, _ = query.get_noised_result(total, state)
-    return tf.nest.map_structure(np.asarray, after), [np.asarray(part) for part in made]
+        with (
+            patch.object(tf, "random_normal_initializer", initializer),
+            patch.object(tf.random, "normal", normal),
+        ):
+            yield
 
 
 def updates(seed: int, number: int = COHORT) -> list[Update]:
@@ -152,59 +199,97 @@ def updates(seed: int, number: int = COHORT) -> list[Update]:
     return made
 
 
-def fingerprint(query: Any, sign: float) -> np.ndarray:
-    """What fixes the distribution of four rounds: means, noise by noise, and states.
+def _cohorts() -> list[list[Update]]:
+    """The cohorts of five rounds: with an update of norm 0, empty, and larger than expected."""
+    zero = [np.zeros(shape, np.float32) for shape in SHAPES]
+    sizes = (COHORT, COHORT, 0, 3 * COHORT // 2, COHORT)
+    return [[*updates(10 + at, size), *[zero] * (size > 0)] for at, size in enumerate(sizes)]
+
+
+def fingerprint(rounds: Rounds, sign: float) -> np.ndarray:
+    """What fixes the distribution of five rounds: means, noise by noise, and clip norms.
 
     All noise of the query is a standard deviation times numbers of this function's own; the round
     is computed with zeros in their place and with independent normal numbers. The difference is
     compared by its size, as a noise's sign changes no distribution.
 
     Args:
-      query: The query.
+      rounds: The rounds of the query.
       sign: The sign of the numbers.
     """
     found: list[np.ndarray] = []
-    state = start(query)
-    random = np.random.default_rng(3)
-    for number in range(4):
-        zero = [np.zeros(shape, np.float32) for shape in SHAPES]
-        total = summed(query, state, [*updates(10 + number), zero])
-        with _noise(None, 0.0):
-            silent_state, silent = released(query, state, total)
-        with _noise(random, sign):
-            state, noised = released(query, state, total)
-        if [part.shape for part in noised] != list(SHAPES):
-            raise ValueError("what is released has another shape than an update")
+    state, random = rounds.start(), np.random.default_rng(3)
+    for cohort in _cohorts():
+        total = rounds.summed(state, cohort)
+        with rounds.noise(np.zeros):
+            silent_state, silent = rounds.released(state, total)
+        with rounds.noise(lambda shape: sign * random.normal(size=shape)):
+            state, noised = rounds.released(state, total)
         found += silent
         found += [np.abs(a - b) for a, b in zip(noised, silent, strict=True)]
-        found += [np.asarray(x) for x in tf.nest.flatten((silent_state, state))]
+        clip_norm = rounds.subject.clip_norm
+        found += [np.array([clip_norm(silent_state), clip_norm(state)])]
     return np.concatenate([np.ravel(part).astype(np.float64) for part in found])
 
 
-@contextlib.contextmanager
-def _noise(random: np.random.Generator | None, sign: float) -> Iterator[None]:
-    """TensorFlow's normal noise by numbers of our own; zeros where there is no generator."""
-
-    def normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = tf.float32) -> Any:
-        drawn = np.zeros(np.asarray(shape)) if random is None else random.normal(size=shape)
-        return tf.cast(mean, dtype) + tf.cast(stddev, dtype) * tf.constant(sign * drawn, dtype)
-
-    def initializer(mean: float = 0.0, stddev: float = 0.05) -> Callable:
-        return functools.partial(normal, mean=mean, stddev=stddev)
-
-    with (
-        patch.object(tf, "random_normal_initializer", initializer),
-        patch.object(tf.random, "normal", normal),
-    ):
-        yield
+def are_equal(made: np.ndarray, original: np.ndarray) -> bool:
+    """Whether two fingerprints are equal, but for rounding."""
+    return made.shape == original.shape and np.allclose(
+        made, original, rtol=1e-4, atol=1e-6, equal_nan=True
+    )
 
 
-def changes_the_law(query: Any, original: np.ndarray) -> bool:
-    """Whether a query's release has another distribution than the original's, in these rounds."""
-    for sign in (1.0, -1.0):
-        made = fingerprint(query, sign)
-        if made.shape == original.shape and np.allclose(
-            made, original, rtol=1e-4, atol=1e-6, equal_nan=True
-        ):
-            return False
-    return True
+_UNIT = 0.01
+"""A small noise, so that a share that is limited to [0, 1] shows what noise does to it."""
+
+
+def mu(rounds: Rounds) -> float:
+    """The largest mu of a round for one record more, over the rounds of `fingerprint`.
+
+    A round's release, and the count behind the next clip norm, are Gaussian: mu is the length of
+    what a record changes in them over the noise on each number. Records are short, long, very long,
+    and long in one variable.
+    """
+    largest, random = 0.0, np.random.default_rng(5)
+    state = rounds.start()
+    for cohort in _cohorts():
+        total = rounds.summed(state, cohort)
+        with rounds.noise(np.zeros):
+            mean = _shown(rounds, state, total)
+        spread = np.zeros_like(mean)
+        for unit in (_UNIT, -_UNIT):  # at an end of its range a share moves one way alone
+            with rounds.noise(functools.partial(np.full, fill_value=unit)):
+                noised = _shown(rounds, state, total)
+            spread = np.maximum(spread, np.abs(noised - mean) / _UNIT)
+        for record in _records(random):
+            with rounds.noise(np.zeros):
+                more = _shown(rounds, state, rounds.summed(state, [*cohort, record]))
+            change = np.abs(more - mean)
+            change[change <= 3e-6 * np.maximum(1e-3, np.abs(mean))] = 0.0
+            ratios = np.divide(change, spread, out=np.zeros_like(change), where=change > 0)
+            largest = max(largest, float(np.sqrt(np.sum(ratios**2))))
+        with rounds.noise(lambda shape: random.normal(size=shape)):
+            state, _ = rounds.released(state, total)
+    return largest
+
+
+def _records(random: np.random.Generator) -> Iterator[Update]:
+    for length in (0.3, 3.0, 1e3):
+        yield _record(random, [length] * len(SHAPES))
+    for long in range(len(SHAPES)):
+        yield _record(random, [3.0 if at == long else 0.1 for at in range(len(SHAPES))])
+
+
+def _record(random: np.random.Generator, lengths: list[float]) -> Update:
+    parts = [random.normal(size=shape) for shape in SHAPES]
+    return [
+        np.asarray(part * (length * CLIP_NORM / np.linalg.norm(part)), np.float32)
+        for part, length in zip(parts, lengths, strict=True)
+    ]
+
+
+def _shown(rounds: Rounds, state: Any, total: Any) -> np.ndarray:
+    """What an attacker sees of a round: its release, and the logarithm of the next clip norm."""
+    after, released = rounds.released(state, total)
+    parts = [np.ravel(np.asarray(part, np.float64)) for part in released]
+    return np.concatenate([*parts, [math.log(max(1e-300, rounds.subject.clip_norm(after)))]])

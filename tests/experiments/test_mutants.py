@@ -2,6 +2,8 @@
 
 import ast
 
+import pytest
+
 from experiments.mutants.mutate import mutants
 
 SOURCE = '''
@@ -53,3 +55,35 @@ def test_every_place_is_changed_alone():
     assert all(ast.dump(ast.parse(SOURCE)) != ast.dump(ast.parse(m.source)) for m in made)
     others = {ast.dump(ast.parse(one.source).body[1]) for one in made}
     assert others == {ast.dump(ast.parse(SOURCE).body[1])}
+
+
+@pytest.mark.tff
+@pytest.mark.slow
+def test_the_released_queries_have_the_promised_mu_on_tensorflow_and_on_numpy():
+    from experiments.mutants import queries
+
+    for subject in (queries.MEAN, queries.ADAPTIVE):
+        prints = []
+        for on_numpy in (False, True):
+            with queries.loaded("", "", on_numpy=on_numpy) as modules:
+                rounds = queries.Rounds.of(subject, modules)
+                prints.append(queries.fingerprint(rounds, 1.0))
+                assert queries.mu(rounds) == pytest.approx(subject.mu, rel=1e-3)
+        assert queries.are_equal(*prints)
+
+
+@pytest.mark.tff
+@pytest.mark.slow
+def test_a_count_without_noise_is_another_law_and_found_by_replay():
+    from experiments.mutants import queries, run
+
+    module = "quantile_estimator_query"
+    source = queries.source(module)
+    silent = source.replace("stddev=below_estimate_stddev", "stddev=0.0")
+    with queries.loaded("", "", on_numpy=True) as modules:
+        original = queries.fingerprint(queries.Rounds.of(queries.ADAPTIVE, modules), 1.0)
+    with queries.loaded(module, silent, on_numpy=True) as modules:
+        rounds = queries.Rounds.of(queries.ADAPTIVE, modules)
+        assert not queries.are_equal(queries.fingerprint(rounds, 1.0), original)
+        assert queries.mu(rounds) > 100
+        assert run.replay(rounds) == ["count_noise"]
