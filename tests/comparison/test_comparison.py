@@ -15,6 +15,7 @@ from fl_audit.comparison.tables import brief_lines
 from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.record import Outcome
 from tests.comparison.conftest import MakeRun
+from tests.tests_of_docs import ROOT
 
 # A comparison as JSON, as lines and as a page.
 
@@ -444,3 +445,10 @@ def test_a_page_that_cannot_be_written(folders, capsys, tmp_path):
     printed = capsys.readouterr()
     assert printed.out.startswith("digits: 2 settings")  # the answer is there all the same
     assert "page.html: cannot be written: No such file or directory" in printed.err
+
+
+def test_a_page_without_a_picture_says_why(comparison):
+    words = "There is no picture, because no two of these settings"
+    runs = [ROOT / "tests/recorded/inputs/runs" / name for name in ("noisy", "silent")]
+    assert words in render_comparison(compare(runs))
+    assert words not in render_comparison(comparison)

@@ -1,0 +1,192 @@
+"""Numbers on the pages of experiments, made again by their commands: tables, or rows of long ones.
+
+`make experiments-small`, whose tables tests/experiments/test_small_experiments.py compares, makes
+the others that take under a minute.
+"""
+
+import doctest
+import itertools
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+from experiment_pages import ROOT, page_rows, page_text, row_of, table_rows
+
+from experiments.broken_mechanisms import power
+from experiments.coverage import own_rounds
+from experiments.negoescu2024_appendix_b import run as gamma_losses
+from experiments.steinke2023_training import run as steinke_training
+
+slow = pytest.mark.slow
+
+
+def printed(main, capsys):
+    """The rows of the tables that a program prints."""
+    main()
+    return table_rows(capsys.readouterr().out)
+
+
+# Andrew et al. (2023), Table 1.
+
+
+@pytest.mark.parametrize("epsilon", ["1", "3", "10"])
+def test_andrew_by_real_releases(epsilon):
+    folder = ROOT / "experiments/andrew2023_table1"
+    found = json.loads((folder / f"epsilon_{epsilon}.json").read_text())
+    row = row_of("andrew2023_table1", epsilon)
+    assert row[1] == f"{found['sigma']:.4f}"
+    assert row[5] == f"{found['mean']:.3f} ± {found['std']:.3f}"
+    assert np.mean(found["epsilons"]) == pytest.approx(found["mean"], rel=1e-9)
+    assert np.std(found["epsilons"]) == pytest.approx(found["std"], rel=1e-9)
+
+
+# Zanella-Béguelin et al. (2022), Table 2.
+
+_ATTACKED = {
+    "plain": "digits, 50 epochs without noise (96.2 % right)",
+    "no_noise": "digits, five epochs without noise (89.9 % right)",
+}
+
+
+@slow
+@pytest.mark.tff
+@pytest.mark.parametrize("name", _ATTACKED)
+def test_zanella_beguelin_table_2(name, tmp_path):
+    from experiments.zanella_beguelin2023_figures import run as figures
+    from fl_audit.cli import main
+
+    config = ROOT / f"experiments/zanella_beguelin2023_figures/{name}.toml"
+    main(["attack", str(config), "--out", str(tmp_path / name)])
+    found = {way: words for _, way, words, _ in figures._table_2(tmp_path / name)}
+    shown = row_of("zanella_beguelin2023_figures", _ATTACKED[name])
+    for cell, way in zip(shown, ("Clopper-Pearson", "Jeffreys", "Bayes"), strict=False):
+        interval = found[way].rpartition(",")[0].replace("inf", "∞")
+        assert cell.replace(".00", "") == interval.replace("0.00", "0"), way
+
+
+# Steinke et al. (2023).
+
+_SHORT = (
+    (4, "ε = 2", 100),
+    (4, "ε = 8", 250),
+    (6, "ε = 8, no other images", 1),
+    (6, "ε = 8", 20),
+    (8, "mislabelled", 50),
+    (9, "in distribution", 100),
+)
+"""A few points of the figures, by figure, line and place."""
+
+
+@slow
+@pytest.mark.parametrize(("figure", "line", "place"), _SHORT)
+def test_steinke_points_of_figures_4_to_9(figure, line, place, monkeypatch):
+    (series,) = (
+        one for one in steinke_training.all_series() if (one.figure, one.name) == (figure, line)
+    )
+    points = [(x, setting) for x, setting in series.points if x == place]
+    one = steinke_training.Series(figure, line, series.axis, points)
+    monkeypatch.setattr(steinke_training, "all_series", lambda: [one])
+    (row,) = table_rows("".join(steinke_training.table(list(steinke_training.measure(6, [])))))
+    shown = row_of("steinke2023_training", *row[:3])
+    assert [_numbers(cell) for cell in shown] == [
+        # Training goes on from the rounding of its sums, which the number of threads changes.
+        pytest.approx(_numbers(cell), abs=0.1 if "%" not in cell else 1)
+        for cell in row[3:]
+    ]
+
+
+def _numbers(cell):
+    return [float(number) for number in re.findall(r"\d+(?:\.\d+)?", cell)]
+
+
+def test_the_example_on_the_page_of_steinkes_bounds():
+    text = page_text("steinke2023_bounds")
+    tests = doctest.DocTestParser().get_doctest(text, {}, "steinke2023_bounds", None, 0)
+    assert len(tests.examples) == 3
+    assert doctest.DocTestRunner().run(tests).failed == 0
+
+
+# Negoescu et al. (2024).
+
+
+@slow
+def test_negoescu_gamma_losses(capsys):
+    rows = printed(lambda: gamma_losses.main(10), capsys)
+    assert len(rows) == 24
+    shown = page_rows("negoescu2024_appendix_b")
+    assert [row for row in rows if row not in shown] == []
+
+
+@slow
+@pytest.mark.tff
+def test_negoescu_which_loss(capsys):
+    from experiments.negoescu2024_appendix_b import digits
+
+    rows = printed(lambda: digits.main(1), capsys)
+    assert len(rows) == 8
+    for epochs, accuracy, loss, zeros, *numbers in rows:
+        shown = row_of("negoescu2024_appendix_b", epochs, accuracy.replace("%", " %"), loss)
+        assert shown == numbers
+        if (epochs, loss) == ("300", "cross-entropy"):
+            words = " ".join(page_text("negoescu2024_appendix_b").split())
+            assert f"exactly 0 for {zeros} of the 1,000 members after 300 epochs" in words
+
+
+@slow
+@pytest.mark.tff
+@pytest.mark.parametrize(
+    ("name", "epochs"), [*itertools.product(("digits", "breast cancer"), (1, 10, 50))]
+)
+def test_negoescu_figure_1_without_noise(name, epochs, tmp_path):
+    from dataclasses import replace
+
+    from experiments.negoescu2024_figure_1 import run as figure_1
+    from experiments.negoescu2024_figure_1.tasks import TASKS
+
+    task = TASKS[name]()
+    members = figure_1.training_set(len(task.points))
+    outputs = figure_1.trained(task, replace(task.recipe, epochs=epochs), members, tmp_path)
+    way = f"{epochs} epoch{'s' * (epochs > 1)}"
+    row = figure_1._row(figure_1._measured(way, outputs, members, is_private=False))
+    shown = row_of("negoescu2024_figure_1", name, way)
+    assert [cell.strip().replace("%", " %") for cell in row.split(" | ")[1:]] == shown
+
+
+# How often bounds exceed the truth.
+
+
+@slow
+@pytest.mark.parametrize(
+    "cell",
+    [next(own_rounds.worlds()), next(own_rounds.live())],
+    ids=["worlds", "live"],
+)
+def test_coverage_of_own_rounds(cell):
+    runs = 100 if cell.own == 1 else 60
+    (row,) = table_rows(own_rounds._row(cell, runs, (*own_rounds.BOUNDS, "live")))
+    shown = row_of("coverage", *row[:8])
+    names = [*own_rounds.BOUNDS, "live"]
+    found, on_page = (dict(zip(names, cells, strict=True)) for cells in (row[8:], shown))
+    found.pop("one_run_valid")
+    on_page.pop("one_run_valid")
+    assert on_page == found
+
+
+# Broken mechanisms.
+
+
+@slow
+def test_power_against_bugs_of_some_sizes(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [""])
+    found = {row[0]: row[1:] for row in printed(power.main, capsys)[1:]}
+    page = {
+        "correct": "(none)",
+        "one upload in ten counted twice": "one upload in ten counted twice",
+        "drawn with replacement, one_draw": "drawn with replacement, one_draw",
+    }
+    for name, cells in found.items():
+        title = page.get(name, "noise not scaled, clip by variable, half the noise, counted twice")
+        rows = [row[1:] for row in page_rows("broken_mechanisms") if row[0] == title]
+        assert cells in rows, name
