@@ -75,6 +75,6 @@ def test_terms_lead_to_names_that_are_there():
     tables = config_tables()
     keys = {key.name for table in tables for key in table.keys}
     kinds = {kind for kinds in (PATTERNS, MECHANISMS) for kind in kinds}
-    sampling = get_args(participation_files.Sampling)
+    sampling = get_args(participation_files.SamplingName)
     known = keys | kinds | {*sampling, *FAMILIES, *THREAT_MODELS, *METHODS}
     assert not [name for name in _TERMS if name not in known]
