@@ -32,5 +32,5 @@ def test_a_training_is_audited(tmp_path):
     assert "mechanism checks: passed" in ended.stdout
     # A true claim is contradicted with probability 0.05 at most, and here far less often: the
     # bound of a few hundred canaries in one step each is far below it.
-    assert "verdict: INCONCLUSIVE, claimed privacy profile" in ended.stdout
+    assert "verdict: INCONCLUSIVE on the claim of a privacy profile" in ended.stdout
     assert RoundScorer.open(tmp_path / "audit").scored_rounds == list(range(1, 33))

@@ -29,5 +29,5 @@ def test_a_simulation_is_audited(tmp_path):
     # is 0.07, so that chance alone hides their arrival with a probability below 1e-6.
     assert "canary check passed" in ended.stdout
     assert "mechanism checks: passed" in ended.stdout
-    assert "verdict: INCONCLUSIVE, claimed privacy profile" in ended.stdout
+    assert "verdict: INCONCLUSIVE on the claim of a privacy profile" in ended.stdout
     assert RoundScorer.open(tmp_path / "audit").scored_rounds == list(range(1, 9))
