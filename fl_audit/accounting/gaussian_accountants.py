@@ -110,6 +110,16 @@ class FixedSizeRounds:
         )
 
 
+WITHOUT_ACCOUNTANT = "dp-accounting is not installed"
+"""Why an accountant of that package says nothing, where logs are audited without it."""
+
+
+def check_is_accountant(error: ModuleNotFoundError) -> None:
+    """Raises an error again that is not about dp-accounting, which an audit of logs can lack."""
+    if (error.name or "").split(".")[0] != "dp_accounting":
+        raise error
+
+
 def account_gaussian(
     noise_multiplier: float, squared_sensitivity: float, delta: float
 ) -> tuple[AccountedEpsilon, ...]:
@@ -126,13 +136,17 @@ def account_gaussian(
       delta: The delta of the guarantee, in (0, 1).
     """
     shift = math.sqrt(squared_sensitivity) / noise_multiplier if noise_multiplier else math.inf
-    renyi = exact = math.inf
-    if math.isfinite(shift):
-        # Mironov 2017, arXiv:1702.07476, proposition 7: order over twice the squared shift.
-        divergences = squared_sensitivity * (np.array(RDP_ORDERS) / (2 * noise_multiplier**2))
-        renyi = epsilon_of_divergences(RDP_ORDERS, divergences, delta)
-        exact = epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(shift, 1.0), delta)
-    return AccountedEpsilon("rdp", renyi), AccountedEpsilon("analytic_gaussian", exact)
+    if math.isinf(shift):
+        return AccountedEpsilon("rdp", math.inf), AccountedEpsilon("analytic_gaussian", math.inf)
+    exact = epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(shift, 1.0), delta)
+    # Mironov 2017, arXiv:1702.07476, proposition 7: order over twice the squared shift.
+    divergences = squared_sensitivity * (np.array(RDP_ORDERS) / (2 * noise_multiplier**2))
+    try:
+        renyi = AccountedEpsilon("rdp", epsilon_of_divergences(RDP_ORDERS, divergences, delta))
+    except ModuleNotFoundError as error:
+        check_is_accountant(error)
+        renyi = AccountedEpsilon("rdp", None, WITHOUT_ACCOUNTANT)
+    return renyi, AccountedEpsilon("analytic_gaussian", exact)
 
 
 @functools.lru_cache(maxsize=16)

@@ -20,6 +20,7 @@ from fl_audit.accounting import (
     noise_law_named,
 )
 from fl_audit.accounting.analytical import check_delta
+from fl_audit.accounting.gaussian_accountants import WITHOUT_ACCOUNTANT, check_is_accountant
 from fl_audit.attacks.log_release import (
     stated_release,
     stated_rounds,
@@ -405,7 +406,11 @@ def _with_stated(report: Report, log: SeenLog, asked: Asked) -> Report:
     release = rounds or uploads
     if release is None:
         return report
-    accounted = _accounted(release, report.statistics, asked.delta, asked.confidence, uploads)
+    try:
+        accounted = _accounted(release, report.statistics, asked.delta, asked.confidence, uploads)
+    except ModuleNotFoundError as error:
+        check_is_accountant(error)
+        return dataclasses.replace(report, why_not_accounted=WITHOUT_ACCOUNTANT)
     return dataclasses.replace(report, **accounted, is_stated_by_log=True)
 
 
@@ -514,7 +519,11 @@ def _claim_of_rounds(
 ) -> ConfiguredClaim | None:
     release, own = stated_release(log), log.listed.own_rounds
     if release is not None and delta > 0:
-        return sampled_claim(release, delta, statistics)
+        try:
+            return sampled_claim(release, delta, statistics)
+        except ModuleNotFoundError as error:
+            check_is_accountant(error)
+            return None
     is_one_round = own is not None and own.most == 1 and not log.folder.noise_correlation.exists()
     shift = stated_shift(log) if is_one_round else None
     return None if shift is None else told_claim(shift, delta)

@@ -230,11 +230,10 @@ def headline(report: Report) -> Headline:
     is_known = model is not None and model.title != NOT_KNOWN.title
     sees, title = (model.sees, model.title) if model is not None and is_known else ("", "")
     if against is None:
-        unknown = "the noise is not known"
         return headline_on(
             statistic,
             guaranteed=None,
-            why_unknown=unknown,
+            why_unknown=report.why_not_accounted,
             confidence=report.confidence,
             sees=sees,
             threat_model=title,

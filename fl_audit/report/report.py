@@ -280,6 +280,7 @@ class Report:
       run: What the run did; None for scores alone.
       config: What was asked for; None for scores alone.
       source: Where scores come from; None for a run.
+      why_not_accounted: Why accounting says nothing, where it does not, in words.
       is_stated_by_log: Whether what accounting says is of noise and rounds as a log states them.
       arms: What arms of canaries show of patterns; None where there is one way for all.
       fl_audit_version: Version that made the report.
@@ -297,6 +298,7 @@ class Report:
     run: RunRecord | None = None
     config: Config | None = None
     source: ScoreSource | None = field(default=None, metadata=UNWRITTEN)
+    why_not_accounted: str = field(default="the noise is not known", metadata=UNWRITTEN)
     is_stated_by_log: bool = field(default=False, metadata=UNWRITTEN)
     arms: ReportedArms | None = field(default=None, metadata=WRITTEN_IF_SET)
     fl_audit_version: str

@@ -1,6 +1,8 @@
 """What a log says was released: its sampling, and canaries that were not sampled by it."""
 
 import dataclasses
+import importlib.util
+import sys
 
 import numpy as np
 import pytest
@@ -33,6 +35,10 @@ from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.cli import main
 from fl_audit.formats.folders import LogFolder
 from tests.verdict.test_sampled_logs import COUNT, PATTERNS, ROUNDS, own_rounds_of
+
+_WITH_ACCOUNTANT = pytest.mark.skipif(
+    importlib.util.find_spec("dp_accounting") is None, reason="dp-accounting is not installed"
+)
 
 LAWS = {
     "poisson": PoissonSampling(0.1),
@@ -72,6 +78,7 @@ def _placed(name):
     return [np.array([canary % 7, 8, 9, 10]) for canary in range(COUNT)]
 
 
+@_WITH_ACCOUNTANT
 @pytest.mark.parametrize("name", list(PATTERNS))
 def test_canaries_that_were_placed_are_not_hidden_by_the_clients_draw(name):
     said, own = PATTERNS[name][0], _placed(name)
@@ -132,6 +139,7 @@ def _written(path, share, *, turns=None):
     return path
 
 
+@_WITH_ACCOUNTANT
 def test_estimate_tests_the_noise_that_a_sampled_log_tells(tmp_path, capsys):
     release = stated_release(read_log(LogFolder(_written(tmp_path / "right", 1.0)), list))
     assert release.canary.sampling == release.client.sampling == PoissonSampling(0.2)
@@ -204,3 +212,19 @@ def test_a_claim_that_counts_on_sampling_says_nothing_of_placed_canaries(tmp_pat
     assert "drawn from another distribution than those of clients" in " ".join(
         capsys.readouterr().out.split()
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (Participation("none", client_rounds=1), "upper bound   ε ≤ "),
+        (Participation("poisson", 0.2), "upper bound   unknown (dp-accounting is not installed)"),
+    ],
+)
+def test_logs_are_audited_without_dp_accounting(tmp_path, capsys, monkeypatch, said, words):
+    """As in the environments of other frameworks (docs/logs.md)."""
+    _of_one_round(tmp_path / "log", said)
+    for name in [*(n for n in sys.modules if n.split(".")[0] == "dp_accounting"), "dp_accounting"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    assert main(["estimate", str(tmp_path / "log"), "--delta", "1.1e-3"]) == 0
+    assert words in capsys.readouterr().out
