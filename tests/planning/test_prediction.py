@@ -118,7 +118,9 @@ def test_under_an_adaptive_server_the_rounds_alone_are_predicted():
     config = small_config({"server": {"kind": "adam"}})
     assert [s.name for s in predicted_statistics(config)] == ["max", "sum", "own_rounds"]
     config = small_config({"server": {"kind": "adam"}, "audit": {"threat_models": ["final"]}})
-    with pytest.raises(InputError, match=r"threat_models: a plan covers max, own_rounds, sum"):
+    with pytest.raises(
+        InputError, match=r"threat_models: a plan covers max, one_upload, own_rounds, sum"
+    ):
         predicted_statistics(config)
 
 
