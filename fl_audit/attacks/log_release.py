@@ -225,12 +225,13 @@ def stated_rounds(log: SeenLog) -> Release | None:
       InputError: A file is damaged.
     """
     own, said = log.listed.own_rounds, read_participation(log.folder.participation)
-    shift, drawn = stated_shift(log), stated_release(log)
-    if own is None or own.most == 0 or shift is None:
-        return None
+    drawn = stated_release(log)
     if drawn is not None:
         is_known = drawn.correlation is None and _weigh_as_canaries(said)
         return drawn if is_known else dataclasses.replace(drawn, client=Party(UnknownRounds()))
+    shift = stated_shift(log)
+    if own is None or own.most == 0 or shift is None:
+        return None
     released = [index for index, _ in log.cosines.numbered_rows()]
     return Release(
         rounds=1 + max(released),

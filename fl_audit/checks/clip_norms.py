@@ -21,9 +21,6 @@ NAME = "count_noise"
 _UNIFORM = 2.0
 """The standard deviation from which a wrapped normal number is uniform, but for 1e-34."""
 
-_COARSEST = 0.1
-"""The largest error of a count, in clients, with which its remainder says something."""
-
 
 def check_clip_norms(
     clip_norms: FloatArray, participants: FloatArray, promise: AdaptiveClip
@@ -55,9 +52,7 @@ def check_clip_norms(
     if not (np.isfinite(norms).all() and (norms > 0).all()):
         raise InputError("clip_norms: must be positive")
     nothing = Check(NAME, 0.0, 0, None, None, 1.0)
-    if len(norms) < 2 or promise.learning_rate == 0 or promise.count_stddev == 0:
-        return nothing
-    if promise.rounding > _COARSEST:
+    if len(norms) < 2 or promise.count_stddev == 0 or not promise.tells_counts:
         return nothing
     counts = promise.count(norms[:-1], norms[1:])
     tells = ~promise.is_limited(counts)

@@ -63,6 +63,11 @@ class AdaptiveClip:
         epsilon = 4 * float(np.finfo(np.float32).eps)
         return epsilon * self.denominator * (1 + 1 / self.learning_rate)
 
+    @property
+    def tells_counts(self) -> bool:
+        """Whether clip norms tell a count to a tenth of a client, and so one client's share."""
+        return self.learning_rate > 0 and self.rounding <= 0.1
+
     def is_limited(self, count: FloatArray) -> FloatArray:
         """Whether a count lies where a share that is limited to [0, 1] leaves it."""
         return np.asarray(np.abs(count) >= self.denominator / 2 - self.rounding)

@@ -17,6 +17,8 @@ from fl_audit.checks.replay.trial_rounds import (
     Finding,
     Promise,
     Trial,
+    failed,
+    held,
     most_of,
     untold,
 )
@@ -183,7 +185,7 @@ def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) ->
     extra = f" ({worst.words})" if worst.words else ""
     if outcome == "held":
         measured = f"at most {most}{extra}, in {len(judged)} comparisons"
-        return Finding(name, expected, measured, 0.0, None, worst.ratio)
+        return held(name, expected, measured, worst.ratio)
     if outcome == "could not tell":
         why = f"{trial.words}: {most if worst.ratio else 'the server refuses it'}{extra}"
         return untold(name, expected, why)
@@ -258,14 +260,12 @@ def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
     ratio = np.abs(whole) / np.where(most > 0, most, ruler.promise.denominator**-1)
     wrong = np.flatnonzero(np.abs(whole) > allowed)
     if not len(wrong):
-        held = f"at most {ratio.max():.3g} times what one client may, of {len(clients)}{left_out}"
-        return Finding(name, expected, held, 0.0, None, float(ratio.max()))
+        words = f"at most {ratio.max():.3g} times what one client may, of {len(clients)}{left_out}"
+        return held(name, expected, words, float(ratio.max()))
     shown = [f"client {i + 1} {ratio[i]:.3g} times" for i in wrong[:_MOST_NAMED]]
     more = f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
     words = f"{len(wrong)} of {len(clients)} clients count more than they may: "
-    return Finding(
-        name, expected, words + ", ".join(shown) + more, -math.inf, None, float(ratio[wrong].max())
-    )
+    return failed(name, expected, words + ", ".join(shown) + more, float(ratio[wrong].max()))
 
 
 # How coarse numbers are: in half precision, or on a grid.

@@ -27,6 +27,7 @@ from fl_audit.checks.replay.trial_rounds import (
     TrialRounds,
     Trials,
     failed,
+    held,
     most_of,
     untold,
 )
@@ -47,9 +48,6 @@ _MOST_SENT = 1 << 25
 """The number of numbers in all updates of one round."""
 
 _MOST_CLIENTS = 512
-
-_COARSEST = 0.1
-"""The largest error of a count, in clients, with which one client's share of it can be told."""
 
 _FIRST_SEED = 3_000_017
 """Away from the seeds of other questions."""
@@ -125,7 +123,7 @@ class ClipQuestions:
         if self.clip.learning_rate == 0:
             yield self._of_fixed_clip()
             return
-        if self.clip.rounding > _COARSEST:
+        if not self.clip.tells_counts:
             why = f"float32 tells the count to {self.clip.rounding:.2g} clients only"
             for name in (COUNT, UPDATE, COUNT_NOISE):
                 yield untold(name, EXPECTED[name], why)
@@ -144,7 +142,7 @@ class ClipQuestions:
     def _of_fixed_clip(self) -> Finding:
         after = self._clip_norm(self.rounds.run(self._few()).state)
         if math.isclose(after, self._start, rel_tol=1e-5):
-            return Finding(UPDATE, EXPECTED[UPDATE], "it stays", 0.0, None, 1.0)
+            return held(UPDATE, EXPECTED[UPDATE], "it stays")
         return failed(UPDATE, EXPECTED[UPDATE], f"it moves from {self._start:g} to {after:g}")
 
     # The counts.
@@ -241,7 +239,7 @@ class ClipQuestions:
         mean, spread = float(noise.mean()), self.clip.count_stddev
         if not spread:
             if abs(mean) <= rounding:
-                return Finding(UPDATE, EXPECTED[UPDATE], f"{len(whole)} cohorts do", 0.0, None, 1.0)
+                return held(UPDATE, EXPECTED[UPDATE], f"{len(whole)} cohorts do")
             return failed(UPDATE, EXPECTED[UPDATE], f"the count is {mean:.3g} clients off")
         total = abs(float(units.sum())) / math.sqrt(units.size)
         log_p = min(0.0, float(stats.norm.logsf(total)) + math.log(2))
@@ -265,7 +263,7 @@ class ClipQuestions:
         if not self.clip.count_stddev:
             largest = float(np.abs(noise).max())
             if largest <= 2 * self.clip.rounding:
-                return Finding(name, expected, "none, as promised", 0.0, None, 1.0)
+                return held(name, expected, "none, as promised")
             return failed(name, expected, f"none is promised, and {largest:.3g} clients measured")
         steps = (units[:, 1] - units[:, 0]) / math.sqrt(2)
         parts = (units[:, 0], units[:, 1], units.ravel(), steps)
@@ -316,10 +314,11 @@ class ClipQuestions:
     def _of_noise(self, touched: FloatArray) -> Iterator[Finding]:
         """The findings on crowds of short and of long updates, which move the clip norm most."""
         promise = self.trials.promise
-        after = {
-            words: self.rounds.run(self._few([self._scaled(length)] * self._crowd), _FIRST_SEED)
+        crowds = {
+            words: self._few([self._scaled(length)] * self._crowd)
             for words, length in (("short", SHORT), ("long", 3.0))
         }
+        after = {words: self.rounds.run(crowd, _FIRST_SEED) for words, crowd in crowds.items()}
         norms = {words: self._clip_norm(answer.state) for words, answer in after.items()}
         if not all(0 < norm < math.inf for norm in norms.values()):
             yield failed(NEXT, EXPECTED[NEXT], "the next clip norm is not positive and finite")
@@ -333,8 +332,7 @@ class ClipQuestions:
             return
         seeds = range(_FIRST_SEED, _FIRST_SEED + num_seeds(self.rounds.sizes))
         groups = []
-        for words, length in (("short", SHORT), ("long", 3.0)):
-            crowd = self._few([self._scaled(length)] * self._crowd)
+        for words, crowd in crowds.items():
             used = multiplier * self._start / promise.denominator
             moved = multiplier * norms[words] / promise.denominator
             now = [self.rounds.run(crowd, seed).release for seed in seeds]
@@ -362,8 +360,8 @@ class ClipQuestions:
         worst = max(ratios, key=lambda words: ratios[words])
         words = f"{max(0.0, ratios[worst]):.3g} times as much after {worst} updates"
         if ratios[worst] <= 1.001:
-            return Finding(NEXT, EXPECTED[NEXT], f"at most {words}", 0.0, None, ratios[worst])
-        return dataclasses.replace(failed(NEXT, EXPECTED[NEXT], words), ratio=ratios[worst])
+            return held(NEXT, EXPECTED[NEXT], f"at most {words}", ratios[worst])
+        return failed(NEXT, EXPECTED[NEXT], words, ratios[worst])
 
 
 def _of_one_client(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int) -> Finding:
@@ -377,8 +375,8 @@ def _of_one_client(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int)
     ratio = moved[worst] / most
     measured = f"{ratio:.3g} times as much, by {words}"
     if moved[worst] <= most * 1.001 + 2 * clip.rounding:
-        return Finding(COUNT, EXPECTED[COUNT], f"at most {measured}", 0.0, None, ratio)
-    return Finding(COUNT, EXPECTED[COUNT], measured, -math.inf, None, ratio)
+        return held(COUNT, EXPECTED[COUNT], f"at most {measured}", ratio)
+    return failed(COUNT, EXPECTED[COUNT], measured, ratio)
 
 
 def _of_sum_noise(

@@ -11,6 +11,7 @@ from fl_audit.checks.replay.trial_rounds import (
     Finding,
     TrialRounds,
     failed,
+    held,
     untold,
 )
 
@@ -66,7 +67,7 @@ def memory_finding(
     words = f"so, in {_ROUNDS} rounds that follow"
     if along_noise:
         words = f"{words}: what comes back has its noise with it, last {along_noise:.3g} times"
-    return Finding(name, expected, words, 0.0, None, 1.0)
+    return held(name, expected, words)
 
 
 class _Later:

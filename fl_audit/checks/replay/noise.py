@@ -24,6 +24,7 @@ from fl_audit.checks.replay.trial_rounds import (
     Trial,
     TrialRounds,
     Trials,
+    held,
     untold,
 )
 
@@ -140,7 +141,7 @@ def echo_finding(difference: FloatArray, stddev: float) -> Finding:
     strongest = strongest_autocorrelation(normal.astype(np.float32), 1.0, 0.0)
     expected = "no stretch of the noise repeats another"
     if strongest is None:
-        return Finding("noise_echo", expected, "nothing to look at", 0.0, None, 0.0)
+        return held("noise_echo", expected, "nothing to look at", 0.0)
     pairs = np.array(float(strongest.num_pairs))
     log_p = float(log_p_autocorrelation(np.array(strongest.product), pairs, 0.0))
     return Finding(

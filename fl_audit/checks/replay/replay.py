@@ -28,6 +28,7 @@ from fl_audit.checks.replay.trial_rounds import (
     Update,
     failed,
     flat,
+    held,
     untold,
 )
 from fl_audit.errors import InputError
@@ -154,7 +155,7 @@ def _repeatable(difference: FloatArray, recorded: Answer, ruler: Ruler) -> Findi
     if not _is_finite(recorded.release):
         return failed("repeatable", expected, "numbers that are not finite")
     if length <= ruler.rounding(float(np.linalg.norm(recorded.release))):
-        return Finding("repeatable", expected, "so", 0.0, None, 1.0)
+        return held("repeatable", expected, "so")
     most = length / ruler.promise.sensitivity
     words = f"another release, {most:.3g} times what one client may change away"
     return failed("repeatable", expected, words)
@@ -257,7 +258,7 @@ class _Replayed:
         try:
             change = self._change(trial)
         except Exception as error:  # whatever a server refuses
-            return Finding(name, expected, f"refused, {type(error).__name__}", 0.0, None, 0.0)
+            return held(name, expected, f"refused, {type(error).__name__}", 0.0)
         if not _is_finite(change.vector):
             why = "one NaN makes the release NaN: the promise is for finite updates alone"
             return untold(name, expected, why)
@@ -267,7 +268,7 @@ class _Replayed:
         if judged.outcome == "failed":
             why = f"one NaN changes {words}: the promise is for finite updates alone"
             return untold(name, expected, why)
-        return Finding(name, expected, f"so, {words}", 0.0, None, ratio)
+        return held(name, expected, f"so, {words}", ratio)
 
     def of_empty_rounds(self, touched: FloatArray) -> Iterator[Finding]:
         """The findings by comparison with the smallest round, in which noise is mostly alone.

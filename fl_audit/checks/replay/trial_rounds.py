@@ -165,9 +165,14 @@ class Finding:
         return f"{outcome} {self.name}: expected that {self.expected}; measured: {self.measured}"
 
 
-def failed(name: str, expected: str, measured: str) -> Finding:
+def held(name: str, expected: str, measured: str, ratio: float = 1.0) -> Finding:
+    """A finding that all is as promised."""
+    return Finding(name, expected, measured, 0.0, None, ratio)
+
+
+def failed(name: str, expected: str, measured: str, ratio: float = math.inf) -> Finding:
     """A finding that a correct mechanism can never cause."""
-    return Finding(name, expected, measured, -math.inf, None, math.inf)
+    return Finding(name, expected, measured, -math.inf, None, ratio)
 
 
 def untold(name: str, expected: str, why: str) -> Finding:
