@@ -21,6 +21,7 @@ class DrawnParticipation(Table, Participation, frozen=True, kw_only=True):
       rounds: Number of training rounds.
       clients_per_round: Size of the real cohort.
       canary_repeats: Rounds of a canary under `repeats`.
+      canary_first_rounds: First rounds, in which `repeats` places canaries; by default all.
       canary_last_rounds: Last rounds under `last_rounds`.
       canary_mean_repeats: Mean rounds of a canary under `last_rounds`; by default a client's mean.
     """
@@ -28,6 +29,7 @@ class DrawnParticipation(Table, Participation, frozen=True, kw_only=True):
     rounds: NumRounds
     clients_per_round: PositiveInt
     canary_repeats: PositiveInt = 1
+    canary_first_rounds: PositiveInt | None = None
     canary_last_rounds: PositiveInt | None = None
     canary_mean_repeats: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
 
@@ -43,8 +45,10 @@ def check_placement(config: DrawnParticipation, placement: str) -> None:
       config: The participation table.
       placement: The value of its `canaries` key.
     """
-    if placement != "repeats" and config.canary_repeats != 1:
-        raise InputError(_belongs_to("canary_repeats", "repeats", placement))
+    if placement != "repeats":
+        for key, default in (("canary_repeats", 1), ("canary_first_rounds", None)):
+            if getattr(config, key) != default:
+                raise InputError(_belongs_to(key, "repeats", placement))
     if placement != "last_rounds":
         for key in ("canary_last_rounds", "canary_mean_repeats"):
             if getattr(config, key) is not None:
@@ -58,10 +62,17 @@ def check_placement(config: DrawnParticipation, placement: str) -> None:
             f"participation.canary_last_rounds: the last {config.canary_last_rounds} of "
             f"{config.rounds} rounds; must be at most {config.rounds}"
         )
-    if config.canary_repeats > config.rounds:
+    first = config.canary_first_rounds
+    if first is not None and first > config.rounds:
+        raise InputError(
+            f"participation.canary_first_rounds: the first {first} of {config.rounds} rounds; must "
+            f"be at most {config.rounds}"
+        )
+    rounds = first or config.rounds
+    if config.canary_repeats > rounds:
         raise InputError(
             f"participation.canary_repeats: {config.canary_repeats} presentations of a canary "
-            f"do not fit into {config.rounds} rounds; must be at most {config.rounds}"
+            f"do not fit into {rounds} rounds; must be at most {rounds}"
         )
 
 
@@ -94,7 +105,8 @@ def place(
     pool, rounds, included = roster.pool, config.rounds, roster.included
     if placement == "repeats":
         _check_presentations("canary_repeats", len(pool), config.canary_repeats)
-        return spread(pool, seed, rounds, config.canary_repeats).of_canaries(included)
+        repeats, first = config.canary_repeats, config.canary_first_rounds
+        return spread(pool, seed, rounds, repeats, first).of_canaries(included)
     mean = config.canary_mean_repeats or expected_clients * rounds / roster.num_clients
     last = config.canary_last_rounds or 0
     _check_presentations("canary_mean_repeats", len(pool), min(mean, last))
@@ -133,18 +145,30 @@ def placement_words(
         case "last_rounds":
             last = count(config.canary_last_rounds or 0, "round")
             return f"Poisson in number, drawn at random from the last {last}"
-        case "repeats" if config.canary_repeats > 1:
-            parts = count(config.canary_repeats, "equal part")
-            return f"drawn at random, one in each of {parts} of the run"
         case "repeats":
-            return "drawn at random"
+            first, repeats = config.canary_first_rounds, config.canary_repeats
+            rounds = "the run" if first is None else f"the first {count(first, 'round')}"
+            if repeats > 1:
+                parts = count(repeats, "equal part")
+                return f"drawn at random, one in each of {parts} of {rounds}"
+            return "drawn at random" if first is None else f"drawn at random from {rounds}"
         case unknown:
             assert_never(unknown)
 
 
-def spread(canaries: IndexArray, seed: int, num_rounds: int, repeats: int) -> Presentations:
-    """Draws a round for each canary in each of `repeats` equal parts (Andrew et al. sec. 5.3)."""
-    parts = np.array_split(np.arange(num_rounds), repeats)
+def spread(
+    canaries: IndexArray, seed: int, num_rounds: int, repeats: int, first: int | None = None
+) -> Presentations:
+    """Draws a round for each canary in each of `repeats` equal parts (Andrew et al. sec. 5.3).
+
+    Args:
+      canaries: Indices of the canaries.
+      seed: The seed of the run.
+      num_rounds: The number of rounds of training.
+      repeats: The number of rounds of each canary.
+      first: The number of first rounds that the parts make up, at most all; None for all.
+    """
+    parts = np.array_split(np.arange(num_rounds if first is None else first), repeats)
     return _once_in_each(canaries, seed, num_rounds, parts)
 
 

@@ -222,9 +222,9 @@ class Presentations:
           members: The index of who takes part, integers of shape (participations,).
           rounds: The round of each, in [0, num_rounds), integers of shape (participations,).
           num_rounds: The number of rounds of training.
-          blocks: The numbers of rounds of the blocks that make up the run, of each of which a
-            member is in one round, drawn uniformly and independently of all else; None where rounds
-            are drawn otherwise.
+          blocks: The numbers of rounds of disjoint blocks, of each of which a member is in one
+            round, drawn uniformly and independently of all else, and in no other rounds; None where
+            rounds are drawn otherwise.
         """
         order = np.lexsort((members, rounds))
         self._num_rounds = num_rounds

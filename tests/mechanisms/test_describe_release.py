@@ -48,6 +48,7 @@ def largest_seen(draw):
         Shuffle(rounds=ROUNDS, clients_per_round=7),
         Shuffle(rounds=ROUNDS, clients_per_round=7, canaries="once_per_epoch"),
         Shuffle(rounds=ROUNDS, clients_per_round=7, canary_repeats=3),
+        Shuffle(rounds=ROUNDS, clients_per_round=7, canary_repeats=3, canary_first_rounds=12),
         EveryRound(rounds=ROUNDS),
         MinSeparation(rounds=ROUNDS, clients_per_round=8, separation=5),
         MinSeparation(rounds=ROUNDS, clients_per_round=8, separation=5, canaries="most_frequent"),

@@ -113,6 +113,14 @@ def test_sentences_on_real_clients(participation, sampling, sentence):
             Shuffle(**SIZES, canary_repeats=4),
             "drawn at random, one in each of 4 equal parts of the run.",
         ),
+        (
+            Shuffle(**SIZES, canary_first_rounds=20),
+            "drawn at random from the first 20 rounds.",
+        ),
+        (
+            Shuffle(**SIZES, canary_first_rounds=20, canary_repeats=4),
+            "drawn at random, one in each of 4 equal parts of the first 20 rounds.",
+        ),
         (Shuffle(**SIZES, canaries="once_per_epoch"), "drawn at random, one in each epoch."),
         (
             Uniform(**SIZES, canaries="last_rounds", canary_last_rounds=5),

@@ -7,6 +7,7 @@ from attendance import INCLUDED, chi_square, schedule_of
 from scipy import stats
 
 from fl_audit.accounting import PoissonSampling
+from fl_audit.accounting.sampling import RandomAllocation
 from fl_audit.config import Bernoulli, Shuffle, Uniform
 from fl_audit.errors import InputError
 
@@ -23,6 +24,26 @@ def test_repeats_are_once_in_each_equal_part(pattern):
         assert (part.sum(axis=0) == INCLUDED).all()
     assert schedule.canary_participations == 5
     assert schedule.expected_canaries == pytest.approx(INCLUDED.sum() * 5 / 22)
+
+
+@every_pattern
+def test_repeats_in_the_first_rounds_alone(pattern):
+    config = pattern(
+        rounds=22,
+        clients_per_round=4,
+        canaries="repeats",
+        canary_repeats=2,
+        canary_first_rounds=11,
+    )
+    included = np.ones(12_000, bool)
+    schedule = schedule_of(config, 30, included)
+    table = attendance.attendance(schedule, 30, pool=12_000).canaries
+    assert (table[:6].sum(axis=0) == 1).all()  # array_split: 6 rounds and 5
+    assert (table[6:11].sum(axis=0) == 1).all()
+    assert not table[11:].any()
+    # chi2.sf(45, 5) = 1.4e-8.
+    assert chi_square(table[:6].sum(axis=1), 2000) < 45
+    assert schedule.canary_attendance.sampling == RandomAllocation(2, ((6, 1), (5, 1)))
 
 
 @pytest.mark.parametrize(("rounds", "epochs"), [(24, 3), (26, 4), (5, 1)])
@@ -130,6 +151,21 @@ def test_placed_canaries_leave_clients_to_their_sampling():
             Bernoulli,
             {"canaries": "repeats", "canary_repeats": 11},
             "canary_repeats: 11 presentations .* must be at most 10",
+        ),
+        (
+            Bernoulli,
+            {"canaries": "once_per_epoch", "canary_first_rounds": 3},
+            "canary_first_rounds: goes with `canaries = 'repeats'`, not 'once_per_epoch'; leave",
+        ),
+        (
+            Shuffle,
+            {"canary_first_rounds": 11},
+            "canary_first_rounds: the first 11 of 10 rounds; must be at most 10",
+        ),
+        (
+            Shuffle,
+            {"canary_first_rounds": 4, "canary_repeats": 5},
+            "canary_repeats: 5 presentations of a canary do not fit into 4 rounds; .* at most 4",
         ),
         (
             Bernoulli,
