@@ -25,18 +25,10 @@ from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
 from fl_audit.attacks.directions import OwnSums, RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights, sums_in_own_rounds
 from fl_audit.attacks.round_cosines import RoundCosines
-from fl_audit.attacks.statistics import ONE_VECTOR, RunFacts, Statistic, named
+from fl_audit.attacks.statistics import Statistic, named, null_of_one_cosine
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.errors import InputError
-from fl_audit.estimators.null import EMPIRICAL, Null
 from fl_audit.formats.text_files import read_csv
-
-
-def _law(facts: RunFacts) -> Null:
-    """The closed form if every canary's score is known to be one cosine, else a fit."""
-    compared = facts.compared.get("own_rounds")
-    return EMPIRICAL if compared is None or compared.is_limit else ONE_VECTOR
-
 
 OWN_ROUNDS = Statistic(
     name="own_rounds",
@@ -49,7 +41,7 @@ OWN_ROUNDS = Statistic(
     threat_model="known_rounds",
     canaries="vectors",
     needs=frozenset({"round_cosines", "canary_rounds"}),
-    law=_law,
+    law=functools.partial(null_of_one_cosine, "own_rounds"),
 )
 
 

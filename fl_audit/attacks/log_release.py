@@ -10,6 +10,7 @@ were sampled as clients are is read from their rounds, included or not.
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,51 +41,53 @@ _FALSE_DEPARTURE = 1e-6
 """The chance with which rounds that were sampled by a law are said not to be."""
 
 
-def sampling_of(said: Participation, num_rounds: int) -> Sampling | None:
+def sampling_of(participation: Participation, num_rounds: int) -> Sampling | None:
     """How clients are sampled, as accounting describes it; None where the file does not say enough.
 
     Args:
-      said: What the log says of participation.
+      participation: What the log says of participation.
       num_rounds: The number of rounds of training.
     """
-    q, separation = said.probability, said.separation
+    q, separation = participation.probability, participation.separation
     law: Sampling | None = None
-    match said.sampling:
+    match participation.sampling:
         case "poisson" if q is not None:
             law = PoissonSampling(q)
-        case "fixed_size" if q is not None and said.members is not None:
-            sample = round(q * said.members)
-            law = FixedSizeSampling(sample, said.members) if sample else None
-        case "truncated_poisson" if q and said.members and said.largest_round:
-            law = TruncatedPoissonSampling(q, said.members, said.largest_round)
+        case "fixed_size" if q is not None and participation.members is not None:
+            sample = round(q * participation.members)
+            law = FixedSizeSampling(sample, participation.members) if sample else None
+        case "truncated_poisson" if q and participation.members and participation.largest_round:
+            law = TruncatedPoissonSampling(q, participation.members, participation.largest_round)
         case "cyclic_poisson" if q and separation:
             law = CyclicPoissonSampling(q, separation, -(-num_rounds // separation))
         case "balls_in_bins" if separation:
             law = BallsInBinsSampling(separation, num_rounds)
-        case "random_allocation" if said.client_rounds and said.client_rounds <= num_rounds:
-            law = AllocatedRounds(said.client_rounds, num_rounds)
+        case "random_allocation" if (
+            participation.client_rounds and participation.client_rounds <= num_rounds
+        ):
+            law = AllocatedRounds(participation.client_rounds, num_rounds)
         case "b_min_sep" if q and separation:
             law = MinSeparationSampling(q, separation, num_rounds)
     return law
 
 
 def rounds_of_training(
-    said: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
+    participation: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
 ) -> int:
     """The number of rounds that clients are sampled into.
 
     Args:
-      said: What the log says of participation.
+      participation: What the log says of participation.
       rounds: The rounds of each canary, from 0.
       released: The rounds that are logged, from 0, in order.
     """
     planned = [int(own.max()) + 1 for own in rounds if len(own)]
     seen = max([1, *planned, *(index + 1 for index in released[-1:])])
-    return seen if said.rounds is None else max(said.rounds, seen)
+    return seen if participation.rounds is None else max(participation.rounds, seen)
 
 
 def are_sampled_alike(
-    said: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
+    participation: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
 ) -> bool:
     """Whether nothing speaks against it that canaries are sampled as clients are.
 
@@ -93,14 +96,14 @@ def are_sampled_alike(
     which also holds where canaries' rounds are negatively associated.
 
     Args:
-      said: What the log says of participation.
+      participation: What the log says of participation.
       rounds: The rounds of each canary, included or not, from 0.
       released: The rounds that are logged, from 0, in order.
     """
-    if said.canaries is not None:
-        return said.canaries == "like_clients"
-    num_rounds = rounds_of_training(said, rounds, released)
-    law = sampling_of(said, num_rounds)
+    if participation.canaries is not None:
+        return participation.canaries == "like_clients"
+    num_rounds = rounds_of_training(participation, rounds, released)
+    law = sampling_of(participation, num_rounds)
     if law is None:
         return True
     return _is_possible(law, rounds, num_rounds) and _is_likely(law, rounds, num_rounds)
@@ -187,33 +190,24 @@ def stated_shift(log: SeenLog) -> float | None:
     return float(np.max(clients / stddevs)) if is_told.all() else None
 
 
-def stated_release(log: SeenLog) -> Release | None:
-    """What a log says was released; None where it does not say how clients or noise are drawn.
+@dataclass(frozen=True)
+class StatedRounds:
+    """What a log states of its rounds.
 
-    Args:
-      log: The log.
-
-    Raises:
-      InputError: A file is damaged.
+    Attributes:
+      release: What was released to canaries, and to clients as far as the log says how often they
+        participate. What it says of clients is left out where they may weigh more than a canary,
+        whose noise multiplier the release has.
+      says_all_rounds: Whether the log says how clients are sampled, or what correlates its noise.
+        Where it says neither, only the noise of each round alone is stated.
     """
-    own, said = log.listed.own_rounds, read_participation(log.folder.participation)
-    shift = stated_shift(log)
-    if own is None or own.most == 0 or shift is None:
-        return None
-    correlated = correlated_rounds(log.folder, log.cosines)
-    if correlated is not None:
-        return release_under(correlated.correlation, own, 1 / shift)
-    if said is None:
-        return None
-    released = [index for index, _ in log.cosines.numbered_rows()]
-    return release_of(said, own, released, 1 / shift)
+
+    release: Release
+    says_all_rounds: bool
 
 
-def stated_rounds(log: SeenLog) -> Release | None:
-    """What a log states of its rounds, to clients as far as it says how often they take part.
-
-    A canary's rounds are known even where nothing says how clients are sampled. What is said of
-    clients is left out where they may weigh more than a canary, whose noise multiplier it is.
+def stated_rounds(log: SeenLog) -> StatedRounds | None:
+    """What a log states of its rounds.
 
     Args:
       log: The log.
@@ -224,22 +218,35 @@ def stated_rounds(log: SeenLog) -> Release | None:
     Raises:
       InputError: A file is damaged.
     """
-    own, said = log.listed.own_rounds, read_participation(log.folder.participation)
-    drawn = stated_release(log)
-    if drawn is not None:
-        is_known = drawn.correlation is None and _weigh_as_canaries(said)
-        return drawn if is_known else dataclasses.replace(drawn, client=Party(UnknownRounds()))
-    shift = stated_shift(log)
+    own, shift = log.listed.own_rounds, stated_shift(log)
     if own is None or own.most == 0 or shift is None:
         return None
+    participation = read_participation(log.folder.participation)
     released = [index for index, _ in log.cosines.numbered_rows()]
-    return Release(
+    correlated = correlated_rounds(log.folder, log.cosines)
+    if correlated is not None:
+        release = release_under(correlated.correlation, own, 1 / shift)
+        return StatedRounds(_without_clients(release), says_all_rounds=True)
+    sampled = None
+    if participation is not None:
+        sampled = release_of(participation, own, released, 1 / shift)
+    if sampled is not None:
+        is_alike = _weigh_as_canaries(participation)
+        release = sampled if is_alike else _without_clients(sampled)
+        return StatedRounds(release, says_all_rounds=True)
+    release = Release(
         rounds=1 + max(released),
         noise=GAUSSIAN.noise(1 / shift, 1 / shift),
         denominator=Denominator("expected_cohort", 1.0),
-        client=_client_of(said),
+        client=_client_of(participation),
         canary=Party(FixedRounds(own.most)),
     )
+    return StatedRounds(release, says_all_rounds=False)
+
+
+def _without_clients(release: Release) -> Release:
+    """The release to canaries, where nothing holds of clients."""
+    return dataclasses.replace(release, client=Party(UnknownRounds()))
 
 
 def stated_uploads(log: SeenLog) -> Release | None:
@@ -251,37 +258,49 @@ def stated_uploads(log: SeenLog) -> Release | None:
     Raises:
       InputError: A file is damaged.
     """
-    said = read_participation(log.folder.participation)
-    if log.uploads is None or said is None or said.upload_noise_multiplier is None:
+    participation = read_participation(log.folder.participation)
+    if (
+        log.uploads is None
+        or participation is None
+        or participation.upload_noise_multiplier is None
+    ):
         return None
-    z, most = said.upload_noise_multiplier, log.uploads.most
+    z, most = participation.upload_noise_multiplier, log.uploads.most
     return Release(
-        rounds=max(said.rounds or 1, said.client_rounds or 1, most),
+        rounds=max(participation.rounds or 1, participation.client_rounds or 1, most),
         noise=CLIENT_GAUSSIAN.noise(z, z),
         denominator=Denominator("expected_cohort", 1.0),
-        client=_client_of(said),
+        client=_client_of(participation),
         canary=Party(FixedRounds(most)),
     )
 
 
-def _client_of(said: Participation | None) -> Party:
+def _client_of(participation: Participation | None) -> Party:
     """A client of rounds that nothing samples, as far as the log says how often it takes part."""
-    if said is None or said.client_rounds is None or not _weigh_as_canaries(said):
+    if (
+        participation is None
+        or participation.client_rounds is None
+        or not _weigh_as_canaries(participation)
+    ):
         return Party(UnknownRounds())
-    return Party(FixedRounds(said.client_rounds))
+    return Party(FixedRounds(participation.client_rounds))
 
 
-def _weigh_as_canaries(said: Participation | None) -> bool:
-    return said is None or said.client_weight is None or said.client_weight <= 1
+def _weigh_as_canaries(participation: Participation | None) -> bool:
+    return (
+        participation is None
+        or participation.client_weight is None
+        or participation.client_weight <= 1
+    )
 
 
 def release_of(
-    said: Participation, own: OwnRounds, released: Sequence[int], noise_multiplier: float
+    participation: Participation, own: OwnRounds, released: Sequence[int], noise_multiplier: float
 ) -> Release | None:
     """What rounds with fresh noise released of clients that are sampled.
 
     Args:
-      said: What the log says of participation.
+      participation: What the log says of participation.
       own: The rounds of each canary.
       released: The rounds that are logged, from 0, in order.
       noise_multiplier: The noise multiplier of each round, or less.
@@ -289,11 +308,11 @@ def release_of(
     Returns:
       None where the file does not say how clients are sampled.
     """
-    num_rounds = rounds_of_training(said, own.of_canary, released)
-    law = sampling_of(said, num_rounds)
+    num_rounds = rounds_of_training(participation, own.of_canary, released)
+    law = sampling_of(participation, num_rounds)
     if law is None:
         return None
-    alike = are_sampled_alike(said, own.of_canary, released)
+    alike = are_sampled_alike(participation, own.of_canary, released)
     return Release(
         rounds=num_rounds,
         noise=GAUSSIAN.noise(noise_multiplier, noise_multiplier),

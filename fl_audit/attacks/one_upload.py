@@ -32,18 +32,18 @@ from typing import Self
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
 from fl_audit.attacks.compared_vectors import ComparedVectors
-from fl_audit.attacks.statistics import ONE_VECTOR, RunFacts, Statistic
+from fl_audit.attacks.statistics import RunFacts, Statistic, null_of_one_cosine
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.attacks.uploads import CanaryUploads, UploadScores
-from fl_audit.estimators.null import EMPIRICAL, Null
+from fl_audit.estimators.null import Null
 
 
 def _law(facts: RunFacts) -> Null:
-    """The closed form if every canary's score is known to be one cosine, else a fit."""
-    compared = facts.compared.get("one_upload")
-    if compared is None or compared.is_limit:
-        return EMPIRICAL
-    return dataclasses.replace(ONE_VECTOR, planned_shift=facts.upload_shift)
+    """The null of one cosine, and the mean of included scores under the configured noise."""
+    null = null_of_one_cosine("one_upload", facts)
+    if null.kind == "empirical":
+        return null
+    return dataclasses.replace(null, planned_shift=facts.upload_shift)
 
 
 ONE_UPLOAD = Statistic(

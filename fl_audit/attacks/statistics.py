@@ -15,10 +15,7 @@ from typing import Literal
 from fl_audit.attacks.compared_vectors import ANY_VECTOR, ComparedVectors
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
-from fl_audit.estimators.null import (
-    EMPIRICAL,
-    Null,
-)
+from fl_audit.estimators.null import EMPIRICAL, Null
 
 
 def named(
@@ -78,6 +75,17 @@ def of_one_vector(facts: RunFacts) -> Null:
     """The law of a cosine with one vector that is independent of excluded canaries, in any run."""
     del facts
     return ONE_VECTOR
+
+
+def null_of_one_cosine(statistic: str, facts: RunFacts) -> Null:
+    """The closed form if every canary's score is known to be one cosine, else a fit.
+
+    Args:
+      statistic: The statistic's name.
+      facts: What is known of the run.
+    """
+    compared = facts.compared.get(statistic)
+    return EMPIRICAL if compared is None or compared.is_limit else ONE_VECTOR
 
 
 @dataclass(frozen=True)

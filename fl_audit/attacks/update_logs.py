@@ -35,10 +35,21 @@ class UpdateLogs:
     signals: CosineLog
     energies: CosineLog
 
-    @staticmethod
-    def paths(folder: RunFolder) -> tuple[Path, Path, Path]:
-        """The files of a run's folder, in the order of the fields."""
-        return folder.round_products, folder.round_signals, folder.round_energies
+    @classmethod
+    def at_round(
+        cls, completed: int, folder: RunFolder, num_rounds: int, num_canaries: int
+    ) -> "UpdateLogs":
+        """The logs of a run with so many completed rounds; new logs where there are none.
+
+        Raises:
+          InputError: Rounds are completed, but a file is missing, damaged, or of another shape.
+        """
+        return cls(
+            *(
+                CosineLog.at_round(completed, path, num_rounds, num_canaries)
+                for path in _paths(folder)
+            )
+        )
 
     @classmethod
     def read(cls, folder: RunFolder, num_canaries: int) -> "UpdateLogs":
@@ -47,7 +58,24 @@ class UpdateLogs:
         Raises:
           InputError: A file is missing, damaged, or of another number of canaries.
         """
-        return cls(*(CosineLog.read(path, num_canaries) for path in cls.paths(folder)))
+        return cls(*(CosineLog.read(path, num_canaries) for path in _paths(folder)))
+
+    def write_round(self, round_index: int, products: FloatArray, seen: Signals) -> None:
+        """Writes one round's rows.
+
+        Args:
+          round_index: The round, from 0.
+          products: The inner products, of shape (canaries,).
+          seen: The signals of all canaries and their variances.
+        """
+        self.products.write_round(round_index, products)
+        self.signals.write_round(round_index, seen.signal)
+        self.energies.write_round(round_index, seen.energy)
+
+    def flush(self) -> None:
+        """Writes what is in memory to the disk."""
+        for log in (self.products, self.signals, self.energies):
+            log.flush()
 
     def scores(self, own: OwnRounds) -> Mapping[str, FloatArray]:
         """The scores by statistic, each float64 of shape (canaries,).
@@ -75,3 +103,8 @@ class UpdateLogs:
             WHITE_BOX_RATIO.name: ratios,
             WHITE_BOX_OWN.name: in_own,
         }
+
+
+def _paths(folder: RunFolder) -> tuple[Path, ...]:
+    """The files of a run's folder, in the order of the fields of `UpdateLogs`."""
+    return folder.round_products, folder.round_signals, folder.round_energies

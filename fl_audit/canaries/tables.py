@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from fl_audit.canaries.random_examples import Design
+from fl_audit.canaries.example_data import Design
 from fl_audit.config_tables.table import OpenUnitFloat, PositiveInt, Table
 from fl_audit.estimators.scores import Inclusion, check_inclusion
 

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.attacks.threat_models import check_scored
-from fl_audit.canaries.random_examples import (
+from fl_audit.canaries.example_data import (
     random_inputs,
     random_labels,
     random_sentences,
+    wrong_labels,
 )
-from fl_audit.canaries.wrong_labels import wrong_labels
 from fl_audit.config import Config, ExampleCanaries
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.npy_file import read_arrays

@@ -22,9 +22,7 @@ from fl_audit.accounting import (
 from fl_audit.accounting.analytical import check_delta
 from fl_audit.accounting.gaussian_accountants import WITHOUT_ACCOUNTANT, check_is_accountant
 from fl_audit.attacks.log_release import (
-    stated_release,
     stated_rounds,
-    stated_shift,
     stated_uploads,
 )
 from fl_audit.attacks.logs import SeenLog
@@ -84,7 +82,7 @@ from fl_audit.verdict import (
     reach_verdict,
 )
 from fl_audit.verdict.chosen_tests import ChosenTests
-from fl_audit.verdict.claims import claim_to_test, configured_claim, sampled_claim, told_claim
+from fl_audit.verdict.claims import claim_to_test, configured_claim, one_round_claim, sampled_claim
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.curve_verdict import with_curve
 from fl_audit.verdict.live_verdict import live_verdict
@@ -403,7 +401,7 @@ def report_on_statistics(
 def _with_stated(report: Report, log: SeenLog, asked: Asked) -> Report:
     """The report of a log, with what accounting says of the noise and the rounds that it states."""
     rounds, uploads = stated_rounds(log), stated_uploads(log)
-    release = rounds or uploads
+    release = uploads if rounds is None else rounds.release
     if release is None:
         return report
     try:
@@ -517,16 +515,19 @@ def _claim_of_log(
 def _claim_of_rounds(
     log: SeenLog, delta: float, statistics: Sequence[Statistic]
 ) -> ConfiguredClaim | None:
-    release, own = stated_release(log), log.listed.own_rounds
-    if release is not None and delta > 0:
+    stated = stated_rounds(log) if delta > 0 else None
+    if stated is None:
+        return None
+    if stated.says_all_rounds:
         try:
-            return sampled_claim(release, delta, statistics)
+            return sampled_claim(stated.release, delta, statistics)
         except ModuleNotFoundError as error:
             check_is_accountant(error)
             return None
-    is_one_round = own is not None and own.most == 1 and not log.folder.noise_correlation.exists()
-    shift = stated_shift(log) if is_one_round else None
-    return None if shift is None else told_claim(shift, delta)
+    is_one_round = stated.release.canary.participations == 1
+    if not is_one_round or log.folder.noise_correlation.exists():
+        return None
+    return one_round_claim(stated.release.noise.noise_multiplier, delta)
 
 
 def _run_of(folder: AuditedFolder) -> FinishedRun | None:

@@ -28,14 +28,13 @@ from fl_audit.attacks.example_statistics import (
 from fl_audit.attacks.threat_models import make_attackers as make_attackers_of
 from fl_audit.attacks.threat_models import register_attacker, statistics_of
 from fl_audit.attacks.update_logs import UpdateLogs
-from fl_audit.attacks.update_ratio import RoundFilter, clipped
+from fl_audit.attacks.update_ratio import RoundFilter, Signals, clipped
 from fl_audit.canaries.tables import family_of
 from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.engine import ClientUpdates, Engine, Weights, as_vector
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.stand_ins import make_stand_ins
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.round_logs import CosineLog
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -149,12 +148,8 @@ class UpdateAttacker(Attacker):
         """
         training = training_context(context)
         updates = training.engine.client_updates(training.run)
-        shape = (context.num_rounds, context.num_canaries)
-        logs = UpdateLogs(
-            *(
-                CosineLog.at_round(context.completed, path, *shape)
-                for path in UpdateLogs.paths(context.run_folder)
-            )
+        logs = UpdateLogs.at_round(
+            context.completed, context.run_folder, context.num_rounds, context.num_canaries
         )
         return cls(training.run, updates, logs)
 
@@ -168,9 +163,7 @@ class UpdateAttacker(Attacker):
             products[members] = sent @ seen.aggregate
             of_members = around.signals(sent)
             signals[members], energies[members] = of_members.signal, of_members.energy
-        self._logs.products.write_round(seen.index, products)
-        self._logs.signals.write_round(seen.index, signals)
-        self._logs.energies.write_round(seen.index, energies)
+        self._logs.write_round(seen.index, products, Signals(signals, energies))
 
     def _filter(self, seen: SeenRound) -> RoundFilter:
         clients = self._stand_ins.clients
@@ -182,8 +175,7 @@ class UpdateAttacker(Attacker):
 
     def flush(self) -> None:
         """Writes the logs to the disk."""
-        for log in (self._logs.products, self._logs.signals, self._logs.energies):
-            log.flush()
+        self._logs.flush()
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """The scores of `UpdateLogs`."""

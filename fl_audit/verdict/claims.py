@@ -522,24 +522,26 @@ def configured_claim(
     return ConfiguredClaim(release.noise.noise_multiplier, epsilon, delta, is_stated, curves)
 
 
-def told_claim(shift: float, delta: float) -> ConfiguredClaim | None:
+def one_round_claim(noise_multiplier: float, delta: float) -> ConfiguredClaim | None:
     """The claim that the noise of a log is as its system says, which nobody states.
 
     It is about canaries of one round, scored by the aggregate of that round, so that noise which
     depends on that of other rounds changes nothing.
 
     Args:
-      shift: By how many standard deviations of its noise a canary shifts its round, above 0.
-      delta: The delta at which the claim is said as an epsilon, in [0, 1).
+      noise_multiplier: The standard deviation of a round's noise over the length of a canary in
+        its sum, above 0.
+      delta: The delta at which the claim is said as an epsilon, in (0, 1).
 
     Returns:
       None where there is no epsilon to say.
     """
-    epsilon = epsilon_of_mu(shift, delta) if delta > 0 else math.inf
+    shift = 1 / noise_multiplier
+    epsilon = epsilon_of_mu(shift, delta)
     if not 0 < epsilon < math.inf:
         return None
     curves = {OWN_ROUNDS.name: GaussianTradeOff(shift)}
-    return ConfiguredClaim(1 / shift, epsilon, delta, is_stated=False, curves=curves)
+    return ConfiguredClaim(noise_multiplier, epsilon, delta, is_stated=False, curves=curves)
 
 
 def sampled_claim(

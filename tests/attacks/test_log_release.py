@@ -26,7 +26,6 @@ from fl_audit.attacks.log_release import (
     release_of,
     release_under,
     sampling_of,
-    stated_release,
     stated_rounds,
     stated_uploads,
 )
@@ -141,7 +140,9 @@ def _written(path, share, *, turns=None):
 
 @_WITH_ACCOUNTANT
 def test_estimate_tests_the_noise_that_a_sampled_log_tells(tmp_path, capsys):
-    release = stated_release(read_log(LogFolder(_written(tmp_path / "right", 1.0)), list))
+    stated = stated_rounds(read_log(LogFolder(_written(tmp_path / "right", 1.0)), list))
+    assert stated.says_all_rounds
+    release = stated.release
     assert release.canary.sampling == release.client.sampling == PoissonSampling(0.2)
     assert release.noise.noise_multiplier == pytest.approx(NOISE)
     outcomes = []
@@ -175,7 +176,9 @@ def _of_one_round(path, said):
 def test_a_log_states_the_rounds_of_its_canaries_and_of_clients_as_far_as_it_says(
     tmp_path, said, client
 ):
-    stated = stated_rounds(_of_one_round(tmp_path / "log", said))
+    rounds = stated_rounds(_of_one_round(tmp_path / "log", said))
+    assert rounds.says_all_rounds == (said is not None and said.sampling == "poisson")
+    stated = rounds.release
     assert stated.noise.noise_multiplier == pytest.approx(NOISE)
     assert stated.client.sampling == client
     if isinstance(client, UnknownRounds):

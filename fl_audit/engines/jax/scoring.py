@@ -9,6 +9,7 @@ Everything is in float32 and unsigned words of 32 bits, which all devices have. 
 `fl_audit.canaries.families` to float32's rounding.
 """
 
+import abc
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -70,7 +71,7 @@ def _canaries_at_once(device: Any) -> int:
     return max(1, min(_MOST_AT_ONCE, room // (PIECE * _BYTES_PER_NUMBER)))
 
 
-class ScoredFamily:
+class ScoredFamily(abc.ABC):
     """Canaries whose vectors a family makes, and whose scores a device computes."""
 
     def __init__(self, family: CanaryFamily) -> None:
@@ -89,9 +90,9 @@ class ScoredFamily:
         """The cosine of every canary with a vector, see `CanaryFamily.cosines`."""
         return cosines_of(target, self.inner_products(target))
 
+    @abc.abstractmethod
     def inner_products(self, target: Float32Array) -> FloatArray:
-        """The inner product of every canary's unit vector with a vector, float64."""
-        raise NotImplementedError
+        """The inner product of every canary's unit vector with a vector, float64 (canaries,)."""
 
 
 class HadamardOnDevice(ScoredFamily):
@@ -169,12 +170,12 @@ def _sfc64(state: Sequence[Word], _: None) -> tuple[list[Word], Word]:
     """The next state, and the next word, of many streams at once."""
     a, b, c, counter = state
     word = _add(_add(a, b), counter)
-    one = (jnp.ones_like(a[0]), jnp.zeros_like(a[0]))
+    step = (jnp.ones_like(a[0]), jnp.zeros_like(a[0]))
     following = [
         _xor(b, _right(b, 11)),
         _add(c, _left(c, 3)),
         _add(_rotated_24(c), word),
-        _add(counter, one),
+        _add(counter, step),
     ]
     return following, word
 

@@ -1,9 +1,10 @@
-"""Examples unlike any client's: inputs at random, as far from data as the model's inputs allow.
+"""The data of canaries that hold examples: a client's with wrong labels, or unlike any client's.
 
-What such a client sends has little in common with what others send, so that it is seen in a sum of
-many. Its data is drawn independently for each canary, as Pillutla et al. (2023, arXiv:2305.18447)
-draw theirs. Nothing of it depends on a model: noise moves a model far from a public checkpoint
-within few rounds, and with it all that was optimised there.
+Wrong labels make examples unlike anything that a model can learn. What a client of random inputs
+sends has little in common with what others send, so that it is seen in a sum of many. Its data is
+drawn independently for each canary, as Pillutla et al. (2023, arXiv:2305.18447) draw theirs.
+Nothing of it depends on a model: noise moves a model far from a public checkpoint within few
+rounds, and with it all that was optimised there.
 """
 
 from typing import Any, Literal
@@ -36,8 +37,8 @@ def random_inputs(
     """
     largest = np.abs(like).max()
     low, high = (-largest, largest) if design == "signs" else (like.min(), like.max())
-    drawn = random.integers(0, 2, (count, *like.shape[1:])) == 1
-    return np.where(drawn, high, low).astype(np.float32)
+    is_high = random.integers(0, 2, (count, *like.shape[1:])) == 1
+    return np.where(is_high, high, low).astype(np.float32)
 
 
 def random_sentences(
@@ -68,3 +69,30 @@ def random_labels(
 ) -> npt.NDArray[Any]:
     """Labels drawn uniformly from some classes, int32 of shape (count,)."""
     return random.choice(classes, count).astype(np.int32)
+
+
+def wrong_labels(
+    labels: npt.NDArray[np.int32],
+    num_classes: int,
+    padding_label: int,
+    random: np.random.Generator,
+) -> npt.NDArray[np.int32]:
+    """Wrong labels, each drawn uniformly from the other classes (Steinke et al. section 6).
+
+    Padding stays padding, and no label becomes padding.
+
+    Args:
+      labels: The labels, which are classes and padding; of any shape.
+      num_classes: The number of classes, at least 2 without the padding's.
+      padding_label: The label of positions that do not count; a class of its own or none.
+      random: The generator that draws.
+
+    >>> wrong_labels(np.int32([0, 1, 1]), 2, -1, np.random.default_rng(0)).tolist()
+    [1, 0, 0]
+    """
+    classes = np.setdiff1d(np.arange(num_classes, dtype=np.int32), [padding_label])
+    # A shift of 1 to n - 1 places around the circle of n classes reaches each but the first.
+    shifts = random.integers(1, len(classes), labels.shape)
+    places = np.searchsorted(classes, labels)
+    wrong = classes[(places + shifts) % len(classes)]
+    return np.where(labels == padding_label, labels, wrong).astype(np.int32)
