@@ -20,15 +20,16 @@ test test-light test-all: export PYTHONDONTWRITEBYTECODE =
 # A worker a core: threads of BLAS beside them only wait for each other, a tenth of all time.
 test test-light: export OPENBLAS_NUM_THREADS = 1
 
-# Where a newer Python works, the light layer is tested on it.
+# Where a newer Python works, all that needs no TensorFlow is tested on it.
 NEWER_PYTHON := $(shell for v in 3.13 3.12; do \
 	python$$v -c "import ensurepip" 2>/dev/null && echo python$$v && break; done)
 LIGHT_PYTHON ?= $(or $(NEWER_PYTHON),$(PYTHON))
 LIGHT_BIN := .venv-light/bin
 
 # What another Python, NumPy and SciPy, and no TensorFlow, may change: the numbers of every recorded
-# call, commands, files, and what is in the wheel. All that needs no TensorFlow runs under test-all.
-LIGHT_FILES := tests/commands tests/config tests/formats tests/test_wheel.py
+# call, commands, files, what is in the wheel, and the engine in current JAX. All that needs no
+# TensorFlow runs under test-all.
+LIGHT_FILES := tests/commands tests/config tests/formats tests/engines/jax tests/test_wheel.py
 LIGHT_TESTS := $(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE) tests/recorded $(LIGHT_FILES)
 
 .PHONY: quickstart test test-all test-light test-jax test-ray test-flower test-nvflare test-opacus test-pfl docs bench experiments-small lint setup lock
@@ -57,15 +58,9 @@ test-light: .venv-light/.synced
 	$(LIGHT_BIN)/python -m pip install --quiet --no-deps -e .
 	touch $@
 
-# The engine in JAX, in an environment that has no TensorFlow; on a newer Python where there is one.
-test-jax: .venv-jax/.synced
-	.venv-jax/bin/python -m pytest tests/engines tests/test_rooms.py -m ""
-
-.venv-jax/.synced: requirements-jax.lock setup.cfg pyproject.toml
-	$(LIGHT_PYTHON) -m venv .venv-jax
-	.venv-jax/bin/python -m pip install --quiet --require-hashes -r requirements-jax.lock
-	.venv-jax/bin/python -m pip install --quiet --no-deps -e .
-	touch $@
+# The engine in current JAX, slow tests too.
+test-jax: .venv-light/.synced
+	$(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE) tests/engines tests/test_rooms.py -m ""
 
 # What starts Ray, in an environment of its own: a large package that `make test` does not need, and
 # each of these tests starts processes that import TensorFlow for themselves.
@@ -148,10 +143,8 @@ lock: $(STAMP)
 	$(BIN)/uv lock
 	$(BIN)/uv export --frozen --no-emit-project --extra training --extra report --quiet \
 		-o requirements.lock
-	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 --extra report \
-		--extra parquet --extra test pyproject.toml -o requirements-light.lock
 	$(BIN)/uv pip compile --quiet --no-config --generate-hashes --python-version 3.11 --extra jax \
-		--extra report --extra test pyproject.toml -o requirements-jax.lock
+		--extra report --extra parquet --extra test pyproject.toml -o requirements-light.lock
 	$(BIN)/uv pip compile --quiet --no-config --generate-hashes --python-version 3.11 --extra jax-cuda \
 		--extra report pyproject.toml -o requirements-jax-cuda.lock
 	for system in flower nvflare opacus pfl; do \

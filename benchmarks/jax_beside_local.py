@@ -2,8 +2,8 @@
 
     python -m benchmarks.jax_beside_local PYTHON_WITH_JAX PYTHON_WITH_TENSORFLOW [TURNS]
 
-such as `.venv-jax/bin/python .venv/bin/python`: the version of JAX decides. Printed are the CPU and
-the wall time of `local` over those of JAX, above 1 where JAX is faster.
+such as `.venv-light/bin/python .venv/bin/python`: the version of JAX decides. Printed are the CPU
+and the wall time of `local` over those of JAX, above 1 where JAX is faster.
 """
 
 import json

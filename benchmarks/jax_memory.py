@@ -1,6 +1,6 @@
 """Memory of a block of LSTM clients in JAX: what XLA plans, and a process' peak on this CPU.
 
-    .venv-jax/bin/python -m benchmarks.jax_memory
+    .venv-light/bin/python -m benchmarks.jax_memory
 
 A row for each number of clients in a block, each in a process of its own. Side by side is how an
 accelerator trains a block; one by one, with every client's result kept, is how a CPU does.

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 import webbrowser
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ import fl_audit
 from fl_audit.cli import main
 from fl_audit.config.file import load_config, parse_config
 from fl_audit.config.starting_point import starting_config
+from fl_audit.extras import EXTRA_OF
 from fl_audit.tasks.kinds import TASKS
 
 
@@ -90,24 +92,51 @@ def test_completion_knows_every_option(capsys):
     assert completed.stdout.strip() == "--resume"
 
 
-def test_a_missing_extra_is_one_line(tmp_path):
-    config = tmp_path / "config.toml"
-    main(["init", "digits", "--out", str(config)])
-    # In a process of its own: a failed import of TensorFlow cannot be repeated.
-    program = (
-        "import sys; sys.modules['tensorflow'] = None; from fl_audit.cli import main; "
-        f"sys.exit(main(['run', {str(config)!r}, '--out', {str(tmp_path / 'run')!r}]))"
-    )
-    told = subprocess.run(
+# In a process of its own: a failed import of TensorFlow cannot be repeated.
+WITHOUT = """
+import sys
+sys.modules.update(dict.fromkeys({absent!r}))
+from fl_audit.cli import main
+sys.exit(main({words!r}))
+"""
+
+
+def run_without(absent, *words):
+    program = WITHOUT.format(absent=list(absent), words=list(words))
+    return subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
-    assert told.returncode == 2
-    # Without any of the extra, as in the light layer, TensorBoard is missed first.
-    assert re.search(
-        "this needs tensor(flow|board), which is not installed: .*make setup", told.stderr
-    )
-    assert told.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("runtime", "absent", "message"),
+    [
+        # Without any of the extras TensorBoard is missed first.
+        ("auto", EXTRA_OF, "this needs tensorboard, which is not installed: .*make setup"),
+        ("jax", ["jax"], "this needs jax, which is not installed: .*'.[jax]'"),
+        (
+            "auto",
+            ["jax", "tensorflow_federated"],
+            "runtime: nothing that trains is installed; .*'fl-audit[jax]'.* `make setup`",
+        ),
+    ],
+)
+def test_a_missing_extra_is_one_line(runtime, absent, message, tmp_path):
+    config = tmp_path / "config.toml"
+    main(["init", "digits", "--out", str(config)])
+    asked = ["--out", str(tmp_path / "run"), "--set", f"runtime={runtime}"]
+    refused = run_without(absent, "run", str(config), *asked)
+    assert refused.returncode == 2
+    assert re.search(message.replace("[", "\\["), refused.stderr)
+    assert refused.stderr.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_scores_are_audited_without_any_extra(tmp_path):
+    scores = Path(__file__).parents[1] / "recorded" / "inputs" / "shifted_10000.csv"
+    answered = run_without(EXTRA_OF, "estimate", str(scores), "--delta", "1e-3", "--dim", "10000")
+    assert answered.returncode == 0, answered.stderr
+    assert "lower bound   ε ≥ 3.60" in answered.stdout
 
 
 def test_show_opens_the_page(monkeypatch, tmp_path):

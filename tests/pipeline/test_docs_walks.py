@@ -20,7 +20,7 @@ from fl_audit.cli import main
 pytestmark = [pytest.mark.tff, pytest.mark.slow]
 
 NOT_RUN = {
-    ".venv/bin/fl-audit quickstart": "of an environment without TensorFlow: make test-jax",
+    ".venv/bin/fl-audit quickstart": "without TensorFlow: tests/engines/jax/test_jax_run.py",
     "make test": "it is what runs this",
     "make setup": ".ci/fresh_debian",
     "python": ".ci/fresh_debian; experiments have their own tests",

@@ -2,10 +2,10 @@
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from fl_audit import continue_run, load_config, start_run
@@ -31,11 +31,6 @@ def config_path(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text('runtime = "jax"\nseed = 1\n' + TINY_RUN)
     return path
-
-
-def scores(folder):
-    arrays = [np.genfromtxt(RunFolder(folder).scores(s), delimiter=",")[1:, 2] for s in STATISTICS]
-    return np.stack(arrays)
 
 
 def test_a_run_without_tensorflow_ends_in_a_report(config_path, tmp_path):
@@ -127,33 +122,24 @@ def test_a_run_compiles_each_program_once(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.tff
-def test_scores_of_canaries_that_hold_examples_are_those_of_local(config_path, tmp_path):
-    pytest.importorskip("tensorflow_federated")
-    table = 'kind = "examples"\nsource = "in_distribution"\ncount = 8\nexamples_per_canary = 9'
-    text = config_path.read_text().replace("count = 8", table)
-    found = {}
-    for runtime in ("jax", "local"):
-        config_path.write_text(text.replace('"jax"', f'"{runtime}"'))
-        out = tmp_path / runtime
-        start_run(load_config(config_path), out)
-        paths = sorted(out.glob("scores_*.csv"))
-        found[runtime] = {path.name: np.genfromtxt(path, delimiter=",")[1:, 2] for path in paths}
-    assert len(found["local"]) >= 4
-    for name, expected in found["local"].items():
-        assert np.ptp(expected) > 1e-3, name
-        # Log likelihood ratios are of no fixed size, as cosines and clipped products are.
-        size = np.abs(expected).max() if "ratio" in name or "own_rounds" in name else 1.0
-        np.testing.assert_allclose(found["jax"][name], expected, atol=1e-5 * size, err_msg=name)
+def test_the_quickstart_has_the_numbers_of_readme(tmp_path):
+    """Upper bounds are README's; accuracy and lower bound depend on the noise.
 
-
-@pytest.mark.slow
-@pytest.mark.tff
-def test_all_scores_are_those_of_local(config_path, tmp_path):
-    pytest.importorskip("tensorflow_federated")
-    start_run(load_config(config_path), tmp_path / "jax")
-    config_path.write_text(config_path.read_text().replace('"jax"', '"local"'))
-    start_run(load_config(config_path), tmp_path / "local")
-    ours, theirs = scores(tmp_path / "jax"), scores(tmp_path / "local")
-    assert np.ptp(theirs, axis=1).min() > 1e-3
-    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    `fl-audit plan` expects a lower bound of 11.7, from 9.46 to 14.2 in 39 simulated runs, whose
+    standard deviation is about 1; held are six. Of 297 held-out images 284 are recognised in
+    README's run; its noise changes that number by about 2, and held are 15.
+    """
+    program = [sys.executable, "-W", "ignore", "-m", "fl_audit", "quickstart"]
+    done = subprocess.run(
+        [*program, "--out", str(tmp_path)], check=True, capture_output=True, text=True
+    )
+    report = json.loads((tmp_path / "noise_0.3" / "report.json").read_text())
+    assert report["run"]["runtime"].startswith("jax, on ")
+    assert report["checks"]["passed"]
+    assert len(report["checks"]["results"]) == 6
+    assert report["arrival"]["state"] == "arrived"
+    assert report["accuracy"] == pytest.approx(284 / 297, abs=15 / 297)
+    assert "upper bound   ε ≤ 15.2 for a canary in one round" in done.stdout
+    assert "ε ≤ 65.3 for a client in up to 7 rounds" in done.stdout
+    lower = re.search(r"^lower bound +[\d,]+ +([\d.]+)$", done.stdout, re.M)
+    assert float(lower[1]) == pytest.approx(11.7, abs=6)

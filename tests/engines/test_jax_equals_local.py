@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fl_audit import load_config, start_run
 from fl_audit.config import (
     FedAvg,
     FedProx,
@@ -14,9 +15,12 @@ from fl_audit.config import (
 )
 from fl_audit.engines.jax.engine import JaxEngine
 from fl_audit.engines.runtimes import make_runtime
+from fl_audit.formats.folders import RunFolder
 from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed, NoPrivacy
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing, FixedZeroing
 from tests.engines.jax.conftest import small_run, train, with_images, with_keys, with_sentences
+from tests.engines.jax.test_jax_run import STATISTICS
+from tests.small_configs import TINY_RUN
 
 pytest.importorskip("tensorflow_federated")
 pytestmark = pytest.mark.tff
@@ -42,6 +46,11 @@ def assert_same(rounds, expected):
     start, last, expected_last = rounds[0].seen.before, rounds[-1].seen, expected[-1].seen
     np.testing.assert_array_equal(start, expected[0].seen.before)
     assert distance(last.after - start, expected_last.after - start) < SAME
+
+
+@pytest.fixture(scope="module")
+def run():
+    return small_run()
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +129,44 @@ def test_every_model_in_blocks(run, model, tmp_path):
     for size in (1, 2, 7):
         rounds, _ = train(run, JaxEngine(with_keys(run, clients_per_block=size)))
         assert_same(rounds, theirs)
+
+
+@pytest.fixture
+def config_path(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text('runtime = "jax"\nseed = 1\n' + TINY_RUN)
+    return path
+
+
+def scores(folder):
+    arrays = [np.genfromtxt(RunFolder(folder).scores(s), delimiter=",")[1:, 2] for s in STATISTICS]
+    return np.stack(arrays)
+
+
+@pytest.mark.slow
+def test_scores_of_canaries_that_hold_examples_are_those_of_local(config_path, tmp_path):
+    table = 'kind = "examples"\nsource = "in_distribution"\ncount = 8\nexamples_per_canary = 9'
+    text = config_path.read_text().replace("count = 8", table)
+    found = {}
+    for runtime in ("jax", "local"):
+        config_path.write_text(text.replace('"jax"', f'"{runtime}"'))
+        out = tmp_path / runtime
+        start_run(load_config(config_path), out)
+        paths = sorted(out.glob("scores_*.csv"))
+        found[runtime] = {path.name: np.genfromtxt(path, delimiter=",")[1:, 2] for path in paths}
+    assert len(found["local"]) >= 4
+    for name, expected in found["local"].items():
+        assert np.ptp(expected) > 1e-3, name
+        # Log likelihood ratios are of no fixed size, as cosines and clipped products are.
+        size = np.abs(expected).max() if "ratio" in name or "own_rounds" in name else 1.0
+        np.testing.assert_allclose(found["jax"][name], expected, atol=1e-5 * size, err_msg=name)
+
+
+@pytest.mark.slow
+def test_all_scores_are_those_of_local(config_path, tmp_path):
+    start_run(load_config(config_path), tmp_path / "jax")
+    config_path.write_text(config_path.read_text().replace('"jax"', '"local"'))
+    start_run(load_config(config_path), tmp_path / "local")
+    ours, theirs = scores(tmp_path / "jax"), scores(tmp_path / "local")
+    assert np.ptp(theirs, axis=1).min() > 1e-3
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)

@@ -1,0 +1,110 @@
+"""Noise and adaptive norms in JAX against tensorflow-privacy's queries."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+
+from fl_audit.accounting.tree_nodes import Trees
+from fl_audit.engines.jax.aggregation import Summed
+from fl_audit.engines.jax.noise import TreeNoise
+from fl_audit.engines.jax.of_config import aggregation_of
+from fl_audit.mechanisms import round_noise
+from fl_audit.mechanisms.independent import GaussianAdaptive
+from tests.engines.jax.test_aggregation import COHORT, key
+from tests.engines.jax.test_jax_correlated_noise import DIM, ROUNDS, noise_of
+
+tf = pytest.importorskip("tensorflow")
+tfp = pytest.importorskip("tensorflow_privacy")
+pytestmark = pytest.mark.tff
+
+DRAWS = 4000
+
+
+@functools.cache
+def ours(unclipped):
+    """Aggregates of one number, and next clip norms, of many rounds with their own keys."""
+    table = GaussianAdaptive(noise_multiplier=0.5, clip_norm=0.8, target_quantile=0.6)
+    aggregation = aggregation_of(table, round_noise(table, COHORT), COHORT, 1)
+    one = np.float32(1)
+    total = Summed(
+        [np.full(1, 1.5, np.float32)],
+        participants=np.float32(8),
+        unclipped=np.float32(unclipped),
+        below_zeroing=one,
+        totals=np.zeros(2, np.float32),
+    )
+    keys = jax.random.split(key(5), DRAWS)
+    (aggregate,), norms, _ = jax.jit(
+        jax.vmap(lambda k: aggregation.release(aggregation.begin, (), total, k))
+    )(keys)
+    return np.asarray(aggregate)[:, 0], np.asarray(norms.clip)
+
+
+@pytest.mark.parametrize("unclipped", [2, 8])
+def test_a_round_has_the_distribution_of_tensorflow_privacys(unclipped):
+    """Two samples' test at 1e-7 for each of four, as TensorFlow's noise has no seed."""
+    noise = round_noise(GaussianAdaptive(noise_multiplier=0.5), COHORT)
+    query = tfp.NormalizedQuery(
+        tfp.QuantileAdaptiveClipSumQuery(
+            initial_l2_norm_clip=0.8,
+            noise_multiplier=noise.sum_noise_multiplier,
+            target_unclipped_quantile=0.6,
+            learning_rate=0.2,
+            clipped_count_stddev=noise.count_noise_stddev,
+            expected_num_records=COHORT,
+            geometric_update=True,
+        ),
+        denominator=COHORT,
+    )
+
+    @tf.function
+    def rounds():
+        def one(_):
+            state = query.initial_global_state()
+            params = query.derive_sample_params(state)
+            total = query.initial_sample_state(tf.zeros(1))
+            for client in range(8):
+                length = 0.5 if client < unclipped else 3.0
+                record = query.preprocess_record(params, tf.fill([1], length))
+                total = query.accumulate_preprocessed_record(total, record)
+            result, state, _ = query.get_noised_result(total, state)
+            return result[0], state.numerator_state.sum_state.l2_norm_clip
+
+        return tf.map_fn(one, tf.zeros(DRAWS), fn_output_signature=(tf.float32, tf.float32))
+
+    theirs, clips = (part.numpy() for part in rounds())
+    aggregates, next_clips = ours(unclipped)
+    exact = 0.5 * unclipped + 0.8 * (8 - unclipped)
+    shifted = aggregates - np.float32(1.5 / COHORT) + np.float32(exact / COHORT)
+    assert stats.ks_2samp(shifted, theirs).pvalue > 1e-7
+    assert stats.ks_2samp(next_clips, clips).pvalue > 1e-7
+    assert np.median(next_clips) == pytest.approx(np.median(clips), rel=0.02)
+
+
+@pytest.mark.parametrize("restart_every", [None, 4])
+def test_trees_have_the_covariance_of_tensorflow_privacys(restart_every):
+    """Covariances of 40,000 normals each, within six standard errors of their difference.
+
+    Theirs have no seed: 132 covariances in two tests fail once in 4e6.
+    """
+    query = tfp.TreeResidualSumQuery.build_l2_gaussian_query(
+        clip_norm=1.0, noise_multiplier=1.0, record_specs=tf.TensorSpec([DIM])
+    )
+    if restart_every is not None:
+        query = tfp.RestartQuery(
+            query, tfp.restart_query.PeriodicRoundRestartIndicator(restart_every)
+        )
+    state, rows = query.initial_global_state(), []
+    for _ in range(ROUNDS):
+        noise, state, _ = query.get_noised_result(tf.zeros([DIM]), state)
+        rows.append(noise.numpy().astype(np.float64))
+    theirs = np.stack(rows)
+    ours = noise_of(TreeNoise(Trees(ROUNDS, restart_every).period))
+    expected, found = (part @ part.T / DIM for part in (theirs, ours))
+    variances = np.diag(expected)
+    errors = np.sqrt(2 * (np.outer(variances, variances) + expected**2) / DIM)
+    assert np.ptp(variances) > 0.3  # rounds have from one to several nodes
+    assert (np.abs(found - expected) < 6 * errors).all()
