@@ -48,7 +48,7 @@ def attacker(
         seed=1,
         correlation=correlation,
     )
-    return KnownRoundsAttacker.of(context)
+    return KnownRoundsAttacker.from_context(context)
 
 
 def processor_seconds(function: Callable[[], object]) -> float:
@@ -60,7 +60,7 @@ def processor_seconds(function: Callable[[], object]) -> float:
 
 def main() -> None:
     """Prints a row for each family and number of canaries."""
-    strategy = Toeplitz.of(sqrt_column(32), ROUNDS)
+    strategy = Toeplitz.from_column(sqrt_column(32), ROUNDS)
     random = np.random.default_rng(2)
     aggregates = [random.standard_normal(DIM, np.float32) for _ in range(TURNS)]
     model = np.zeros(DIM, np.float32)

@@ -145,7 +145,7 @@ class ScoredAggregator(ModelAggregator):
         with self._harmless("a round's canaries"):
             self._scorer = self._scorer or self._opened(answer)
             pool, names = self._scorer.pool, self._audited(answer)
-            for canary in map(int, self._dealt.of(answer.current_round)):
+            for canary in map(int, self._dealt.members_in(answer.current_round)):
                 if pool.included[canary]:
                     vector = self.canary_norm * pool.vector(canary)
                     self.aggregator.accept_model(_answer_like(answer, names, vector, canary))

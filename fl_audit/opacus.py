@@ -141,7 +141,7 @@ class CanaryGradients:
         pool, params = self.scorer.pool, self._optimizer.params
         if self._step >= self.scorer.num_rounds:
             return
-        presented = self._rounds.presentations.of(self._step)
+        presented = self._rounds.presentations.members_in(self._step)
         canaries = presented[self._included[presented]]
         if not len(canaries):
             return

@@ -108,7 +108,9 @@ def test_a_canary_is_in_a_step_once_and_clipped(tmp_path, physical):
             optimizer.step()
             if audit._step == step:
                 continue
-            canaries = [canary for canary in presentations.of(step) if pool.included[canary]]
+            canaries = [
+                canary for canary in presentations.members_in(step) if pool.included[canary]
+            ]
             released = np.concatenate([p.grad.numpy().ravel() for p in optimizer.params])
             expected = sum((pool.vector(canary) for canary in canaries), np.zeros(pool.dim))
             np.testing.assert_allclose(released, -0.7 / BATCH * expected, atol=1e-6)

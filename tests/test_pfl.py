@@ -94,7 +94,7 @@ def test_canaries_are_clipped_users_of_the_sum(tmp_path, pfl):
     released = simulate(pfl, audit, scale=1e-9)
     pool, presentations = audit._scorer.pool, audit._rounds.presentations
     for number, made in enumerate(released):
-        canaries = [canary for canary in presentations.of(number) if pool.included[canary]]
+        canaries = [canary for canary in presentations.members_in(number) if pool.included[canary]]
         expected = CLIP_NORM * sum((pool.vector(j) for j in canaries), np.zeros(pool.dim))
         found = np.concatenate([np.ravel(part) for part in made.get_weights()[1]])
         np.testing.assert_allclose(found, expected, atol=1e-5)

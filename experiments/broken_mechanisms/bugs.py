@@ -13,7 +13,7 @@ from fl_audit.checks import AdaptiveClip
 ROUNDS = 20
 
 _SQRT = sqrt_column(2 * ROUNDS)
-_BANDS = Toeplitz.of(_SQRT[:4], 2 * ROUNDS)
+_BANDS = Toeplitz.from_column(_SQRT[:4], 2 * ROUNDS)
 """The strategy that is accounted; it goes on behind the run, for the replay of what comes next."""
 
 _ADAPTIVE_CLIP = AdaptiveClip(
@@ -197,7 +197,7 @@ BUGS = (
     Bug(
         "a matrix scaled to columns of norm 1 in accounting alone",
         servers.correlated(_SQRT[:4]),
-        correlation=Toeplitz.of(_SQRT[:4] / np.linalg.norm(_SQRT[:4]), 2 * ROUNDS),
+        correlation=Toeplitz.from_column(_SQRT[:4] / np.linalg.norm(_SQRT[:4]), 2 * ROUNDS),
     ),
 )
 """The broken ones."""

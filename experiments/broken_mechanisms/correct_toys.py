@@ -131,7 +131,7 @@ class NoisySums(Engine):
 
     def reader(self, run: PreparedRun) -> CohortReader:
         """See `Engine`."""
-        return CohortData(run.task, run.config.client, run.config.seed).of
+        return CohortData(run.task, run.config.client, run.config.seed).round_data
 
     def run_round(self, state: np.ndarray, data: Any, index: int) -> TrainedRound:
         """Clips, sums, adds noise and divides; the learning rate of the server is 1."""

@@ -76,7 +76,7 @@ def trained(rounds: Rounds) -> tuple[list[str], bool]:
         for number in range(ROUNDS):
             clip = subject.clip_norm(state)
             cohort = queries.updates(100 + number)
-            for canary in dealt.of(number):
+            for canary in dealt.members_in(number):
                 if pool.included[canary]:
                     cohort.append(unflatten(100 * clip * pool.vector(int(canary)), like))
             clip_norms.append(clip)

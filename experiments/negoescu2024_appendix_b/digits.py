@@ -57,7 +57,7 @@ def _print_rows(epoch: int, logits: np.ndarray, labels: np.ndarray) -> None:
         members, others = losses[:MEMBERS], losses[MEMBERS:]
         setting = AuditSetting(CanaryScores(-members, -others), DELTA, 0.95)
         found = [method(setting).epsilon for method in (epsilon_star, epsilon_star_empirical)]
-        transformed = LossTransform.of(members, others).logits
+        transformed = LossTransform.from_losses(members, others).logits
         fits = [
             kolmogorov_smirnov_table(
                 transformed(part), num_components=(1,), num_samples=range(50, 501, 50), seed=1

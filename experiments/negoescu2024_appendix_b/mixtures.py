@@ -156,7 +156,7 @@ def epsilon_star_of_mixtures(
         than components.
     """
     check_delta(delta)
-    transform = LossTransform.of(member_losses, non_member_losses)
+    transform = LossTransform.from_losses(member_losses, non_member_losses)
     members, others = (
         fitted_mixture(transform.logits(losses), num_components, seed)
         for losses in (member_losses, non_member_losses)

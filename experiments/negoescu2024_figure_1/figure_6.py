@@ -37,7 +37,7 @@ def main() -> None:
         losses = -trained(task, recipe, members, arguments.models).margins[0]
         own, others = losses[members], losses[~members]
         table = kolmogorov_smirnov_table(
-            LossTransform.of(own, others).logits(own),
+            LossTransform.from_losses(own, others).logits(own),
             num_components=COMPONENTS,
             num_samples=SIZES,
             seed=1,

@@ -99,7 +99,7 @@ def _enough_samples(method: str) -> int:
 
 def _table_2(folder: Path) -> list[tuple[str, ...]]:
     """Intervals from LiRA's scores, at each one's best threshold and all at that of Bayes."""
-    roc = RocCounts.of(read_score_file(folder / "scores_lira.csv").canary_scores())
+    roc = RocCounts.from_scores(read_score_file(folder / "scores_lira.csv").canary_scores())
     tables = [roc.at(index) for index in range(len(roc.false_negatives))]
     ways: dict[str, Callable[[ConfusionCounts], Interval]] = {
         "Clopper-Pearson": lambda c: interval_of_rates(c, DELTA, CONFIDENCE, clopper_pearson_upper),
@@ -118,7 +118,7 @@ def _table_2(folder: Path) -> list[tuple[str, ...]]:
 
 def _best_of(folder: Path) -> ConfusionCounts:
     """The counts of LiRA at the threshold with the largest lower credible end."""
-    roc = RocCounts.of(read_score_file(folder / "scores_lira.csv").canary_scores())
+    roc = RocCounts.from_scores(read_score_file(folder / "scores_lira.csv").canary_scores())
     return roc.at(best_threshold(roc, DELTA, CONFIDENCE))
 
 

@@ -124,7 +124,7 @@ class Toeplitz:
             raise ValueError("first_column must be finite numbers, the first of them above 0")
 
     @classmethod
-    def of(cls, column: FloatArray, num_rounds: int) -> "Toeplitz":
+    def from_column(cls, column: FloatArray, num_rounds: int) -> "Toeplitz":
         """The strategy of a first column, float64, of which entries beyond the run are left out."""
         kept = np.trim_zeros(column[:num_rounds], "b")
         return cls(tuple(kept.tolist()), num_rounds)
@@ -136,7 +136,7 @@ class Toeplitz:
 
     def until(self, num_rounds: int) -> "Toeplitz":
         """The same strategy over the first rounds alone."""
-        return Toeplitz.of(self.column, num_rounds)
+        return Toeplitz.from_column(self.column, num_rounds)
 
     @functools.cached_property
     def column(self) -> FloatArray:
@@ -259,7 +259,7 @@ class Toeplitz:
             presences = np.zeros((len(some), self.num_rounds))
             for row, drawn in zip(presences, some, strict=True):
                 row[list(drawn)] = 1.0
-            moved = Toeplitz.of(np.abs(self.column), self.num_rounds).times(presences)
+            moved = Toeplitz.from_column(np.abs(self.column), self.num_rounds).times(presences)
             worst = max(worst, float(np.square(moved).sum(axis=1).max()))
         return worst
 

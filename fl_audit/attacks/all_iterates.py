@@ -173,8 +173,8 @@ class AllIteratesAttacker(LargestAndSumAttacker):
     statistics = (MAX, SUM)
 
     @classmethod
-    def of(cls, context: AttackContext) -> Self:
-        """See `Attacker.of`."""
+    def from_context(cls, context: AttackContext) -> Self:
+        """See `Attacker.from_context`."""
         return cls(context)
 
 
@@ -240,8 +240,8 @@ class WindowAttacker(LargestAndSumAttacker):
     statistics = (WINDOW_MAX, WINDOW_SUM)
 
     @classmethod
-    def of(cls, context: AttackContext) -> Self:
-        """See `Attacker.of`."""
+    def from_context(cls, context: AttackContext) -> Self:
+        """See `Attacker.from_context`."""
         return cls(context, window_of(context.audit))
 
 

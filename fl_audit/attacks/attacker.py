@@ -176,7 +176,7 @@ class Attacker(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def of(cls, context: AttackContext) -> Self:
+    def from_context(cls, context: AttackContext) -> Self:
         """The attacker of a run or a log.
 
         Args:

@@ -93,8 +93,8 @@ class CheckpointAttacker(Attacker):
             self._released = self._read_released(self._on_disk)
 
     @classmethod
-    def of(cls, context: AttackContext) -> Self:
-        """See `Attacker.of`."""
+    def from_context(cls, context: AttackContext) -> Self:
+        """See `Attacker.from_context`."""
         if context.audit.release_every is None:
             raise ValueError("threat model 'checkpoints' needs audit.release_every")
         return cls(context, context.audit.release_every)

@@ -49,8 +49,8 @@ class FinalModelAttacker(ModelAttacker):
         self._family = family
 
     @classmethod
-    def of(cls, context: AttackContext) -> Self:
-        """See `Attacker.of`."""
+    def from_context(cls, context: AttackContext) -> Self:
+        """See `Attacker.from_context`."""
         return cls(context.canaries, context.family)
 
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
@@ -82,8 +82,8 @@ class FinalAndInitialAttacker(ModelAttacker):
         self._family = family
 
     @classmethod
-    def of(cls, context: AttackContext) -> Self:
-        """See `Attacker.of`."""
+    def from_context(cls, context: AttackContext) -> Self:
+        """See `Attacker.from_context`."""
         return cls(context.canaries, context.initial_model, context.family)
 
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:

@@ -115,8 +115,8 @@ class KnownRoundsAttacker(Attacker):
         self._sums: OwnSums | None = None
 
     @classmethod
-    def of(cls, context: AttackContext) -> Self:
-        """See `Attacker.of`."""
+    def from_context(cls, context: AttackContext) -> Self:
+        """See `Attacker.from_context`."""
         own, directions, correlated = context.own_rounds, None, None
         needs_directions = own.most > 1 or context.correlation is not None
         if context.folder is not None and context.family is not None and needs_directions:

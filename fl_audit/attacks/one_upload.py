@@ -72,8 +72,8 @@ class OneUploadAttacker(Attacker):
         self._scores: UploadScores | None = None
 
     @classmethod
-    def of(cls, context: AttackContext) -> Self:
-        """See `Attacker.of`."""
+    def from_context(cls, context: AttackContext) -> Self:
+        """See `Attacker.from_context`."""
         return cls(context.uploads)
 
     def see_round(self, seen: SeenRound) -> None:

@@ -321,7 +321,7 @@ def make_attackers(
     kinds = [kind for kind in attackers() if asked & {s.name for s in kind.statistics}]
     for statistic in statistics:
         _check_filled(statistic, kinds)
-    return tuple(kind.of(context) for kind in kinds)
+    return tuple(kind.from_context(context) for kind in kinds)
 
 
 def _check_filled(statistic: Statistic, kinds: Sequence[type[Attacker]]) -> None:

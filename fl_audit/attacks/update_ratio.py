@@ -73,7 +73,7 @@ class RoundFilter:
     noise_variance: float
 
     @classmethod
-    def of(
+    def from_round(
         cls, noised_sum: Float32Array, stand_ins: Float32Array, counts: FloatArray, repeats: float
     ) -> Self:
         """The filter of a round, whose noise is what is left beside the stand-ins' directions.

@@ -49,4 +49,4 @@ def why_not_checked(mechanism: Mechanism) -> str | None:
     """
     if isinstance(mechanism, RecordedTable):
         return "its mechanism is a plugin's, which is not imported to read a folder"
-    return MECHANISMS.of(mechanism).why_not_checked
+    return MECHANISMS.kind_of(mechanism).why_not_checked

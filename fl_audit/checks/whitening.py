@@ -24,7 +24,8 @@ of rounds before. What is left has the variance v_h = w_h^2 + (1 - w_h)^2 v_(h-1
 Whitening is the mechanism's own way to make noise run backwards, so it takes as much memory: b - 1
 vectors for b bands, the buffers of a BLT, the logarithm of a tree's rounds.
 
->>> noise, whitening = np.float32([[2.0], [-1.0]]), Whitening.of(Toeplitz((1.0, 0.5), num_rounds=2))
+>>> noise = np.float32([[2.0], [-1.0]])
+>>> whitening = Whitening.from_correlation(Toeplitz((1.0, 0.5), num_rounds=2))
 >>> [whitening.whiten(index, row, 1.0).tolist() for index, row in enumerate(noise)]
 [[2.0], [0.0]]
 """
@@ -159,7 +160,7 @@ class Whitening(ABC):
     """Applies C to aggregates, round by round."""
 
     @staticmethod
-    def of(
+    def from_correlation(
         correlation: Correlation, stream: NoiseStream | None = None, dim: int = 1
     ) -> "Whitening":
         """The whitening of what correlates noise.
@@ -172,7 +173,7 @@ class Whitening(ABC):
         """
         if isinstance(correlation, Trees):
             return _OfTrees(correlation)
-        stream = stream or NoiseStream.of(correlation.first_column)
+        stream = stream or NoiseStream.from_column(correlation.first_column)
         if 4 * dim * len(stream.weights) > MOST_BYTES:
             return _OfOneRound(1 / stream.fresh)
         return _OfMatrix(stream)
@@ -308,9 +309,11 @@ class WhitenedRounds:
     def __init__(
         self, correlation: Correlation | None, stream: NoiseStream | None, dim: int
     ) -> None:
-        """Takes what correlates noise, as `Whitening.of` does; None for independent noise."""
+        """Takes what correlates noise, see `Whitening.from_correlation`; None: independent."""
         self._expected = ExpectedRounds(correlation)
-        self._whitening = None if correlation is None else Whitening.of(correlation, stream, dim)
+        self._whitening = (
+            None if correlation is None else Whitening.from_correlation(correlation, stream, dim)
+        )
 
     def see_round(
         self, index: int, aggregate: Float32Array, stddev: float, norm_bound: float

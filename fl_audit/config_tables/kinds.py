@@ -69,7 +69,7 @@ class Kinds(Registry[KindType]):
             )
         return tag
 
-    def of(self, table: object) -> KindType:
+    def kind_of(self, table: object) -> KindType:
         """The kind of a table.
 
         Raises:

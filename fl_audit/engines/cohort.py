@@ -64,7 +64,7 @@ class CohortData:
     seed: int
     canary_examples: Sequence[Examples] = ()
 
-    def of(self, cohort: Cohort, round_index: int) -> RoundData:
+    def round_data(self, cohort: Cohort, round_index: int) -> RoundData:
         """The data of a cohort, in the order of this round."""
         clients = [self._examples(int(client), round_index) for client in cohort.clients]
         if not self.canary_examples:

@@ -74,7 +74,7 @@ def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningT
     if canaries.source == "random":
         random = generator(config.seed, Stream.CANARY_EXAMPLES)
         return ExamplePool(task, _random(canaries, task, canaries.count or 0, random))
-    pattern = PATTERNS.of(config.participation)
+    pattern = PATTERNS.kind_of(config.participation)
     if pattern.names_clients:
         raise InputError(
             f"canaries.source: {canaries.source!r} takes clients out of the population, and the "

@@ -27,7 +27,7 @@ def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promi
     """
     table, denominator = run.config.mechanism, run.schedule.expected_cohort
     is_gaussian = why_not_checked(table) is None
-    adaptive_clip = MECHANISMS.of(table).adaptive_clip
+    adaptive_clip = MECHANISMS.kind_of(table).adaptive_clip
     return Promise(
         clip_norm=clip_norm,
         denominator=denominator,

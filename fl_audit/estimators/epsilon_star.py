@@ -137,7 +137,7 @@ class LossTransform:
       smallest: The smallest loss of members and non-members together.
       largest: The largest loss of members and non-members together.
 
-    >>> transform = LossTransform.of([1.0, 2.0], [3.0, 5.0])
+    >>> transform = LossTransform.from_losses([1.0, 2.0], [3.0, 5.0])
     >>> transform.logits([1.0, 5.0]).round(3).tolist()
     [-0.541, -1.855]
     >>> transform.loss(transform.logits([1.0, 2.0])).round(12).tolist()
@@ -148,7 +148,9 @@ class LossTransform:
     largest: float
 
     @classmethod
-    def of(cls, member_losses: npt.ArrayLike, non_member_losses: npt.ArrayLike) -> "LossTransform":
+    def from_losses(
+        cls, member_losses: npt.ArrayLike, non_member_losses: npt.ArrayLike
+    ) -> "LossTransform":
         """The transformation that both samples share.
 
         Raises:
@@ -329,7 +331,7 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
     setting.require(included=2, excluded=2)
     delta = setting.delta
     member_losses, other_losses = -setting.scores.included, -setting.scores.excluded
-    transform = LossTransform.of(member_losses, other_losses)
+    transform = LossTransform.from_losses(member_losses, other_losses)
     members = Gaussian.fitted_to(transform.logits(member_losses))
     others = Gaussian.fitted_to(transform.logits(other_losses))
     model = epsilon_star_of_laws(members, others, delta)

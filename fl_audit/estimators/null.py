@@ -226,14 +226,14 @@ class ScaledNull:
     of their directions, times the length of that sum.
 
     Attributes:
-      of: The null of the score before it is multiplied.
+      unscaled: The null of the score before it is multiplied.
       scale: The factor, above 0 and finite.
 
     Raises:
       ValueError: If the scale is not above 0 or not finite.
     """
 
-    of: NullTail
+    unscaled: NullTail
     scale: float
 
     def __post_init__(self) -> None:
@@ -244,21 +244,21 @@ class ScaledNull:
     @property
     def description(self) -> str:
         """What excluded scores are taken to be, in words."""
-        return f"{self.scale:.4g} times {self.of.description}"
+        return f"{self.scale:.4g} times {self.unscaled.description}"
 
     @property
     def unit(self) -> float | None:
         """The standard deviation of a score; None where that before multiplication is not known."""
-        unit = unit_of(self.of)
+        unit = unit_of(self.unscaled)
         return None if unit is None else self.scale * unit
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
         """Log of the bound at the thresholds before multiplication."""
-        return self.of.log_tail_upper(np.asarray(thresholds, dtype=np.float64) / self.scale)
+        return self.unscaled.log_tail_upper(np.asarray(thresholds, dtype=np.float64) / self.scale)
 
     def p_value(self, excluded: FloatArray) -> float:
         """The p-value of the scores before multiplication."""
-        return self.of.p_value(excluded / self.scale)
+        return self.unscaled.p_value(excluded / self.scale)
 
 
 @dataclass(frozen=True)
@@ -268,24 +268,24 @@ class AtMostNull:
     An example is a sum of a canary's cosines over a bound on the length of the sum of directions.
 
     Attributes:
-      of: The null of the score with factor 1.
+      bound: The null of the score with factor 1.
     """
 
-    of: NullTail
+    bound: NullTail
 
     @property
     def description(self) -> str:
         """What excluded scores are taken to be, in words."""
-        return f"at most as large as {self.of.description}"
+        return f"at most as large as {self.bound.description}"
 
     @property
     def unit(self) -> float | None:
         """The standard deviation of the score with factor 1; None where it is not known."""
-        return unit_of(self.of)
+        return unit_of(self.bound)
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
         """Log of the bound at factor 1 for thresholds above 0, and 0 for others."""
-        known = self.of.log_tail_upper(thresholds)
+        known = self.bound.log_tail_upper(thresholds)
         return np.asarray(np.where(np.asarray(thresholds) > 0, known, 0.0))
 
     def p_value(self, excluded: FloatArray) -> float:

@@ -59,6 +59,6 @@ def read_correlation(folder: LogFolder, num_rounds: int) -> Correlation | None:
         column = np.array(msgspec.convert(fields, _Matrix).first_column, np.float64)
         if column.size == 0:
             raise ValueError("first_column must have an entry")
-        return Toeplitz.of(column, num_rounds)
+        return Toeplitz.from_column(column, num_rounds)
     except (msgspec.ValidationError, ValueError) as error:
         raise InputError(f"{path}: {error}") from error

@@ -33,7 +33,7 @@ def describe(mechanism: Mechanism, noise: Noise, schedule: Schedule, num_canarie
       num_canaries: The size of the pool. Where it is 0, what is said of a canary is what is said
         of a client.
     """
-    kind = MECHANISMS.of(mechanism)
+    kind = MECHANISMS.kind_of(mechanism)
     correlation = kind.correlation(mechanism, schedule.num_rounds)
     sizes = _cohort_sizes(schedule) if noise.law in _BY_CLIENTS else None
     if noise.law == CLIENT_GAUSSIAN.name and sizes is not None:
@@ -75,7 +75,7 @@ def _party_in_sums(attendance: Attendance, sizes: IndexArray) -> Party:
     if not isinstance(sampling, FixedRounds):
         most = sampling.most_drawn or len(sizes)
         return Party(sampling, float(np.sort(weights)[::-1][:most].sum()))
-    members, rounds = _drawn(attendance.of, len(sizes))
+    members, rounds = _drawn(attendance.members_in, len(sizes))
     return Party(sampling, float(np.bincount(members, weights[rounds]).max(initial=0.0)))
 
 
@@ -109,7 +109,7 @@ def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> flo
         case AllocatedRounds() | MinSeparationSampling() as drawn:
             return _separated(drawn.most_drawn, drawn.separation, correlation)
         case FixedRounds() | RandomAllocation():
-            return correlation.worst_of(*_drawn(attendance.of, correlation.num_rounds))
+            return correlation.worst_of(*_drawn(attendance.members_in, correlation.num_rounds))
         case _:
             return None
 

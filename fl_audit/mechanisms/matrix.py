@@ -113,12 +113,14 @@ def strategy_of(table: MatrixFactorisation, num_rounds: int) -> Toeplitz:
     bands = min(table.bands or num_rounds, num_rounds)
     match table.strategy:
         case "sqrt" | "banded_sqrt":
-            return Toeplitz.of(sqrt_column(bands), num_rounds)
+            return Toeplitz.from_column(sqrt_column(bands), num_rounds)
         case "banded_inverse_sqrt":
-            return Toeplitz.of(inverse_column(inverse_sqrt_column(bands), num_rounds), num_rounds)
+            return Toeplitz.from_column(
+                inverse_column(inverse_sqrt_column(bands), num_rounds), num_rounds
+            )
         case "blt":
             buffered = _buffered(table.buffers or 1, num_rounds)
-            return Toeplitz.of(buffered.column(num_rounds), num_rounds)
+            return Toeplitz.from_column(buffered.column(num_rounds), num_rounds)
         case "file":
             return _from_file(Path(table.coefficients or ""), num_rounds)
         case _:
@@ -140,7 +142,7 @@ def stream_of(table: MatrixFactorisation, num_rounds: int) -> NoiseStream:
             fresh, *past = inverse_sqrt_column(min(table.bands or 1, num_rounds)).tolist()
             return NoiseStream(fresh, tuple(past), keeps_fresh=True)
         case _:
-            return NoiseStream.of(strategy_of(table, num_rounds).first_column)
+            return NoiseStream.from_column(strategy_of(table, num_rounds).first_column)
 
 
 def _from_file(path: Path, num_rounds: int) -> Toeplitz:
@@ -154,7 +156,7 @@ def _from_file(path: Path, num_rounds: int) -> Toeplitz:
     column = column.astype(np.float64)
     if not np.isfinite(column).all() or column[0] <= 0:
         raise InputError(f"{name}: must be finite numbers, the first of them above 0")
-    strategy = Toeplitz.of(column, num_rounds)
+    strategy = Toeplitz.from_column(column, num_rounds)
     with np.errstate(over="ignore", invalid="ignore"):
         variances = np.cumsum(np.square(strategy.inverse))
     if not variances[-1] <= _MOST_GROWTH**2 * variances[0]:

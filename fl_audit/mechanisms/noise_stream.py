@@ -29,7 +29,7 @@ class NoiseStream:
     keeps_fresh: bool = False
 
     @classmethod
-    def of(cls, first_column: tuple[float, ...]) -> "NoiseStream":
+    def from_column(cls, first_column: tuple[float, ...]) -> "NoiseStream":
         """The stream of a Toeplitz strategy with this first column, whose first entry is not 0."""
         first, *below = first_column
         return cls(1 / first, tuple(-entry / first for entry in below))

@@ -64,7 +64,7 @@ def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
             f"mechanism.noise_multiplier: must be 0, for no noise, or from {_LEAST_NOISE:g} to "
             f"{_MOST_NOISE:g}, got {multiplier:g}"
         )
-    kind = MECHANISMS.of(table)
+    kind = MECHANISMS.kind_of(table)
     noise = kind.round_noise(table, expected_cohort)
     if noise.law != kind.noise_law.name:
         raise ValueError(f"noise by {kind.noise_law.name!r} must say so, got {noise.law!r}")
@@ -83,7 +83,7 @@ def make_aggregator(
         divides by the actual number.
       num_rounds: The number of rounds of training, which a matrix is made for.
     """
-    factory = MECHANISMS.of(table).make_aggregator(table, expected_cohort, num_rounds)
+    factory = MECHANISMS.kind_of(table).make_aggregator(table, expected_cohort, num_rounds)
     return factory if table.zeroing is None else zeroed(table.zeroing, factory)
 
 
@@ -102,7 +102,7 @@ def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:
       aggregator_state: The state of the process of `make_aggregator`'s factory.
     """
     state = inside_zeroing(table.zeroing, aggregator_state)
-    return MECHANISMS.of(table).clip_and_noise(table, state)
+    return MECHANISMS.kind_of(table).clip_and_noise(table, state)
 
 
 def canary_norm(table: Mechanism, aggregator_state: Any) -> float:
@@ -132,7 +132,7 @@ def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> fl
       clip_norm: The norm that the round clips to; not read without zeroing.
       zeroing_norm: The largest coordinate that an update may have in the round; likewise.
     """
-    fixed = MECHANISMS.of(table).canary_norm(table)
+    fixed = MECHANISMS.kind_of(table).canary_norm(table)
     if fixed is not None:
         return fixed
     if table.zeroing is None:

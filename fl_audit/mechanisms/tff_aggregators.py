@@ -222,7 +222,7 @@ def _joined(parts: list[tf.Tensor]) -> tf.Tensor:
 def _parted(vector: tf.Tensor, like: list[tf.Tensor]) -> list[tf.Tensor]:
     """A vector as tensors of these shapes."""
     parts = tf.split(vector, [part.shape.num_elements() for part in like])
-    return [tf.reshape(part, one.shape) for part, one in zip(parts, like, strict=True)]
+    return [tf.reshape(part, tensor.shape) for part, tensor in zip(parts, like, strict=True)]
 
 
 class MatrixFactory(tff.aggregators.UnweightedAggregationFactory):

@@ -103,7 +103,7 @@ def make_schedule(
     roster = Roster(client_ids, included)
     arms = canaries.arms if isinstance(canaries, Canaries) else ()
     client_roster = roster.without_canaries if arms else roster
-    schedule = PATTERNS.of(config).schedule(config, seed, client_roster)
+    schedule = PATTERNS.kind_of(config).schedule(config, seed, client_roster)
     if arms:
         attendance = arms_attendance(arms, seed, roster, schedule.num_rounds)
         schedule = dataclasses.replace(schedule, canary_attendance=attendance)

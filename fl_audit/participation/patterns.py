@@ -93,7 +93,7 @@ def shuffle_schedule(config: Shuffle, seed: int, roster: Roster) -> Schedule:
     return Schedule(
         num_rounds=config.rounds,
         client_attendance=Attendance(
-            of=_shuffled_epochs(num_clients, rounds_per_epoch, seed),
+            members_in=_shuffled_epochs(num_clients, rounds_per_epoch, seed),
             expected=expected_clients,
             sampling=OncePerBlock.over(config.rounds, rounds_per_epoch),
         ),
@@ -530,7 +530,7 @@ def every_round_schedule(config: EveryRound, seed: int, roster: Roster) -> Sched
             _always(np.arange(roster.num_clients)), roster.num_clients, always
         ),
         canary_attendance=CanaryAttendance(
-            _always(canaries), len(canaries), always, dealt=_always(roster.pool)
+            _always(canaries), len(canaries), always, sampled=_always(roster.pool)
         ),
     )
 

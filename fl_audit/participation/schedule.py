@@ -69,14 +69,14 @@ class Attendance:
     """The rounds of the real clients, or of the included canaries.
 
     Attributes:
-      of: The function from a round to those who take part; may be called from any thread, in any
-        order.
+      members_in: The function from a round to those who take part; may be called from any thread,
+        in any order.
       expected: The expected number of them in a round, on average over rounds.
       sampling: The rounds that one of them may be in, and how they are drawn; accounting rests on
         it.
     """
 
-    of: Draw
+    members_in: Draw
     expected: float
     sampling: Sampling
 
@@ -90,10 +90,10 @@ class CanaryAttendance(Attendance):
     distribution as those of included ones.
 
     Attributes:
-      dealt: The function from a round to the canaries sampled for it, included or not.
+      sampled: The function from a round to the canaries sampled for it, included or not.
     """
 
-    dealt: Draw
+    sampled: Draw
 
 
 def included_among(sampled: Draw, included: npt.NDArray[np.bool_]) -> Draw:
@@ -160,15 +160,15 @@ class Schedule:
 
     def clients(self, round_index: int) -> IndexArray:
         """The indices of the real clients of one round."""
-        return self.client_attendance.of(round_index)
+        return self.client_attendance.members_in(round_index)
 
     def canaries(self, round_index: int) -> IndexArray:
         """The indices of the included canaries that take part in one round."""
-        return self.canary_attendance.of(round_index)
+        return self.canary_attendance.members_in(round_index)
 
-    def dealt_canaries(self, round_index: int) -> IndexArray:
+    def sampled_canaries(self, round_index: int) -> IndexArray:
         """The indices of the canaries that are sampled for one round, included or not."""
-        return self.canary_attendance.dealt(round_index)
+        return self.canary_attendance.sampled(round_index)
 
     def rounds_of_canaries(self, num_canaries: int) -> list[IndexArray]:
         """The rounds that are sampled for each canary of the pool, included or not, ascending.
@@ -176,7 +176,7 @@ class Schedule:
         Args:
           num_canaries: The size of the pool.
         """
-        sampled = [self.dealt_canaries(index) for index in range(self.num_rounds)]
+        sampled = [self.sampled_canaries(index) for index in range(self.num_rounds)]
         rounds = np.repeat(np.arange(self.num_rounds), [len(canaries) for canaries in sampled])
         canaries = np.concatenate(sampled)
         order = np.argsort(canaries, kind="stable")
@@ -237,7 +237,7 @@ class Presentations:
     def attendance(self) -> Attendance:
         """The presentations as an `Attendance` of a schedule."""
         most = int(np.bincount(self._members).max(initial=0))
-        return Attendance(self.of, len(self._members) / self._num_rounds, FixedRounds(most))
+        return Attendance(self.members_in, len(self._members) / self._num_rounds, FixedRounds(most))
 
     def of_canaries(self, included: npt.NDArray[np.bool_]) -> CanaryAttendance:
         """The presentations of a whole pool as a `CanaryAttendance` of a schedule.
@@ -253,9 +253,9 @@ class Presentations:
             counted = Counter(self._blocks)
             blocks = tuple(sorted(counted.items(), reverse=True))
             sampling = RandomAllocation(sampling.most or 0, blocks)
-        return CanaryAttendance(drawn.of, drawn.expected, sampling, dealt=self.of)
+        return CanaryAttendance(drawn.members_in, drawn.expected, sampling, sampled=self.members_in)
 
-    def of(self, round_index: int) -> IndexArray:
+    def members_in(self, round_index: int) -> IndexArray:
         """The indices of those who take part in one round, ascending."""
         start, end = self._starts[round_index : round_index + 2]
         members: IndexArray = self._members[start:end].astype(np.int64)
@@ -320,12 +320,12 @@ PATTERNS = Kinds[ParticipationPattern[Any]]("participation pattern", Participati
 
 def client_rounds(record: RunRecord, participation: Participation) -> str:
     """A sentence on the rounds of real clients."""
-    return PATTERNS.of(participation).client_rounds(record, participation)
+    return PATTERNS.kind_of(participation).client_rounds(record, participation)
 
 
 def canary_rounds(participation: Participation) -> str:
     """A sentence on the rounds of an included canary."""
-    return f"Its rounds are {PATTERNS.of(participation).canary_rounds(participation)}."
+    return f"Its rounds are {PATTERNS.kind_of(participation).canary_rounds(participation)}."
 
 
 def most_rounds_of_a_client(record: RunRecord) -> str:

@@ -247,7 +247,7 @@ def _of_counts(report: AttackReport) -> dict[str, object]:
 
 def _plot_roc(axes: Axes, report: AttackReport) -> None:
     for name, scores in report.scores.items():
-        curve = RocCurve.of(scores)
+        curve = RocCurve.from_scores(scores)
         axes.step(
             curve.false_positive_rates,
             curve.true_positive_rates,

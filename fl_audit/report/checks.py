@@ -202,7 +202,7 @@ def _of_clip_norms(run: FinishedRun) -> Iterator[Check]:
     table, release = run.config.mechanism, run.record.release
     if isinstance(table, RecordedTable):
         return
-    adaptive_clip = MECHANISMS.of(table).adaptive_clip
+    adaptive_clip = MECHANISMS.kind_of(table).adaptive_clip
     if adaptive_clip is None or not release.noise.count_noise_stddev:
         return
     promise = adaptive_clip(table, release.noise, release.denominator.expected)
@@ -417,7 +417,7 @@ def _lengths(run: FinishedRun) -> RoundLengths:
     if isinstance(run.config.mechanism, RecordedTable):  # what a plugin divides by is not known
         measured = _measured(run)
         return RoundLengths(measured, np.full(len(measured), math.nan))
-    kind = MECHANISMS.of(run.config.mechanism)
+    kind = MECHANISMS.kind_of(run.config.mechanism)
     fixed = kind.canary_norm(run.config.mechanism) or math.nan
     clip_norm = np.where(np.isinf(run.rounds.clip_norm), fixed, run.rounds.clip_norm)
     came = np.maximum(run.rounds.participants, 1)

@@ -166,7 +166,7 @@ def _not_known(report: Report, *, is_checked: bool) -> str:
 
 def mechanism_words(record: RunRecord, mechanism: Mechanism) -> str:
     """A sentence on clipping and noise, after one on zeroing where there is any."""
-    kind = MECHANISMS.of(mechanism)
+    kind = MECHANISMS.kind_of(mechanism)
     has_noise = record.release.noise.noise_multiplier != 0
     noise = kind.noise_words(mechanism, record) if has_noise else "; no noise is added"
     return f"{zeroing_words(mechanism.zeroing)}{kind.clip_words(mechanism)}{noise}."

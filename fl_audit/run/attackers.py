@@ -75,8 +75,8 @@ class LossAttacker(ModelAttacker):
         self._engine = engine
 
     @classmethod
-    def of(cls, context: AttackContext) -> Self:
-        """See `Attacker.of`."""
+    def from_context(cls, context: AttackContext) -> Self:
+        """See `Attacker.from_context`."""
         training = training_context(context)
         return cls(training.run, training.engine)
 
@@ -139,8 +139,8 @@ class UpdateAttacker(Attacker):
         self._data = CohortData(run.task, run.config.client, run.config.seed, examples)
 
     @classmethod
-    def of(cls, context: AttackContext) -> Self:
-        """See `Attacker.of`.
+    def from_context(cls, context: AttackContext) -> Self:
+        """See `Attacker.from_context`.
 
         Raises:
           InputError: The engine cannot say what canaries of this model would send, or a log of
@@ -171,7 +171,9 @@ class UpdateAttacker(Attacker):
         for members, updates in self._updates(seen.before, clients):
             sent[members] = clipped(updates, seen.clip_norm)
         noised_sum = seen.aggregate * np.float32(self._denominator)
-        return RoundFilter.of(noised_sum, sent, self._stand_ins.counts, self._stand_ins.repeats)
+        return RoundFilter.from_round(
+            noised_sum, sent, self._stand_ins.counts, self._stand_ins.repeats
+        )
 
     def flush(self) -> None:
         """Writes the logs to the disk."""

@@ -218,7 +218,7 @@ class SharedCosines:
         self._log = context.round_cosines if has_log else None
         self._included = context.run.included
 
-    def of(self, index: int, members: IndexArray) -> CanaryCosines | None:
+    def round_cosines(self, index: int, members: IndexArray) -> CanaryCosines | None:
         """The cosines of one round; None where it is not scored.
 
         Args:
@@ -256,7 +256,7 @@ class AggregateWatch:
             sizes, rounds = run.task.classifier.variable_sizes, run.schedule.num_rounds
             self._log = AggregateLog.at_round(completed, folder.aggregates, rounds, len(sizes))
             mechanism = run.config.mechanism
-            make_stream = MECHANISMS.of(mechanism).noise_stream
+            make_stream = MECHANISMS.kind_of(mechanism).noise_stream
             self._watch = MechanismWatch(
                 sizes,
                 self._log,
@@ -436,7 +436,7 @@ class RoundLoop:
             epsilon_proven=self._live.epsilon,
         )
         finished = FinishedRound(
-            metrics, self._cosines.of(index, data.canaries), self._live.contradicted_at
+            metrics, self._cosines.round_cosines(index, data.canaries), self._live.contradicted_at
         )
         for observer in self._observers:
             observer.round_finished(finished)

@@ -20,4 +20,4 @@ def load_task(config: "Task", seed: int) -> "LearningTask":
     """
     from fl_audit.tasks.kinds import TASKS
 
-    return TASKS.of(config).load(config, seed)
+    return TASKS.kind_of(config).load(config, seed)

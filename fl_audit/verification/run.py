@@ -92,7 +92,7 @@ def _why_not_drawn(config: Config, record: RunRecord) -> str | None:
         return "the config names plugins, which are not imported"
     if record.release.noise.law == "skellam":
         return "its noise is known to TensorFlow Federated alone"
-    if PATTERNS.of(config.participation).names_clients:
+    if PATTERNS.kind_of(config.participation).names_clients:
         return "its cohorts are those of a file, which names clients"
     return None
 

@@ -130,7 +130,7 @@ def test_guarantees_and_lower_bounds_enclose_brute_force(sampling, z):
 @pytest.mark.parametrize("bands", [1, 2, 3])
 def test_bins_under_a_matrix_against_brute_force(bands):
     z, sampling = 1.3, BallsInBinsSampling(6, 12)
-    strategy = Toeplitz.of(sqrt_column(bands), 12)
+    strategy = Toeplitz.from_column(sqrt_column(bands), 12)
     release = released(sampling, z, 12, strategy)
     guarantee = account(release, DELTA).client
     presences, chances = presences_of(sampling, 12)
@@ -140,7 +140,7 @@ def test_bins_under_a_matrix_against_brute_force(bands):
     bounds = attacker_bounds(release, release.client, DELTA)
     known = bounds.knowing_rounds.guarantee.epsilon
     assert bounds.not_knowing_rounds.guarantee.epsilon == guarantee.epsilon < known
-    more = released(sampling, z, 12, Toeplitz.of(sqrt_column(7), 12))
+    more = released(sampling, z, 12, Toeplitz.from_column(sqrt_column(7), 12))
     assert account(more, DELTA).client.epsilon == pytest.approx(
         attacker_bounds(more, more.client, DELTA).knowing_rounds.guarantee.epsilon
     )
@@ -150,7 +150,7 @@ def test_classes_of_bins_are_orthogonal():
     for bins, bands in itertools.product(range(1, 13), range(1, 13)):
         if bands > bins:
             continue
-        strategy = Toeplitz.of(sqrt_column(bands), 3 * bins)
+        strategy = Toeplitz.from_column(sqrt_column(bands), 3 * bins)
         size = bins_of_a_class(bins, bands)
         of_class = np.arange(0, bins, bins // size)
         presences = np.zeros((size, 3 * bins))

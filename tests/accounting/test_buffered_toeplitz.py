@@ -44,7 +44,7 @@ def test_the_least_loss_is_that_of_jax_privacy(setting, theirs):
 
 
 def test_sensitivity_is_that_of_jax_privacy():
-    strategy = Toeplitz.of(THEIRS.column(512), 512)
+    strategy = Toeplitz.from_column(THEIRS.column(512), 512)
     assert math.sqrt(strategy.min_separation(1, 1)) == pytest.approx(SENSITIVITY, rel=1e-9)
     assert math.sqrt(strategy.min_separation(5, 102)) == pytest.approx(FIVE_TIMES, rel=1e-9)
 
@@ -54,7 +54,7 @@ def test_columns_fall_and_no_loss_is_below_the_square_root(num_rounds):
     least = np.square(sqrt_column(num_rounds)).sum() ** 2  # its error is its squared norm
     for buffers in (1, 3, 5):
         column = optimise(buffers, num_rounds).column(num_rounds)
-        assert Toeplitz.of(column, num_rounds).is_falling
+        assert Toeplitz.from_column(column, num_rounds).is_falling
         assert (inverse_column(column, num_rounds)[1:] < 1e-15).all()
         assert loss(optimise(buffers, num_rounds), num_rounds) >= least * (1 - 1e-9)
 

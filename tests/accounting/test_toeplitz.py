@@ -25,12 +25,12 @@ def dense(strategy):
 
 
 def sqrt(num_rounds, bands=None):
-    return Toeplitz.of(sqrt_column(min(bands or num_rounds, num_rounds)), num_rounds)
+    return Toeplitz.from_column(sqrt_column(min(bands or num_rounds, num_rounds)), num_rounds)
 
 
 def banded_inverse_sqrt(num_rounds, bands):
     inverse = inverse_sqrt_column(min(bands, num_rounds))
-    return Toeplitz.of(inverse_column(inverse, num_rounds), num_rounds)
+    return Toeplitz.from_column(inverse_column(inverse, num_rounds), num_rounds)
 
 
 def test_the_square_root_of_prefix_sums():
@@ -91,8 +91,8 @@ def strategies(num_rounds):
         sqrt(num_rounds),
         sqrt(num_rounds, 3),
         banded_inverse_sqrt(num_rounds, 2),
-        Toeplitz.of(rising, num_rounds),
-        Toeplitz.of(mixed, num_rounds),
+        Toeplitz.from_column(rising, num_rounds),
+        Toeplitz.from_column(mixed, num_rounds),
     )
 
 
@@ -156,7 +156,7 @@ def test_the_worst_of_many_parties():
 def test_a_party_moves_the_sums_by_no_more_than_that():
     # Updates of any directions: 2,000 random ones in three dimensions stay below the bound.
     random = np.random.default_rng(1)
-    strategy = Toeplitz.of(np.concatenate([[1.0], random.normal(size=5)]), 6)
+    strategy = Toeplitz.from_column(np.concatenate([[1.0], random.normal(size=5)]), 6)
     matrix, bound = dense(strategy), strategy.one_group(2)
     for _ in range(2_000):
         updates = np.zeros((6, 3))

@@ -20,7 +20,9 @@ FAMILY = GaussianFamily(seed=3, num_canaries=12, dim=DIM)
 def attacker_of(folder: RunFolder, every: int, completed: int) -> CheckpointAttacker:
     """Of eleven rounds."""
     models = {"threat_models": ("checkpoints",), "release_every": every}
-    return CheckpointAttacker.of(attacked(folder.path, FAMILY, ROUNDS, completed, **models))
+    return CheckpointAttacker.from_context(
+        attacked(folder.path, FAMILY, ROUNDS, completed, **models)
+    )
 
 
 def trajectory(seed: int, start: np.ndarray) -> np.ndarray:

@@ -19,8 +19,8 @@ from tests.attacks.test_correlated_noise import SimulatedRun, noise_matrix
 ROUNDS, DIM, COUNT = 16, 4000, 200
 
 CORRELATIONS = {
-    "sqrt": Toeplitz.of(sqrt_column(ROUNDS), ROUNDS),
-    "banded": Toeplitz.of(sqrt_column(4), ROUNDS),
+    "sqrt": Toeplitz.from_column(sqrt_column(ROUNDS), ROUNDS),
+    "banded": Toeplitz.from_column(sqrt_column(4), ROUNDS),
     "trees": Trees(ROUNDS, 6),
 }
 
@@ -120,7 +120,7 @@ def test_a_log_gives_what_a_run_gives(tmp_path):
 
 
 @pytest.mark.parametrize("times", [1, 3])
-@pytest.mark.parametrize("same", [Toeplitz.of(np.array([1.0]), ROUNDS), Trees(ROUNDS, 1)])
+@pytest.mark.parametrize("same", [Toeplitz.from_column(np.array([1.0]), ROUNDS), Trees(ROUNDS, 1)])
 def test_on_independent_noise_it_is_own_rounds_bit_for_bit(tmp_path, same, times):
     rounds = Rounds(same, times=times)
     plain, _ = own_rounds(rounds.files(tmp_path / "plain", None))

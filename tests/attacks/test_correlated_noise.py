@@ -67,7 +67,7 @@ class SimulatedRun:
             seed=seed,
             correlation=correlation if known else None,
         )
-        self.attacker = KnownRoundsAttacker.of(self.context)
+        self.attacker = KnownRoundsAttacker.from_context(self.context)
         model = np.zeros(dim, np.float32)
         for index, total in enumerate(sums):
             self.attacker.see_round(SeenRound(index, model, total.astype(np.float32), model, 1.0))
@@ -94,9 +94,9 @@ class SimulatedRun:
 ROUNDS = 24
 
 CORRELATIONS = {
-    "sqrt": Toeplitz.of(sqrt_column(ROUNDS), ROUNDS),
-    "banded": Toeplitz.of(sqrt_column(5), ROUNDS),
-    "blt": Toeplitz.of(optimise(2, ROUNDS).column(ROUNDS), ROUNDS),
+    "sqrt": Toeplitz.from_column(sqrt_column(ROUNDS), ROUNDS),
+    "banded": Toeplitz.from_column(sqrt_column(5), ROUNDS),
+    "blt": Toeplitz.from_column(optimise(2, ROUNDS).column(ROUNDS), ROUNDS),
     "one tree": Trees(ROUNDS),
     "trees": Trees(ROUNDS, 7),
 }
@@ -178,7 +178,9 @@ def test_bounds_hold_over_strategies_rounds_and_presentations(tmp_path, name, ro
     A case fails where so many bounds at 95 % exceed the truth by chance with probability 1e-6 / 40:
     in any of 17 cases and two methods with 9e-7.
     """
-    strategy = Trees(rounds, 64) if name == "trees" else Toeplitz.of(WIDE[name](rounds), rounds)
+    strategy = (
+        Trees(rounds, 64) if name == "trees" else Toeplitz.from_column(WIDE[name](rounds), rounds)
+    )
     exceeded, audits = np.zeros(2), 0
     presentations = range(1, 6, 2 if rounds == 2000 else 1)
     for times, seed in itertools.product(presentations, range(3)):

@@ -111,7 +111,7 @@ def test_what_the_log_says_of_canaries_is_believed():
 
 
 def test_correlated_noise_counts_the_rounds_that_canaries_had():
-    correlation = Toeplitz.of(sqrt_column(4), 8)
+    correlation = Toeplitz.from_column(sqrt_column(4), 8)
     own = OwnRounds((np.array([0, 2]), np.array([5])))
     release = release_under(correlation, own, 2.0)
     moved = correlation.times(np.array([[1.0, 0, 1, 0, 0, 0, 0, 0]]))

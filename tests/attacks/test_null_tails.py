@@ -228,7 +228,7 @@ def test_gaussian_canaries_need_no_concentration(tmp_path):
     nulls = {s.name: s.null(known).tail for s in STATISTICS}
     assert nulls["final"] == GaussianCanaryNull(50)
     assert nulls["max"] == LargestOfRoundsNull(ROUNDS * (GaussianCanaryNull(50),))
-    assert nulls["sum"].of == GaussianCanaryNull(50)
+    assert nulls["sum"].unscaled == GaussianCanaryNull(50)
     assert nulls["sum"].scale == pytest.approx(ROUNDS)
 
 

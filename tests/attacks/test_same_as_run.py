@@ -40,7 +40,7 @@ class LoggingServer(Attacker):
         write_pool(folder.pool, POOL)
 
     @classmethod
-    def of(cls, context):
+    def from_context(cls, context):
         return cls(LogFolder(context.run_folder.path / "log"))
 
     def see_round(self, seen) -> None:

@@ -28,7 +28,7 @@ def test_clipping_scales_down_what_is_too_long_and_nothing_else():
 def test_signals_are_those_of_the_dense_covariance():
     stand_ins, canaries, noised = drawn(0, 6, DIM), drawn(1, 5, DIM), 9 * drawn(2, DIM)
     counts, repeats = np.array([1.0, 2, 0.5, 3, 1, 1]), 4.0
-    found = RoundFilter.of(noised, stand_ins, counts, repeats)
+    found = RoundFilter.from_round(noised, stand_ins, counts, repeats)
     spread = repeats * (stand_ins.T * counts) @ stand_ins
     rest = noised - counts @ stand_ins
     basis = np.linalg.svd(stand_ins)[2][6:]  # what the stand-ins do not span
@@ -44,7 +44,7 @@ def test_signals_are_those_of_the_dense_covariance():
 def test_of_many_stand_ins_the_directions_of_most_variance_are_kept():
     strong, weak = 10 * drawn(3, 2, 200), 0.1 * drawn(4, MOST_DIRECTIONS + 8, 200)
     both = np.concatenate([weak, strong])
-    found = RoundFilter.of(drawn(5, 200), both, np.ones(len(both)), 1.0)
+    found = RoundFilter.from_round(drawn(5, 200), both, np.ones(len(both)), 1.0)
     assert len(found.directions) == MOST_DIRECTIONS
     inside = strong @ found.directions.T @ found.directions
     np.testing.assert_allclose(inside, strong, atol=1e-3)
@@ -52,7 +52,7 @@ def test_of_many_stand_ins_the_directions_of_most_variance_are_kept():
 
 def test_a_round_in_which_nothing_varies_has_signals_of_the_sum_alone():
     canaries, noised = drawn(6, 3, DIM), drawn(7, DIM)
-    found = RoundFilter.of(noised, np.zeros((2, DIM), np.float32), np.ones(2), 3.0)
+    found = RoundFilter.from_round(noised, np.zeros((2, DIM), np.float32), np.ones(2), 3.0)
     seen, variance = found.signals(canaries), np.mean(noised**2)
     np.testing.assert_allclose(seen.signal, canaries @ noised / variance, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(seen.energy, np.sum(canaries**2, 1) / variance, rtol=1e-4)
@@ -66,13 +66,13 @@ def test_signals_have_their_energy_as_variance_and_as_shift():
     others = 3 * (drawn(10, 12, dim) + 1).sum(0)
     noised = (others + 40 * rng.normal(size=dim)).astype(np.float32)
     canaries = drawn(11, count, dim)
-    found = RoundFilter.of(noised, stand_ins, np.full(8, 36 / 8), 1.0)
+    found = RoundFilter.from_round(noised, stand_ins, np.full(8, 36 / 8), 1.0)
     outside = found.signals(canaries)
     z = outside.signal / np.sqrt(outside.energy)
     assert abs(z.mean()) < 0.08
     assert 0.9 < z.std() < 1.1
     present = canaries[:1]
-    with_it = RoundFilter.of(noised + present[0], stand_ins, np.full(8, 36 / 8), 1.0)
+    with_it = RoundFilter.from_round(noised + present[0], stand_ins, np.full(8, 36 / 8), 1.0)
     shift = with_it.signals(present).signal - found.signals(present).signal
     np.testing.assert_allclose(shift, outside.energy[:1], rtol=0.02)
 

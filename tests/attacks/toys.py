@@ -34,7 +34,7 @@ class SmallestAttacker(AggregateAttacker):
     statistics = (SMALLEST,)
 
     @classmethod
-    def of(cls, context):
+    def from_context(cls, context):
         return cls(context.round_cosines, context.num_canaries)
 
     def scores(self, final):
@@ -58,7 +58,7 @@ class FirstRoundAttacker(AggregateAttacker):
     statistics = (FIRST,)
 
     @classmethod
-    def of(cls, context):
+    def from_context(cls, context):
         return cls(context.round_cosines, context.num_canaries, range(1))
 
     def scores(self, final):

@@ -102,7 +102,7 @@ def server(
 
 def accounted(column: Array) -> Toeplitz:
     """The strategy with this first column over all rounds."""
-    return Toeplitz.of(column, ROUNDS)
+    return Toeplitz.from_column(column, ROUNDS)
 
 
 SQRT = sqrt_column(ROUNDS)

@@ -125,7 +125,7 @@ BLT = BUFFERED.column(ROUNDS)
 
 def strategy(column: Array) -> Toeplitz:
     """The strategy with this first column."""
-    return Toeplitz.of(column, ROUNDS)
+    return Toeplitz.from_column(column, ROUNDS)
 
 
 RIGHT: dict[str, tuple[Noise, Correlation]] = {

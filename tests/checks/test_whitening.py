@@ -102,7 +102,7 @@ def test_vectors_are_whitened_by_the_weights(name):
     """Streams, rings and stacks give what the weights of each round say, by unit vectors."""
     made = RIGHT[name](0)
     assert made.correlation is not None
-    whitening = Whitening.of(made.correlation, made.stream)
+    whitening = Whitening.from_correlation(made.correlation, made.stream)
     rows = np.eye(ROUNDS, dtype=np.float32)
     for index, row in enumerate(rows):
         whitened = whitening.whiten(index, row, 1.0)[: index + 1]
@@ -110,12 +110,14 @@ def test_vectors_are_whitened_by_the_weights(name):
 
 
 @pytest.mark.parametrize(
-    "correlation", [Toeplitz.of(sqrt_column(4), ROUNDS), Trees(ROUNDS, 8)], ids=["matrix", "trees"]
+    "correlation",
+    [Toeplitz.from_column(sqrt_column(4), ROUNDS), Trees(ROUNDS, 8)],
+    ids=["matrix", "trees"],
 )
 def test_rounds_that_were_not_seen_are_left_out(correlation):
     """Rounds 5 and 6 are missing: their weights are zeros, and norms are bounded without them."""
     seen = [index for index in range(ROUNDS) if index not in (5, 6)]
-    whitening, expected = Whitening.of(correlation), ExpectedRounds(correlation)
+    whitening, expected = Whitening.from_correlation(correlation), ExpectedRounds(correlation)
     for index in seen:
         row = np.zeros(ROUNDS, np.float32)
         row[index] = 1.0
@@ -175,4 +177,4 @@ def test_a_watch_that_was_interrupted(name, tmp_path):
 
 
 def test_a_stream_of_its_own_first_column():
-    assert NoiseStream.of((2.0, 1.0)) == NoiseStream(0.5, (-0.5,))
+    assert NoiseStream.from_column((2.0, 1.0)) == NoiseStream(0.5, (-0.5,))

@@ -40,7 +40,7 @@ def shapes() -> Kinds[ShapeKind]:
 
 
 def test_a_kind_is_found_by_its_table(shapes):
-    assert shapes.of(Circle(radius=1.0)).table is Circle
+    assert shapes.kind_of(Circle(radius=1.0)).table is Circle
     assert shapes.tables == (Circle,)
     assert kinds_of(Shape) is shapes
     assert kinds_of(int) is None
@@ -49,12 +49,12 @@ def test_a_kind_is_found_by_its_table(shapes):
 
 def test_an_unknown_table_fails_loudly(shapes):
     with pytest.raises(TypeError, match="no shape is registered for Square"):
-        shapes.of(Square(side=1.0))
+        shapes.kind_of(Square(side=1.0))
     shapes.register(ShapeKind(Square))
-    assert shapes.of(Square(side=1.0)).table is Square
+    assert shapes.kind_of(Square(side=1.0)).table is Square
     shapes.remove("square")
     with pytest.raises(TypeError, match="Square"):
-        shapes.of(Square(side=1.0))
+        shapes.kind_of(Square(side=1.0))
 
 
 def test_what_cannot_be_registered(shapes):

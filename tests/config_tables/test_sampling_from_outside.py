@@ -75,14 +75,14 @@ class Coin(Table, Participation, frozen=True, tag_field="kind", tag="coin"):
 def schedule_of(config, seed, roster) -> Schedule:
     random, chance = np.random.default_rng(seed), config.percent / 100
     clients = np.flatnonzero(random.random(roster.num_clients) < chance)
-    dealt = np.flatnonzero(random.random(len(roster.included)) < chance)
+    sampled = np.flatnonzero(random.random(len(roster.included)) < chance)
     sampling = DrawnOnce(chance, config.rounds)
-    attending = included_among(lambda _: dealt, roster.included)
+    attending = included_among(lambda _: sampled, roster.included)
     return Schedule(
         num_rounds=config.rounds,
         client_attendance=Attendance(lambda _: clients, chance * roster.num_clients, sampling),
         canary_attendance=CanaryAttendance(
-            attending, chance * int(roster.included.sum()), sampling, dealt=lambda _: dealt
+            attending, chance * int(roster.included.sum()), sampling, sampled=lambda _: sampled
         ),
     )
 

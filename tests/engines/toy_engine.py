@@ -76,7 +76,7 @@ class MeanOfVectors(Engine):
         return {"model": self._run.task.classifier.initial_weights[0], "rounds": np.int64(0)}
 
     def reader(self, run):
-        return CohortData(run.task, run.config.client, run.config.seed).of
+        return CohortData(run.task, run.config.client, run.config.seed).round_data
 
     def run_round(self, state, data, index):
         run, clip = self._run, self._run.config.mechanism.clip_norm

@@ -125,7 +125,7 @@ def test_epsilon_star_by_a_dense_grid(others, delta):
 def test_epsilon_star_of_mixtures_of_losses():
     rng = np.random.default_rng(3)
     members, others = rng.gamma(2, 5, 1000), rng.gamma(3, 5, 1000)
-    transform = LossTransform.of(members, others)
+    transform = LossTransform.from_losses(members, others)
     fits = [Gaussian.fitted_to(transform.logits(losses)) for losses in (members, others)]
     single = epsilon_star_of_mixtures(members, others, 1e-5, num_components=1, seed=0)
     assert single.epsilon == pytest.approx(epsilon_star_of_laws(*fits, 1e-5).epsilon, rel=1e-4)

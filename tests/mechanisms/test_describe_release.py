@@ -31,7 +31,7 @@ def described(participation, mechanism=TREE):
     included = np.arange(30) % 2 == 0
     ids = [f"client-{i}" for i in range(CLIENTS)]
     schedule = make_schedule(participation, Canaries(count=30), 1, ids, included)
-    noise = MECHANISMS.of(mechanism).noise_law.noise(1.0, 1.0)
+    noise = MECHANISMS.kind_of(mechanism).noise_law.noise(1.0, 1.0)
     return describe(mechanism, noise, schedule, num_canaries=30), schedule
 
 

@@ -103,7 +103,7 @@ class CorrelatedSystem(System):
         """The scorer of a loop that says the same."""
         said = self.accounted
         if "first_column" in said:
-            correlation = Toeplitz.of(np.array(said["first_column"]), self.rounds)
+            correlation = Toeplitz.from_column(np.array(said["first_column"]), self.rounds)
         else:
             correlation = Trees(self.rounds, said["tree_rounds"])
         return RoundScorer.create(

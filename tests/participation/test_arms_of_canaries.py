@@ -59,7 +59,7 @@ def test_coins_change_nobodys_arm_or_rounds(kind):
     first, second = made(pattern=pattern), made(pattern=pattern, included=~INCLUDED)
     for index in range(ROUNDS):
         np.testing.assert_array_equal(first.clients(index), second.clients(index))
-        np.testing.assert_array_equal(first.dealt_canaries(index), second.dealt_canaries(index))
+        np.testing.assert_array_equal(first.sampled_canaries(index), second.sampled_canaries(index))
         assert INCLUDED[first.canaries(index)].all()
     assert first.canary_attendance.sampling == FixedRounds(ROUNDS)
 

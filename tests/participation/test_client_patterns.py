@@ -111,7 +111,7 @@ def test_too_large_samples_are_cut():
     assert schedule.canary_attendance.sampling == sampling
     assert chance_of_a_cut(sampling) == pytest.approx(stats.binom.sf(830, CLIENTS + POOL, 0.2))
     sizes = np.array(
-        [len(schedule.clients(i)) + len(schedule.dealt_canaries(i)) for i in range(ROUNDS)]
+        [len(schedule.clients(i)) + len(schedule.sampled_canaries(i)) for i in range(ROUNDS)]
     )
     # Of 4,101 coins 820 say yes on average, with a standard deviation of 26: half reach the limit.
     assert sizes.max() == 830

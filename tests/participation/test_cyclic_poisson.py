@@ -40,7 +40,7 @@ def released(mechanism, pattern=PATTERN):
 
 def test_everybody_has_a_group_and_its_rounds_alone():
     schedule = schedule_of(CyclicPoisson(rounds=400, clients_per_round=6, separation=SEPARATION))
-    for draw, size in ((schedule.clients, CLIENTS), (schedule.dealt_canaries, POOL)):
+    for draw, size in ((schedule.clients, CLIENTS), (schedule.sampled_canaries, POOL)):
         turns = {}
         for index in range(400):
             for member in draw(index).tolist():

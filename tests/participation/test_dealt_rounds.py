@@ -58,16 +58,16 @@ def check_pattern(pattern):
     first, second = (schedule_of(pattern, NUM_CLIENTS, coins) for coins in (INCLUDED, others))
     drawn = 0
     for index in range(first.num_rounds):
-        dealt = first.dealt_canaries(index)
+        dealt = first.sampled_canaries(index)
         drawn += len(dealt)
         assert (np.diff(dealt) > 0).all()
-        np.testing.assert_array_equal(dealt, second.dealt_canaries(index))
+        np.testing.assert_array_equal(dealt, second.sampled_canaries(index))
         np.testing.assert_array_equal(first.canaries(index), dealt[INCLUDED[dealt]])
         np.testing.assert_array_equal(second.canaries(index), dealt[others[dealt]])
     assert drawn > 0
     rounds = first.rounds_of_canaries(POOL)
     for canary, of_canary in enumerate(rounds):
-        where = [t for t in range(first.num_rounds) if canary in first.dealt_canaries(t)]
+        where = [t for t in range(first.num_rounds) if canary in first.sampled_canaries(t)]
         assert of_canary.tolist() == where
 
 

@@ -29,7 +29,9 @@ class System:
         self.vectors = np.stack([self.pool.vector(canary) for canary in range(COUNT)])
         self.included = self.pool.included  # who takes part
         presentations = spread(np.arange(COUNT), seed, ROUNDS, 1)
-        members = [presentations.of_canaries(np.ones(COUNT, bool)).of(r) for r in range(ROUNDS)]
+        members = [
+            presentations.of_canaries(np.ones(COUNT, bool)).members_in(r) for r in range(ROUNDS)
+        ]
         self.round_of = np.empty(COUNT, np.int64)
         for index, canaries in enumerate(members):
             self.round_of[canaries] = index

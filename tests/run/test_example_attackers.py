@@ -123,7 +123,7 @@ def mean_loss(run, weights, examples):
 def test_losses_are_those_of_each_canary_by_itself(run):
     weights = other_weights(run, 1)
     expected = [mean_loss(run, weights, canary) for canary in run.canary_examples]
-    losses = MeanLosses(as_classifier(run.task.classifier), run.canary_examples).of(weights)
+    losses = MeanLosses(as_classifier(run.task.classifier), run.canary_examples).evaluate(weights)
     np.testing.assert_allclose(losses.attacked, expected, rtol=1e-5)
     of_one = run.canary_examples[0]
     logits = as_classifier(run.task.classifier).logits(weights, of_one.inputs)

@@ -46,7 +46,7 @@ def _data(run):
     """Of the second round; twelve of the canaries are enough."""
     cohort_data = CohortData(run.task, run.config.client, run.config.seed, run.canary_examples)
     cohort = run.schedule.cohort(1)
-    return cohort_data.of(dataclasses.replace(cohort, canaries=cohort.canaries[:12]), 1)
+    return cohort_data.round_data(dataclasses.replace(cohort, canaries=cohort.canaries[:12]), 1)
 
 
 def _runtime(run, name, clients_per_block, folder):

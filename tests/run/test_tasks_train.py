@@ -104,7 +104,9 @@ def test_training_lowers_the_loss_with_a_canary_in_the_first_round(
         state = process.initialize()
         for round_index in range(4):
             canaries = np.arange(1 if round_index == 0 else 0)
-            participants = data_sets.of(data.of(Cohort(clients, canaries), round_index), 1e15)
+            participants = data_sets.client_data(
+                data.round_data(Cohort(clients, canaries), round_index), 1e15
+            )
             result = run_round(process, config.mechanism, state, participants)
             if round_index == 0:
                 assert family.cosines(result.aggregate)[0] > 0.4

@@ -224,12 +224,12 @@ class ClipQuestions:
         from scipy import stats  # here, for it takes half a second
 
         rounding = 2 * self.clip.rounding
-        whole = [one for one in counted if not self.clip.is_limited(np.array(one.count))]
+        whole = [cohort for cohort in counted if not self.clip.is_limited(np.array(cohort.count))]
         if len(whole) < 2:
             why = "noise leaves the share of short updates at the end of its range"
             return untold(UPDATE, EXPECTED[UPDATE], why)
         first = whole[0]
-        off = [abs((one.count - first.count) - (one.sum - first.sum)) for one in whole]
+        off = [abs((cohort.count - first.count) - (cohort.sum - first.sum)) for cohort in whole]
         worst = int(np.argmax(off))
         if not off[worst] <= rounding + 1e-3 * max(1.0, abs(whole[worst].sum - first.sum)):
             measured = whole[worst].count - first.count
@@ -368,7 +368,9 @@ def _of_one_client(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int)
     """What one client moves the count by: alone, and against others."""
     first = counted[0]
     singles, crowds = counted[1:-4], counted[-4:]
-    pairs = [(first, one) for one in singles] + list(zip(crowds[::2], crowds[1::2], strict=True))
+    pairs = [(first, cohort) for cohort in singles] + list(
+        zip(crowds[::2], crowds[1::2], strict=True)
+    )
     moved = [abs(more.count - less.count) for less, more in pairs]
     worst = int(np.argmax(moved))
     most, words = 0.5 * halves, pairs[worst][1].words

@@ -106,7 +106,7 @@ def _whitened(units: FloatArray, correlation: Correlation, rounds_before: int) -
     a tree's nodes.
     """
     first = 0 if isinstance(correlation, Toeplitz) else rounds_before
-    whitening = Whitening.of(correlation)
+    whitening = Whitening.from_correlation(correlation)
     nothing = np.zeros(units.shape[1], np.float32)
     for index in range(first):
         whitening.whiten(index, nothing, 1.0)

@@ -52,7 +52,7 @@ class Cohort:
     rows: int
 
     @classmethod
-    def of(cls, clients: Sequence[Examples], batch_size: int) -> "Cohort":
+    def from_clients(cls, clients: Sequence[Examples], batch_size: int) -> "Cohort":
         """The cohort of some clients.
 
         The rows of a batch are a power of two where no client fills one, so that a run has few
@@ -146,7 +146,7 @@ class Blocks:
         model = jax.device_put(list(weights), self._copied)
         limits = jax.device_put((model, norms), self._copied)
         total = jax.device_put(self._aggregation.nothing(list(weights)), first)
-        cohort = Cohort.of(clients, self._batch_size)
+        cohort = Cohort.from_clients(clients, self._batch_size)
         for group in _in_groups(cohort.clients, self._size * len(self._devices)):
             trained = self._trained(model, group, cohort.rows)
             takes_part = self._marks(len(group), self._size)
@@ -168,7 +168,7 @@ class Blocks:
         """
         model = jax.device_put(list(weights), self._copied)
         order = np.argsort([len(client) for client in clients], kind="stable")
-        rows = Cohort.of(clients, self._batch_size).rows
+        rows = Cohort.from_clients(clients, self._batch_size).rows
         for members in _in_groups(order, self._size * len(self._devices)):
             trained = self._trained(model, [clients[at] for at in members], rows)
             leaves = [np.asarray(leaf) for leaf in self._updates(model, trained)]

@@ -119,7 +119,9 @@ class JaxEngine(Engine):
 
     def reader(self, run: PreparedRun) -> CohortReader:
         """The reader of all participants' data in this process."""
-        return CohortData(run.task, run.config.client, run.config.seed, run.canary_examples).of
+        return CohortData(
+            run.task, run.config.client, run.config.seed, run.canary_examples
+        ).round_data
 
     def run_round(self, state: State, data: RoundData, index: int) -> TrainedRound:
         """Runs a round on all devices."""
@@ -206,7 +208,7 @@ class JaxEngine(Engine):
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
         """The losses of canaries' examples, by their log-odds where labels have such."""
         padding = run.task.classifier.padding_label
-        return MeanLosses(self._functions, run.canary_examples, padding).of
+        return MeanLosses(self._functions, run.canary_examples, padding).evaluate
 
     def client_updates(self, run: PreparedRun) -> ClientUpdates:
         """What clients would send, trained in blocks; see `Engine.client_updates`."""

@@ -65,7 +65,7 @@ class MeanLosses:
         self._owner = np.repeat(np.arange(len(owners)), [len(examples) for examples in owners])
         self._losses = jax.jit(model.attacked_by_example)
 
-    def of(self, weights: Weights) -> FloatArray:
+    def evaluate(self, weights: Weights) -> FloatArray:
         """The mean over each owner's tokens (or examples), in nats, float64 of shape (owners,)."""
         arrays = jax.device_put(list(weights))
         with in_full_precision():

@@ -103,7 +103,7 @@ def aggregation_of(
         case NoPrivacy():
             clip, quantile, rate = math.inf, 0.0, 0.0
         case _:
-            name = MECHANISMS.name_of(MECHANISMS.of(table))
+            name = MECHANISMS.name_of(MECHANISMS.kind_of(table))
             raise InputError(
                 f"mechanism.kind: {name!r} is not for runtime 'jax'; must be gaussian_adaptive, "
                 "gaussian_fixed, matrix_factorisation, tree_aggregation or none there, or another "

@@ -294,7 +294,7 @@ class TrainedBlocks:
     padding_label: int
     family: "CanaryFamily"
 
-    def of(
+    def results(
         self, weights: Sequence[npt.NDArray[np.float32]], data: "RoundData", canary_norm: float
     ) -> Iterator[Any]:
         """The results of real clients first, then of canaries, each made when it is asked for.

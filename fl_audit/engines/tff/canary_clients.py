@@ -84,7 +84,7 @@ class CanaryClients:
             raise InputError(
                 f"round_number: must be in 1 to {self._num_rounds} (num_rounds), got {round_number}"
             )
-        return self._attendance.of(round_number - 1)
+        return self._attendance.members_in(round_number - 1)
 
     def norm(self, state: Any = None) -> float:
         """The length of a canary's update in the round that starts from a state.

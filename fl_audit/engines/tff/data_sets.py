@@ -30,7 +30,7 @@ class DataSets:
     family: CanaryFamily
     no_examples: Examples
 
-    def of(self, data: RoundData, canary_norm: float) -> Iterator[Any]:
+    def client_data(self, data: RoundData, canary_norm: float) -> Iterator[Any]:
         """The data sets of real clients, then of canaries, each made when it is asked for.
 
         Args:

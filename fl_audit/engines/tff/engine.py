@@ -64,7 +64,7 @@ class TffEngine(Engine):
 
     def reader(self, run: PreparedRun) -> CohortReader:
         """The reader of all participants' data in this process."""
-        return cohort_data_of(run).of
+        return cohort_data_of(run).round_data
 
     def run_round(self, state: Any, data: Any, index: int) -> TrainedRound:
         """Runs a round of the process."""
@@ -80,7 +80,7 @@ class TffEngine(Engine):
             uploads=uploads,
         )
         stddev = result.noise_stddev
-        if MECHANISMS.of(self.mechanism).noise_law.is_per_upload:
+        if MECHANISMS.kind_of(self.mechanism).noise_law.is_per_upload:
             stddev *= math.sqrt(len(data.clients) + len(data.canaries))
         return TrainedRound(result.state, seen, stddev, result.train_loss)
 
@@ -124,7 +124,7 @@ class TffEngine(Engine):
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
         """The losses of canaries' examples, by their log-odds where labels have such."""
         losses = MeanLosses(as_classifier(run.task.classifier), run.canary_examples)
-        return lambda weights: losses.of(weights).attacked
+        return lambda weights: losses.evaluate(weights).attacked
 
     def client_updates(self, run: PreparedRun) -> ClientUpdates:
         """What clients would send, trained in blocks; see `Engine.client_updates`."""

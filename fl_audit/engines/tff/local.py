@@ -93,7 +93,9 @@ class Local(InThisProcess):
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """The participants, made one by one."""
-        client_data = self.data_sets.of(data, canary_norm(self.mechanism, state.aggregator))
+        client_data = self.data_sets.client_data(
+            data, canary_norm(self.mechanism, state.aggregator)
+        )
         return with_noise_keys(client_data, self.mechanism, state, data, key_data_set)
 
 
@@ -110,7 +112,7 @@ class LocalBlocks(InThisProcess):
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """The participants, trained block by block."""
         norm = canary_norm(self.mechanism, state.aggregator)
-        client_data = self.trained_blocks.of(model_weights(state), data, norm)
+        client_data = self.trained_blocks.results(model_weights(state), data, norm)
         return with_noise_keys(client_data, self.mechanism, state, data, lambda key: key)
 
 

@@ -99,7 +99,7 @@ class MeanLosses:
 
         self._losses = losses
 
-    def of(self, weights: Sequence[npt.NDArray[np.float32]]) -> OwnersLosses:
+    def evaluate(self, weights: Sequence[npt.NDArray[np.float32]]) -> OwnersLosses:
         """The losses of a model.
 
         Args:

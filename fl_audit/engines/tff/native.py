@@ -182,7 +182,9 @@ class Native(TffEngine):
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """The participants as a list, because TFF counts clients before it begins."""
-        client_data = self.data_sets.of(data, canary_norm(self.mechanism, state.aggregator))
+        client_data = self.data_sets.client_data(
+            data, canary_norm(self.mechanism, state.aggregator)
+        )
         return list(with_noise_keys(client_data, self.mechanism, state, data, key_data_set))
 
 

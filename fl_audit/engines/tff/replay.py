@@ -127,7 +127,7 @@ def replay_of(
       begin: A function that gives the state before the first round.
     """
     mechanism = run.config.mechanism
-    why_not = MECHANISMS.of(mechanism).why_not_replayed
+    why_not = MECHANISMS.kind_of(mechanism).why_not_replayed
     if why_not is not None:
         return (not_replayed(why_not),)
     try:

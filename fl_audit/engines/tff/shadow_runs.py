@@ -128,7 +128,7 @@ class FederatedRuns:
 
     def _outputs(self, mask: BoolArray, number: int) -> dict[str, AnyArray]:
         weights = self._trained(mask, number)
-        losses = self._losses.of(weights).label
+        losses = self._losses.evaluate(weights).label
         if not np.isfinite(losses).all():
             raise InputError(
                 "training diverged: a run's losses are not finite; use a smaller "
@@ -142,7 +142,7 @@ class FederatedRuns:
         """The weights after all rounds of one run."""
         run, seed = self._seeded(number), self._run.config.seed
         noise = int(generator(seed, Stream.MODEL_NOISE, number).integers(1, 2**31))
-        one_round, read = self._rounds.begun(noise), cohort_data_of(run).of
+        one_round, read = self._rounds.begun(noise), cohort_data_of(run).round_data
         state = self._initial_state(number)
         for index in range(run.num_rounds):
             clients = run.schedule.clients(index)

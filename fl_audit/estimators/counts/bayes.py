@@ -53,10 +53,10 @@ class RocCounts:
     non_members: int
 
     @classmethod
-    def of(cls, scores: CanaryScores) -> "RocCounts":
+    def from_scores(cls, scores: CanaryScores) -> "RocCounts":
         """The counts at the N + 1 thresholds of N distinct scores.
 
-        >>> roc = RocCounts.of(CanaryScores(included=[1.0, 3.0], excluded=[0.0, 1.0]))
+        >>> roc = RocCounts.from_scores(CanaryScores(included=[1.0, 3.0], excluded=[0.0, 1.0]))
         >>> roc.false_negatives.tolist(), roc.false_positives.tolist()
         ([0, 0, 1, 2], [2, 1, 0, 0])
         """
@@ -195,7 +195,7 @@ def bayes(setting: AuditSetting) -> Estimate:
       NotApplicableError: If there are no included or no excluded scores.
     """
     setting.require(included=1, excluded=1)
-    roc = RocCounts.of(setting.scores)
+    roc = RocCounts.from_scores(setting.scores)
     index = best_threshold(roc, setting.delta, setting.confidence)
     counts = roc.at(index)
     posterior = EpsilonPosterior(counts, setting.delta)

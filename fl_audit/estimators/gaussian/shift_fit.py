@@ -62,7 +62,7 @@ def standard_scores(scores: CanaryScores, null: NullTail) -> StandardScores | No
       The scores in standard deviations; None for a null that is of no known kind.
     """
     scaled = null if isinstance(null, ScaledNull) else ScaledNull(null, 1.0)
-    tail = scaled.of
+    tail = scaled.unscaled
     rounds = tail.rounds if isinstance(tail, LargestOfRoundsNull) else (tail,)
     null_of_round = rounds[0]
     if not isinstance(null_of_round, GaussianCanaryNull | SignCanaryNull):

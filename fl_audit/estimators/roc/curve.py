@@ -66,18 +66,18 @@ class RocCurve:
     true_positive_rates: FloatArray
 
     @classmethod
-    def of(cls, scores: CanaryScores) -> "RocCurve":
+    def from_scores(cls, scores: CanaryScores) -> "RocCurve":
         """The curve of a set of scores.
 
         Raises:
           NotApplicableError: If there are no included or no excluded scores.
 
-        >>> curve = RocCurve.of(CanaryScores(included=[1.0, 3.0], excluded=[0.0, 1.0]))
+        >>> curve = RocCurve.from_scores(CanaryScores(included=[1.0, 3.0], excluded=[0.0, 1.0]))
         >>> curve.thresholds.tolist(), curve.true_positive_rates.tolist()
         ([inf, 3.0, 1.0, 0.0], [0.0, 0.5, 1.0, 1.0])
         """
         require_both_classes(scores)
-        counts = RocCounts.of(scores)
+        counts = RocCounts.from_scores(scores)
         return cls(
             thresholds=counts.thresholds[::-1],
             false_positive_rates=counts.false_positives[::-1] / counts.non_members,
@@ -170,7 +170,7 @@ def balanced_accuracy(scores: CanaryScores) -> float:
     >>> balanced_accuracy(CanaryScores(included=[1.0, 2.0], excluded=[0.0, 1.0]))
     0.75
     """
-    curve = RocCurve.of(scores)
+    curve = RocCurve.from_scores(scores)
     advantage = curve.true_positive_rates - curve.false_positive_rates
     return float(1 + np.max(advantage)) / 2
 

@@ -205,7 +205,7 @@ def _participants(sizes, canaries, clients_per_block):
     trainer = _Trainer()
     blocks = TrainedBlocks(trainer, clients_per_block, 2, NO_CLASS, family)
     data = RoundData(clients, np.array(canaries, np.int64))
-    return list(blocks.of(_WEIGHTS, data, NORM)), trainer, family
+    return list(blocks.results(_WEIGHTS, data, NORM)), trainer, family
 
 
 def test_each_client_has_its_own_result_and_clients_of_a_size_share_a_block():

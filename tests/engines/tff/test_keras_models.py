@@ -80,7 +80,9 @@ def _train(run, process):
     cohort_data = CohortData(run.task, run.config.client, run.config.seed)
     state, results = process.initialize(), []
     for index in range(run.schedule.num_rounds):
-        participants = data_sets.of(cohort_data.of(run.schedule.cohort(index), index), 1e15)
+        participants = data_sets.client_data(
+            cohort_data.round_data(run.schedule.cohort(index), index), 1e15
+        )
         results.append(run_round(process, run.config.mechanism, state, list(participants)))
         state = results[-1].state
     return results

@@ -87,8 +87,8 @@ class _Rounds:
         self.state = self.process.initialize()
 
     def participants(self, clients, canaries, round_index=0):
-        data = self.data.of(_cohort(clients, canaries), round_index)
-        return self.data_sets.of(data, canary_norm(self.mechanism, self.state.aggregator))
+        data = self.data.round_data(_cohort(clients, canaries), round_index)
+        return self.data_sets.client_data(data, canary_norm(self.mechanism, self.state.aggregator))
 
     def run(self, clients, canaries, round_index=0):
         participants = self.participants(clients, canaries, round_index)
@@ -225,7 +225,7 @@ def test_local_order_changes_with_the_round_and_not_with_the_cohort(task):
     data = CohortData(task, FedAvg(), seed=0)
 
     def labels(clients, round_index):
-        return data.of(_cohort(clients, []), round_index).clients[-1].labels.tolist()
+        return data.round_data(_cohort(clients, []), round_index).clients[-1].labels.tolist()
 
     assert labels([8], 0) == labels([1, 8], 0)
     assert sorted(labels([8], 0)) == sorted(labels([8], 1))

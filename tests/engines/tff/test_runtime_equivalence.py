@@ -46,7 +46,7 @@ def _train(run, runtime):
     cohort_data = CohortData(run.task, run.config.client, run.config.seed)
     state, results = runtime.process.initialize(), []
     for index in range(run.schedule.num_rounds):
-        data = cohort_data.of(run.schedule.cohort(index), index)
+        data = cohort_data.round_data(run.schedule.cohort(index), index)
         participants = runtime.participants(state, data)
         results.append(run_round(runtime.process, runtime.mechanism, state, participants))
         state = results[-1].state
@@ -132,7 +132,7 @@ def local_blocks(any_run):
 
 def test_the_runs_hold_what_makes_them_differ(any_run):
     data = CohortData(any_run.task, any_run.config.client, any_run.config.seed)
-    cohorts = [data.of(any_run.schedule.cohort(index), index) for index in range(3)]
+    cohorts = [data.round_data(any_run.schedule.cohort(index), index) for index in range(3)]
     assert all(4 <= len(cohort.clients) <= 7 for cohort in cohorts)
     assert sum(len(cohort.canaries) for cohort in cohorts) > 0
     sizes = {len(client) for cohort in cohorts for client in cohort.clients}
@@ -185,7 +185,7 @@ def test_a_checkpoint_of_one_runtime_goes_on_under_the_others(
     path = tmp_path / "checkpoint.npz"
     save_checkpoint(path, Checkpoint(2, local.leaves(native_results[1].state)))
     data = CohortData(any_run.task, any_run.config.client, any_run.config.seed)
-    last = data.of(any_run.schedule.cohort(2), 2)
+    last = data.round_data(any_run.schedule.cohort(2), 2)
     for runtime in (local, local_blocks):
         with runtime.session():
             state = _resumed(runtime, path)
@@ -203,7 +203,7 @@ def test_a_checkpoint_of_local_goes_on_under_native(any_run, native, local, work
     data = CohortData(any_run.task, any_run.config.client, any_run.config.seed)
     with worker():
         state = _resumed(native, path)
-        last = native.participants(state, data.of(any_run.schedule.cohort(2), 2))
+        last = native.participants(state, data.round_data(any_run.schedule.cohort(2), 2))
         result = run_round(native.process, native.mechanism, state, last)
         _assert_same([result], results[2:], any_run)
 

@@ -164,7 +164,7 @@ def test_participants_of_blocks_are_trained_when_asked_for(dense_run, in_blocks,
     with runtime.session():
         state = runtime.process.initialize()
     cohort = dataclasses.replace(
-        data.of(dense_run.schedule.cohort(0), 0), canaries=np.array([4, 0])
+        data.round_data(dense_run.schedule.cohort(0), 0), canaries=np.array([4, 0])
     )
     participants = runtime.participants(state, cohort)
     assert trained == []

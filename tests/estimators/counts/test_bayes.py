@@ -51,7 +51,7 @@ def test_small_sets_against_every_threshold(included, excluded, delta):
 @pytest.mark.parametrize("shift", [0, 0.5, 3, -1])
 def test_blocks_of_thresholds_against_every_threshold(shift):
     rng = np.random.default_rng(5)
-    roc = RocCounts.of(CanaryScores(rng.normal(shift, 1, 500), rng.normal(0, 1, 700)))
+    roc = RocCounts.from_scores(CanaryScores(rng.normal(shift, 1, 500), rng.normal(0, 1, 700)))
     posteriors = [EpsilonPosterior(roc.at(i), 1e-5) for i in range(len(roc.thresholds))]
     lower = posteriors[best_threshold(roc, 1e-5, 0.95)].interval(0.95).lower
     # A lower end beyond this one would leave more than 97.5 % above it.
@@ -63,7 +63,7 @@ def test_deep_blocks_against_neighbours_and_a_sample(num_scores):
     rng = np.random.default_rng(6)
     included = rng.laplace(0.5, 1, num_scores)
     excluded = rng.laplace(0, 1, num_scores)
-    roc = RocCounts.of(CanaryScores(included, excluded))
+    roc = RocCounts.from_scores(CanaryScores(included, excluded))
     best = best_threshold(roc, 1e-5, 0.95)
     lower = EpsilonPosterior(roc.at(best), 1e-5).interval(0.95).lower
     near = np.arange(max(best - 20, 0), min(best + 20, len(roc.thresholds)))

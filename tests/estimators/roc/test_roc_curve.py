@@ -40,7 +40,7 @@ def sklearn_curve(scores):
 def test_everything_matches_scikit_learn(included, excluded):
     scores = CanaryScores(included, excluded)
     (fpr, tpr, thresholds), labels, values = sklearn_curve(scores)
-    curve = RocCurve.of(scores)
+    curve = RocCurve.from_scores(scores)
     assert np.array_equal(curve.thresholds, thresholds)
     assert curve.false_positive_rates == pytest.approx(fpr, abs=1e-15)
     assert curve.true_positive_rates == pytest.approx(tpr, abs=1e-15)
@@ -76,7 +76,7 @@ def test_only_the_order_of_scores_matters(included, excluded, change):
 @given(classes, classes)
 @steady
 def test_rates_grow_along_the_curve(included, excluded):
-    curve = RocCurve.of(CanaryScores(included, excluded))
+    curve = RocCurve.from_scores(CanaryScores(included, excluded))
     assert np.all(np.diff(curve.thresholds) < 0)
     for rates in (curve.false_positive_rates, curve.true_positive_rates):
         assert rates[0] == 0 and rates[-1] == 1
@@ -92,7 +92,7 @@ def test_auc_of_gaussians():
 
 def test_ties_are_passed_at_once():
     scores = CanaryScores(included=[1.0] * 4, excluded=[1.0] * 4)
-    assert RocCurve.of(scores).true_positive_rates.tolist() == [0.0, 1.0]
+    assert RocCurve.from_scores(scores).true_positive_rates.tolist() == [0.0, 1.0]
     assert auc(scores) == 0.5
     assert balanced_accuracy(scores) == 0.5
     assert tpr_at_fpr(scores, 0.99) == 0.0
@@ -121,7 +121,7 @@ def test_counts_at_a_threshold_match_scikit_learn(threshold):
 @pytest.mark.parametrize(
     "statistic",
     [
-        RocCurve.of,
+        RocCurve.from_scores,
         auc,
         balanced_accuracy,
         lambda s: tpr_at_fpr(s, 0.1),

@@ -87,7 +87,7 @@ class ClientWorker:
         from fl_audit.engines.tff.local import clients_side_by_side, trained_blocks_of
 
         run = prepare(parse_config(tomllib.loads(setup.config), "the run's config"))
-        self._read = cohort_data_of(run).of
+        self._read = cohort_data_of(run).round_data
         self._blocks = trained_blocks_of(run)
         self._data_sets = data_sets_of(run)
         parts = {
@@ -135,8 +135,8 @@ class ClientWorker:
 
     def _participants(self, sent: Sent, data: Any) -> Iterable[Any]:
         if self._blocks is None:
-            return self._data_sets.of(data, sent.canary_norm)
-        return self._blocks.of(sent.weights, data, sent.canary_norm)
+            return self._data_sets.client_data(data, sent.canary_norm)
+        return self._blocks.results(sent.weights, data, sent.canary_norm)
 
 
 def _check_version(expected: str) -> None:
