@@ -9,7 +9,7 @@ from fl_audit.comparison.order import beyond_noise
 from fl_audit.comparison.reported_run import Party
 from fl_audit.comparison.settings import Setting, Spread, rounds_text
 from fl_audit.estimators.result import estimate_text
-from fl_audit.number_words import epsilon_text, significant
+from fl_audit.number_words import epsilon_text, significant, upper_bound_text
 from fl_audit.text_table import TextTable
 
 LEFT_OUT = "–"
@@ -45,7 +45,7 @@ def guarantee_cell(setting: Setting, party: Party) -> str:
     spread = setting.guarantee(party)
     if spread is None:
         return "none known"
-    text = epsilon_text(spread.largest)
+    text = upper_bound_text(spread.largest)
     return text if math.isinf(spread.largest) else f"≤ {text}"
 
 

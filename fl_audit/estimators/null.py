@@ -317,8 +317,8 @@ class LargestOfRoundsNull:
     def description(self) -> str:
         """What excluded scores are taken to be, in words."""
         return (
-            f"largest of {len(self.rounds):,} rounds (by the union bound); those of one of them "
-            f"are {self.rounds[0].description}"
+            f"the largest of {len(self.rounds):,} round scores, bounded by the sum of the rounds' "
+            f"tail probabilities; the scores of one round are {self.rounds[0].description}"
         )
 
     @property

@@ -414,6 +414,7 @@ class EpsilonBars:
       ticks: The numbers on the axis.
       claim: Place of the claimed epsilon; None without a claim.
       claimed: The claimed epsilon in words.
+      is_estimate_below: Whether any estimate is below its lower bound.
     """
 
     by: str
@@ -421,6 +422,7 @@ class EpsilonBars:
     ticks: tuple[Tick, ...]
     claim: float | None
     claimed: str
+    is_estimate_below: bool
 
 
 def epsilon_bars(report: Report) -> EpsilonBars | None:
@@ -452,6 +454,7 @@ def bars_of(
         ticks=tuple(axis.ticks([*shown, *(math.inf for bar in bars if bar.is_open)])),
         claim=None if claimed is None else axis.place(claimed),
         claimed="" if claimed is None else f"{claimed:.4g}",
+        is_estimate_below=any(answer.is_estimate_below for _, answer in answered),
     )
 
 

@@ -190,7 +190,15 @@ class Headline:
             f"{upper_bound_text(most)}, capped at the upper bound" if estimate.upper > most else ""
         )
         end = end or epsilon_text(estimate.upper)
-        return middle, f" ({epsilon_text(estimate.lower)} … {end}), if the noise is Gaussian"
+        ends = f" ({epsilon_text(estimate.lower)} … {end})"
+        below = ", below the lower bound by chance" if self.is_estimate_below else ""
+        return middle, f"{ends}, if the noise is Gaussian{below}"
+
+    @property
+    def is_estimate_below(self) -> bool:
+        """Whether the estimate is below the lower bound, which its interval contains."""
+        estimate, least = self.estimate_within(), self.proven_epsilon() or 0.0
+        return estimate is not None and estimate < least <= self.most()
 
     def estimate_within(self) -> float | None:
         """The estimate; the guarantee where it is above, and its interval reaches below that.

@@ -20,8 +20,8 @@ from fl_audit.verdict.separation import separation
 
 _ASSUMES: dict[CurveMethod, str] = {
     "trade_off_sum": (
-        "Each included canary's score obeys the claim given the scores of those before it, as "
-        "scores do that are independent given who was included."
+        "The claim limits the score of each included canary, whatever the canaries before it "
+        "scored. That is so if scores are independent given who was included."
     ),
     "trade_off_guesses": "Each canary was included by an independent fair coin.",
 }

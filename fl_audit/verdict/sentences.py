@@ -41,8 +41,8 @@ def lines(clauses: Iterable[str | None]) -> str:
 
 
 def subject(claim: Claim | CurveClaim) -> str:
-    """What is tested, as `tested_unstated` has introduced it where nobody stated a claim."""
-    return "the claim" if claim.is_stated else "it"
+    """What is tested, in two or three words."""
+    return "the claim" if claim.is_stated else "the configured noise"
 
 
 _WITH: dict[Outcome, str] = {
@@ -62,7 +62,7 @@ def tested_unstated(claim: Claim | CurveClaim, confidence: float) -> str | None:
     if claim.is_stated:
         return None
     return (
-        "You stated no claim, so the configured noise was tested, at "
+        f"You stated no claim: a {claim.whom}'s privacy under the configured noise was tested, at "
         f"{100 * confidence:g} % confidence"
     )
 
@@ -70,9 +70,8 @@ def tested_unstated(claim: Claim | CurveClaim, confidence: float) -> str | None:
 # Contradicted.
 
 
-_AFTER_CONTRADICTION = (
-    f"{NEXT}do not publish this ε; find the fault (docs/broken_mechanisms.md says where to look)"
-)
+_FIND_THE_FAULT = "find the fault (docs/broken_mechanisms.md says where to look)"
+_AFTER_CONTRADICTION = f"{NEXT}do not publish this ε; {_FIND_THE_FAULT}"
 
 
 def point_contradicted(tests: ClaimTests, best: Bound, p: float) -> str:
@@ -89,7 +88,7 @@ def point_contradicted(tests: ClaimTests, best: Bound, p: float) -> str:
             f"{best.test.method}{on([best.test.statistic])} exceeds the claim, with "
             f"{100 * tests.confidence:g} % confidence{_together(len(tests), 'bound')} "
             f"(p ≤ {p:.2g})",
-            _AFTER_CONTRADICTION,
+            f"{NEXT}do not publish this ε; where accounting promises it, {_FIND_THE_FAULT}",
         )
     )
 
@@ -305,7 +304,8 @@ def curve_not_contradicted(tests: CurveTests, scope: Scope) -> str:
     models = len(_titles(names))
     against = f", {count(models, 'threat model')}" if models else ""
     tested = f"{count(len(tests.tests), 'test')}{against}"
-    return f"{nothing_contradicts(tests.claim)} {scope.whom} ({tested})"
+    whom = f" {scope.whom}" if tests.claim.is_stated else ""
+    return f"{nothing_contradicts(tests.claim)}{whom} ({tested})"
 
 
 POWER_NOT_KNOWN = (
@@ -339,8 +339,7 @@ def curve_power_words(
     return (
         f"power of the canaries: {curve_detectable_words(claim, detectable, is_enough=is_enough)} "
         f"({leading.statistic.scores.num_included:,} included canaries"
-        f"{_scored_by([leading.statistic])}; at least {100 * shown.signal:.3g} % of their signal "
-        "arrived)"
+        f"{_scored_by([leading.statistic])}, {_at_norm(shown)})"
     )
 
 
@@ -363,9 +362,9 @@ def point_power_words(
     scores = statistics[0].scores
     least = detectable_words(simulation.detectable_epsilon, only=not simulation.is_enough)
     signal = (
-        "if all of their signal arrived, which was not measured"
+        "at the expected norm, which was not measured"
         if arrival.signal is None
-        else f"at least {100 * shown.signal:.3g} % of their signal arrived"
+        else _at_norm(shown)
     )
     silent = ""
     if arrival.num_scored is not None and arrival.num_scored != arrival.num_included:
@@ -373,7 +372,7 @@ def point_power_words(
     return (
         f"power of the canaries: {least} in {100 * ENOUGH_POWER:g} % of simulated audits, twice "
         f"the claim (ε = {FACTOR * claim.epsilon:g}) in {100 * simulation.power:.3g} % "
-        f"({scores.num_included + scores.num_excluded:,} canaries{_scored_by(statistics)}; "
+        f"({scores.num_included + scores.num_excluded:,} canaries{_scored_by(statistics)}, "
         f"{signal}{silent})"
     )
 
@@ -436,6 +435,18 @@ def _more_canaries(needed: int, number: int) -> str:
 
 
 # Clauses.
+
+
+def _at_norm(shown: Shown) -> str:
+    """The part of the expected norm that included canaries are taken to have, the least measured.
+
+    >>> _at_norm(Shown(signal=0.931))
+    'at 93.1 % of the expected norm, the least that the canary check allows'
+    """
+    return (
+        f"at {100 * shown.signal:.3g} % of the expected norm, the least that the canary check "
+        "allows"
+    )
 
 
 def _scored_by(statistics: Sequence[ScoredStatistic]) -> str:

@@ -239,7 +239,7 @@ def test_a_folder_knows_its_canaries(log_folder, capsys):
     assert re.search(
         r"sum: null distribution of the valid bounds: 2\.[2-9]\d* times cosines", lines
     )
-    assert "max: null distribution of the valid bounds: largest of 3 rounds (by the union" in lines
+    assert "max: null distribution of the valid bounds: the largest of 3 round scores" in lines
 
 
 def test_a_folder_gets_one_verdict_over_all_its_statistics(log_folder, capsys):

@@ -147,7 +147,7 @@ def test_it_compares_with_one_of_another_seed(tmp_path):
     lines = comparison_lines(comparison)
     assert lines[0] == "digits: 1 setting, 2 runs"
     settings, _, found = (" ".join(line.split()) for line in lines if line.startswith("all runs"))
-    assert settings == "all runs 2 40 1 32.5 94.3 % ≤ 40.7 ≤ 14.5"
+    assert settings == "all runs 2 40 1 32.5 94.3 % ≤ 40.8 ≤ 14.5"
     assert found == "all runs 2.21 (1.00 … 3.43) 4.09 ∞ *"
     assert any("ε ≤ 0.5: contradicted (2 runs)" in line for line in lines)
     printed = comparison_json(comparison)

@@ -212,7 +212,7 @@ def test_a_known_null_of_many_vectors_is_harder_than_that_of_one():
     largest = dataclasses.replace(known, name="max", null=Null(tail=of_rounds))
     tests = ClaimTests([known, largest], 0.95)
     verdict = reach_verdict(Claim(2.0, DELTA), tests, arrival=ARRIVED)
-    assert "canaries, scored by max; if" in verdict.reason
+    assert "canaries, scored by max, at the expected norm, which was not" in verdict.reason
     assert "final" not in verdict.reason
 
 
