@@ -62,7 +62,7 @@ def tested_unstated(claim: Claim | CurveClaim, confidence: float) -> str | None:
     if claim.is_stated:
         return None
     return (
-        f"You stated no claim: a {claim.whom}'s privacy under the configured noise was tested, at "
+        f"You stated no claim: {claim.whom} privacy under the configured noise was tested at "
         f"{100 * confidence:g} % confidence"
     )
 
