@@ -20,7 +20,8 @@ from experiments.coverage.own_rounds import Cell
 from fl_audit.accounting.attacker_bounds import SeenRounds
 from fl_audit.accounting.hidden_rounds import one_round_of_each
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.live_test import KNOWN_FAMILIES, LiveTest
+from fl_audit.attacks.live_test import LiveTest
+from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.curve_tests import CurveWealth, claimed_tail, sum_test
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
@@ -175,7 +176,7 @@ def power(runs: int) -> Iterator[str]:
     yield from _head("canaries", "k", "at the end", "live")
     mus = [1 / sigma_of_epsilon(epsilon, DELTA) for epsilon in (CLAIMED, TRUE)]
     truth = epsilon_of_mu(mus[1], own_rounds.DELTA)
-    for family in KNOWN_FAMILIES:
+    for family in WITH_KNOWN_NULL:
         for number in (70, 100, 140):
             cell = Cell(truth, number, 20, 1, 20_000, family, "noise alone")
             found = np.mean([of_vectors(cell, mus[0], seed) for seed in range(runs)], axis=0)

@@ -23,9 +23,9 @@ from fl_audit.attacks.compared_vectors import (
     concentration_row,
 )
 from fl_audit.attacks.directions import RoundDirections
-from fl_audit.attacks.live_test import KNOWN_FAMILIES, LiveCanaries, LiveTest, ScoredRound
+from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound
 from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.canaries.families import FAMILIES
+from fl_audit.canaries.families import FAMILIES, WITH_KNOWN_NULL
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.null import Null
@@ -229,7 +229,7 @@ def see_all_rounds(test: LiveTest, cell: Cell, run: Audited) -> None:
 
 def worlds() -> Iterator[Cell]:
     """Every family in every world, of one size; and with directions that are kept short."""
-    for family in KNOWN_FAMILIES:
+    for family in WITH_KNOWN_NULL:
         for world in WORLDS:
             yield Cell(2.0, 200, 20, 3, 64, family, world)
         yield Cell(2.0, 200, 20, 3, 2000, family, "rounds alike", width=600)
@@ -237,7 +237,7 @@ def worlds() -> Iterator[Cell]:
 
 def sizes() -> Iterator[Cell]:
     """From few canaries, rounds and dimensions to many."""
-    for family in KNOWN_FAMILIES:
+    for family in WITH_KNOWN_NULL:
         yield Cell(0.5, 50, 10, 2, 64, family, "noise alone")
         yield Cell(8.0, 50, 100, 10, 64, family, "rounds alike")
         yield Cell(16.0, 500, 200, 5, 64, family, "adaptive clip")
@@ -247,7 +247,7 @@ def sizes() -> Iterator[Cell]:
 
 def live() -> Iterator[Cell]:
     """One own round, where the claim is tested after each."""
-    for family in KNOWN_FAMILIES:
+    for family in WITH_KNOWN_NULL:
         yield Cell(0.5, 50, 1, 1, 64, family, "noise alone")
         yield Cell(2.0, 200, 20, 1, 64, family, "four coordinates")
         yield Cell(8.0, 500, 200, 1, 64, family, "adaptive clip")

@@ -13,14 +13,13 @@ import msgspec
 import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.canaries.families import FAMILIES
 from fl_audit.errors import InputError
 from fl_audit.estimators.null import (
     AtMostNull,
-    GaussianCanaryNull,
     LargestOfRoundsNull,
     NullTail,
     ScaledNull,
-    SignCanaryNull,
 )
 from fl_audit.estimators.random_signs import Concentration, concentration_of
 from fl_audit.formats.text_files import read_json, write_text
@@ -68,12 +67,13 @@ class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
           dim: The number of trainable parameters.
 
         Raises:
-          ValueError: No vector of that dimension has such a concentration, or there is no vector.
+          ValueError: No vector of that dimension has such a concentration, there is no vector, or
+            the family has no known null distribution.
         """
         tails: tuple[NullTail, ...] = tuple(
             tail
             for group in self.vectors
-            for tail in group.count * (_of_one_vector(family, dim, group.concentration),)
+            for tail in group.count * (FAMILIES[family].null_tail(dim, group.concentration),)
         )
         largest: NullTail = tails[0] if len(tails) == 1 else LargestOfRoundsNull(tails)
         scaled = largest if self.scale == 1 else ScaledNull(largest, self.scale)
@@ -86,13 +86,7 @@ ANY_VECTOR = ComparedVectors((Vectors(1),))
 
 def depends_on_vectors(family: str | None) -> bool:
     """Whether the null law of canaries of a family depends on what they are compared with."""
-    return family in ("rademacher", "hadamard")
-
-
-def _of_one_vector(family: str, dim: int, concentration: Concentration | None) -> NullTail:
-    if family == "gaussian":
-        return GaussianCanaryNull(dim)
-    return SignCanaryNull(dim, concentration)
+    return family is not None and FAMILIES[family].null_depends_on_vector
 
 
 def concentration_row(vector: Float32Array) -> FloatArray:

@@ -9,14 +9,12 @@ import numpy.typing as npt
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.estimators.anytime import AnytimeBound, deviates
 from fl_audit.estimators.curve_tests import CurveWealth
 from fl_audit.estimators.null import too_large_p_value
 from fl_audit.estimators.threshold.null_choice import REFUTED_BELOW
 from fl_audit.estimators.trade_off import TradeOff
-
-KNOWN_FAMILIES = ("gaussian", "rademacher", "hadamard")
-"""Families of canaries whose cosine with one vector has a known null law."""
 
 _NOBODY = np.zeros(0, np.int64)
 
@@ -48,7 +46,7 @@ class LiveCanaries:
     Attributes:
       included: The coins of the pool, bool of shape (num_canaries,).
       own: The rounds of the pool, at most one of each canary.
-      family: The canaries' family, one of KNOWN_FAMILIES.
+      family: The canaries' family, one of `WITH_KNOWN_NULL`.
       dim: The number of trainable parameters.
     """
 
@@ -69,7 +67,7 @@ def why_no_live_test(own: OwnRounds | None, family: str | None) -> str | None:
         return "the canaries' rounds are not known"
     if own.most == 0:
         return "no canary has a round of its own"
-    if family not in KNOWN_FAMILIES:
+    if family not in WITH_KNOWN_NULL:
         return "an excluded canary's score has no known law"
     if own.most > 1:
         return (

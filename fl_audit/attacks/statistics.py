@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fl_audit.attacks.compared_vectors import ANY_VECTOR, ComparedVectors
+from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
 from fl_audit.estimators.null import EMPIRICAL, Null
@@ -55,9 +56,6 @@ class RunFacts:
     compared: Mapping[str, ComparedVectors] = field(default_factory=dict)
     upload_shift: float | None = None
 
-
-WITHOUT_A_LAW = ("dirac",)
-"""Families whose cosine with a vector has no law but that of the vector's own entries."""
 
 ONE_VECTOR = Null("closed_form")
 
@@ -121,7 +119,7 @@ class Statistic:
         """
         law = self.law(facts)
         kind = law.kind
-        if facts.dim is None or facts.family in WITHOUT_A_LAW:
+        if facts.dim is None or facts.family not in (None, *WITH_KNOWN_NULL):
             return Null("empirical", dim=facts.dim)
         compared = facts.compared.get(self.name, ANY_VECTOR if kind == "closed_form" else None)
         if compared is None or facts.family is None:

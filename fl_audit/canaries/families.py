@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,10 @@ from fl_audit.inner_products import euclidean_norm, fast_inner_product
 from fl_audit.resources import num_cores
 from fl_audit.seeds import Stream, generator, sequence
 
+if TYPE_CHECKING:  # scoring needs NumPy alone
+    from fl_audit.estimators.null import GaussianCanaryNull, NullTail, SignCanaryNull
+    from fl_audit.estimators.random_signs import Concentration
+
 
 @dataclass(frozen=True)
 class CanaryFamily(abc.ABC):
@@ -43,11 +48,30 @@ class CanaryFamily(abc.ABC):
       seed: The seed of the run.
       num_canaries: The size of the pool, included and excluded together.
       dim: The length of a vector, which is the number of trainable parameters.
+      has_known_null: Whether an excluded canary's cosine with a vector has a known distribution.
+      null_depends_on_vector: Whether it depends on the vector's `Concentration`.
     """
+
+    has_known_null: ClassVar[bool] = True
+    null_depends_on_vector: ClassVar[bool] = False
 
     seed: int
     num_canaries: int
     dim: int
+
+    @classmethod
+    @abc.abstractmethod
+    def null_tail(cls, dim: int, concentration: "Concentration | None") -> "NullTail":
+        """The tail of an excluded canary's cosine with one vector.
+
+        Args:
+          dim: The number of trainable parameters.
+          concentration: That of the vector; None where nothing is known of it.
+
+        Raises:
+          ValueError: No vector of that dimension has such a concentration, or the distribution is
+            not known.
+        """
 
     @abc.abstractmethod
     def vector(self, canary: int) -> Float32Array:
@@ -109,6 +133,13 @@ class DiracFamily(CanaryFamily):
                 f"there are {self.dim:,} dirac canaries for a model of {self.dim:,} parameters, "
                 f"got canaries.count {self.num_canaries:,} (rademacher has no limit)"
             )
+
+    has_known_null: ClassVar[bool] = False
+
+    @classmethod
+    def null_tail(cls, dim: int, concentration: "Concentration | None") -> "NullTail":
+        """Raises ValueError: the cosine is one of the vector's own entries."""
+        raise ValueError("dirac canaries have no known null distribution")
 
     def vector(self, canary: int) -> Float32Array:
         """The canary's unit vector: zeros and one sign, float32 of shape (dim,)."""
@@ -214,6 +245,14 @@ class GaussianFamily(RegeneratedFamily):
     The numbers are those of `HalfNormals`, which documents how they differ from normal ones.
     """
 
+    @classmethod
+    def null_tail(cls, dim: int, concentration: "Concentration | None") -> "GaussianCanaryNull":
+        """The exact distribution, whatever the vector, see `CanaryFamily.null_tail`."""
+        from fl_audit.estimators.null import GaussianCanaryNull
+
+        del concentration
+        return GaussianCanaryNull(dim)
+
     def new_draw(self) -> Draw:
         """A function that draws normal numbers of variance 1/2, with buffers of 3 MB at most."""
         return HalfNormals(min(PIECE, self.dim)).draw
@@ -225,6 +264,15 @@ class RademacherFamily(RegeneratedFamily):
     The cosine of an excluded canary with any model vector has mean 0 and variance exactly
     1/dim, and is sub-Gaussian (Hoeffding): P(cosine >= t) <= exp(-t^2 dim / 2).
     """
+
+    null_depends_on_vector: ClassVar[bool] = True
+
+    @classmethod
+    def null_tail(cls, dim: int, concentration: "Concentration | None") -> "SignCanaryNull":
+        """A bound for random signs, see `CanaryFamily.null_tail`."""
+        from fl_audit.estimators.null import SignCanaryNull
+
+        return SignCanaryNull(dim, concentration)
 
     def new_draw(self) -> Draw:
         """A function that draws signs; each piece is an array of its own."""
@@ -282,6 +330,15 @@ class HadamardFamily(CanaryFamily):
     H x is a product with small matrices along the axes of x as a cube, by TensorFlow on the device
     that it sees, or by NumPy: O(N log N) for all canaries, where others cost O(dim) for each.
     """
+
+    null_depends_on_vector: ClassVar[bool] = True
+
+    @classmethod
+    def null_tail(cls, dim: int, concentration: "Concentration | None") -> "SignCanaryNull":
+        """A bound for random signs, see `CanaryFamily.null_tail`."""
+        from fl_audit.estimators.null import SignCanaryNull
+
+        return SignCanaryNull(dim, concentration)
 
     def __post_init__(self) -> None:
         """Checks that the matrix has enough rows.
@@ -519,3 +576,6 @@ FAMILIES: dict[str, type[CanaryFamily]] = {
     "dirac": DiracFamily,
 }
 """The families by the names that a config gives them."""
+
+WITH_KNOWN_NULL = tuple(name for name, family in FAMILIES.items() if family.has_known_null)
+"""Families whose excluded canaries' cosine with a vector has a known distribution."""

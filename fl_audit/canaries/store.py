@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,10 @@ from fl_audit.errors import InputError
 from fl_audit.formats.text_files import atomic_writer, open_foreign
 from fl_audit.inner_products import inner_product
 from fl_audit.resources import available_memory
+
+if TYPE_CHECKING:
+    from fl_audit.estimators.null import GaussianCanaryNull
+    from fl_audit.estimators.random_signs import Concentration
 
 _FORMAT = "fl-audit canary store"
 _VERSION = 1
@@ -153,6 +158,11 @@ class StoredGaussianFamily(CanaryFamily):
     """
 
     path: Path | None = None
+
+    @classmethod
+    def null_tail(cls, dim: int, concentration: "Concentration | None") -> "GaussianCanaryNull":
+        """That of exact vectors, see `CanaryFamily.null_tail`."""
+        return GaussianFamily.null_tail(dim, concentration)
 
     def __post_init__(self) -> None:
         """Checks that there is room for the pool.

@@ -11,15 +11,12 @@ from fl_audit.attacks import CanaryPool, RoundScorer, directions
 from fl_audit.attacks.compared_vectors import read_compared_vectors
 from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
-from fl_audit.attacks.statistics import WITHOUT_A_LAW
-from fl_audit.canaries.families import FAMILIES
+from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.errors import InputError
 from fl_audit.estimators import AuditSetting
 from fl_audit.estimators.null import AtMostNull
 from fl_audit.estimators.threshold.valid import threshold_gdp, threshold_valid
 from fl_audit.report.folder import AuditedFolder, folder_statistics
-
-KNOWN_FAMILIES = ["gaussian", "rademacher", "hadamard"]
 
 
 def own(*rounds):
@@ -50,7 +47,7 @@ def audited_once(folder, family, noise, seed, *, pool_size=400, dim=3000, num_ro
     return pool
 
 
-@pytest.mark.parametrize("family", KNOWN_FAMILIES)
+@pytest.mark.parametrize("family", WITH_KNOWN_NULL)
 def test_a_log_with_rounds_proves_most_of_what_noise_guarantees(tmp_path, family):
     audited_once(tmp_path / "log", family, 0.3, 5)
     scored = {s.name: s for s in folder_statistics(AuditedFolder(tmp_path / "log"))}["own_rounds"]
@@ -146,7 +143,6 @@ def test_the_bound_holds_for_the_worst_of_the_rounds(tmp_path):
 # Own rounds of canaries with several: lengths by hand, every way to the scores, and coverage.
 
 
-WITH_A_LAW = [family for family in FAMILIES if family not in WITHOUT_A_LAW]
 WHOLE, SKETCHED = 1 << 29, 4 * 12 * 600
 
 
@@ -177,7 +173,7 @@ def own_rounds_of(folder):
     return {s.name: s for s in folder_statistics(AuditedFolder(folder))}["own_rounds"]
 
 
-@pytest.mark.parametrize("family", WITH_A_LAW)
+@pytest.mark.parametrize("family", WITH_KNOWN_NULL)
 def test_the_score_is_the_cosine_with_the_sum_of_own_directions(tmp_path, family):
     pool = CanaryPool(3, 60, 500, family)
     random = np.random.default_rng(1)
@@ -241,7 +237,7 @@ def test_rounds_that_cancel_leave_the_empirical_null(tmp_path):
 
 
 @pytest.mark.parametrize("most_bytes", [WHOLE, SKETCHED])
-@pytest.mark.parametrize("family", WITH_A_LAW)
+@pytest.mark.parametrize("family", WITH_KNOWN_NULL)
 def test_excluded_scores_are_within_the_null_where_rounds_are_alike(
     tmp_path, monkeypatch, family, most_bytes
 ):
@@ -262,7 +258,7 @@ def test_excluded_scores_are_within_the_null_where_rounds_are_alike(
     ("family", "most_bytes"),
     [
         pytest.param(family, most_bytes, marks=() if family == "gaussian" else pytest.mark.slow)
-        for family in WITH_A_LAW
+        for family in WITH_KNOWN_NULL
         for most_bytes in (WHOLE, SKETCHED)
     ],
 )

@@ -1,5 +1,7 @@
 """Null tails on whole paths: bounds on pure noise hold, and nothing is lost on the way."""
 
+from typing import get_args, get_type_hints
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,9 +18,10 @@ from fl_audit.attacks.compared_vectors import (
     unknown_rows,
     write_compared_vectors,
 )
-from fl_audit.attacks.statistics import WITHOUT_A_LAW, RunFacts
+from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_of, statistics_for
-from fl_audit.canaries.families import FAMILIES
+from fl_audit.canaries.families import FAMILIES, WITH_KNOWN_NULL, DiracFamily
+from fl_audit.canaries.tables import Canaries
 from fl_audit.config import Audit
 from fl_audit.errors import InputError
 from fl_audit.estimators import (
@@ -80,6 +83,29 @@ def sparse(random: np.random.Generator, dim: int, nonzeros: int) -> np.ndarray:
     return moved
 
 
+class OneSign(DiracFamily):
+    """A family from outside the package, with a null distribution of its own."""
+
+    @classmethod
+    def null_tail(cls, dim, concentration):
+        del concentration
+        return GaussianCanaryNull(2 * dim)
+
+
+def test_a_new_family_brings_its_own_null_distribution(monkeypatch):
+    compared = ComparedVectors((Vectors(1),))
+    monkeypatch.setitem(FAMILIES, "one_sign", OneSign)
+    assert compared.null_tail("one_sign", 100) == GaussianCanaryNull(200)
+    with pytest.raises(ValueError, match="dirac canaries have no known null distribution"):
+        compared.null_tail("dirac", 100)
+    with pytest.raises(KeyError):
+        compared.null_tail("unknown", 100)
+
+
+def test_a_config_takes_every_family():
+    assert set(get_args(get_type_hints(Canaries)["family"])) == set(FAMILIES)
+
+
 @pytest.mark.parametrize("family", list(FAMILIES))
 @pytest.mark.parametrize(
     ("dim", "nonzeros"),
@@ -126,8 +152,7 @@ def test_bounds_on_pure_noise_hold_for_every_statistic(tmp_path, family, dim, no
     "family",
     [
         pytest.param(name, marks=pytest.mark.slow if name == "gaussian" else [])
-        for name in FAMILIES
-        if name not in WITHOUT_A_LAW
+        for name in WITH_KNOWN_NULL
     ],
 )
 def test_every_statistic_of_dense_rounds_has_a_tail_that_is_nearly_the_scores_own(tmp_path, family):

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from experiments.coverage import own_rounds, quickstart_seeds
-from fl_audit.attacks.live_test import KNOWN_FAMILIES, LiveTest
+from fl_audit.attacks.live_test import LiveTest
+from fl_audit.canaries.families import WITH_KNOWN_NULL
 
 
-@pytest.mark.parametrize("family", KNOWN_FAMILIES)
+@pytest.mark.parametrize("family", WITH_KNOWN_NULL)
 @pytest.mark.parametrize("world", own_rounds.WORLDS)
 def test_scores_of_a_simulated_run_are_cosines_with_what_it_releases(family, world):
     cell = own_rounds.Cell(2.0, 60, 8, 2, 64, family, world)
