@@ -126,11 +126,11 @@ def one_line(text: str) -> str:
     return _cut(visible(" ".join(words)), _LONGEST_LINE, 500)
 
 
-def _cut(text: str, longest: int, kept: int) -> str:
+def _cut(text: str, longest: int, each_end: int) -> str:
     """The text, or where it is too long its first and last characters and its length."""
     if len(text) <= longest:
         return text
-    return f"{text[:kept]}…{text[-kept:]} ({len(text):,} characters)"
+    return f"{text[:each_end]}…{text[-each_end:]} ({len(text):,} characters)"
 
 
 def visible(text: str) -> str:

@@ -127,8 +127,8 @@ def bar(items: Iterable[T], name: str, unit: str = "it", delay: float = 0) -> It
     """
     from tqdm import tqdm
 
-    shown = tqdm(items, desc=name, unit=unit, delay=delay, disable=_no_bar(), leave=False)
-    yield from shown
+    counted = tqdm(items, desc=name, unit=unit, delay=delay, disable=_no_bar(), leave=False)
+    yield from counted
 
 
 def warn(line: str) -> None:

@@ -27,7 +27,7 @@ from experiments.broken_mechanisms.servers import (
     summed,
 )
 from fl_audit.attacks import CanaryPool, Participation, RoundScorer, unflatten
-from fl_audit.report.build import Asked, report_on_folder
+from fl_audit.report.build import EstimateRequest, report_on_folder
 from fl_audit.report.checks import failed_checks
 from fl_audit.report.folder import AuditedFolder
 
@@ -97,7 +97,7 @@ def audited(uploads: Uploads, seed: int) -> dict[str, Any]:
             }
             scorer.score_uploads(index + 1, of_canaries)
         scorer.finish()
-        report = report_on_folder(AuditedFolder(path), Asked(delta=DELTA))
+        report = report_on_folder(AuditedFolder(path), EstimateRequest(delta=DELTA))
     assert report.verdict is not None and report.checks is not None
     proven = {name: made.estimate_by("threshold_valid") for name, made in report.statistics.items()}
     return {

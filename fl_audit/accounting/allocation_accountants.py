@@ -73,8 +73,8 @@ def hidden_pair(release: Release, party: Party, delta: float) -> RatioLaw | None
     """
     z = release.noise.noise_multiplier
     match release.correlation, party.sampling:
-        case None, BallsInBinsSampling(bins=bins) as drawn:
-            return _one_of(z / math.sqrt(drawn.most_drawn), ((bins, 1),), delta)
+        case None, BallsInBinsSampling(bins=bins) as sampling:
+            return _one_of(z / math.sqrt(sampling.most_drawn), ((bins, 1),), delta)
         case Toeplitz(bands=bands), BallsInBinsSampling(bins=bins) if bands <= bins:
             shift = math.sqrt(party.squared_sensitivity or 0.0) / z
             return _one_of(1 / shift, ((bins_of_a_class(bins, bands), 1),), delta)

@@ -110,30 +110,30 @@ class RatioLaw:
         high = len(self.masses) - 1 - top
         if low > high:
             return self
-        kept = self.masses[low : high + 1].copy()
+        masses = self.masses[low : high + 1].copy()
         below, above = self.masses[:low], self.masses[high + 1 :]
         of_lowest = self.logs[:low] - self.logs[low]
         of_highest = self.logs[high] - self.logs[high + 1 :]
-        kept[0] += below @ np.exp(of_lowest)
-        kept[-1] += above.sum()
+        masses[0] += below @ np.exp(of_lowest)
+        masses[-1] += above.sum()
         return RatioLaw(
             self.step,
             float(self.logs[low]),
-            kept,
+            masses,
             self.at_zero - float(below @ np.expm1(of_lowest)),
             self.at_infinity - float(self.p_masses[high + 1 :] @ np.expm1(of_highest)),
         )
 
     def optimal_tests(self) -> OptimalTests:
         """The tests that tell P from Q by R >= r, for up to `_TESTS` points r of the grid."""
-        kept = np.unique(np.linspace(0, len(self.masses) - 1, _TESTS).astype(np.int64))
+        indices = np.unique(np.linspace(0, len(self.masses) - 1, _TESTS).astype(np.int64))
         with np.errstate(divide="ignore"):
             log_fpr = np.log(np.cumsum(self.masses[::-1])[::-1])
         return OptimalTests(
-            log_fpr=log_fpr[kept],
-            tpr=self.at_infinity + np.cumsum(self.p_masses[::-1])[::-1][kept],
-            tnr=self.at_zero + (np.cumsum(self.masses) - self.masses)[kept],
-            fnr=(np.cumsum(self.p_masses) - self.p_masses)[kept],
+            log_fpr=log_fpr[indices],
+            tpr=self.at_infinity + np.cumsum(self.p_masses[::-1])[::-1][indices],
+            tnr=self.at_zero + (np.cumsum(self.masses) - self.masses)[indices],
+            fnr=(np.cumsum(self.p_masses) - self.p_masses)[indices],
         )
 
 

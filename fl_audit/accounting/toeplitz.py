@@ -126,8 +126,8 @@ class Toeplitz:
     @classmethod
     def from_column(cls, column: FloatArray, num_rounds: int) -> "Toeplitz":
         """The strategy of a first column, float64, of which entries beyond the run are left out."""
-        kept = np.trim_zeros(column[:num_rounds], "b")
-        return cls(tuple(kept.tolist()), num_rounds)
+        nonzero = np.trim_zeros(column[:num_rounds], "b")
+        return cls(tuple(nonzero.tolist()), num_rounds)
 
     @property
     def is_identity(self) -> bool:
@@ -252,13 +252,15 @@ class Toeplitz:
         """
         order = np.lexsort((rounds, members))
         starts = np.flatnonzero(np.diff(members[order], prepend=-1))
-        sets = sorted({tuple(drawn.tolist()) for drawn in np.split(rounds[order], starts[1:])})
+        sets = sorted(
+            {tuple(member_rounds.tolist()) for member_rounds in np.split(rounds[order], starts[1:])}
+        )
         worst = 0.0
         for first in range(0, len(sets), _AT_ONCE):
             some = sets[first : first + _AT_ONCE]
             presences = np.zeros((len(some), self.num_rounds))
-            for row, drawn in zip(presences, some, strict=True):
-                row[list(drawn)] = 1.0
+            for row, member_rounds in zip(presences, some, strict=True):
+                row[list(member_rounds)] = 1.0
             moved = Toeplitz.from_column(np.abs(self.column), self.num_rounds).times(presences)
             worst = max(worst, float(np.square(moved).sum(axis=1).max()))
         return worst

@@ -162,9 +162,9 @@ class CheckpointAttacker(Attacker):
         return model
 
     def _remove_released(self, but: set[int]) -> None:
-        kept = {self._folder.released_model(completed) for completed in but}
+        retained = {self._folder.released_model(completed) for completed in but}
         for path in self._folder.released_models():
-            if path not in kept:
+            if path not in retained:
                 path.unlink()
 
 

@@ -127,9 +127,9 @@ class DirectionSum:
 
     def flush(self) -> None:
         """Writes the sum that the next checkpoint will need, and keeps that of the last one."""
-        kept = {self._path(self._saved), self._path(self._count)}
+        current = {self._path(self._saved), self._path(self._count)}
         for path in self._folder.direction_sums(self._name):
-            if path not in kept:
+            if path not in current:
                 path.unlink()
         if self._count != self._on_disk:
             # A run that was killed may have left a file of this name, from rounds with other noise.

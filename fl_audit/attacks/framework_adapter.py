@@ -146,8 +146,8 @@ class CanaryRounds:
             raise InputError(f"number of rounds: must be at least 1, got {num_rounds!r}")
         canaries = np.arange(count)
         if sample_rate is not None:
-            drawn = Participation("poisson", probability=sample_rate, client_weight=1.0)
-            return cls(poisson_sampled(canaries, seed, num_rounds, sample_rate), drawn)
+            participation = Participation("poisson", probability=sample_rate, client_weight=1.0)
+            return cls(poisson_sampled(canaries, seed, num_rounds, sample_rate), participation)
         if not 1 <= repeats <= num_rounds:
             raise InputError(f"repeats: must be in 1 to {num_rounds}, got {repeats!r}")
         known = Participation("none", client_rounds=repeats, client_weight=1.0)

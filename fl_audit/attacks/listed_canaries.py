@@ -79,19 +79,19 @@ def _check_dealt_to_all(
         )
 
 
-def chance_of_split(total: int, included: int, drawn: int, observed: int) -> float:
-    """Twice the smaller tail at `observed` of the included among `drawn` of `total` canaries.
+def chance_of_split(total: int, included: int, sampled: int, observed: int) -> float:
+    """Twice the smaller tail at `observed` of the included among `sampled` of `total` canaries.
 
     The law is hypergeometric; scipy.stats has it too, and takes half a second to import.
 
-    >>> chance_of_split(total=4, included=2, drawn=2, observed=2)  # 1 of 6 pairs
+    >>> chance_of_split(total=4, included=2, sampled=2, observed=2)  # 1 of 6 pairs
     0.333...
     """
-    possible = np.arange(max(0, drawn - (total - included)), min(drawn, included) + 1)
+    possible = np.arange(max(0, sampled - (total - included)), min(sampled, included) + 1)
     log_chances = (
         _log_choose(included, possible)
-        + _log_choose(total - included, drawn - possible)
-        - _log_choose(total, drawn)
+        + _log_choose(total - included, sampled - possible)
+        - _log_choose(total, sampled)
     )
     tails = [log_chances[possible <= observed], log_chances[possible >= observed]]
     return 2 * float(min(np.exp(tail).sum() for tail in tails))

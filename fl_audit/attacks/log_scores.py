@@ -129,14 +129,14 @@ def score_seen(
       correlated: What is known of noise that is correlated over rounds; None where each round draws
         its own.
     """
-    shown: dict[Sight, bool] = {
+    available: dict[Sight, bool] = {
         "round_cosines": num_rounds > 0,
         "canary_rounds": own_rounds is not None,
         "initial_model": initial is not None,
         "final_model": final is not None,
         "uploads": uploads is not None,
     }
-    seen = {sight for sight, is_shown in shown.items() if is_shown}
+    seen = {sight for sight, is_shown in available.items() if is_shown}
     audit = audit_of_log(uploads is not None)
     statistics = [s for s in statistics_for("vectors", audit) if s.needs <= seen]
     context = AttackContext(

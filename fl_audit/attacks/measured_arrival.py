@@ -128,11 +128,11 @@ def arrival_in_rounds(
         dim=dim,
         knows_tails=family != "dirac",
     )
-    shown = {key: rounds.presentations(part, key[1]) for key, part in collected.items()}
+    presentations = {key: rounds.presentations(part, key[1]) for key, part in collected.items()}
     arrival = canary_arrival(
-        shown[True, 0],
-        shown[False, 0],
-        {shift: shown[True, shift] for shift in _SHIFTS},
+        presentations[True, 0],
+        presentations[False, 0],
+        {shift: presentations[True, shift] for shift in _SHIFTS},
     )
     return _of_all(arrival, own, included, scored)
 

@@ -278,8 +278,8 @@ def largest_of_rounds(
       rounds: The rounds to look at, from 0; None for all.
     """
     rows = unknown_rows(log.num_rounds) if concentrations is None else concentrations.rows()
-    asked = slice(None) if rounds is None else slice(rounds.start, rounds.stop)
-    return largest_cosine(rows[asked][log.written()[asked]])
+    window = slice(None) if rounds is None else slice(rounds.start, rounds.stop)
+    return largest_cosine(rows[window][log.written()[window]])
 
 
 # The cosines with a log's aggregates, whose files are read one by one.

@@ -141,9 +141,9 @@ def register_statistic(statistic: Statistic) -> None:
 def remove_attacker(attacker: type[Attacker]) -> None:
     """Removes an attacker, with the statistics that no other attacker computes."""
     _attackers.remove(attacker)
-    kept = {statistic.name for other in _attackers for statistic in other.statistics}
+    scored = {statistic.name for other in _attackers for statistic in other.statistics}
     for statistic in attacker.statistics:
-        if statistic.name not in kept:
+        if statistic.name not in scored:
             STATISTICS.remove(statistic.name)
 
 
@@ -218,7 +218,7 @@ def _check_named(audit: Audit) -> None:
 
 def _check_keys(audit: Audit, model: ThreatModel) -> None:
     """Checks that keys are set where a threat model needs them, and only there."""
-    allowed = {key for asked in threat_models_of(audit) for key in asked.keys}
+    allowed = {key for other in threat_models_of(audit) for key in other.keys}
     for key in model.keys:
         if model.name in audit.threat_models and getattr(audit, key) is None:
             raise ValueError(f"threat model '{model.name}' needs {key}")
@@ -317,8 +317,8 @@ def make_attackers(
       InputError: No attacker or more than one computes a statistic, or a file that an attacker
         should have written is missing or damaged.
     """
-    asked = {statistic.name for statistic in statistics}
-    kinds = [kind for kind in attackers() if asked & {s.name for s in kind.statistics}]
+    names = {statistic.name for statistic in statistics}
+    kinds = [kind for kind in attackers() if names & {s.name for s in kind.statistics}]
     for statistic in statistics:
         _check_filled(statistic, kinds)
     return tuple(kind.from_context(context) for kind in kinds)

@@ -88,15 +88,15 @@ class RoundFilter:
         scaled = stand_ins * np.sqrt(repeats * counts)[:, None].astype(np.float32)
         variances, mixes = np.linalg.eigh((scaled @ scaled.T).astype(np.float64))
         # Directions of next to no variance are rounding.
-        kept = np.flatnonzero(variances > 1e-6 * max(variances[-1], 1e-30))[-MOST_DIRECTIONS:]
-        mix = mixes[:, kept] / np.sqrt(variances[kept])
+        strong = np.flatnonzero(variances > 1e-6 * max(variances[-1], 1e-30))[-MOST_DIRECTIONS:]
+        mix = mixes[:, strong] / np.sqrt(variances[strong])
         directions = mix.T.astype(np.float32) @ scaled
         rest = noised_sum - counts.astype(np.float32) @ stand_ins
         along = directions @ rest
         left = rest - along @ directions
-        freedom = max(len(rest) - len(kept), 1)
+        freedom = max(len(rest) - len(strong), 1)
         noise = max(inner_product(left, left) / freedom, float(np.finfo(np.float32).tiny))
-        removed = variances[kept] / (noise + variances[kept])
+        removed = variances[strong] / (noise + variances[strong])
         weights = (left + ((1 - removed) * along).astype(np.float32) @ directions) / noise
         return cls(weights.astype(np.float32), directions, removed, noise)
 

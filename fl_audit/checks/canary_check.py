@@ -169,22 +169,23 @@ class _FirstRounds:
     """Included canaries in their first rounds, which are as promised by chance alone.
 
     Attributes:
-      shown: Their presentations.
+      presentations: Their presentations.
       arrived: The share at which they are in aggregates.
       mixture: The mixture of lost and whole ones that fits best; None where tails are not known.
     """
 
-    shown: Presentations
+    presentations: Presentations
     arrived: Coefficient
     mixture: Mixture | None
 
     @classmethod
-    def from_presentations(cls, shown: Presentations) -> "_FirstRounds | None":
+    def from_presentations(cls, presentations: Presentations) -> "_FirstRounds | None":
         """Measures them; None where none of their first rounds was scored."""
-        arrived = coefficient(shown, 1)
+        arrived = coefficient(presentations, 1)
         if arrived is None:
             return None
-        return cls(shown, arrived, uneven(shown, arrived) if shown.knows_tails else None)
+        mixture = uneven(presentations, arrived) if presentations.knows_tails else None
+        return cls(presentations, arrived, mixture)
 
     def mixture_beyond(self, nats: float) -> Mixture | None:
         """The mixture, where the evidence for it is beyond some nats."""
@@ -232,7 +233,8 @@ class _FirstRounds:
         """A guess at whether all of them are shorter, or a part of them is lost."""
         if self.arrived.ratio <= self.arrived.deviation(ARRIVED):
             return f"they are missing ({_GONE})"
-        leaning = looks_lost(self.shown, self.arrived) if self.shown.knows_tails else 0.0
+        knows_tails = self.presentations.knows_tails
+        leaning = looks_lost(self.presentations, self.arrived) if knows_tails else 0.0
         if leaning > _LEANING:
             return f"it looks as if about {100 * (1 - self.arrived.ratio):.2g} % were lost ({LOST})"
         if leaning < -_LEANING:
@@ -245,11 +247,11 @@ def _excluded_cause(excluded: Presentations, included: Coefficient) -> str | Non
 
     They are independent of every aggregate, so that anything beyond chance is a fault.
     """
-    shown = excluded.with_promise
-    absent = coefficient(shown, 0)
+    presentations = excluded.with_promise
+    absent = coefficient(presentations, 0)
     if absent is None:
         return None
-    is_mixed = shown.knows_tails and excluded_nats(shown.first) > ALARM
+    is_mixed = presentations.knows_tails and excluded_nats(presentations.first) > ALARM
     if not is_mixed and not absent.differs_by(0, 0, ALARM):
         return None
     who = (
@@ -271,12 +273,12 @@ def _doubt(
         return left_over
     if first is not None and (mixture := first.mixture_beyond(ARRIVED)) and not first.is_faulty:
         return f"unevenly, as if {_in_part(mixture)}"
-    shown = excluded.with_promise
-    absent = coefficient(shown, 0)
+    presentations = excluded.with_promise
+    absent = coefficient(presentations, 0)
     if absent is not None and (
         absent.differs_by(0, 0, ARRIVED)
         or absent.deviation(ARRIVED) > _WIDE
-        or (shown.knows_tails and excluded_nats(shown.first) > ARRIVED)
+        or (presentations.knows_tails and excluded_nats(presentations.first) > ARRIVED)
     ):
         return f"excluded ones, which send nothing, at {_share(absent)}"
     return None
@@ -284,7 +286,7 @@ def _doubt(
 
 def _in_part(mixture: Mixture) -> str:
     return (
-        f"about {100 * (1 - mixture.kept):.2g} % of them are lost, and the others have "
+        f"about {100 * (1 - mixture.arriving):.2g} % of them are lost, and the others have "
         f"{mixture.share:.2g} × the expected norm"
     )
 
@@ -372,14 +374,14 @@ def _deviations(scored: Coefficient, dim: int) -> str:
     return f"{root * scored.ratio:.3g} ± {root * scored.standard_error:.2g} standard deviations"
 
 
-def _is_uneven(shown: Presentations) -> bool:
+def _is_uneven(presentations: Presentations) -> bool:
     """Whether canaries of a round differ by more than chance, at the level of alarms.
 
     All of them are of one length in a round, whatever it is, and of another in the next.
     """
-    _, of_round, counts = np.unique(shown.rounds, return_inverse=True, return_counts=True)
-    means = np.bincount(of_round, shown.cosines) / counts
-    crowd = np.minimum((1 + shown.others) * means[of_round] ** 2, 1)
-    squares = shown.dim * (shown.cosines - means[of_round]) ** 2 / (1 + crowd)
-    freedom = len(shown) - len(counts)
+    _, of_round, counts = np.unique(presentations.rounds, return_inverse=True, return_counts=True)
+    means = np.bincount(of_round, presentations.cosines) / counts
+    crowd = np.minimum((1 + presentations.others) * means[of_round] ** 2, 1)
+    squares = presentations.dim * (presentations.cosines - means[of_round]) ** 2 / (1 + crowd)
+    freedom = len(presentations) - len(counts)
     return freedom > 0 and bool(special.chdtrc(freedom, squares.sum()) < ARRIVAL_FALSE_ALARM)

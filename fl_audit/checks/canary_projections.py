@@ -126,7 +126,7 @@ class Coefficient:
         return abs(self.ratio - expected) + self.deviation(nats) <= margin
 
 
-def coefficient(shown: Presentations, expected: float) -> Coefficient | None:
+def coefficient(presentations: Presentations, expected: float) -> Coefficient | None:
     """The share of a client's length at which canaries are in aggregates; None where none are.
 
     Its mean is exactly right in any dimension if the share is the expected one: weights depend on
@@ -137,26 +137,29 @@ def coefficient(shown: Presentations, expected: float) -> Coefficient | None:
     the root of the sum of their squares is sub-Gaussian, whatever their tails).
 
     Args:
-      shown: The presentations, whose promises are known.
+      presentations: The presentations, whose promises are known.
       expected: The share that a correct mechanism has: 1 for included canaries, else 0.
     """
-    if len(shown) == 0:
+    if len(presentations) == 0:
         return None
-    rest = shown.rest(expected)
+    rest = presentations.rest(expected)
     # The median keeps one aggregate that a canary happens to fill from deciding alone.
     weights = 1 / (rest + np.median(rest))
     weights /= weights.sum()
-    ratio = float(np.sum(weights * shown.along))
-    crowd = shown.others if expected else np.zeros(len(shown))
-    variance = float(np.sum(weights**2 * rest * (1 + np.minimum(crowd / rest, 1)))) / shown.dim
-    sums = np.bincount(
-        np.unique(shown.canaries, return_inverse=True)[1], weights * (shown.along - expected)
+    ratio = float(np.sum(weights * presentations.along))
+    crowd = presentations.others if expected else np.zeros(len(presentations))
+    variance = (
+        float(np.sum(weights**2 * rest * (1 + np.minimum(crowd / rest, 1)))) / presentations.dim
     )
-    if not shown.knows_tails or len(sums) < len(shown):
+    sums = np.bincount(
+        np.unique(presentations.canaries, return_inverse=True)[1],
+        weights * (presentations.along - expected),
+    )
+    if not presentations.knows_tails or len(sums) < len(presentations):
         variance = max(variance, float(np.sum(sums**2)))
     return Coefficient(
         ratio=ratio,
         standard_error=math.sqrt(variance),
-        skew=float(np.max(2 * crowd * weights)) / shown.dim,
-        count=len(shown),
+        skew=float(np.max(2 * crowd * weights)) / presentations.dim,
+        count=len(presentations),
     )

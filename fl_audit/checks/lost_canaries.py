@@ -35,12 +35,12 @@ class Mixture:
     """Canaries of which a part is lost.
 
     Attributes:
-      kept: The part that arrives.
+      arriving: The part that arrives.
       share: The share of a client's length at which it does.
       nats: The logarithm of the e-value against canaries that all arrive alike.
     """
 
-    kept: float
+    arriving: float
     share: float
     nats: float
 
@@ -71,8 +71,8 @@ def uneven(included: Presentations, arrived: Coefficient) -> Mixture:
     """
     width = _ERRORS * arrived.standard_error
     alike = np.append(np.linspace(arrived.ratio - width, arrived.ratio + width, _POINTS), 1.0)
-    kept, share = _best(included, arrived.ratio)
-    return Mixture(kept, share, min(_nats(included, float(null)) for null in alike))
+    arriving, share = _best(included, arrived.ratio)
+    return Mixture(arriving, share, min(_nats(included, float(null)) for null in alike))
 
 
 def looks_lost(included: Presentations, arrived: Coefficient) -> float:
@@ -85,9 +85,9 @@ def _nats(included: Presentations, null: float) -> float:
     """The logarithm of the e-value against a share that all canaries have alike."""
     lost = _log_ratios(included, null, 0.0)
     logs = [
-        float(np.sum(np.logaddexp(*_parted(kept, ratios, lost))))
+        float(np.sum(np.logaddexp(*_parted(arriving, ratios, lost))))
         for ratios in (_log_ratios(included, null, share) for share in _SHARES)
-        for kept in _KEPT
+        for arriving in _KEPT
     ]
     return float(np.logaddexp.reduce(logs)) - math.log(len(logs))
 
@@ -97,27 +97,31 @@ def _best(included: Presentations, null: float) -> tuple[float, float]:
     weights = 1 / included.rest(null)
     lost = _log_ratios(included, null, 0.0)
     fits = []
-    for kept, share in itertools.product(_KEPT, _SHARES):
+    for arriving, share in itertools.product(_KEPT, _SHARES):
         ratios = _log_ratios(included, null, share)
-        fits.append((float(np.sum(np.logaddexp(*_parted(kept, ratios, lost)))), kept, share))
-    _, kept, share = max(fits)
+        fits.append(
+            (float(np.sum(np.logaddexp(*_parted(arriving, ratios, lost)))), arriving, share)
+        )
+    _, arriving, share = max(fits)
     for _ in range(_STEPS):
-        whole, gone = _parted(kept, _log_ratios(included, null, share), lost)
+        whole, gone = _parted(arriving, _log_ratios(included, null, share), lost)
         is_kept = np.exp(whole - np.logaddexp(whole, gone))
         of_kept = is_kept * weights
         if np.sum(of_kept) == 0:
             break  # every canary is lost beyond doubt, and none is left to move the share
-        kept = float(np.clip(np.mean(is_kept), 1e-6, 1 - 1e-6))
+        arriving = float(np.clip(np.mean(is_kept), 1e-6, 1 - 1e-6))
         share = float(np.sum(of_kept * included.along) / np.sum(of_kept))
-    return kept, share
+    return arriving, share
 
 
-def _log_ratios(shown: Presentations, null: float, share: float) -> FloatArray:
+def _log_ratios(presentations: Presentations, null: float, share: float) -> FloatArray:
     """The log-likelihood ratios of a share against another; their exponentials' mean is 1."""
-    rest = shown.rest(null)
-    crowd = np.minimum(shown.others / rest, 1.0) if null else np.zeros(len(shown))
+    rest = presentations.rest(null)
+    crowd = np.minimum(presentations.others / rest, 1.0) if null else np.zeros(len(presentations))
     away = share - null
-    return np.asarray(shown.dim / rest * (away * (shown.along - null) - (1 + crowd) * away**2 / 2))
+    return np.asarray(
+        presentations.dim / rest * (away * (presentations.along - null) - (1 + crowd) * away**2 / 2)
+    )
 
 
 def _parted(

@@ -39,16 +39,16 @@ def check_poisson(
             "cohorts: there must be a round, a client, and a probability in (0, 1), got "
             f"{len(cohorts)}, {num_clients} and {probability}"
         )
-    drawn = np.concatenate([np.asarray(cohort, np.int64) for cohort in cohorts])
-    if len(drawn) and not 0 <= drawn.min() <= drawn.max() < num_clients:
+    sampled = np.concatenate([np.asarray(cohort, np.int64) for cohort in cohorts])
+    if len(sampled) and not 0 <= sampled.min() <= sampled.max() < num_clients:
         raise InputError(f"cohorts: clients must be in 0 to {num_clients - 1}")
     sizes = np.array([len(cohort) for cohort in cohorts], np.float64)
-    counts = np.bincount(drawn, minlength=num_clients).astype(np.float64)
+    counts = np.bincount(sampled, minlength=num_clients).astype(np.float64)
     return (
         _once(cohorts),
         _varies("rounds_vary", "sizes of the rounds", sizes, num_clients, probability),
         _varies("clients_vary", "clients' numbers of rounds", counts, len(cohorts), probability),
-        _mean(len(drawn), len(cohorts) * num_clients, probability, len(cohorts)),
+        _mean(len(sampled), len(cohorts) * num_clients, probability, len(cohorts)),
     )
 
 
@@ -129,16 +129,16 @@ def log_p_dispersion(squares: float, count: int, trials: int, probability: float
     return float(min(0.0, min(tails) + math.log(2)))
 
 
-def _mean(drawn: int, trials: int, probability: float, rounds: int) -> Finding:
+def _mean(sampled: int, trials: int, probability: float, rounds: int) -> Finding:
     from scipy import stats  # here, for it takes half a second
 
     law = stats.binom(trials, probability)
-    log_p = min(law.logcdf(drawn), law.logsf(drawn - 1)) + math.log(2)
+    log_p = min(law.logcdf(sampled), law.logsf(sampled - 1)) + math.log(2)
     return Finding(
         "mean_cohort",
         f"rounds have {trials * probability / rounds:.4g} clients on average",
-        f"{drawn / rounds:.4g}",
+        f"{sampled / rounds:.4g}",
         float(min(0.0, log_p)),
         None,
-        drawn / (trials * probability),
+        sampled / (trials * probability),
     )

@@ -22,7 +22,7 @@ from fl_audit.commands.printing import (
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.estimators.null import NullKind, NullTail
-    from fl_audit.report.build import Asked
+    from fl_audit.report.build import EstimateRequest
     from fl_audit.report.folder import AuditedFolder
     from fl_audit.report.report import Report
     from fl_audit.verdict import ScoredStatistic
@@ -219,11 +219,11 @@ def _of_folder(
     return report_on_statistics(source, chosen, _asked(arguments), others), chosen
 
 
-def _asked(arguments: argparse.Namespace) -> "Asked":
-    from fl_audit.report.build import Asked
+def _asked(arguments: argparse.Namespace) -> "EstimateRequest":
+    from fl_audit.report.build import EstimateRequest
 
     methods = arguments.methods
-    return Asked(
+    return EstimateRequest(
         delta=arguments.delta,
         confidence=arguments.confidence,
         methods=None if methods is None else [name.strip() for name in methods.split(",")],

@@ -77,8 +77,8 @@ def _latex_rows(comparison: Comparison, setting: Setting) -> Iterator[str]:
         if headline is not None
     ]
     for number, cells in enumerate(numbers or [(LEFT_OUT,) * 3]):
-        shown = start if number == 0 else [""] * len(start)
-        yield " & ".join(map(latex_text, (*shown, *cells))) + " \\\\"
+        labels = start if number == 0 else [""] * len(start)
+        yield " & ".join(map(latex_text, (*labels, *cells))) + " \\\\"
 
 
 def _numbers(headline: Headline) -> tuple[str, str]:

@@ -93,8 +93,8 @@ def beyond_noise(comparison: Comparison) -> str:
     name = compared_statistic(comparison)
     if name is None:
         return ""
-    shown = [s for s in comparison.settings if span(s.headline(name)) is not None]
-    alike = by_presentations(shown)
+    estimated = [s for s in comparison.settings if span(s.headline(name)) is not None]
+    alike = by_presentations(estimated)
     compared = [_sentence(title_of(name), group, name) for group in alike if len(group) > 1]
     return " ".join([*compared, *_not_compared(alike)])
 

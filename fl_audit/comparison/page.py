@@ -162,9 +162,9 @@ class _MethodGroupRows:
 
 def _full_table(comparison: Comparison, statistic: str) -> Iterator[_MethodGroupRows]:
     reports = [run.report for run in comparison.runs if statistic in run.report.statistics]
-    for shown in methods_by_group(report.statistics[statistic] for report in reports):
+    for present in methods_by_group(report.statistics[statistic] for report in reports):
         cells = {
             method: [epsilon_cell(setting, statistic, method) for setting in comparison.settings]
-            for method in shown.methods
+            for method in present.methods
         }
-        yield _MethodGroupRows(shown.group.title, cells)
+        yield _MethodGroupRows(present.group.title, cells)

@@ -22,7 +22,7 @@ from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.participation_files import read_canaries
 from fl_audit.formats.run_record import FORMAT_VERSION, RunRecord, read_record
 from fl_audit.formats.text_files import decode_json, read_foreign
-from fl_audit.report.build import Asked, report_on_folder
+from fl_audit.report.build import EstimateRequest, report_on_folder
 from fl_audit.report.finished_run import check_together
 from fl_audit.report.folder import AuditedFolder
 from fl_audit.report.headline import Headline, headline_on
@@ -158,15 +158,15 @@ def _is_foreign(folder: Path) -> bool:
 
 
 def _estimate(
-    folder: Path, deltas: Collection[float], asked: float | None, progress: Progress
+    folder: Path, deltas: Collection[float], requested: float | None, progress: Progress
 ) -> ReportedRun:
-    if asked is None and len(deltas) != 1:
+    if requested is None and len(deltas) != 1:
         raise InputError(
             f"--delta: is needed for {folder}, which has no report of a run"
             + (", and the runs have several" if deltas else "")
         )
-    delta = next(iter(deltas)) if asked is None else asked
-    report = report_on_folder(AuditedFolder(folder, progress), Asked(delta))
+    delta = next(iter(deltas)) if requested is None else requested
+    report = report_on_folder(AuditedFolder(folder, progress), EstimateRequest(delta))
     return ReportedRun(folder, report, report_to_json(report), config={})
 
 

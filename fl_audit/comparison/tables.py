@@ -62,13 +62,13 @@ def has_faults(comparison: Comparison) -> bool:
 
 def verdict_cell(setting: Setting) -> str:
     """The verdicts on the claims that the configs of the runs make."""
-    said = [
+    texts = [
         f"{v.claim.short}: {v.outcome}" if v is not None and v.claim.is_stated else LEFT_OUT
         for v in (run.report.verdict for run in setting.runs)
     ]
     return "; ".join(
-        f"{text} ({number} runs)" if (number := said.count(text)) > 1 else text
-        for text in dict.fromkeys(said)
+        f"{text} ({number} runs)" if (number := texts.count(text)) > 1 else text
+        for text in dict.fromkeys(texts)
     )
 
 

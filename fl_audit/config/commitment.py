@@ -99,11 +99,11 @@ class Opened:
         Args:
           keys: The values of a config by key, as `committed_keys` gives them.
         """
-        said = self.commitment.config
+        committed = self.commitment.config
         return [
             key
-            for key in sorted({*said, *keys})
-            if key not in keys or said.get(key) != _sealed(self.nonce, key, keys[key])
+            for key in sorted({*committed, *keys})
+            if key not in keys or committed.get(key) != _sealed(self.nonce, key, keys[key])
         ]
 
 
@@ -154,8 +154,8 @@ def recorded_keys(folder: RunFolder) -> dict[str, Any]:
 
 
 def _keys(table: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in table.items() if key not in _ELSEWHERE}
-    return flat_keys(kept)
+    relevant = {key: value for key, value in table.items() if key not in _ELSEWHERE}
+    return flat_keys(relevant)
 
 
 def committed_claim(config: Config) -> dict[str, Any]:

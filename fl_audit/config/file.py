@@ -172,8 +172,8 @@ def parse_tables(table: Mapping[str, Any], root: type[ConfigType], name: str) ->
 def _check_threat_models(table: Mapping[str, Any], name: str) -> None:
     """Raises an `InputError` for a threat model that is not registered, naming the nearest."""
     audit = table.get("audit")
-    asked = audit.get("threat_models") if isinstance(audit, Mapping) else None
-    for model in asked if isinstance(asked, list) else ():
+    listed = audit.get("threat_models") if isinstance(audit, Mapping) else None
+    for model in listed if isinstance(listed, list) else ():
         if model not in THREAT_MODELS:
             hint = nearest(str(model), THREAT_MODELS)
             raise InputError(f"{name}: key `audit.threat_models`: unknown {model!r}; {hint}")
@@ -208,18 +208,18 @@ def _check_audit(config: Config, name: str) -> None:
         check_rounds(config.audit, config.participation.rounds, name)
     logged = statistics_of(config.canaries, config.audit)
     known = ("all", *(statistic.name for statistic in logged))
-    asked = config.audit.verdict_statistic
-    if asked not in known:
+    chosen = config.audit.verdict_statistic
+    if chosen not in known:
         raise InputError(
-            f"{name}: key `audit.verdict_statistic`: this run has no {asked!r}; "
-            f"{nearest(asked, known)}"
+            f"{name}: key `audit.verdict_statistic`: this run has no {chosen!r}; "
+            f"{nearest(chosen, known)}"
         )
     methods = ("all", *valid_methods(config.canaries.inclusion))
-    asked = config.audit.verdict_method
-    if asked not in methods:
-        why = "not proven for this inclusion:" if asked in valid_methods() else "unknown"
+    chosen = config.audit.verdict_method
+    if chosen not in methods:
+        why = "not proven for this inclusion:" if chosen in valid_methods() else "unknown"
         raise InputError(
-            f"{name}: key `audit.verdict_method`: {why} {asked!r}; {nearest(asked, methods)}"
+            f"{name}: key `audit.verdict_method`: {why} {chosen!r}; {nearest(chosen, methods)}"
         )
 
 

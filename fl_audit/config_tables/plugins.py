@@ -76,8 +76,8 @@ def module_in(name: str, folder: Path | None) -> ModuleType:
         sys.path[:] = [str(folder), *(place for place in sys.path if place != str(folder))]
         importlib.invalidate_caches()
         beside = _file(name, folder)
-        kept = getattr(sys.modules.get(name), "__file__", None)
-        if kept is not None and beside is not None and Path(kept).resolve() != beside.resolve():
+        loaded = getattr(sys.modules.get(name), "__file__", None)
+        if loaded is not None and beside is not None and Path(loaded).resolve() != beside.resolve():
             del sys.modules[name]  # that of another run, imported before in this process
     try:
         return importlib.import_module(name)

@@ -90,13 +90,13 @@ def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningT
 
 def _of_file(config: ExampleCanaries, task: LearningTask) -> Sequence[Examples]:
     path = Path(str(config.path))
-    drawn = read_canary_file(path, task)
+    examples = read_canary_file(path, task)
     least = config.count or 2
-    if len(drawn) < least:
+    if len(examples) < least:
         raise InputError(
-            f"{path}: holds {len(drawn)} clients, a canary each; must hold at least {least}"
+            f"{path}: holds {len(examples)} clients, a canary each; must hold at least {least}"
         )
-    return drawn[: config.count]
+    return examples[: config.count]
 
 
 def _of_clients(
@@ -152,8 +152,8 @@ _SIZES_ASKED = 101
 def usual_size(task: LearningTask) -> int:
     """The median number of examples that a client trains on in a pass, of up to 101 clients."""
     population = task.population
-    asked = np.linspace(0, len(population.client_ids) - 1, _SIZES_ASKED).astype(int)
-    size = int(np.median([population.num_examples(int(client)) for client in np.unique(asked)]))
+    sampled = np.linspace(0, len(population.client_ids) - 1, _SIZES_ASKED).astype(int)
+    size = int(np.median([population.num_examples(int(client)) for client in np.unique(sampled)]))
     return min(size, task.max_examples_per_client or size)
 
 
@@ -173,16 +173,16 @@ def _random(
     classes = np.setdiff1d(np.arange(model.num_classes), (model.padding_label, *uncounted))
     if like.inputs.dtype.kind == "f" and like.labels.ndim == 1 and task.labels == "classes":
         inputs = random_inputs(like.inputs.astype(np.float32), design, count * size, random)
-        drawn = Examples(inputs, random_labels(classes, count * size, random))
+        examples = Examples(inputs, random_labels(classes, count * size, random))
     elif like.inputs.dtype.kind == "i" and like.labels.shape == like.inputs.shape:
         words = np.setdiff1d(classes, like.inputs[:, 0])
-        drawn = Examples(*random_sentences(like.inputs, words, count * size, random))
+        examples = Examples(*random_sentences(like.inputs, words, count * size, random))
     else:
         raise InputError(
             "canaries.source: 'random' is for inputs that are numbers with a class each, and for "
             "sentences with a next word each; must be 'file' for this task"
         )
-    return list(parts_of(drawn, size))
+    return list(parts_of(examples, size))
 
 
 def alike_canaries(

@@ -296,14 +296,14 @@ def silent() -> Iterator[None]:
     from ray._private import worker
 
     worker.listen_error_messages = lambda *_: None
-    kept = os.dup(2)
+    stderr = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
         os.close(nowhere)
 
 

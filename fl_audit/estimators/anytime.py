@@ -265,8 +265,8 @@ class AnytimeBound:
             and 0 is the bound where it is not rejected. It has to be chosen before the first round.
         """
         first = int(np.searchsorted(self.claims, at_least))
-        kept = self._largest[first:] < -math.log1p(-confidence)
-        num_rejected = int(np.argmax(kept)) if kept.any() else len(kept)
+        is_below = self._largest[first:] < -math.log1p(-confidence)
+        num_rejected = int(np.argmax(is_below)) if is_below.any() else len(is_below)
         return float(self.claims[first + num_rejected - 1]) if num_rejected else 0.0
 
     def p_value(self, claim: float) -> float:

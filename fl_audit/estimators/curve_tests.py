@@ -265,8 +265,8 @@ def _log_ratios(
     below_claim = np.concatenate([[0.0], -np.expm1(log_tail), [1.0]])
     below = np.concatenate([[0.0], special.ndtr(edges - shift), [1.0]])
     below[below < _LOST] *= 0.0  # those cells share the ratio of the cell of that quantile
-    kept = below > 0
-    x, y = lower_hull(below_claim[kept], below[kept])
+    is_positive = below > 0
+    x, y = lower_hull(below_claim[is_positive], below[is_positive])
     cell = np.clip(np.searchsorted(x, below_claim[1:], side="left"), 1, len(x) - 1)
     slopes = np.diff(y) / np.diff(x)
     return np.log(slopes[cell - 1]), np.diff(below_claim)

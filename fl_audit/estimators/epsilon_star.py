@@ -430,15 +430,15 @@ def empirical_epsilon_star(
     thresholds = np.unique(np.concatenate([members, others]))
     true_positives, false_negatives = _rates(members, thresholds)
     false_positives, true_negatives = _rates(others, thresholds)
-    kept = _inside(false_negatives) & _inside(false_positives)
-    if not kept.any():
-        kept = np.ones_like(kept)
+    is_inside = _inside(false_negatives) & _inside(false_positives)
+    if not is_inside.any():
+        is_inside = np.ones_like(is_inside)
     tpr, fnr, fpr, tnr = (
-        np.log(np.clip(rates[kept], TRIMMED_BELOW, 1 - TRIMMED_BELOW))
+        np.log(np.clip(rates[is_inside], TRIMMED_BELOW, 1 - TRIMMED_BELOW))
         for rates in (true_positives, false_negatives, false_positives, true_negatives)
     )
     return _largest(
-        thresholds[kept],
+        thresholds[is_inside],
         np.stack(
             [
                 log_ratio(tpr, fpr, delta),

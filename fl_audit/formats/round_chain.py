@@ -346,7 +346,9 @@ class Chain:
             if isinstance(line, Logged):
                 logged[line.round] = line
             elif isinstance(line, Resumed):
-                logged = {number: kept for number, kept in logged.items() if number <= line.rounds}
+                logged = {
+                    number: entry for number, entry in logged.items() if number <= line.rounds
+                }
         return logged
 
     @property
@@ -388,14 +390,14 @@ class Chain:
         Raises:
           InputError: A log is damaged.
         """
-        asked: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+        rows_of: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         for number, line in self.rounds.items():
             for name, value in line.rows.items():
-                asked[name].append((number - 1, number, value))
+                rows_of[name].append((number - 1, number, value))
             for name, value in line.step_rows.items():
-                asked[name].append(((line.step or 1) - 1, number, value))
+                rows_of[name].append(((line.step or 1) - 1, number, value))
         changed = []
-        for name, rows in asked.items():
+        for name, rows in rows_of.items():
             path = folder / name
             if not path.exists():
                 continue
@@ -509,8 +511,8 @@ class ChainedFiles:
 
     def changed(self, folder: Path, names: Iterable[str] | None = None) -> list[str]:
         """See `Together.changed`; rounds behind the last scores have changed all logs."""
-        asked = self.files.keys() if names is None else self.files.keys() & set(names)
-        files = [name for name in sorted(asked) if _is_other(folder / name, self.files[name])]
+        compared = self.files.keys() if names is None else self.files.keys() & set(names)
+        files = [name for name in sorted(compared) if _is_other(folder / name, self.files[name])]
         if names is not None:
             return files
         rounds = self.chain.rounds.values()
@@ -534,8 +536,8 @@ class Sources(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def changed(self, folder: Path, names: Iterable[str] | None = None) -> list[str]:
         """See `Together.changed`."""
-        asked = self.files.keys() if names is None else self.files.keys() & set(names)
-        return [name for name in sorted(asked) if _is_other(folder / name, self.files[name])]
+        compared = self.files.keys() if names is None else self.files.keys() & set(names)
+        return [name for name in sorted(compared) if _is_other(folder / name, self.files[name])]
 
 
 def _is_other(path: Path, expected: str) -> bool:

@@ -110,8 +110,8 @@ def open_log(
         header = read_header(file)
         num_bytes = os.fstat(file.fileno()).st_size - header.start
     fits = len(header.shape) == len(shape) and all(
-        isinstance(asked, str) or extent == asked
-        for extent, asked in zip(header.shape, shape, strict=True)
+        isinstance(expected, str) or extent == expected
+        for extent, expected in zip(header.shape, shape, strict=True)
     )
     if not fits or header.dtype != np.dtype(dtype):
         raise InputError(

@@ -236,7 +236,7 @@ class RecordedRelease:
         both = (client, canary)
         poisson = next((s for s in both if type(s) is PoissonSampling), None)
         fixed_size = next((s for s in both if type(s) is FixedSizeSampling), None)
-        drawn: Sampling = poisson or fixed_size or UnknownRounds()
+        by_chance: Sampling = poisson or fixed_size or UnknownRounds()
         divisor, correlation = release.denominator.divisor, release.correlation
         is_implied = divisor == _implied_divisor(release.noise.law)
         said_by_blocks = (FixedRounds, OncePerBlock, OneGroup)
@@ -255,8 +255,8 @@ class RecordedRelease:
             client_participations=client.most,
             canary_participations=canary.most,
             canary_blocks=canary.blocks if isinstance(canary, RandomAllocation) else None,
-            client_sampling=_named(client, drawn, *said_by_blocks),
-            canary_sampling=_named(canary, drawn, *said_by_blocks, RandomAllocation),
+            client_sampling=_named(client, by_chance, *said_by_blocks),
+            canary_sampling=_named(canary, by_chance, *said_by_blocks, RandomAllocation),
             client_squared_sensitivity=release.client.squared_sensitivity,
             canary_squared_sensitivity=release.canary.squared_sensitivity,
             correlation=None if correlation is None else NamedPart.from_part(correlation),
@@ -271,10 +271,10 @@ class RecordedRelease:
         Raises:
           ValueError: The numbers do not fit together.
         """
-        drawn = self._drawn()
-        client = _read_sampling(self.client_sampling, self.client_participations, None, drawn)
+        by_chance = self._drawn()
+        client = _read_sampling(self.client_sampling, self.client_participations, None, by_chance)
         canary = _read_sampling(
-            self.canary_sampling, self.canary_participations, self.canary_blocks, drawn
+            self.canary_sampling, self.canary_participations, self.canary_blocks, by_chance
         )
         divisor = self.divides_by or _implied_divisor(self.noise_law)
         return Release(
@@ -309,42 +309,42 @@ def _implied_divisor(noise_law: str) -> Divisor:
 
 
 def _read_sampling(
-    said: NamedPart | None, participations: int | None, blocks: Blocks | None, drawn: Sampling
+    part: NamedPart | None, participations: int | None, blocks: Blocks | None, by_chance: Sampling
 ) -> Sampling:
-    if said is not None:
-        return _sampling_named(said)
+    if part is not None:
+        return _sampling_named(part)
     if participations is None:
-        return drawn
+        return by_chance
     if blocks is not None:
         return RandomAllocation(participations, blocks)
     return FixedRounds(participations)
 
 
-def _read_correlation(said: NamedPart | None) -> Correlation | None:
+def _read_correlation(part: NamedPart | None) -> Correlation | None:
     """What correlates noise; None too where a later version knows more."""
     for kind in typing.get_args(Correlation):
-        if said is not None and kind.__name__ == said.kind:
-            correlation: Correlation = msgspec.convert(said.fields, kind)
+        if part is not None and kind.__name__ == part.kind:
+            correlation: Correlation = msgspec.convert(part.fields, kind)
             return correlation
     return None
 
 
-def _sampling_named(said: NamedPart) -> Sampling:
+def _sampling_named(part: NamedPart) -> Sampling:
     """A way to draw rounds by the name of its class; unknown where its module is not imported."""
     kinds = [Sampling]
     for kind in kinds:
         kinds += kind.__subclasses__()
     for kind in kinds:
-        if kind.__name__ == said.kind:
-            return msgspec.convert(said.fields, kind)
+        if kind.__name__ == part.kind:
+            return msgspec.convert(part.fields, kind)
     return UnknownRounds()
 
 
 def _named(
-    sampling: Sampling, drawn: Sampling, *said_by_participations: type[Sampling]
+    sampling: Sampling, by_chance: Sampling, *said_by_participations: type[Sampling]
 ) -> NamedPart | None:
     """What the other fields cannot say; None where they say all that accounting needs."""
-    if sampling == drawn or type(sampling) in said_by_participations:
+    if sampling == by_chance or type(sampling) in said_by_participations:
         return None
     return NamedPart.from_part(sampling)
 

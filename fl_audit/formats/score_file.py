@@ -231,8 +231,8 @@ def _score_problem(score: npt.NDArray[np.float64]) -> "BadRow | None":
     if len(bad) == 0:
         return None
     value = float(score[bad[0]])
-    shown = "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return BadRow(int(bad[0]), f"score must be a finite number, got {shown}")
+    text = "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return BadRow(int(bad[0]), f"score must be a finite number, got {text}")
 
 
 def _id_problem(ids: Sequence[str]) -> "BadRow | None":

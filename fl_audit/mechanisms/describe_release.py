@@ -106,8 +106,8 @@ def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> flo
             | BallsInBinsSampling(bins=groups)
         ):
             return correlation.one_group(groups)
-        case AllocatedRounds() | MinSeparationSampling() as drawn:
-            return _separated(drawn.most_drawn, drawn.separation, correlation)
+        case AllocatedRounds() | MinSeparationSampling() as sampling:
+            return _separated(sampling.most_drawn, sampling.separation, correlation)
         case FixedRounds() | RandomAllocation():
             return correlation.worst_of(*_drawn(attendance.members_in, correlation.num_rounds))
         case _:

@@ -62,12 +62,12 @@ def membership_game(
     second = np.asarray(bits, dtype=np.bool_)
     if not 1 <= n < population:
         raise InputError(f"n must be from 1 to {population - 1}, got {n}")
-    drawn = np.stack([rng.permutation(population)[: n + 1] for _ in second]).astype(np.int64)
+    points = np.stack([rng.permutation(population)[: n + 1] for _ in second]).astype(np.int64)
     training = np.zeros((len(second), population), np.bool_)
     rows = np.arange(len(second))
-    training[rows[:, None], drawn[:, 2:]] = True
-    training[rows, np.where(second, drawn[:, 1], drawn[:, 0])] = True
-    return Challenges(training, drawn[:, 0], ~second)
+    training[rows[:, None], points[:, 2:]] = True
+    training[rows, np.where(second, points[:, 1], points[:, 0])] = True
+    return Challenges(training, points[:, 0], ~second)
 
 
 def indistinguishability_game(base: npt.ArrayLike, point: int, bits: npt.ArrayLike) -> Challenges:

@@ -169,17 +169,17 @@ class ShadowOutputs:
         return _fit(self.values, ~self.member, spread, "trained without")
 
 
-def _fit(values: FloatArray, kept: BoolArray, spread: Spread, what: str) -> NormalFit:
+def _fit(values: FloatArray, selected: BoolArray, spread: Spread, what: str) -> NormalFit:
     """Means and standard deviations (divisor M - 1) over the models kept at each point."""
-    count = np.sum(kept, axis=0)
+    count = np.sum(selected, axis=0)
     few = np.flatnonzero(count < 2)
     if len(few):
         raise InputError(
             f"point {few[0]}: needs at least 2 models {what} it, got {count[few[0]]}; use more "
             "shadow models"
         )
-    mean = np.sum(values, axis=0, where=kept) / count
-    squares = np.sum((values - mean) ** 2, axis=0, where=kept)
+    mean = np.sum(values, axis=0, where=selected) / count
+    squares = np.sum((values - mean) ** 2, axis=0, where=selected)
     if spread == "all_points":
         squares, freedom = np.full_like(squares, np.sum(squares)), np.sum(count - 1)
     else:

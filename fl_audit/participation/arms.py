@@ -79,8 +79,8 @@ class Arm:
                 return _there(is_there)
             case "every_round":
                 return _there(np.ones((members, rounds), bool))
-        drawn = [random.integers(part[0], part[-1] + 1, members) for part in self._parts(rounds)]
-        return np.tile(everybody, len(drawn)), np.concatenate(drawn)
+        sampled = [random.integers(part[0], part[-1] + 1, members) for part in self._parts(rounds)]
+        return np.tile(everybody, len(sampled)), np.concatenate(sampled)
 
     def _parts(self, rounds: int) -> list[IndexArray]:
         """The parts of the run with one round of each canary."""

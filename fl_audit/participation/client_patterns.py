@@ -149,8 +149,8 @@ def cyclic_poisson_schedule(config: CyclicPoisson, seed: int, roster: Roster) ->
         def draw(round_index: int) -> IndexArray:
             group = groups[round_index % config.separation]
             coins = generator(seed, stream, round_index).random(len(group))
-            drawn: IndexArray = group[coins < probability]
-            return drawn
+            sampled: IndexArray = group[coins < probability]
+            return sampled
 
         return draw
 
@@ -280,13 +280,13 @@ def _without_replacement(
     It is Floyd's algorithm (Bentley & Floyd 1987) for all members at once: each next draw is from
     one number more, and takes that number where it would repeat another.
     """
-    drawn = np.empty((members, number), np.int64)
+    sampled = np.empty((members, number), np.int64)
     for done in range(number):
         last = population - number + done
         fresh = random.integers(last + 1, size=members)
-        repeats = (drawn[:, :done] == fresh[:, None]).any(axis=1)
-        drawn[:, done] = np.where(repeats, last, fresh)
-    return drawn
+        repeats = (sampled[:, :done] == fresh[:, None]).any(axis=1)
+        sampled[:, done] = np.where(repeats, last, fresh)
+    return sampled
 
 
 def _allocated_client_rounds(record: RunRecord, config: RandomAllocation) -> str:

@@ -262,8 +262,8 @@ class Urn:
         num_clients = self.roster.num_clients
 
         def sampled_clients(round_index: int) -> IndexArray:
-            drawn = draw(round_index)
-            return drawn[drawn < num_clients]
+            sampled = draw(round_index)
+            return sampled[sampled < num_clients]
 
         return Attendance(sampled_clients, self.sample_size * num_clients / self.size, sampling)
 
@@ -272,8 +272,8 @@ class Urn:
         num_clients, included = self.roster.num_clients, self.roster.included
 
         def sampled_canaries(round_index: int) -> IndexArray:
-            drawn = draw(round_index)
-            canaries: IndexArray = drawn[drawn >= num_clients] - num_clients
+            sampled = draw(round_index)
+            canaries: IndexArray = sampled[sampled >= num_clients] - num_clients
             return canaries
 
         expected = self.sample_size * int(included.sum()) / self.size
@@ -298,8 +298,8 @@ def _truncated_schedule(config: Bernoulli, seed: int, roster: Roster, largest: i
 
     def draw(round_index: int) -> IndexArray:
         random = generator(seed, Stream.CLIENT_ROUNDS, round_index)
-        drawn = np.flatnonzero(random.random(urn.size) < probability)
-        return drawn if len(drawn) <= largest else sample(random, drawn, largest)
+        sampled = np.flatnonzero(random.random(urn.size) < probability)
+        return sampled if len(sampled) <= largest else sample(random, sampled, largest)
 
     sampling = TruncatedPoissonSampling(probability, urn.size, largest)
     return Schedule(
@@ -320,9 +320,9 @@ def _truncated_schedule(config: Bernoulli, seed: int, roster: Roster, largest: i
 
 def sample(random: np.random.Generator, members: IndexArray | int, size: int) -> IndexArray:
     """A uniform sample without replacement of `members`, or of `range(members)`, ascending."""
-    drawn: IndexArray = random.choice(members, size, replace=False, shuffle=False)
-    drawn.sort()
-    return drawn
+    sampled: IndexArray = random.choice(members, size, replace=False, shuffle=False)
+    sampled.sort()
+    return sampled
 
 
 # Samples of fixed size.
@@ -377,11 +377,11 @@ def _uniform_client_rounds(record: RunRecord, config: Uniform) -> str:
     sampling = record.release.client.sampling
     if not isinstance(sampling, FixedSizeSampling):
         return "Each round draws clients uniformly without replacement."
-    drawn = f"{sampling.sample_size:,} of {sampling.sampled_from:,}"
+    sampled = f"{sampling.sample_size:,} of {sampling.sampled_from:,}"
     if sampling.sampled_from == record.num_clients:
-        return f"Each round draws {drawn} clients, uniformly without replacement."
+        return f"Each round draws {sampled} clients, uniformly without replacement."
     return (
-        f"Each round draws {drawn} clients and canaries, uniformly without replacement; "
+        f"Each round draws {sampled} clients and canaries, uniformly without replacement; "
         "an excluded canary that is drawn sends nothing."
     )
 

@@ -184,9 +184,9 @@ def _once_in_each(
     canaries: IndexArray, seed: int, num_rounds: int, parts: Sequence[IndexArray]
 ) -> Presentations:
     random = generator(seed, Stream.CANARY_ROUNDS)
-    drawn = [random.integers(part[0], part[-1] + 1, len(canaries)) for part in parts]
+    sampled = [random.integers(part[0], part[-1] + 1, len(canaries)) for part in parts]
     blocks = tuple(map(len, parts))
-    return Presentations(np.tile(canaries, len(parts)), np.concatenate(drawn), num_rounds, blocks)
+    return Presentations(np.tile(canaries, len(parts)), np.concatenate(sampled), num_rounds, blocks)
 
 
 def in_last_rounds(
@@ -206,8 +206,8 @@ def in_last_rounds(
     random = generator(seed, Stream.CANARY_ROUNDS)
     numbers = np.minimum(random.poisson(mean, len(canaries)), last)
     rounds = [random.choice(last, number, replace=False) for number in numbers]
-    drawn = np.concatenate([np.zeros(0, np.int64), *rounds])
-    return Presentations(np.repeat(canaries, numbers), num_rounds - last + drawn, num_rounds)
+    sampled = np.concatenate([np.zeros(0, np.int64), *rounds])
+    return Presentations(np.repeat(canaries, numbers), num_rounds - last + sampled, num_rounds)
 
 
 def poisson_sampled(
@@ -217,5 +217,5 @@ def poisson_sampled(
     random = generator(seed, Stream.CANARY_ROUNDS)
     numbers = random.binomial(num_rounds, probability, len(canaries))
     rounds = [random.choice(num_rounds, number, replace=False) for number in numbers]
-    drawn = np.concatenate([np.zeros(0, np.int64), *rounds])
-    return Presentations(np.repeat(canaries, numbers), drawn, num_rounds)
+    sampled = np.concatenate([np.zeros(0, np.int64), *rounds])
+    return Presentations(np.repeat(canaries, numbers), sampled, num_rounds)

@@ -245,15 +245,19 @@ class Presentations:
         Args:
           included: The coins, bool of shape (num_canaries,).
         """
-        kept = included[self._members]
-        attending = Presentations(self._members[kept], self._rounds[kept], self._num_rounds)
-        drawn = attending.attendance
-        sampling = drawn.sampling
+        is_included = included[self._members]
+        attending = Presentations(
+            self._members[is_included], self._rounds[is_included], self._num_rounds
+        )
+        attendance = attending.attendance
+        sampling = attendance.sampling
         if self._blocks is not None:
             counted = Counter(self._blocks)
             blocks = tuple(sorted(counted.items(), reverse=True))
             sampling = RandomAllocation(sampling.most or 0, blocks)
-        return CanaryAttendance(drawn.members_in, drawn.expected, sampling, sampled=self.members_in)
+        return CanaryAttendance(
+            attendance.members_in, attendance.expected, sampling, sampled=self.members_in
+        )
 
     def members_in(self, round_index: int) -> IndexArray:
         """The indices of those who take part in one round, ascending."""

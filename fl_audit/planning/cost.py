@@ -66,7 +66,7 @@ class Cost:
 def measure_cost(run: PlannedRun) -> Cost:
     """Counts updates and bytes, and times the scoring of one round on this machine."""
     seconds, timed = _time_scoring(run)
-    kept = run.pool.store != "none"
+    is_stored = run.pool.store != "none"
     return Cost(
         clients_per_round=run.schedule.expected_clients,
         canaries_per_round=run.schedule.expected_canaries,
@@ -75,7 +75,7 @@ def measure_cost(run: PlannedRun) -> Cost:
         canaries_timed=timed,
         update_bytes=round(4 * run.task.dim * run.schedule.expected_canaries),
         log_bytes=4 * run.num_rounds * run.num_canaries,
-        store_bytes=2 * run.num_canaries * run.task.dim if kept else 0,
+        store_bytes=2 * run.num_canaries * run.task.dim if is_stored else 0,
     )
 
 

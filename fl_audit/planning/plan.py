@@ -228,8 +228,8 @@ def asked_for_epsilon(config: Config, epsilon: float) -> Config:
     if not isinstance(mechanism, NoisyMechanism):
         kind = mechanism.__struct_config__.tag  # type: ignore[attr-defined]
         raise InputError(f"--epsilon: mechanism {kind!r} has no noise to find")
-    asked = msgspec.structs.replace(mechanism, noise_multiplier=None, epsilon=epsilon)
-    return msgspec.structs.replace(config, mechanism=asked)
+    searching = msgspec.structs.replace(mechanism, noise_multiplier=None, epsilon=epsilon)
+    return msgspec.structs.replace(config, mechanism=searching)
 
 
 def find_noise(config: Config) -> FoundNoise:

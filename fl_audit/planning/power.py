@@ -32,7 +32,7 @@ from fl_audit.planning.prediction import (
     predicted_statistics,
     simulated_trials,
 )
-from fl_audit.planning.simulation import ENDS, MIDDLE, DrawnScores, Unknowns
+from fl_audit.planning.simulation import ENDS, MIDDLE, TrialScores, Unknowns
 from fl_audit.verdict import (
     ChosenTests,
     Claim,
@@ -50,8 +50,8 @@ from fl_audit.verdict.curve_power import (
 )
 from fl_audit.verdict.power import (
     FACTOR,
+    ArrivedSignal,
     RepeatedTests,
-    Shown,
     SimulatedAudit,
     hardest,
     standard_null,
@@ -270,15 +270,15 @@ def curve_power(run: PlannedRun, release: Release) -> CurvePower | None:
     claim = claim_to_test(audit, release, run.delta, statistics)
     if claim is None or isinstance(claim, Claim) or not run.num_canaries:
         return None
-    (drawn,) = simulated_trials(run, MIDDLE, 1)
+    (trial,) = simulated_trials(run, MIDDLE, 1)
     confidence = audit.confidence if claim.is_stated else UNSTATED_CONFIDENCE
     # A run keeps what it takes to know the null distribution in several own rounds too.
-    drawn = dataclasses.replace(drawn, compared={**drawn.compared, OWN_ROUNDS.name: ANY_VECTOR})
-    tests = curve_tests(claim, _scored(run, statistics, drawn), confidence)
+    trial = dataclasses.replace(trial, compared={**trial.compared, OWN_ROUNDS.name: ANY_VECTOR})
+    tests = curve_tests(claim, _scored(run, statistics, trial), confidence)
     if not tests.tests or tests.tests[0].method != "trade_off_sum":
         return None
     leading = tests.tests[0]
-    detectable = SumPower.for_test(leading, Shown()).detectable_in(tests)
+    detectable = SumPower.for_test(leading, ArrivedSignal()).detectable_in(tests)
     share = coin_probability(run.config.canaries)
     return CurvePower(claim, detectable, tuple(_needed_for(claim, leading, share)))
 
@@ -296,7 +296,7 @@ def _needed_for(
     violations += [(factor, with_less_noise(claim, leading, factor)) for factor in _NOISE_FACTORS]
     for factor, mu in violations:
         if mu is not None:
-            included = included_needed(leading, mu, Shown())
+            included = included_needed(leading, mu, ArrivedSignal())
             canaries = None if included is None else math.ceil(included / included_share)
             yield NeededCanaries(epsilon_of_mu(mu, claim.delta), factor, canaries)
 
@@ -320,8 +320,8 @@ def claim_power(run: PlannedRun, release: Release, trials: int) -> ClaimPower | 
     statistics = _simulated(run.config, chosen)
     tests = RepeatedTests(claim, chosen.methods, chosen.level)
     simulated = _SimulatedTests(statistics, tests)
-    (drawn,) = simulated_trials(run, MIDDLE, 1)
-    hard = hardest(_scored(run, statistics, drawn))
+    (trial,) = simulated_trials(run, MIDDLE, 1)
+    hard = hardest(_scored(run, statistics, trial))
     ideal = SimulatedAudit(claim, chosen.methods, chosen.level, standard_null(hard[0]))
     outcome = ideal.simulate(run.num_canaries)
     factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
@@ -353,16 +353,16 @@ class _SimulatedTests:
     statistics: Sequence[Statistic]
     tests: RepeatedTests
 
-    def contradict(self, run: PlannedRun, drawn: DrawnScores) -> bool:
+    def contradict(self, run: PlannedRun, trial: TrialScores) -> bool:
         """Whether any lower bound exceeds the claim."""
-        return bool(self.tests.contradict(_scored(run, self.statistics, drawn)).any())
+        return bool(self.tests.contradict(_scored(run, self.statistics, trial)).any())
 
 
 def _scored(
-    run: PlannedRun, statistics: Sequence[Statistic], drawn: DrawnScores
+    run: PlannedRun, statistics: Sequence[Statistic], trial: TrialScores
 ) -> list[ScoredStatistic]:
-    facts = run.null_facts(drawn.compared)
-    return [scored_statistic(s, drawn.scores[s.name], facts) for s in statistics]
+    facts = run.null_facts(trial.compared)
+    return [scored_statistic(s, trial.scores[s.name], facts) for s in statistics]
 
 
 def _simulated(config: Config, chosen: ChosenTests) -> list[Statistic]:
@@ -373,8 +373,8 @@ def _simulated(config: Config, chosen: ChosenTests) -> list[Statistic]:
     """
     statistics = [s for s in predicted_statistics(config) if s in chosen.statistics]
     if not statistics:
-        asked = config.audit.verdict_statistic
-        raise InputError(f"audit.verdict_statistic: a plan does not cover {asked!r}")
+        statistic = config.audit.verdict_statistic
+        raise InputError(f"audit.verdict_statistic: a plan does not cover {statistic!r}")
     return statistics
 
 
@@ -392,4 +392,4 @@ def _fault_power(
 
 def _share(run: PlannedRun, unknowns: Unknowns, simulated: _SimulatedTests, trials: int) -> float:
     samples = simulated_trials(run, unknowns, trials)
-    return sum(simulated.contradict(run, drawn) for drawn in samples) / trials
+    return sum(simulated.contradict(run, trial) for trial in samples) / trials

@@ -26,7 +26,7 @@ from fl_audit.planning.planned_run import PlannedRun, plan_run
 from fl_audit.planning.simulation import (
     ENDS,
     MIDDLE,
-    DrawnScores,
+    TrialScores,
     Unknowns,
     draw_rounds,
     draw_scores,
@@ -139,7 +139,7 @@ def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
     return predicted
 
 
-def simulated_trials(run: PlannedRun, unknowns: Unknowns, trials: int) -> Iterator[DrawnScores]:
+def simulated_trials(run: PlannedRun, unknowns: Unknowns, trials: int) -> Iterator[TrialScores]:
     """Yields the scores by statistic of each trial, the same ones in every call.
 
     Args:
@@ -152,17 +152,17 @@ def simulated_trials(run: PlannedRun, unknowns: Unknowns, trials: int) -> Iterat
     path = simulate_clip_path(run, unknowns, trials, random)
     for trial in range(trials):
         rounds = draw_rounds(run, path, trial, random)
-        drawn = draw_scores(run, unknowns, rounds, random)
+        scored = draw_scores(run, unknowns, rounds, random)
         apart, of_uploads = random.spawn(2)
-        drawn = with_own_rounds(drawn, run, unknowns, rounds, apart)
-        yield with_uploads(drawn, run, of_uploads)
+        scored = with_own_rounds(scored, run, unknowns, rounds, apart)
+        yield with_uploads(scored, run, of_uploads)
 
 
 def sample(
     run: PlannedRun,
     unknowns: Unknowns,
     trials: int,
-    asked: Sequence[tuple[Statistic, str]],
+    pairs: Sequence[tuple[Statistic, str]],
 ) -> Samples:
     """The epsilons of simulated runs.
 
@@ -170,7 +170,7 @@ def sample(
       run: The planned run.
       unknowns: How real clients behave.
       trials: Number of simulated runs.
-      asked: Pairs of a statistic and the name of a method to apply to it.
+      pairs: Pairs of a statistic and the name of a method to apply to it.
 
     Returns:
       Epsilons by statistic and method, each float64 with one entry for each run whose scores allow
@@ -179,19 +179,19 @@ def sample(
     epsilons: dict[tuple[str, str], list[float]] = {}
     at_once = max(_AT_ONCE // run.num_canaries, 1)
     every_trial = simulated_trials(run, unknowns, trials)
-    while drawn := list(itertools.islice(every_trial, at_once)):
-        settings = {s.name: [_setting(run, s, audit) for audit in drawn] for s, _ in asked}
-        for statistic, method in asked:
+    while batch := list(itertools.islice(every_trial, at_once)):
+        settings = {s.name: [_setting(run, s, audit) for audit in batch] for s, _ in pairs}
+        for statistic, method in pairs:
             by_method = METHODS[method].epsilons(settings[statistic.name])
             values = epsilons.setdefault((statistic.name, method), [])
             values.extend(epsilon for epsilon in by_method if epsilon is not None)
     return {key: np.array(values) for key, values in epsilons.items() if values}
 
 
-def _setting(run: PlannedRun, statistic: Statistic, drawn: DrawnScores) -> AuditSetting:
+def _setting(run: PlannedRun, statistic: Statistic, trial: TrialScores) -> AuditSetting:
     """The setting of a statistic's methods, as in the report of a run."""
-    facts = run.null_facts(drawn.compared)
-    scored = scored_statistic(statistic, drawn.scores[statistic.name], facts)
+    facts = run.null_facts(trial.compared)
+    scored = scored_statistic(statistic, trial.scores[statistic.name], facts)
     return scored.setting(run.delta, run.config.audit.confidence)
 
 
@@ -238,8 +238,8 @@ def predict(
         for unknowns in bar(ENDS, "range of the unknowns")
     }
     for unknowns, extreme in _extremes(ends, statistics).items():
-        asked = [(s, method) for s in extreme for method in predicted_methods() if method != FIT]
-        ends[unknowns].update(sample(run, unknowns, trials, asked))
+        pairs = [(s, method) for s in extreme for method in predicted_methods() if method != FIT]
+        ends[unknowns].update(sample(run, unknowns, trials, pairs))
     return tuple(
         StatisticPrediction(
             statistic,
@@ -395,18 +395,18 @@ def variants(run: PlannedRun, trials: int) -> tuple[Variant, ...]:
       run: The planned run.
       trials: Number of simulated runs of each variant.
     """
-    shown = changes(run)
+    changed = changes(run)
     planned = _medians(run, predicted_statistics(run.config), trials)
     return tuple(
         _planned(change, planned) if change.is_planned else variant(run, change, trials)
-        for change in bar(shown, "variants")
+        for change in bar(changed, "variants")
     )
 
 
 def _planned(change: Change, medians: Medians) -> Variant:
     names = {statistic.name for statistic in change.statistics}
-    kept = {key: median for key, median in medians.items() if key[0] in names}
-    return Variant(change.key, change.value, True, kept)
+    matching = {key: median for key, median in medians.items() if key[0] in names}
+    return Variant(change.key, change.value, True, matching)
 
 
 def variant(run: PlannedRun, change: Change, trials: int) -> Variant:

@@ -118,10 +118,10 @@ def simulate_clip_path(
     clip_norm: FloatArray = np.full(trials, run.mechanism.clip_norm)
     medians = clip_norm[0] * np.geomspace(unknowns.first_norm, unknowns.last_norm, run.num_rounds)
     for t, (median, clients) in enumerate(zip(medians, run.clients, strict=True)):
-        drawn = min(int(clients), _MOST_CLIENTS)
-        norms = median * np.exp(SPREAD * random.standard_normal((trials, drawn)))
+        num_simulated = min(int(clients), _MOST_CLIENTS)
+        norms = median * np.exp(SPREAD * random.standard_normal((trials, num_simulated)))
         clipped = np.minimum(norms / clip_norm[:, None], 1.0)
-        scale = clients / drawn if drawn else 0.0
+        scale = clients / num_simulated if num_simulated else 0.0
         clip_norms[:, t] = clip_norm
         real_norms[:, t] = _norm_of_sum(clipped, scale, unknowns.alignment)
         unclipped = scale * np.sum(norms <= clip_norm[:, None], axis=1)
@@ -169,7 +169,7 @@ def _moved(
 
 
 @dataclass(frozen=True, eq=False)
-class DrawnScores:
+class TrialScores:
     """One trial's scores.
 
     Attributes:
@@ -225,7 +225,7 @@ def draw_rounds(run: PlannedRun, path: ClipPath, trial: int, random: np.random.G
 
 def draw_scores(
     run: PlannedRun, unknowns: Unknowns, rounds: Rounds, random: np.random.Generator
-) -> DrawnScores:
+) -> TrialScores:
     """Draws one trial's scores by statistic.
 
     Given the rounds, the maximum over rounds is drawn independently of the other statistics,
@@ -237,7 +237,7 @@ def draw_scores(
       rounds: The rounds of the same trial.
       random: Source of random numbers.
     """
-    drawn = {
+    by_statistic = {
         **_sums_and_models(run, unknowns, rounds, random),
         "max": _maxima(run, unknowns, rounds, random),
     }
@@ -245,8 +245,8 @@ def draw_scores(
     length = _length_of_sum(run, unknowns, rounds)
     if length > 0:
         compared["sum"] = ComparedVectors((Vectors(1),), length)
-    return DrawnScores(
-        scores={name: run.canary_scores(scores) for name, scores in drawn.items()},
+    return TrialScores(
+        scores={name: run.canary_scores(scores) for name, scores in by_statistic.items()},
         compared=compared,
     )
 
@@ -463,19 +463,19 @@ def _largest_of(numbers: npt.NDArray[np.int64], random: np.random.Generator) -> 
 
 
 def with_own_rounds(
-    drawn: DrawnScores,
+    trial: TrialScores,
     run: PlannedRun,
     unknowns: Unknowns,
     rounds: Rounds,
     random: np.random.Generator,
-) -> DrawnScores:
+) -> TrialScores:
     """Adds one trial's scores on `own_rounds`, drawn independently of the others.
 
     A canary is compared with the rounds that it is dealt, included or not: with one the score is
     the cosine there, with n the sum of the cosines over sqrt(n).
 
     Args:
-      drawn: The scores on the other statistics.
+      trial: The scores on the other statistics.
       run: The planned run.
       unknowns: How real clients behave.
       rounds: The rounds of the same trial.
@@ -500,13 +500,13 @@ def with_own_rounds(
     own = run.canary_scores(scores)
     compared = {OWN_ROUNDS.name: ANY_VECTOR} if counts.max(initial=0) <= 1 else {}
     return dataclasses.replace(
-        drawn,
-        scores={**drawn.scores, OWN_ROUNDS.name: own},
-        compared={**drawn.compared, **compared},
+        trial,
+        scores={**trial.scores, OWN_ROUNDS.name: own},
+        compared={**trial.compared, **compared},
     )
 
 
-def with_uploads(drawn: DrawnScores, run: PlannedRun, random: np.random.Generator) -> DrawnScores:
+def with_uploads(trial: TrialScores, run: PlannedRun, random: np.random.Generator) -> TrialScores:
     """Adds one trial's scores on `one_upload`, where clients add the noise.
 
     With K uploads v of one length, U is their sum: <c, U> is N(K, K z^2) where the canary is
@@ -514,12 +514,12 @@ def with_uploads(drawn: DrawnScores, run: PlannedRun, random: np.random.Generato
     an excluded one, has the cosine with a random vector, which has the same law as without signal.
 
     Args:
-      drawn: The scores on the other statistics.
+      trial: The scores on the other statistics.
       run: The planned run.
       random: Source of random numbers.
     """
     if not isinstance(run.mechanism, ClientGaussian):
-        return drawn
+        return trial
     uploads = np.bincount(run.canary, minlength=run.num_canaries).astype(np.float64)
     is_in = uploads > 0
     noise = np.where(is_in, run.noise.sum_noise_multiplier * np.sqrt(uploads), 1.0)
@@ -528,7 +528,7 @@ def with_uploads(drawn: DrawnScores, run: PlannedRun, random: np.random.Generato
     products = uploads + along
     scores = run.canary_scores(cosine(products, np.sqrt(products**2 + across)))
     return dataclasses.replace(
-        drawn,
-        scores={**drawn.scores, ONE_UPLOAD.name: scores},
-        compared={**drawn.compared, ONE_UPLOAD.name: ANY_VECTOR},
+        trial,
+        scores={**trial.scores, ONE_UPLOAD.name: scores},
+        compared={**trial.compared, ONE_UPLOAD.name: ANY_VECTOR},
     )

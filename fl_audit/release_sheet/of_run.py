@@ -373,8 +373,8 @@ def _audit(report: Report) -> dict[str, list[Line]]:
     if verdict is not None:
         title = f"{verdict.outcome.upper()}{of_what(verdict)}."
         tests = f"measured: {count(verdict.num_tests, 'test')}, together at "
-        said = " ".join(s for s in reason_sentences(verdict) if not s.startswith(NEXT))
-        lines["verdict"] = [Line(f"{title} {said}", f"{tests}{100 * verdict.confidence:g} %")]
+        sentences = " ".join(s for s in reason_sentences(verdict) if not s.startswith(NEXT))
+        lines["verdict"] = [Line(f"{title} {sentences}", f"{tests}{100 * verdict.confidence:g} %")]
         lines["detectable"] = [_detectable(verdict)]
     if answer.proven is not None:
         lines["bound"] = [
@@ -392,8 +392,8 @@ def _audit(report: Report) -> dict[str, list[Line]]:
     if report.checks is not None and report.checks.results:
         titles = ", ".join(title_of_check(check.name) for check in report.checks.results)
         words = checks_words(report.checks)
-        said = f"{words[0].upper()}{words[1:]} ({titles})."
-        lines["checks"] = [Line(said, "measured on the aggregates")]
+        sentence = f"{words[0].upper()}{words[1:]} ({titles})."
+        lines["checks"] = [Line(sentence, "measured on the aggregates")]
     return lines
 
 
@@ -479,5 +479,7 @@ def statement_of(config: Config | None, given: ReleaseStatement | None) -> Relea
         own = config.release
     if given is None:
         return own
-    said = {key: getattr(given, key) for key in given.__struct_fields__}
-    return msgspec.structs.replace(own, **{k: text for k, text in said.items() if text is not None})
+    stated = {key: getattr(given, key) for key in given.__struct_fields__}
+    return msgspec.structs.replace(
+        own, **{k: text for k, text in stated.items() if text is not None}
+    )

@@ -132,5 +132,5 @@ def registry_entry(
 
 def _text(sheet: ReleaseSheet, key: str) -> str | None:
     """The lines of a field as one text; None where nobody said anything."""
-    said = [line.text for line in sheet.lines(key) if line.text not in (NOT_STATED, NOT_AUDITED)]
-    return " ".join(said) or None
+    texts = [line.text for line in sheet.lines(key) if line.text not in (NOT_STATED, NOT_AUDITED)]
+    return " ".join(texts) or None

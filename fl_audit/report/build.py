@@ -244,9 +244,9 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
         on_curve = curve_tests(claim, [run.scored(s) for s in chosen.statistics], chosen.confidence)
         verdict = reach_curve_verdict(on_curve, scope, arrival=arrival, others=others)
     else:
-        asked = [s for s in run.statistics if audit.verdict_statistic in ("all", s.name)]
+        matching = [s for s in run.statistics if audit.verdict_statistic in ("all", s.name)]
         confidence = chosen.confidence if claim.is_stated else UNSTATED_CONFIDENCE
-        on_curve = curve_tests(claim, [run.scored(s) for s in asked], confidence)
+        on_curve = curve_tests(claim, [run.scored(s) for s in matching], confidence)
         verdict = reach_curve_verdict(on_curve, Scope(whom="for a canary"), arrival=arrival)
     return after_checks(verdict, failed_checks(checks), checks.not_checked)
 
@@ -264,12 +264,12 @@ def _covering(scope: Scope, chosen: ChosenTests) -> Scope:
 
 def _scope_of(run: FinishedRun) -> Scope:
     """What canaries say about a claim, which is about uploads where they alone are to test it."""
-    asked = chosen_tests(run.config, run.record.release.client.participations).statistics
+    tested = chosen_tests(run.config, run.record.release.client.participations).statistics
     return scope_of_run(
         run.record,
         run.rounds_of_canaries,
         run.included,
-        covers_uploads=all(map(sees_uploads, asked)),
+        covers_uploads=all(map(sees_uploads, tested)),
     )
 
 
@@ -299,7 +299,7 @@ def _num_classes(record: RunRecord) -> int | None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class EstimateRequest:
     """What is asked of scores.
 
     Attributes:
@@ -334,29 +334,29 @@ def _seen_by(threat_model: str, audit: Audit) -> SeenByAttacker:
     return NOT_KNOWN if model is None else SeenByAttacker(model.title, model.sees(audit))
 
 
-def report_on_file(path: Path, statistic: ScoredStatistic, asked: Asked) -> Report:
+def report_on_file(path: Path, statistic: ScoredStatistic, request: EstimateRequest) -> Report:
     """The report of a file of scores.
 
     Args:
       path: The file; `scores_NAME.csv` names a statistic on the page.
       statistic: The scores.
-      asked: What is asked of them.
+      request: What is asked of them.
 
     Raises:
       InputError: No method can be applied to the scores, or what is asked is out of range.
     """
     name = path.stem.removeprefix("scores_")
-    shown = name if STATISTICS.get(name) is not None else "score"
-    statistic_report = _estimated(shown, statistic, asked, Audit())
-    arrival = None if asked.claim is None else scores_alone([statistic])
-    verdict = _claim_verdict([statistic], asked, arrival)
-    return _of_scores({shown: statistic_report}, Audit(), ScoreSource(path.name), verdict=verdict)
+    label = name if STATISTICS.get(name) is not None else "score"
+    statistic_report = _estimated(label, statistic, request, Audit())
+    arrival = None if request.claim is None else scores_alone([statistic])
+    verdict = _claim_verdict([statistic], request, arrival)
+    return _of_scores({label: statistic_report}, Audit(), ScoreSource(path.name), verdict=verdict)
 
 
 def report_on_statistics(
     folder: AuditedFolder,
     statistics: Sequence[ScoredStatistic],
-    asked: Asked,
+    request: EstimateRequest,
     others: Sequence[ScoredStatistic] = (),
 ) -> Report:
     """The report of statistics of a folder.
@@ -364,7 +364,7 @@ def report_on_statistics(
     Args:
       folder: The folder.
       statistics: Statistics that `folder_statistics` has found in it, at least one.
-      asked: What is asked of them.
+      request: What is asked of them.
       others: The statistics of the folder that are not asked about.
 
     Raises:
@@ -375,54 +375,56 @@ def report_on_statistics(
     for statistic in statistics:
         try:
             reports[str(statistic.name)] = _estimated(
-                str(statistic.name), statistic, asked, facts.audit
+                str(statistic.name), statistic, request, facts.audit
             )
         except InputError as error:
             raise InputError(f"{folder.path}, statistic {statistic.name}: {error}") from error
     arrival = folder_arrival(folder, [*statistics, *others])
     checks = folder_checks(folder)
-    verdict = _claim_verdict(statistics, asked, arrival, others, folder)
+    verdict = _claim_verdict(statistics, request, arrival, others, folder)
     if verdict is not None and checks is not None:
         verdict = after_checks(verdict, failed_checks(checks), checks.not_checked)
     source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)
     report = _of_scores(
         reports, facts.audit, source, arrival=arrival, checks=checks, verdict=verdict
     )
-    arms = folder_arms(folder, asked.delta, asked.confidence)
+    arms = folder_arms(folder, request.delta, request.confidence)
     run = _run_of(folder)
-    if run is not None and asked.delta > 0:
-        accounted = _accounted(_release(run), reports, asked.delta, asked.confidence)
+    if run is not None and request.delta > 0:
+        accounted = _accounted(_release(run), reports, request.delta, request.confidence)
         report = dataclasses.replace(report, **accounted)
-    if folder.log is not None and asked.delta > 0:
-        report = _with_stated(report, folder.log, asked)
+    if folder.log is not None and request.delta > 0:
+        report = _with_stated(report, folder.log, request)
     return dataclasses.replace(report, arms=arms)
 
 
-def _with_stated(report: Report, log: SeenLog, asked: Asked) -> Report:
+def _with_stated(report: Report, log: SeenLog, request: EstimateRequest) -> Report:
     """The report of a log, with what accounting says of the noise and the rounds that it states."""
     rounds, uploads = stated_rounds(log), stated_uploads(log)
     release = uploads if rounds is None else rounds.release
     if release is None:
         return report
     try:
-        accounted = _accounted(release, report.statistics, asked.delta, asked.confidence, uploads)
+        accounted = _accounted(
+            release, report.statistics, request.delta, request.confidence, uploads
+        )
     except ModuleNotFoundError as error:
         check_is_accountant(error)
         return dataclasses.replace(report, why_not_accounted=WITHOUT_ACCOUNTANT)
     return dataclasses.replace(report, **accounted, is_stated_by_log=True)
 
 
-def report_on_folder(folder: AuditedFolder, asked: Asked) -> Report:
+def report_on_folder(folder: AuditedFolder, request: EstimateRequest) -> Report:
     """The report of all statistics that a folder holds or allows; writes nothing.
 
     Args:
       folder: The folder.
-      asked: What is asked of its scores.
+      request: What is asked of its scores.
 
     Raises:
       InputError: The folder holds no scores, or a file in it is damaged.
     """
-    return report_on_statistics(folder, folder_statistics(folder), asked)
+    return report_on_statistics(folder, folder_statistics(folder), request)
 
 
 def _of_scores(
@@ -447,20 +449,22 @@ def _of_scores(
     )
 
 
-def _estimated(name: str, scored: ScoredStatistic, asked: Asked, audit: Audit) -> StatisticReport:
-    result = estimates_on(scored, asked.delta, asked.confidence, asked.methods)
+def _estimated(
+    name: str, scored: ScoredStatistic, request: EstimateRequest, audit: Audit
+) -> StatisticReport:
+    result = estimates_on(scored, request.delta, request.confidence, request.methods)
     return with_checks(result, scored, threat_model_of(name, audit))
 
 
 def _claim_verdict(
     statistics: Sequence[ScoredStatistic],
-    asked: Asked,
+    request: EstimateRequest,
     arrival: Arrival | None = None,
     others: Sequence[ScoredStatistic] = (),
     folder: AuditedFolder | None = None,
 ) -> Verdict | None:
     """The verdict by the chosen methods that hold for any mechanism; None without a claim."""
-    claim = asked.claim or _configured(folder, asked.delta, statistics)
+    claim = request.claim or _configured(folder, request.delta, statistics)
     if claim is None:
         return None
     if isinstance(claim, ConfiguredClaim):
@@ -473,10 +477,10 @@ def _claim_verdict(
     left_out = [statistic for statistic in others if scope.covers(statistic.name)]
     tested = covered or statistics
     if not isinstance(claim, Claim):
-        on_curve = curve_tests(claim, tested, asked.confidence)
+        on_curve = curve_tests(claim, tested, request.confidence)
         return reach_curve_verdict(on_curve, scope, arrival=arrival, others=left_out)
-    methods = chosen_methods(asked.methods, statistics[0].scores.inclusion)
-    tests = ClaimTests(tested, asked.confidence, methods)
+    methods = chosen_methods(request.methods, statistics[0].scores.inclusion)
+    tests = ClaimTests(tested, request.confidence, methods)
     verdict = reach_verdict(claim, tests, scope, arrival=arrival, others=left_out)
     return with_curve(verdict, tested)
 

@@ -354,13 +354,13 @@ class LogAxis:
             for (left, before), (right, after) in itertools.pairwise(places)
         )
 
-    def ticks(self, shown: Iterable[float]) -> list[Tick]:
+    def ticks(self, epsilons: Iterable[float]) -> list[Tick]:
         """The numbers on the axis, with 0 and infinity where they are among what is shown.
 
         >>> [tick.text for tick in LogAxis(0.3, 7.0).ticks([0.0, 2.5, math.inf])]
         ['0', '0.5', '1', '2', '5', '∞']
         """
-        values = set(shown)
+        values = set(epsilons)
         between = [Tick(self.place(number), _tick_text(number)) for number in self.numbers()]
         zero = [Tick(self.place(0.0), "0")] if 0 in values else []
         return [*zero, *between, *([Tick(self.place(math.inf), "∞")] if math.inf in values else [])]
@@ -445,13 +445,13 @@ def bars_of(
     answered = [(title, answer) for title, answer in named if answer.proven or answer.estimated]
     if not answered:
         return None
-    shown = [value for _, answer in answered for value in _values(answer)]
-    axis = LogAxis.around(shown if claimed is None else [*shown, claimed])
+    epsilons = [value for _, answer in answered for value in _values(answer)]
+    axis = LogAxis.around(epsilons if claimed is None else [*epsilons, claimed])
     bars = tuple(_bar(title, answer, axis) for title, answer in answered)
     return EpsilonBars(
         by=by,
         bars=bars,
-        ticks=tuple(axis.ticks([*shown, *(math.inf for bar in bars if bar.is_open)])),
+        ticks=tuple(axis.ticks([*epsilons, *(math.inf for bar in bars if bar.is_open)])),
         claim=None if claimed is None else axis.place(claimed),
         claimed="" if claimed is None else f"{claimed:.4g}",
         is_estimate_below=any(answer.is_estimate_below for _, answer in answered),
@@ -460,7 +460,7 @@ def bars_of(
 
 def _attackers(report: Report) -> list[tuple[str, Headline]]:
     """The title of every threat model, with the headline on the first of its statistics."""
-    models, drawn = report.threat_models, []
+    models, headlines = report.threat_models, []
     for name in strongest_first(report.statistics):
         statistic = report.statistics[name]
         title = (
@@ -471,8 +471,8 @@ def _attackers(report: Report) -> list[tuple[str, Headline]]:
         against = report.guaranteed_against(name)
         guaranteed = None if against is None else against.canary.epsilon
         headline = headline_on(statistic, guaranteed=guaranteed, confidence=report.confidence)
-        drawn.append((title, headline))
-    return drawn
+        headlines.append((title, headline))
+    return headlines
 
 
 def _values(answer: Headline) -> list[float]:

@@ -249,7 +249,7 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
         sum_noise = noise_on_sum(record.release.noise, rounds.participants)
     except ValueError as error:  # a noise law of another version, or of none
         raise InputError(f"{folder.record}: {error}") from error
-    asked = configured(
+    expected = configured(
         rounds.clip_norm,
         rounds.participants,
         sum_noise_multiplier=sum_noise,
@@ -259,8 +259,8 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
     measured = logged[: record.rounds_done]
     stddev, norm_bound = expected_of_log(
         record.release.correlation,
-        asked.stddev,
-        asked.norm_bound,
+        expected.stddev,
+        expected.norm_bound,
         measured,
         range(record.rounds_done),
     )

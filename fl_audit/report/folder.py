@@ -138,12 +138,12 @@ def folder_statistics(
     """
     path = folder.path
     scored = _scores_of(folder)
-    for option, asked, there in (
+    for option, given, there in (
         ("--dim", dim, scored.dim),
         ("--canaries", family, scored.family),
     ):
-        if asked is not None and there is not None and asked != there:
-            raise InputError(f"{option}: must be {there}, as {path} says, or left out; got {asked}")
+        if given is not None and there is not None and given != there:
+            raise InputError(f"{option}: must be {there}, as {path} says, or left out; got {given}")
     facts = RunFacts(
         _audit(RunFolder(path)),
         scored.dim or dim,
@@ -210,9 +210,9 @@ def chosen_statistic(
 
 
 def _scored(
-    name: str, scores: ScoreFile, facts: RunFacts, asked: NullKind | None, source: NullSource
+    name: str, scores: ScoreFile, facts: RunFacts, kind: NullKind | None, source: NullSource
 ) -> ScoredStatistic:
-    null = dataclasses.replace(_null(name, facts, asked), source=source)
+    null = dataclasses.replace(_null(name, facts, kind), source=source)
     return ScoredStatistic(name, scores.canary_scores(), null)
 
 
@@ -221,18 +221,18 @@ def _audit(folder: RunFolder) -> Audit:
     return load_recorded(folder.config).audit if folder.config.exists() else Audit()
 
 
-def _null(name: str, facts: RunFacts, asked: NullKind | None) -> Null:
+def _null(name: str, facts: RunFacts, kind: NullKind | None) -> Null:
     """The null law asked for, or the statistic's own; "empirical" for an unknown statistic."""
     statistic = STATISTICS.get(name)
-    if asked == "closed_form" and (statistic is None or statistic.law(facts).kind == "empirical"):
+    if kind == "closed_form" and (statistic is None or statistic.law(facts).kind == "empirical"):
         raise InputError(
             f"--null: the distribution of an excluded canary's {name} has no closed form; "
             "leave --null out, which takes what is known of each statistic"
         )
-    if statistic is None or asked == "empirical":
+    if statistic is None or kind == "empirical":
         return Null("empirical", dim=facts.dim)
     known = statistic.null(facts)
-    return known if asked is None else dataclasses.replace(known, kind=asked)
+    return known if kind is None else dataclasses.replace(known, kind=kind)
 
 
 def _read_scores(path: Path) -> _Scores | None:
@@ -251,8 +251,8 @@ def _read_scores(path: Path) -> _Scores | None:
     if record is not None:
         check_together(run, record)
     canaries = load_recorded(run.config).canaries if run.config.exists() else None
-    said = None if canaries is None else (run.config.name, canaries.inclusion)
-    _check_agreement(path, scores, said)
+    stated = None if canaries is None else (run.config.name, canaries.inclusion)
+    _check_agreement(path, scores, stated)
     return _Scores(
         scores=scores,
         compared=compared,
@@ -262,19 +262,19 @@ def _read_scores(path: Path) -> _Scores | None:
 
 
 def _check_agreement(
-    path: Path, scores: Mapping[str, ScoreFile], said: tuple[str, Inclusion] | None
+    path: Path, scores: Mapping[str, ScoreFile], stated: tuple[str, Inclusion] | None
 ) -> None:
     """Refuses score files that contradict the folder on who was included, or how it was decided.
 
     Args:
       path: The folder.
       scores: Its score files by statistic, at least one.
-      said: The file that says how it was decided who takes part, and what it says; None where only
-        the score files do.
+      stated: The file that says how it was decided who takes part, and what it says; None where
+        only the score files do.
     """
     folder = ScoredFolder(path)
     first = next(iter(scores))
-    source, inclusion = said or (folder.scores(first).name, scores[first].inclusion)
+    source, inclusion = stated or (folder.scores(first).name, scores[first].inclusion)
     listed = read_canaries(folder.canaries) if folder.canaries.exists() else None
     for name, file in scores.items():
         if file.inclusion != inclusion:
@@ -319,10 +319,10 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
             f"{other[0]} does not fit together with it; call RoundScorer.finish again, or delete "
             f"{names}"
         )
-    kept = {name: scored.scores[name] for name in given}
+    given_scores = {name: scored.scores[name] for name in given}
     facts = {name: fact for name, fact in scored.compared.items() if name in given}
     return dataclasses.replace(
-        again, scores={**again.scores, **kept}, compared={**again.compared, **facts}
+        again, scores={**again.scores, **given_scores}, compared={**again.compared, **facts}
     )
 
 

@@ -110,11 +110,11 @@ class Headline:
             )
             if line
         ]
-        said = self.sentence()
+        sentence = self.sentence()
         start = "Threat model "
-        if said.startswith(start):
-            said = f"{start.lower():<{INDENT}}{said.removeprefix(start)}"
-        return [*numbers, said]
+        if sentence.startswith(start):
+            sentence = f"{start.lower():<{INDENT}}{sentence.removeprefix(start)}"
+        return [*numbers, sentence]
 
     def answers(self) -> tuple[Answer, ...]:
         """The upper bound from accounting, the lower bound of the audit, and its estimate."""
@@ -445,13 +445,13 @@ def verdict_banner(report: Report) -> VerdictBanner | None:
     if verdict is None:
         return None
     unstated = whole(tested_unstated(verdict.claim, verdict.confidence) or "")
-    said = [line for line in reason_sentences(verdict) if line != unstated]
+    lines = [line for line in reason_sentences(verdict) if line != unstated]
     return VerdictBanner(
         outcome=verdict.outcome,
         of_what=of_what(verdict),
         unstated="" if verdict.claim.is_stated else unstated,
-        next=" ".join(line for line in said if line.startswith(NEXT)),
-        reason=tuple(line for line in said if not line.startswith(NEXT)),
+        next=" ".join(line for line in lines if line.startswith(NEXT)),
+        reason=tuple(line for line in lines if not line.startswith(NEXT)),
         meaning=_MEANINGS[verdict.outcome],
         facts=tuple(_facts(verdict, report)),
         against=tuple(_against(attacker, report) for attacker in verdict.against),

@@ -203,8 +203,8 @@ def _power_of_canaries(verdict: Verdict | None) -> dict[str, str]:
     """The power of the canaries against a claimed curve, where that is known."""
     if verdict is None or isinstance(verdict.claim, Claim) or verdict.detectable is None:
         return {}
-    said = curve_detectable_words(verdict.claim, verdict.detectable)
-    return {"Power of the canaries": said}
+    words = curve_detectable_words(verdict.claim, verdict.detectable)
+    return {"Power of the canaries": words}
 
 
 def _date(run: FinishedRun) -> str:

@@ -86,11 +86,11 @@ class AttackerRisk:
 
 def attacker_risks(report: Report) -> list[AttackerRisk]:
     """The guarantees in full by attacker; one where both attackers face the same ones."""
-    kept: dict[str, FullGuarantees] = {}
+    distinct: dict[str, FullGuarantees] = {}
     for name, against in report.attackers.items():
-        if against.in_full is not None and against.in_full not in kept.values():
-            kept[name] = against.in_full
-    return [_risk(report, name, in_full, len(kept) == 1) for name, in_full in kept.items()]
+        if against.in_full is not None and against.in_full not in distinct.values():
+            distinct[name] = against.in_full
+    return [_risk(report, name, in_full, len(distinct) == 1) for name, in_full in distinct.items()]
 
 
 def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) -> AttackerRisk:

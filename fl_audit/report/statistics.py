@@ -95,14 +95,14 @@ def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) ->
     Other bounds are for a number of rounds that was fixed beforehand. When the run stops depends on
     coins and scores, so that none of them holds at its confidence, and none of them says it does.
     """
-    kept = tuple(
+    others = tuple(
         dataclasses.replace(estimate, valid_for=None, guarantee=_STOPPED)
         if estimate.valid_for is not None
         else estimate
         for estimate in result.estimates
     )
     if live is None or statistic != "own_rounds":
-        return dataclasses.replace(result, estimates=kept)
+        return dataclasses.replace(result, estimates=others)
     bound = Estimate(
         method="live",
         kind="lower_bound",
@@ -116,7 +116,7 @@ def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) ->
         ),
         source="The test martingale of docs/live_verdict.md (Ville 1939)",
     )
-    return dataclasses.replace(result, estimates=(bound, *kept))
+    return dataclasses.replace(result, estimates=(bound, *others))
 
 
 def with_checks(result: AuditResult, scored: ScoredStatistic, threat_model: str) -> StatisticReport:

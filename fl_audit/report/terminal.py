@@ -126,15 +126,15 @@ def verdict_lines(verdict: Verdict | None) -> list[str]:
     """The outcome of a verdict in one line, and a sentence of its reason on each below it."""
     if verdict is None:
         return []
-    said = reason_sentences(verdict)
+    sentences = reason_sentences(verdict)
     if verdict.outcome == "contradicted" and verdict.assumes is not None:
-        said.insert(len(said) - 1, f"This assumes: {verdict.assumes}")
+        sentences.insert(len(sentences) - 1, f"This assumes: {verdict.assumes}")
     return [
         "",
         f"verdict: {verdict.outcome.upper()}{of_what(verdict)}",
         *(
             part
-            for sentence in said
+            for sentence in sentences
             for part in textwrap.wrap(
                 sentence,
                 _room(),

@@ -113,15 +113,15 @@ def _canaries(run: FinishedRun) -> str:
     if least == most:
         rounds = count(least, "round")
     arms = getattr(run.config.canaries, "arms", ())
-    drawn = (
+    order = (
         f"Arms, to which canaries were dealt at random: {', '.join(arms)}."
         if arms
         else canary_rounds(run.config.participation)
     )
-    said = [f"{start}; an included canary took part in {rounds}. {drawn}"]
+    sentences = [f"{start}; an included canary took part in {rounds}. {order}"]
     if inclusion != "coins":
-        said.append(_LEFT_OUT[inclusion])
-    return " ".join(said)
+        sentences.append(_LEFT_OUT[inclusion])
+    return " ".join(sentences)
 
 
 def _kind_of(canaries: AnyCanaries) -> str:

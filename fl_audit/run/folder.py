@@ -177,10 +177,10 @@ def kept_files(folder: RunFolder, audit: Audit, rounds: range) -> list[Path]:
     """
     completed = rounds.start
     every = audit.release_every or rounds.stop
-    kept = _sums(folder)
+    files = _sums(folder)
     if rounds and completed % every:  # between two releases
-        kept.append(folder.released_model(completed - completed % every))
-    return kept
+        files.append(folder.released_model(completed - completed % every))
+    return files
 
 
 def _sums(folder: RunFolder) -> list[Path]:
@@ -210,9 +210,9 @@ def check_logs(folder: RunFolder, checkpoint: "Checkpoint") -> None:
             "cannot go on, start it anew"
         ) from error
     saved = chain.lines[-1]
-    kept = saved.files if isinstance(saved, Saved) else {}
+    saved_files = saved.files if isinstance(saved, Saved) else {}
     logs = {name for line in chain.rounds.values() for name in (*line.rows, *line.step_rows)}
-    for name in sorted({*logs, *kept}):
+    for name in sorted({*logs, *saved_files}):
         if not (folder.path / name).exists():
             raise InputError(
                 f"{folder.path / name}: is missing, and the checkpoint goes with it; the run "
@@ -223,7 +223,7 @@ def check_logs(folder: RunFolder, checkpoint: "Checkpoint") -> None:
             f"{folder.path / row.name}: round {row.round} has changed since it was logged; the run "
             "cannot go on with it, start it anew"
         )
-    for name, expected in kept.items():
+    for name, expected in saved_files.items():
         if digest_of(folder.path / name) != expected:
             raise InputError(
                 f"{folder.path / name}: has changed since the checkpoint; the run cannot go on "

@@ -274,14 +274,14 @@ class AggregateWatch:
         """
         if self._log is None:
             return
-        asked = configured(
+        expected = configured(
             seen.clip_norm,
             float(participants),
             sum_noise_multiplier=float(noise_on_sum(self._run.noise, participants)),
             denominator=self._run.schedule.expected_cohort,
         )
         self._watch.measure_round(
-            seen.aggregate, noise_stddev=asked.stddev, norm_bound=asked.norm_bound
+            seen.aggregate, noise_stddev=expected.stddev, norm_bound=expected.norm_bound
         )
         if seen.index == 0:
             write_text(
@@ -391,8 +391,8 @@ class RoundLoop:
             attacker.flush()
         flush_rows(self._folder)
         audit, to_come = self._run.config.audit, range(completed, self._last)
-        kept = digests_of(kept_files(self._folder, audit, to_come))
-        self._chain.add(Saved(rounds=completed, files=kept))
+        digests = digests_of(kept_files(self._folder, audit, to_come))
+        self._chain.add(Saved(rounds=completed, files=digests))
         self._chain.flush()
         checkpoint = Checkpoint(completed, self._engine.leaves(state), self._chain.head)
         save_checkpoint(self._folder.checkpoint, checkpoint)

@@ -253,8 +253,8 @@ class ProgressDisplay(RoundObserver):
             }
         proven = metrics.epsilon_proven
         most = ", the largest tested" if proven and proven >= LARGEST_TESTED else ""
-        shown = {"epsilon at least": f"{proven:.3g}{most}"} if proven else {}
-        self._progress.advance(facts=self._evaluated | shown)
+        bound = {"epsilon at least": f"{proven:.3g}{most}"} if proven else {}
+        self._progress.advance(facts=self._evaluated | bound)
 
     def run_ended(self, *, finished: bool) -> None:
         """Takes the bar away."""

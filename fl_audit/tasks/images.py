@@ -180,14 +180,14 @@ def _normalisation(width: int) -> tuple[_Variable, _Variable]:
 def _resnet_weights(plan: Sequence[_Variable], seed: int) -> tuple[Float32Array, ...]:
     random = generator(seed, Stream.INITIAL_WEIGHTS)
 
-    def drawn(kind: str, shape: tuple[int, ...]) -> Float32Array:
+    def initial(kind: str, shape: tuple[int, ...]) -> Float32Array:
         if kind == "filters":
             return he_normal(random, math.prod(shape[:3]), shape[3]).reshape(shape)
         if kind == "matrix":
             return glorot_uniform(random, shape, *shape)
         return np.full(shape, float(kind == "scale"), np.float32)
 
-    return tuple(drawn(kind, shape) for kind, shape in plan)
+    return tuple(initial(kind, shape) for kind, shape in plan)
 
 
 # The models by the names that a config gives them.

@@ -294,9 +294,9 @@ class _Collected:
         else:
             self._clients.append(self._client.setdefault(sentence.client_id, len(self._client)))
             self._counts.update(sentence.words)
-        kept = sentence.words[: self._length]
-        self._lengths.append(len(kept))
-        self._numbers.extend([self._number.setdefault(word, len(self._number)) for word in kept])
+        words = sentence.words[: self._length]
+        self._lengths.append(len(words))
+        self._numbers.extend([self._number.setdefault(word, len(self._number)) for word in words])
 
     def corpus(self) -> Corpus:
         words = list(dict.fromkeys([*self._number, *self._counts]))  # those that are kept first

@@ -79,10 +79,10 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
     """
     audit = config.audit
     logged = statistics_of(config.canaries, audit)
-    asked = [s for s in logged if audit.verdict_statistic in ("all", s.name)]
-    of_sums = [s for s in asked if not sees_uploads(s)]
+    matching = [s for s in logged if audit.verdict_statistic in ("all", s.name)]
+    of_sums = [s for s in matching if not sees_uploads(s)]
     in_scope = [s for s in of_sums if participations is not None or is_about_sampling(s)]
-    statistics = in_scope or of_sums or asked
+    statistics = in_scope or of_sums or matching
     asked_methods = None if audit.verdict_method == "all" else (audit.verdict_method,)
     methods = chosen_methods(asked_methods, config.canaries.inclusion)
     return ChosenTests(tuple(statistics), methods, shared_confidence(audit))

@@ -362,8 +362,8 @@ class ProfileClaim(OneCurveClaim):
     @functools.cached_property
     def epsilon(self) -> float:
         """The epsilon that the claim allows at delta."""
-        said = [epsilon for epsilon, delta in self.points if delta <= self.delta]
-        return min([*said, epsilon_of_curve(self.trade_off, self.delta)])
+        at_delta = [epsilon for epsilon, delta in self.points if delta <= self.delta]
+        return min([*at_delta, epsilon_of_curve(self.trade_off, self.delta)])
 
     @property
     def words(self) -> str:

@@ -18,7 +18,7 @@ from fl_audit.estimators.curve_tests import SumTest, likely_number, sum_test
 from fl_audit.estimators.trade_off import GaussianTradeOff
 from fl_audit.verdict.claims import CurveClaim, ZeroConcentratedClaim
 from fl_audit.verdict.curve_claim_tests import CurveTest, CurveTests
-from fl_audit.verdict.power import ENOUGH_POWER, MOST_CANARIES, UNIT, Shown, standard_null
+from fl_audit.verdict.power import ENOUGH_POWER, MOST_CANARIES, UNIT, ArrivedSignal, standard_null
 from fl_audit.verdict.record import Detectable
 from fl_audit.verdict.sentences import claimed_noise
 
@@ -46,13 +46,13 @@ class SumPower:
 
     @classmethod
     def for_test(
-        cls, leading: CurveTest, shown: Shown, num_included: int | None = None
+        cls, leading: CurveTest, arrived: ArrivedSignal, num_included: int | None = None
     ) -> "SumPower":
         """The power of the leading test, with what canaries show.
 
         Args:
           leading: The test.
-          shown: What they show.
+          arrived: What they show.
           num_included: The number of included canaries; by default that of the audit.
         """
         test = leading.sum_test
@@ -62,7 +62,7 @@ class SumPower:
         if tail is None:
             raise ValueError("power needs a known null")
         ways = []
-        for shares in shown.shares(test.num_included):
+        for shares in arrived.shares(test.num_included):
             values, counts = np.unique(shares, return_counts=True)
             ways.append(tuple(zip(counts.tolist(), values.tolist(), strict=True)))
         return cls(test, test.critical_value(leading.level), tail, tuple(ways))
@@ -106,22 +106,22 @@ _STEP, _CLOSE = 1.3, 1.03
 _MOST_INCLUDED = MOST_CANARIES // 2
 
 
-def included_needed(leading: CurveTest, mu: float, shown: Shown) -> int | None:
+def included_needed(leading: CurveTest, mu: float, arrived: ArrivedSignal) -> int | None:
     """The number of included canaries with which a sum of scores has ENOUGH_POWER.
 
     Args:
       leading: The test; its number of canaries does not matter.
       mu: By how many standard deviations a canary that shows all of its signal is shifted.
-      shown: What canaries show of it.
+      arrived: What canaries show of it.
 
     Returns:
       The number, too large by at most 3 % or by one; None where half of MOST_CANARIES is too few.
     """
 
     def is_enough(number: int) -> bool:
-        return SumPower.for_test(leading, shown, number).at(mu) >= ENOUGH_POWER
+        return SumPower.for_test(leading, arrived, number).at(mu) >= ENOUGH_POWER
 
-    guess = likely_number(leading.curve, shown.signal * mu, leading.level)
+    guess = likely_number(leading.curve, arrived.signal * mu, leading.level)
     too_few = enough = math.ceil(min(max(guess, 1.0), _MOST_INCLUDED))
     while not is_enough(enough):
         if enough == _MOST_INCLUDED:

@@ -12,8 +12,8 @@ from fl_audit.verdict.claim_tests import ScoredStatistic
 from fl_audit.verdict.claims import Claim, GaussianClaim
 from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTests, curve_tests
 from fl_audit.verdict.curve_power import SumPower, included_needed, noise_of
-from fl_audit.verdict.decision import doubt, shown_by
-from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, Shown
+from fl_audit.verdict.decision import arrived_signal, doubt
+from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, ArrivedSignal
 from fl_audit.verdict.record import AgainstAttacker, AsCurve, Detectable, Outcome, Verdict
 from fl_audit.verdict.scope import Scope
 from fl_audit.verdict.separation import separation
@@ -152,8 +152,8 @@ def _not_contradicted(
     if leading.method != "trade_off_sum":
         reason = sentences.lines((*start, *sentences.POWER_NOT_KNOWN))
         return _verdict(tests, Outcome.INCONCLUSIVE, reason, best, p=p)
-    shown = shown_by(arrival)
-    power = SumPower.for_test(leading, shown)
+    arrived = arrived_signal(arrival)
+    power = SumPower.for_test(leading, arrived)
     detectable = power.detectable_in(tests)
     twice = 1 / sigma_of_epsilon(FACTOR * claim.epsilon, claim.delta)
     is_enough = power.at(twice) >= ENOUGH_POWER
@@ -161,9 +161,9 @@ def _not_contradicted(
         outcome, needed = Outcome.CONSISTENT, None
         rest: tuple[str, ...] = (sentences.OTHER_ATTACKS, sentences.after_consistent(claim))
     else:
-        outcome, needed = Outcome.INCONCLUSIVE, _canaries_needed(leading, twice, shown)
+        outcome, needed = Outcome.INCONCLUSIVE, _canaries_needed(leading, twice, arrived)
         rest = (sentences.more_power_of_curve(leading, needed),)
-    seen = sentences.curve_power_words(claim, leading, detectable, shown, is_enough=is_enough)
+    seen = sentences.curve_power_words(claim, leading, detectable, arrived, is_enough=is_enough)
     return _verdict(
         tests,
         outcome,
@@ -176,9 +176,9 @@ def _not_contradicted(
     )
 
 
-def _canaries_needed(leading: CurveTest, mu: float, shown: Shown) -> int | None:
+def _canaries_needed(leading: CurveTest, mu: float, arrived: ArrivedSignal) -> int | None:
     """The number of canaries with ENOUGH_POWER at mu, as many of them included as in the audit."""
-    included = included_needed(leading, mu, shown)
+    included = included_needed(leading, mu, arrived)
     scores = leading.statistic.scores
     share = scores.num_included / (scores.num_included + scores.num_excluded)
     return None if included is None else math.ceil(included / share)

@@ -17,7 +17,7 @@ from fl_audit.verdict.claim_tests import (
     p_value,
 )
 from fl_audit.verdict.claims import Claim, CurveClaim
-from fl_audit.verdict.power import Shown, SimulatedAudit, hardest, standard_null
+from fl_audit.verdict.power import ArrivedSignal, SimulatedAudit, hardest, standard_null
 from fl_audit.verdict.record import Outcome, Verdict
 from fl_audit.verdict.scope import Scope
 from fl_audit.verdict.separation import separation
@@ -161,7 +161,9 @@ def _not_contradicted(
     num_canaries = scores.num_included + scores.num_excluded
     simulated = _simulated_audit(claim, tests, simulated_on[0], arrival)
     simulation = simulated.simulate(num_canaries)
-    power = sentences.point_power_words(claim, simulated_on, arrival, shown_by(arrival), simulation)
+    power = sentences.point_power_words(
+        claim, simulated_on, arrival, arrived_signal(arrival), simulation
+    )
     needed = None
     if simulation.is_enough:
         outcome = Outcome.CONSISTENT
@@ -205,7 +207,7 @@ def _simulated_audit(
         included_share=scores.num_included / (scores.num_included + scores.num_excluded),
         inclusion=scores.inclusion,
         inclusion_probability=scores.inclusion_probability,
-        shown=shown_by(arrival),
+        arrived=arrived_signal(arrival),
     )
 
 
@@ -219,12 +221,12 @@ def _simulated_statistics(tests: ClaimTests, arrival: Arrival) -> list[ScoredSta
     return measured if measured and arrival.signal is not None else hardest(tests.statistics)
 
 
-def shown_by(arrival: Arrival) -> Shown:
+def arrived_signal(arrival: Arrival) -> ArrivedSignal:
     """What included canaries show, by their arrival; all of it where nothing is known."""
     signal = 1.0 if arrival.signal is None else min(max(arrival.signal, 0.0), 1.0)
     if arrival.num_scored is None or not arrival.num_included:
-        return Shown(signal)
-    return Shown(signal, arrival.num_scored / arrival.num_included)
+        return ArrivedSignal(signal)
+    return ArrivedSignal(signal, arrival.num_scored / arrival.num_included)
 
 
 # What was tested, and what was not.

@@ -102,7 +102,7 @@ class RepeatedTests:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ArrivedSignal:
     """What included canaries show of the signal of a client that takes part as they do.
 
     Attributes:
@@ -160,7 +160,7 @@ class SimulatedAudit:
       included_share: Share of the canaries that are included, in (0, 1].
       inclusion: How it was decided which canaries take part.
       inclusion_probability: Probability with which a canary is included.
-      shown: What included canaries show.
+      arrived: What included canaries show.
     """
 
     claim: Claim
@@ -170,7 +170,7 @@ class SimulatedAudit:
     included_share: float = 0.5
     inclusion: Inclusion = "coins"
     inclusion_probability: float = 0.5
-    shown: Shown = Shown()
+    arrived: ArrivedSignal = ArrivedSignal()
 
     def simulate(self, num_canaries: int) -> Power:
         """What TRIALS simulated audits with so many canaries contradict.
@@ -262,7 +262,7 @@ class SimulatedAudit:
     def _samples(self, num_canaries: int, trials: int) -> "Iterator[_Samples]":
         num_canaries -= num_canaries % 2 if self.inclusion == "pairs" else 0
         noise = _Noise(num_canaries, trials)
-        for shares in self.shown.shares(round(self.included_share * num_canaries)):
+        for shares in self.arrived.shares(round(self.included_share * num_canaries)):
             silent = np.zeros((len(self.methods), trials))
             yield _Samples(self, self._tests, noise, shares, silent, np.full(trials, math.inf))
 

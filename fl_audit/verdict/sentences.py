@@ -19,7 +19,7 @@ from fl_audit.number_words import count, lower_bound_text, significant
 from fl_audit.verdict.claim_tests import Bound, ClaimTests, ScoredStatistic
 from fl_audit.verdict.claims import Claim, ConfiguredClaim, CurveClaim, NoiseClaim
 from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTests
-from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, Power, Shown
+from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, ArrivedSignal, Power
 from fl_audit.verdict.record import Detectable, Outcome, Verdict
 from fl_audit.verdict.scope import Scope
 
@@ -139,13 +139,13 @@ def stopped_live(
       confidence: Its confidence at all rounds together.
       p_value: The p-value of the claim.
     """
-    shown = f"prove ε ≥ {lower_bound_text(epsilon)}"
+    evidence = f"prove ε ≥ {lower_bound_text(epsilon)}"
     if not isinstance(claim, Claim):
-        shown = f"are larger than {subject(claim)} allows"
+        evidence = f"are larger than {subject(claim)} allows"
     return lines(
         (
             f"the run was stopped in round {rounds}, as the scores of canaries in their own rounds "
-            f"so far {shown}, with {100 * confidence:g} % confidence at all rounds together "
+            f"so far {evidence}, with {100 * confidence:g} % confidence at all rounds together "
             f"(p ≤ {p_value:.2g})",
             _AFTER_CONTRADICTION,
         )
@@ -242,9 +242,9 @@ def after_failed_checks(failed: Sequence[str], reason: str) -> str:
 
 def not_all_checked(not_checked: str, reason: str) -> str:
     """The reason of a verdict with what was not checked, before what to do next."""
-    said = reason.splitlines()
-    last = [line for line in said if line.startswith(NEXT)]
-    rest = [line for line in said if line not in last]
+    reasons = reason.splitlines()
+    last = [line for line in reasons if line.startswith(NEXT)]
+    rest = [line for line in reasons if line not in last]
     return lines((*rest, f"not all of the mechanism was checked: {not_checked}", *last))
 
 
@@ -323,7 +323,7 @@ def curve_power_words(
     claim: CurveClaim,
     leading: CurveTest,
     detectable: Detectable | None,
-    shown: Shown,
+    arrived: ArrivedSignal,
     *,
     is_enough: bool,
 ) -> str:
@@ -333,13 +333,13 @@ def curve_power_words(
       claim: The claim.
       leading: The test whose power it is.
       detectable: The smallest violation that is contradicted with enough power; None where none is.
-      shown: What included canaries show of their signal.
+      arrived: What included canaries show of their signal.
       is_enough: Whether that is small enough to reassure.
     """
     return (
         f"power of the canaries: {curve_detectable_words(claim, detectable, is_enough=is_enough)} "
         f"({leading.statistic.scores.num_included:,} included canaries"
-        f"{_scored_by([leading.statistic])}, {_at_norm(shown)})"
+        f"{_scored_by([leading.statistic])}, {_at_norm(arrived)})"
     )
 
 
@@ -347,7 +347,7 @@ def point_power_words(
     claim: Claim,
     statistics: Sequence[ScoredStatistic],
     arrival: Arrival,
-    shown: Shown,
+    arrived: ArrivedSignal,
     simulation: Power,
 ) -> str:
     """What of a claimed point simulated audits contradict.
@@ -356,7 +356,7 @@ def point_power_words(
       claim: The claim.
       statistics: The statistics that are simulated.
       arrival: What became of the included canaries.
-      shown: What they show of their signal.
+      arrived: What they show of their signal.
       simulation: The simulated audits.
     """
     scores = statistics[0].scores
@@ -364,7 +364,7 @@ def point_power_words(
     signal = (
         "at the expected norm, which was not measured"
         if arrival.signal is None
-        else _at_norm(shown)
+        else _at_norm(arrived)
     )
     silent = ""
     if arrival.num_scored is not None and arrival.num_scored != arrival.num_included:
@@ -437,14 +437,14 @@ def _more_canaries(needed: int, number: int) -> str:
 # Clauses.
 
 
-def _at_norm(shown: Shown) -> str:
+def _at_norm(arrived: ArrivedSignal) -> str:
     """The part of the expected norm that included canaries are taken to have, the least measured.
 
-    >>> _at_norm(Shown(signal=0.931))
+    >>> _at_norm(ArrivedSignal(signal=0.931))
     'at 93.1 % of the expected norm, the least that the canary check allows'
     """
     return (
-        f"at {100 * shown.signal:.3g} % of the expected norm, the least that the canary check "
+        f"at {100 * arrived.signal:.3g} % of the expected norm, the least that the canary check "
         "allows"
     )
 
@@ -507,5 +507,5 @@ def claimed_noise(claim: CurveClaim) -> float | None:
 
 
 def _claimed_noise_words(claim: CurveClaim) -> str:
-    said = "configured" if isinstance(claim, ConfiguredClaim) else "claimed"
-    return f"the {said} {claimed_noise(claim):g}"
+    participle = "configured" if isinstance(claim, ConfiguredClaim) else "claimed"
+    return f"the {participle} {claimed_noise(claim):g}"

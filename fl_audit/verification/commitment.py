@@ -49,15 +49,15 @@ def verify_commitment(
             )
         return
     with findings.reading(folder.commitment):
-        said = read_try(folder)
-        opened = said.opened(folder.commitment)
+        recorded = read_try(folder)
+        opened = recorded.opened(folder.commitment)
         if chain is None or folder.commitment.name not in chain.begun.files:
             findings.add(folder.commitment, "was added later: the chain does not begin with it")
         if text is not None and commitment is not None and text != opened.text:
             findings.add(folder.commitment, f"is another commitment than {published}")
             opened = Opened(commitment, text, opened.nonce)
         _verify_config(folder, opened, findings)
-        _verify_tries(folder, said, chain, published, findings)
+        _verify_tries(folder, recorded, chain, published, findings)
 
 
 def _verify_config(folder: RunFolder, opened: Opened, findings: Findings) -> None:
@@ -69,24 +69,28 @@ def _verify_config(folder: RunFolder, opened: Opened, findings: Findings) -> Non
     for key in others:
         findings.add(folder.config, words_of_other(key, keys))
     config = load_recorded(folder.config)
-    for name, said, now in (
+    for name, recorded, now in (
         ("claim", opened.commitment.claim, committed_claim(config)),
         ("method", opened.commitment.method, method_of(config)),
     ):
-        for key in sorted({*said, *now}):
-            if said.get(key) != now.get(key):
+        for key in sorted({*recorded, *now}):
+            if recorded.get(key) != now.get(key):
                 findings.add(
                     folder.commitment,
-                    f"`{name}.{key}` is {said.get(key)!r}, and by config.toml {now.get(key)!r}",
+                    f"`{name}.{key}` is {recorded.get(key)!r}, and by config.toml {now.get(key)!r}",
                 )
 
 
 def _verify_tries(
-    folder: RunFolder, said: Try, chain: Chain | None, published: Path | None, findings: Findings
+    folder: RunFolder,
+    recorded: Try,
+    chain: Chain | None,
+    published: Path | None,
+    findings: Findings,
 ) -> None:
     """Looks for other runs under the commitment: in its list, and beside the folder."""
-    if said.number > 1:
-        findings.add(folder.commitment, f"is run {said.number} under this commitment")
+    if recorded.number > 1:
+        findings.add(folder.commitment, f"is run {recorded.number} under this commitment")
     link = None if chain is None else chain.lines[0].link
     if published is not None and not tries_of(published).exists():
         findings.note(f"{tries_of(published).name}: is not there; other runs may have been listed")
@@ -102,11 +106,11 @@ def _verify_tries(
                         f"line {attempt.number}: lists another run under this commitment, in "
                         f"{attempt.folder}",
                     )
-    for other in _beside(folder, said, link):
+    for other in _beside(folder, recorded, link):
         findings.add(folder.commitment, f"{other.name}, beside it, is another run under it")
 
 
-def _beside(folder: RunFolder, said: Try, link: str | None) -> Iterator[Path]:
+def _beside(folder: RunFolder, recorded: Try, link: str | None) -> Iterator[Path]:
     """The folders beside a run's, of other runs under the same commitment."""
     here = folder.path.resolve()
     for path in sorted(here.parent.iterdir()):
@@ -114,7 +118,7 @@ def _beside(folder: RunFolder, said: Try, link: str | None) -> Iterator[Path]:
         if path == here or not other.commitment.is_file() or not other.chain.is_file():
             continue
         try:
-            is_same = read_try(other).commitment == said.commitment
+            is_same = read_try(other).commitment == recorded.commitment
             if is_same and read_chain(other.chain).lines[0].link != link:
                 yield path
         except (InputError, msgspec.MsgspecError):

@@ -105,20 +105,20 @@ class Difference:
 
     Attributes:
       place: The keys that lead there, such as `verdict.epsilon_lower`.
-      said: The value that is said; None where the key is missing.
+      recorded: The value that is said; None where the key is missing.
       derived: The value that follows; None where there should be none.
       kind: What differs: a number in its last digits only, words, a key that is lacking, or else a
         value.
     """
 
     place: str
-    said: Any
+    recorded: Any
     derived: Any
     kind: Literal["last digits", "words", "lacking", "value"]
 
     def __str__(self) -> str:
         """The difference in words."""
-        return f"`{self.place}` is {_short(self.said)}, and {_short(self.derived)} follows"
+        return f"`{self.place}` is {_short(self.recorded)}, and {_short(self.derived)} follows"
 
 
 _SAME = 1e-9

@@ -110,19 +110,19 @@ def _pool(
     expected = canaries_text(design.included, own, design.arms).splitlines()
     with findings.reading(path):
         try:
-            said = read_foreign(path).decode("utf-8").splitlines()
+            recorded = read_foreign(path).decode("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path}: cannot be read: {error}") from error
-        for number, (row, drawn) in enumerate(zip(said, expected, strict=False)):
-            if row != drawn:
+        for number, (row, expected_row) in enumerate(zip(recorded, expected, strict=False)):
+            if row != expected_row:
                 findings.add(
-                    path, f"row {number} is {row!r}; the seed of the config draws {drawn!r}"
+                    path, f"row {number} is {row!r}; the seed of the config draws {expected_row!r}"
                 )
                 break
         else:
-            if len(said) != len(expected):
+            if len(recorded) != len(expected):
                 findings.add(
-                    path, f"has {len(said) - 1} canaries, and run.json {len(expected) - 1}"
+                    path, f"has {len(recorded) - 1} canaries, and run.json {len(expected) - 1}"
                 )
     arms = design.arms or ("",) * len(own)
     return {
@@ -161,8 +161,8 @@ def _verify_record(of_logs: RunScores, design: RunDesign | None, findings: Findi
         }
         derived_fields |= _live(of_logs, design)
     derived = dataclasses.replace(record, **derived_fields)
-    said = read_json(folder.record, dict[str, Any], "a run record")
-    for difference in differences(said, _as_read(derived.to_json())):
+    recorded = read_json(folder.record, dict[str, Any], "a run record")
+    for difference in differences(recorded, _as_read(derived.to_json())):
         findings.add(folder.record, str(difference))
     if record.variable_sizes and sum(record.variable_sizes) != record.dim:
         findings.add(folder.record, f"`variable_sizes` do not add up to `dim`, {record.dim}")
@@ -197,7 +197,7 @@ def _verify_report(run: FinishedRun, chain: Chain | None, findings: Findings) ->
       InputError: The report cannot be read, or none can be built.
     """
     path = run.folder.report_json
-    said = read_json(path, dict[str, Any], "a report")
+    recorded = read_json(path, dict[str, Any], "a report")
     report = build_report(run)
     derived = _as_read(report_to_json(report))
     sealed = None if chain is None else chain.last(Reported)
@@ -207,13 +207,13 @@ def _verify_report(run: FinishedRun, chain: Chain | None, findings: Findings) ->
         let_pass.add("last digits")  # as on another processor
     if not is_of_this_code:
         let_pass |= {"words", "lacking"}
-        derived["fl_audit_version"] = version = said.get("fl_audit_version")
+        derived["fl_audit_version"] = version = recorded.get("fl_audit_version")
         findings.note(
             f"report.json was made by another state of fl-audit ({version}; here {__version__}): "
             "its words, and keys that it lacks, are not held against it, and its page is not made "
             "again"
         )
-    wrong = list(differences(said, derived))
+    wrong = list(differences(recorded, derived))
     _add(
         path.name, [difference for difference in wrong if difference.kind not in let_pass], findings
     )
@@ -242,11 +242,11 @@ def _verify_page(run: FinishedRun, report: Report, findings: Findings) -> None:
     """Compares the page with the same one made again; the folder may have had another name."""
     path = run.folder.report_html
     try:
-        said = read_foreign(path).decode("utf-8")
+        recorded = read_foreign(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
     name = html.escape(run.folder.path.resolve().name)
-    page_lines, derived_lines = said.splitlines(), page_of_run(report, run).splitlines()
+    page_lines, derived_lines = recorded.splitlines(), page_of_run(report, run).splitlines()
     for number, (line, derived) in enumerate(zip(page_lines, derived_lines, strict=False), start=1):
         if line != derived and not _is_renamed(line, derived, name):
             findings.add(path, f"line {number} is not what the report gives")

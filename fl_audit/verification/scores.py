@@ -55,14 +55,14 @@ def compare_scores(path: Path, derived: ScoreFile, findings: Findings) -> None:
     Raises:
       InputError: The file cannot be read.
     """
-    said = read_score_file(path)
-    if said.canary_id != derived.canary_id:
+    recorded = read_score_file(path)
+    if recorded.canary_id != derived.canary_id:
         findings.add(path, "lists other canaries than the pool has, or in another order")
         return
-    if (said.inclusion, said.pair) != (derived.inclusion, derived.pair):
+    if (recorded.inclusion, recorded.pair) != (derived.inclusion, derived.pair):
         findings.add(path, "says otherwise than the pool how it was decided who takes part")
-    coins = np.asarray(said.included) != np.asarray(derived.included)
-    wrong = np.flatnonzero(coins | (np.asarray(said.score) != derived.score))
+    coins = np.asarray(recorded.included) != np.asarray(derived.included)
+    wrong = np.flatnonzero(coins | (np.asarray(recorded.score) != derived.score))
     if len(wrong) == 0:
         return
     at = int(wrong[0])
@@ -72,8 +72,8 @@ def compare_scores(path: Path, derived: ScoreFile, findings: Findings) -> None:
     more = f" (and {len(wrong) - 1} other canaries)" if len(wrong) > 1 else ""
     findings.add(
         path,
-        f"canary {derived.canary_id[at]} has included {int(said.included[at])} and score "
-        f"{float(said.score[at])!r}{follows}{more}",
+        f"canary {derived.canary_id[at]} has included {int(recorded.included[at])} and score "
+        f"{float(recorded.score[at])!r}{follows}{more}",
     )
 
 
@@ -188,13 +188,13 @@ class RunScores:
         self, derived: Mapping[str, ComparedVectors], findings: Findings
     ) -> Mapping[str, ComparedVectors]:
         path = self.folder.compared_vectors
-        said: Mapping[str, ComparedVectors] = {}
+        recorded: Mapping[str, ComparedVectors] = {}
         with findings.reading(path):
-            said = read_compared_vectors(path)
+            recorded = read_compared_vectors(path)
             for name, vectors in derived.items():
-                if said and said.get(name) != vectors:
+                if recorded and recorded.get(name) != vectors:
                     findings.add(path, f"`statistics.{name}` is not what the logged rounds give")
-        return {**said, **derived} if said else {}
+        return {**recorded, **derived} if recorded else {}
 
     def _from_rounds(self) -> tuple[dict[str, FloatArray], Mapping[str, ComparedVectors]]:
         """The scores by attackers who see aggregates; without sums whose directions are gone."""

@@ -15,7 +15,7 @@ from fl_audit.estimators import estimate
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.formats.folders import LogFolder
 from fl_audit.number_words import upper_bound_text
-from fl_audit.report.build import Asked, report_on_folder
+from fl_audit.report.build import EstimateRequest, report_on_folder
 from fl_audit.report.folder import AuditedFolder
 from fl_audit.report.headline import headline
 from fl_audit.report.report import report_to_json
@@ -138,7 +138,9 @@ def test_a_claim_on_uploads_is_contradicted_where_it_says_that_it_is_one(tmp_pat
     outcomes = {}
     for name in ("silent", "told"):
         folder = AuditedFolder(tmp_path / name)
-        report = report_on_folder(folder, Asked(delta=_DELTA, confidence=0.95, claim=claim))
+        report = report_on_folder(
+            folder, EstimateRequest(delta=_DELTA, confidence=0.95, claim=claim)
+        )
         assert report.verdict is not None
         outcomes[name] = report.verdict.outcome
         if name == "silent":
@@ -154,7 +156,7 @@ def test_a_log_that_states_the_noise_of_uploads_has_its_guarantee_and_is_held_to
     outcomes = {}
     for name, noise in (("right", 1.0), ("half", 0.5)):
         _log(tmp_path / name, pool, noise, 1, participation=told)
-        asked = Asked(delta=_DELTA, confidence=0.95)
+        asked = EstimateRequest(delta=_DELTA, confidence=0.95)
         report = report_on_folder(AuditedFolder(tmp_path / name), asked)
         assert report.verdict is not None
         outcomes[name] = report.verdict.outcome
@@ -219,7 +221,7 @@ def test_an_upload_after_finish_makes_scores_anew(tmp_path: Path) -> None:
     scorer.score_uploads(1, {0: np.ones(50)})
     scorer.finish()
     RoundScorer.open(folder).score_uploads(1, {1: pool.vector(1)})
-    asked = Asked(delta=_DELTA, confidence=0.95)
+    asked = EstimateRequest(delta=_DELTA, confidence=0.95)
     report_on_folder(AuditedFolder(folder), asked)
     from fl_audit.report.folder import folder_statistics
 

@@ -31,7 +31,7 @@ def presentations(share: np.ndarray, rest: float) -> Presentations:
 def test_half_of_the_canaries_lost_is_found():
     shown = presentations(np.where(np.arange(COUNT) % 2, 1.0, 0.0), rest=1.0)
     found = uneven(shown, coefficient(shown, 1.0))
-    assert found.kept == pytest.approx(0.5, abs=0.01)
+    assert found.arriving == pytest.approx(0.5, abs=0.01)
     assert found.share == pytest.approx(1.0, abs=0.01)
     assert found.nats > 50
 
@@ -40,5 +40,5 @@ def test_canaries_that_are_all_short_are_no_mixture():
     """They are so far from whole that no part of them has any weight as such."""
     shown = presentations(np.full(COUNT, 0.05), rest=0.1)
     found = uneven(shown, coefficient(shown, 1.0))
-    assert math.isfinite(found.kept) and math.isfinite(found.share)
+    assert math.isfinite(found.arriving) and math.isfinite(found.share)
     assert found.nats < 0

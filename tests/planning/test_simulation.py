@@ -11,7 +11,7 @@ from fl_audit.accounting.noise_laws import noise_on_sum
 from fl_audit.canaries.families import HadamardFamily
 from fl_audit.planning.simulation import (
     MIDDLE,
-    DrawnScores,
+    TrialScores,
     Unknowns,
     draw_rounds,
     draw_scores,
@@ -150,7 +150,7 @@ def test_scores_of_uploads_have_the_moments_of_those_of_vectors(repeats):
         uploads += pool * run.included[:, None]
         total = (uploads / np.linalg.norm(uploads, axis=2, keepdims=True)).sum(0)
         vectors = np.sum(pool * total, axis=1) / np.linalg.norm(total, axis=1)
-        law = with_uploads(DrawnScores({}, {}), run, random).scores["one_upload"]
+        law = with_uploads(TrialScores({}, {}), run, random).scores["one_upload"]
         for group, members in (("included", run.included), ("excluded", ~run.included)):
             found[group][0].append(_moments(vectors[members]))
             found[group][1].append(_moments(getattr(law, group)))

@@ -5,7 +5,7 @@ import pytest
 
 from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.cli import main
-from fl_audit.report.build import Asked, report_on_folder, report_on_statistics
+from fl_audit.report.build import EstimateRequest, report_on_folder, report_on_statistics
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import Claim
 
@@ -30,7 +30,7 @@ def log(path, participation, rounds=DEALT, released=ROUNDS):
 
 
 def verdict_on(folder, epsilon, statistic=None):
-    asked = Asked(delta=1e-3, methods=["threshold_valid"], claim=Claim(epsilon, 1e-3))
+    asked = EstimateRequest(delta=1e-3, methods=["threshold_valid"], claim=Claim(epsilon, 1e-3))
     if statistic is None:
         return report_on_folder(folder, asked).verdict
     found = folder_statistics(folder)

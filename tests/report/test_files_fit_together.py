@@ -14,7 +14,7 @@ from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.participation_files import Participation
 from fl_audit.formats.round_chain import ChainWriter, Scored, digests_of, read_together
 from fl_audit.formats.score_file import write_score_file
-from fl_audit.report.build import Asked, report_on_folder
+from fl_audit.report.build import EstimateRequest, report_on_folder
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 
@@ -54,7 +54,7 @@ def scores(path) -> dict[str, np.ndarray]:
 
 
 def proven(path) -> float:
-    report = report_on_folder(AuditedFolder(path), Asked(1e-3))
+    report = report_on_folder(AuditedFolder(path), EstimateRequest(1e-3))
     found = [one for made in report.statistics.values() for one in made.estimates]
     return max(one.epsilon for one in found if one.kind == "lower_bound")
 
@@ -259,7 +259,7 @@ def test_what_is_said_of_clients_after_scores_were_made_is_noticed(tmp_path):
     folder = scorer.folder
 
     def arrival():
-        return report_on_folder(AuditedFolder(folder.path), Asked(1e-3)).arrival
+        return report_on_folder(AuditedFolder(folder.path), EstimateRequest(1e-3)).arrival
 
     before = arrival()
     assert before.state == "arrived"

@@ -15,7 +15,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder
 from fl_audit.participation.placement import spread
 from fl_audit.report import report_to_json
-from fl_audit.report.build import Asked, report_on_statistics
+from fl_audit.report.build import EstimateRequest, report_on_statistics
 from fl_audit.report.checks import folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import Claim
@@ -61,7 +61,7 @@ def scored(path: Path, server: Server, *, is_told: bool = True, rounds: range = 
 
 def report(path: Path):
     folder = AuditedFolder(path)
-    asked = Asked(1e-3, methods=("threshold_valid",), claim=Claim(CLAIM, 1e-3))
+    asked = EstimateRequest(1e-3, methods=("threshold_valid",), claim=Claim(CLAIM, 1e-3))
     chosen = [one for one in folder_statistics(folder) if one.name == "own_rounds"]
     return report_on_statistics(folder, chosen, asked)
 
@@ -100,7 +100,7 @@ def test_a_right_log_is_consistent_and_says_what_was_not_looked_at(name, tmp_pat
 def unstated(path: Path):
     """The verdict of a log on which nobody claims anything."""
     folder = AuditedFolder(path)
-    asked = Asked(1e-3, methods=("threshold_valid",))
+    asked = EstimateRequest(1e-3, methods=("threshold_valid",))
     return report_on_statistics(folder, folder_statistics(folder), asked).verdict
 
 

@@ -17,7 +17,13 @@ from fl_audit.estimators.gaussian.mechanism import sigma_of_epsilon
 from fl_audit.estimators.known_mechanisms import gaussian
 from fl_audit.estimators.null import Null
 from fl_audit.verdict import Claim, ScoredStatistic
-from fl_audit.verdict.power import SIMULATED_DIM, Shown, SimulatedAudit, hardest, standard_null
+from fl_audit.verdict.power import (
+    SIMULATED_DIM,
+    ArrivedSignal,
+    SimulatedAudit,
+    hardest,
+    standard_null,
+)
 
 OF_ONE = GaussianCanaryNull(SIMULATED_DIM)
 
@@ -120,7 +126,7 @@ def test_power_counts_what_the_null_law_leaves_unknown():
 
 
 def audits_of(claim, null, num_canaries, shown):
-    return SimulatedAudit(claim, ("threshold_valid",), 0.05, null, shown=shown).simulate(
+    return SimulatedAudit(claim, ("threshold_valid",), 0.05, null, arrived=shown).simulate(
         num_canaries
     )
 
@@ -165,7 +171,7 @@ def both_ways(num_included, shown):
 def test_of_audits_with_the_detectable_epsilon_four_of_five_contradict(
     null, epsilon, num_canaries, signal, canaries
 ):
-    claim, shown = Claim(epsilon, 1e-3), Shown(signal, canaries)
+    claim, shown = Claim(epsilon, 1e-3), ArrivedSignal(signal, canaries)
     detectable = audits_of(claim, null, num_canaries, shown).detectable_epsilon
     assert detectable > epsilon
     shares = contradicted_in_both_ways(claim, null, num_canaries, detectable, shown)
@@ -183,12 +189,12 @@ def contradicted_in_both_ways(claim, null, num_canaries, epsilon, shown):
 def test_what_is_missing_is_detected_later():
     claim = Claim(3.14, 1e-3)
     found = [
-        audits_of(claim, OF_ONE, 400, Shown(*shown)).detectable_epsilon
+        audits_of(claim, OF_ONE, 400, ArrivedSignal(*shown)).detectable_epsilon
         for shown in ((1.0, 1.0), (1.0, 0.7), (0.7, 1.0), (0.7, 0.7))
     ]
     assert found[0] < found[1] < found[2] < found[3]
-    assert audits_of(claim, OF_ONE, 400, Shown(0.0)).detectable_epsilon is None
-    assert audits_of(claim, None, 20, Shown()).detectable_epsilon is None
+    assert audits_of(claim, OF_ONE, 400, ArrivedSignal(0.0)).detectable_epsilon is None
+    assert audits_of(claim, None, 20, ArrivedSignal()).detectable_epsilon is None
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])

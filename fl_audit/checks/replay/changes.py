@@ -262,10 +262,10 @@ def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
     if not len(wrong):
         words = f"at most {ratio.max():.3g} times what one client may, of {len(clients)}{left_out}"
         return held(name, expected, words, float(ratio.max()))
-    shown = [f"client {i + 1} {ratio[i]:.3g} times" for i in wrong[:_MOST_NAMED]]
+    deviations = [f"client {i + 1} {ratio[i]:.3g} times" for i in wrong[:_MOST_NAMED]]
     more = f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
     words = f"{len(wrong)} of {len(clients)} clients count more than they may: "
-    return failed(name, expected, words + ", ".join(shown) + more, float(ratio[wrong].max()))
+    return failed(name, expected, words + ", ".join(deviations) + more, float(ratio[wrong].max()))
 
 
 # How coarse numbers are: in half precision, or on a grid.

@@ -196,8 +196,9 @@ class ClipQuestions:
 
     def _counted(self, words: str, clients: list[FloatArray], seed: int) -> _Counted:
         promise = self.trials.promise
-        kept = [client for client in clients if most_of(client, promise)]  # the others are zeroed
-        cohort = self._few(kept)
+        # The others are zeroed.
+        within_bound = [client for client in clients if most_of(client, promise)]
+        cohort = self._few(within_bound)
         answer = self.rounds.run(cohort, seed)
         return _Counted(words, self._sum(cohort, self._start), self._count(self._start, answer))
 
@@ -305,8 +306,8 @@ class ClipQuestions:
             edge = self.clip.denominator / 2 - sign * sums  # of noise, in this direction
             is_at = np.abs(sign * noise - edge) <= self.clip.rounding
             tail = special.ndtr(-edge / self.clip.count_stddev)
-            drawn = -special.ndtri(np.maximum(tail * random.uniform(size=noise.shape), 1e-300))
-            units = np.where(is_at, sign * drawn, units)
+            normal = -special.ndtri(np.maximum(tail * random.uniform(size=noise.shape), 1e-300))
+            units = np.where(is_at, sign * normal, units)
         return np.asarray(units)
 
     # The noise of the sum, and the next round's clip.
@@ -386,6 +387,8 @@ def _of_sum_noise(
 ) -> Finding:
     shows = shows_noise(groups[0].releases, touched, sizes)
     coordinates = np.repeat(shows, sizes)
-    kept = [dataclasses.replace(group, releases=group.releases[:, coordinates]) for group in groups]
+    moved = [
+        dataclasses.replace(group, releases=group.releases[:, coordinates]) for group in groups
+    ]
     moving = list(itertools.compress(sizes, shows))
-    return length_finding(NOISE, EXPECTED[NOISE], kept, moving, may_be_longer=False)
+    return length_finding(NOISE, EXPECTED[NOISE], moved, moving, may_be_longer=False)

@@ -46,16 +46,16 @@ def memory_finding(
         if not all(np.isfinite(following.release).all() for following in later):
             return failed(name, expected, f"{_when(after)}: numbers that are not finite")
         rounding = 3 * ruler.rounding(float(np.linalg.norm(later[0].release)))
-        kept, sums = later[0].beside(later[1], answers[0], answers[1])
+        remainder, sums = later[0].beside(later[1], answers[0], answers[1])
         of_noise, noise = later[2].beside(later[1], answers[2], answers[1])
         answers = [following.answer for following in later]
-        if np.linalg.norm(kept) <= rounding:
+        if np.linalg.norm(remainder) <= rounding:
             continue
         square = float(noise @ noise)
         weight = float(of_noise @ noise) / square if square else 0.0
-        bare = float(np.linalg.norm(kept - weight * sums))
+        bare = float(np.linalg.norm(remainder - weight * sums))
         unexplained = float(np.linalg.norm(of_noise - weight * noise))
-        if bare <= rounding + 1e-3 * float(np.linalg.norm(kept)):
+        if bare <= rounding + 1e-3 * float(np.linalg.norm(remainder)):
             along_noise = weight
         elif unexplained <= rounding + 1e-3 * float(np.linalg.norm(of_noise)):
             most = bare / ruler.promise.sensitivity

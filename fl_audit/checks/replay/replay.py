@@ -231,10 +231,10 @@ class _Replayed:
             ("denominator", "so does one against few or many: who else comes changes no weight",
              trials.opposed()),
         )  # fmt: skip
-        asked = [at_most(*question, self._change, self._ruler) for question in questions]
-        findings = [finding for finding, _ in asked]
+        answers = [at_most(*question, self._change, self._ruler) for question in questions]
+        findings = [finding for finding, _ in answers]
         findings[-1] = self._beyond_denominator(findings[-1])
-        return [*findings, self._not_finite()], [change for _, some in asked for change in some]
+        return [*findings, self._not_finite()], [change for _, some in answers for change in some]
 
     def _beyond_denominator(self, finding: Finding) -> Finding:
         """The finding on the denominator, untold where many clients could not come."""

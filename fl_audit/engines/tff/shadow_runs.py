@@ -167,6 +167,6 @@ class FederatedRuns:
             state = self._runtime.process.initialize()
         if self._start == "same":
             return state
-        drawn = initial_weights(self._run.task.classifier, self._run.config.seed, number)
+        initial = initial_weights(self._run.task.classifier, self._run.config.seed, number)
         model = state.global_model_weights
-        return state._replace(global_model_weights=model._replace(trainable=tuple(drawn)))
+        return state._replace(global_model_weights=model._replace(trainable=tuple(initial)))

@@ -356,22 +356,22 @@ def mhaar_posterior(
     for _ in range(settings.burn_in):
         chain.iterate()
         chain.learn()
-    kept = -(-settings.draws // settings.chains)
-    visited = np.empty((kept, *chain.position.shape))
+    length = -(-settings.draws // settings.chains)
+    visited = np.empty((length, *chain.position.shape))
     accepted = 0.0
-    for number in range(kept):
+    for number in range(length):
         accepted += chain.iterate()
         visited[number] = chain.position
     flat = coordinates.parameters(visited.reshape(-1, visited.shape[2]))
     epsilon, strength, tau, rho = (
-        values.reshape(kept, -1).T
+        values.reshape(length, -1).T
         for values in (
             flat.epsilon, flat.strength, flat.correlations.tau, flat.correlations.rho
         )
     )  # fmt: skip
     if not correlated:
-        return MhaarDraws(epsilon, strength, None, None, accepted / kept)
-    return MhaarDraws(epsilon, strength, tau, rho, accepted / kept)
+        return MhaarDraws(epsilon, strength, None, None, accepted / length)
+    return MhaarDraws(epsilon, strength, tau, rho, accepted / length)
 
 
 def _check_size(counts: ChallengeCounts, settings: ChainSettings) -> None:
@@ -414,10 +414,10 @@ class _Chain:
 
     def iterate(self) -> float:
         """Run one iteration of Algorithm 1; return the share of accepted epsilon and s moves."""
-        drawn = self._model.draw(self._rng, self._settings.chains, self._settings.auxiliary - 1)
+        extra = self._model.draw(self._rng, self._settings.chains, self._settings.auxiliary - 1)
         rates = ErrorRates(
-            np.concatenate([self._rates.alpha, drawn.alpha], axis=2),
-            np.concatenate([self._rates.beta, drawn.beta], axis=2),
+            np.concatenate([self._rates.alpha, extra.alpha], axis=2),
+            np.concatenate([self._rates.beta, extra.beta], axis=2),
         )
         folded = below_diagonal(rates.alpha, rates.beta)
         reached = self._reached(folded, self.position)

@@ -397,11 +397,11 @@ class PathologicalMechanism:
         signs = np.asarray(inclusion)
         if signs.shape != (self.num_canaries,) or not np.all(np.abs(signs) == 1):
             raise InputError(f"inclusion must be {self.num_canaries} signs, -1 or 1")
-        drawn = rng.choice(self.num_canaries, self.num_guesses, replace=False)
+        guessed = rng.choice(self.num_canaries, self.num_guesses, replace=False)
         logit = self.bad_logit() if rng.random() < self.beta else self.epsilon
         right = rng.random(self.num_guesses) < special.expit(logit)
         guesses = np.zeros(self.num_canaries, dtype=np.int64)
-        guesses[drawn] = np.where(right, signs[drawn], -signs[drawn])
+        guesses[guessed] = np.where(right, signs[guessed], -signs[guessed])
         return guesses
 
     def bad_logit(self) -> float:

@@ -94,9 +94,9 @@ class Boundary:
         epsilons = np.asarray(epsilon, dtype=np.float64)[..., None]
         single = np.cumsum(delta_factors(self.totals, self.heights, epsilons), axis=-1)
         r0 = self.totals[self.totals <= max(_LARGEST_R0, self.totals[0])]
-        drawn = np.arange(r0[-1])
-        mode = np.minimum(np.floor((drawn + 1) * special.expit(epsilons)), drawn).astype(np.int64)
-        modes = np.cumsum(binomial_probability(drawn, mode, epsilons), axis=-1)[..., r0 - 1] / r0
+        counts = np.arange(r0[-1])
+        mode = np.minimum(np.floor((counts + 1) * special.expit(epsilons)), counts).astype(np.int64)
+        modes = np.cumsum(binomial_probability(counts, mode, epsilons), axis=-1)[..., r0 - 1] / r0
         below = np.zeros_like(modes)
         below[..., 1:] = single[..., : len(r0) - 1]
         together = np.min(below + special.expit(-epsilons) * modes, axis=-1)

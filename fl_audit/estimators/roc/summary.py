@@ -123,10 +123,10 @@ def bias_corrected_interval(
 
 
 def _resampled(scores: CanaryScores, rng: np.random.Generator) -> CanaryScores:
-    def drawn(values: FloatArray) -> FloatArray:
+    def resampled(values: FloatArray) -> FloatArray:
         return np.asarray(rng.choice(values, len(values))) if len(values) else values
 
-    return CanaryScores(drawn(scores.included), drawn(scores.excluded))
+    return CanaryScores(resampled(scores.included), resampled(scores.excluded))
 
 
 # The bootstrap of a true positive rate at a false positive rate, without resampling any score.

@@ -133,8 +133,8 @@ def _forward(logits: Array, labels: Array) -> tuple[Array, tuple[Array, Array]]:
     return losses, (powers / total, labels)
 
 
-def _backward(kept: tuple[Array, Array], d_losses: Array) -> tuple[Array, None]:
-    probabilities, labels = kept
+def _backward(residuals: tuple[Array, Array], d_losses: Array) -> tuple[Array, None]:
+    probabilities, labels = residuals
     classes = lax.broadcasted_iota(jnp.int32, probabilities.shape, probabilities.ndim - 1)
     error = jnp.where(classes == labels[..., None], probabilities - 1.0, probabilities)
     return error * d_losses[..., None], None

@@ -61,16 +61,16 @@ def _forward(from_inputs: Array, recurrent: Array) -> tuple[Array, Any]:
         candidate = jnp.tanh(candidate)
         next_cell = keep * cell + admit * candidate
         squashed = jnp.tanh(next_cell)
-        kept = _Step(admit, keep, candidate, show, cell, squashed, hidden)
+        residuals = _Step(admit, keep, candidate, show, cell, squashed, hidden)
         output = show * squashed
-        return (output, next_cell), (output, kept)
+        return (output, next_cell), (output, residuals)
 
     _, (outputs, steps) = lax.scan(step, (nothing, nothing), from_inputs)
     return outputs, (steps, recurrent)
 
 
-def _backward(kept: tuple[_Step, Array], d_outputs: Array) -> tuple[Array, Array]:
-    steps, recurrent = kept
+def _backward(residuals: tuple[_Step, Array], d_outputs: Array) -> tuple[Array, Array]:
+    steps, recurrent = residuals
     nothing = jnp.zeros_like(d_outputs[0])
 
     def step(carry: tuple[Array, Array], at: tuple[Array, _Step]) -> Any:

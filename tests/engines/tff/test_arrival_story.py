@@ -9,7 +9,7 @@ from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.engines.tff.canary_clients import read_clip
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.errors import InputError
-from fl_audit.report.build import Asked, report_on_folder
+from fl_audit.report.build import EstimateRequest, report_on_folder
 from fl_audit.report.folder import AuditedFolder
 from fl_audit.training import (
     CanaryClients,
@@ -88,7 +88,7 @@ def audit(process, clients, path, norm):
         scorer.score_round(number, released_aggregate(output.metrics), canary_length=length)
         state = output.state
     scorer.finish(initial=initial, final=model_weights(state))
-    return report_on_folder(AuditedFolder(path), Asked(1e-3, claim=Claim(8.0, 1e-3)))
+    return report_on_folder(AuditedFolder(path), EstimateRequest(1e-3, claim=Claim(8.0, 1e-3)))
 
 
 @pytest.mark.parametrize(

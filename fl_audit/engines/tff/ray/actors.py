@@ -229,10 +229,10 @@ class Actors:
             return error
 
     def _why_none(self) -> str:
-        asked = f"{self._cluster.cpus_per_actor} CPUs and {self._cluster.gpus_per_actor:g} GPUs"
+        requested = f"{self._cluster.cpus_per_actor} CPUs and {self._cluster.gpus_per_actor:g} GPUs"
         return (
             f"ray: no actor is there to work ({self._lost} lost, {self.num_loading} not started; "
-            f"the cluster has room for {self._room()} of {asked}); {RESUME}"
+            f"the cluster has room for {self._room()} of {requested}); {RESUME}"
         )
 
     def _after_loss(
