@@ -35,6 +35,7 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.attacker import SeenRound
+from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.attacks.uploads import ScoredCanaries
 from fl_audit.checks import Finding
 from fl_audit.checks.replay.trial_rounds import untold
@@ -210,6 +211,11 @@ class Engine(abc.ABC):
 
     def _without_examples(self) -> str:
         return f"canaries.kind: 'examples' is not for this runtime ({self.description})"
+
+
+def shows_uploads(run: PreparedRun) -> bool:
+    """Whether attackers of a run see single uploads."""
+    return any(model.sees_uploads for model in threat_models_of(run.config.audit))
 
 
 def not_replayed(why: str) -> Finding:

@@ -45,9 +45,9 @@ def _run(path, *options):
     return RunFolder(path / "run")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return _run(tmp_path_factory.mktemp("run"))
+@pytest.fixture(scope="module", params=["local", "jax"])
+def folder(request, tmp_path_factory):
+    return _run(tmp_path_factory.mktemp("run"), "--set", f"runtime={request.param}")
 
 
 def test_scores_are_cosines_with_the_sum_of_the_uploads(folder):

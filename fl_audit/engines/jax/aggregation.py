@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
-from fl_audit.engines.jax.noise import FreshNoise, NoiseProcess, standard_normal
+from fl_audit.engines.jax.noise import FreshNoise, NoiseProcess, normal_like, standard_normal
 from fl_audit.tasks.jax.classifier import Array, Weights
 
 if TYPE_CHECKING:  # `benchmarks/gpu.py` runs where JAX and NumPy are all there is
@@ -59,9 +60,10 @@ class Aggregation:
       clip_quantile: The share of updates that should be below the clip norm.
       clip_rate: The rate of its geometric update; 0 where the clip norm is fixed.
       zeroing: The adaptive zeroing; None where the zeroing norm is fixed, or infinite.
-      noise: The noise of a round.
+      noise: The noise of a round; of an upload, where participants add it.
       denominator: The number that sums are divided by.
-      process: How the noise is made, fresh in each round or correlated over rounds.
+      process: How the noise is made: fresh in each round, correlated over rounds, or by each
+        participant.
     """
 
     begin: Norms
@@ -78,18 +80,22 @@ class Aggregation:
             return norms.zeroing_estimate
         return self.zeroing.multiplier * norms.zeroing_estimate + self.zeroing.increment
 
-    def clipped_sum(self, norms: Norms, updates: Weights, totals: Array, takes_part: Array) -> Any:
+    def clipped_sum(
+        self, norms: Norms, updates: Weights, totals: Array, numbers: Array, key: Array
+    ) -> Any:
         """The sum over a block of participants.
 
         Args:
           norms: The norms of the round.
           updates: The updates, whose first axis is the participant.
           totals: The summed loss and the tokens of each, of shape (participants, 2).
-          takes_part: Which of them are no padding, bool of shape (participants,).
+          numbers: The number of each in the round, int32 of shape (participants,); -1 is padding.
+          key: The words of the round's key, by which participants who add noise draw it.
 
         Returns:
           A `Summed`.
         """
+        takes_part = numbers >= 0
         rows = [update.reshape(update.shape[0], -1) for update in updates]
         largest = jnp.max(jnp.stack([jnp.max(jnp.abs(row), 1) for row in rows]), 0)
         is_kept = takes_part & ~(largest > self.zeroing_norm(norms))
@@ -101,13 +107,45 @@ class Aggregation:
         def count(what: Array) -> Array:
             return jnp.sum(takes_part & what, dtype=jnp.float32)
 
+        sums = [jnp.tensordot(factors, update, 1) for update in updates]
+        if self.process.is_at_clients:
+            sums = self._with_noise_of_each(norms, sums, numbers, key)
         return Summed(
-            [jnp.tensordot(factors, update, 1) for update in updates],
+            sums,
             jnp.sum(takes_part, dtype=jnp.float32),
             count(lengths <= norms.clip),
             count(largest <= norms.zeroing_estimate),
             jnp.sum(jnp.where(takes_part[:, None], totals, 0.0), 0),
         )
+
+    def _with_noise_of_each(
+        self, norms: Norms, sums: Weights, numbers: Array, key: Array
+    ) -> list[Array]:
+        """Sums of updates with the noise of each participant, drawn one after another."""
+
+        def add(at: Array, sums: list[Array]) -> list[Array]:
+            noise = self.noise_of(norms, sums, numbers[at], key)
+            takes_part = numbers[at] >= 0
+            return [
+                of_sum + jnp.where(takes_part, part, 0.0)
+                for of_sum, part in zip(sums, noise, strict=True)
+            ]
+
+        result: list[Array] = lax.fori_loop(0, numbers.shape[0], add, list(sums))
+        return result
+
+    def noise_of(self, norms: Norms, like: Weights, number: Array, key: Array) -> list[Array]:
+        """The noise that a participant adds to its upload.
+
+        Args:
+          norms: The norms of the round.
+          like: Arrays in the shapes of its update.
+          number: Its number in the round.
+          key: The words of the round's key.
+        """
+        stddev = norms.clip * self.noise.sum_noise_multiplier
+        own = jax.random.fold_in(jax.random.wrap_key_data(key), number)
+        return [stddev * part for part in normal_like(own, like)]
 
     def nothing(self, weights: Weights) -> Any:
         """The sum over no participants."""

@@ -38,6 +38,9 @@ _BATCHES_AT_ONCE = 4
 
 _CLIENTS_PER_BLOCK_ON_CPU = 4
 
+NO_KEY = np.zeros(2, np.uint32)
+"""The words of a key that nobody draws by."""
+
 
 @dataclass(frozen=True)
 class Cohort:
@@ -133,28 +136,36 @@ class Blocks:
         norms: Norms,
         clients: Sequence[Examples],
         vectors: Iterator[Sequence[Float32Array]],
+        key: Array = NO_KEY,
     ) -> Any:
         """The `Summed` of all participants of a round, on the first device.
+
+        Participants are numbered in the order in which they are summed: those that train by their
+        numbers of examples, then the vectors.
 
         Args:
           weights: The round's model.
           norms: Its norms.
           clients: The examples of each participant that trains.
           vectors: The update of each participant that sends a vector, in arrays like the weights.
+          key: The words of the round's key, by which participants who add noise draw it.
         """
         first = self._devices[0]
         model = jax.device_put(list(weights), self._copied)
-        limits = jax.device_put((model, norms), self._copied)
+        limits = jax.device_put((model, norms, key), self._copied)
         total = jax.device_put(self._aggregation.nothing(list(weights)), first)
         cohort = Cohort.from_clients(clients, self._batch_size)
+        before = 0
         for group in _in_groups(cohort.clients, self._size * len(self._devices)):
             trained = self._trained(model, group, cohort.rows)
-            takes_part = self._marks(len(group), self._size)
-            total = self._add(total, jax.device_put(self._end(limits, trained, takes_part), first))
+            sums = self._end(limits, trained, self._numbers(before, len(group), self._size))
+            total = self._add(total, jax.device_put(sums, first))
+            before += len(group)
         for group in _in_groups(vectors, len(self._devices)):
             updates = self._stacked(group)
-            sums = self._vectors(limits, updates, self._marks(len(group), 1))
+            sums = self._vectors(limits, updates, self._numbers(before, len(group), 1))
             total = self._add(total, jax.device_put(sums, first))
+            before += len(group)
         return total
 
     def updates(
@@ -187,7 +198,7 @@ class Blocks:
         shape = BlockShape(count, _BATCHES_AT_ONCE, self._batch_size)
         few = client.take(np.arange(self._batch_size))
         block = pad_block([few] * count, self._batch_size, self._padding_label, shape)
-        trained = self._begin(model, self._marks(count, self._size))
+        trained = self._begin(model, self._numbers(0, count, self._size))
         arrays = self._on_devices(block, slice(0, _BATCHES_AT_ONCE))
         plan = self._steps.lower(model, trained, *arrays).compile().memory_analysis()
         given = plan.argument_size_in_bytes + plan.output_size_in_bytes - plan.alias_size_in_bytes
@@ -200,7 +211,7 @@ class Blocks:
         batches = -(-needed // _BATCHES_AT_ONCE) * _BATCHES_AT_ONCE
         shape = BlockShape(count, batches, rows)
         block = pad_block(group, self._batch_size, self._padding_label, shape)
-        trained = self._begin(model, self._marks(len(group), self._size))
+        trained = self._begin(model, self._numbers(0, len(group), self._size))
         for start in range(0, batches, _BATCHES_AT_ONCE):
             part = slice(start, start + _BATCHES_AT_ONCE)
             trained = self._steps(model, trained, *self._on_devices(block, part))
@@ -213,10 +224,11 @@ class Blocks:
         shaped = [array.reshape(blocks + array.shape[1:]) for array in shaped]
         return jax.device_put(shaped, self._split)
 
-    def _marks(self, count: int, size: int) -> Array:
-        """Which places of a group are taken, of shape (devices, size)."""
-        marks = np.arange(len(self._devices) * size) < count
-        return jax.device_put(marks.reshape(len(self._devices), size), self._split)
+    def _numbers(self, first: int, count: int, size: int) -> Array:
+        """The numbers of a group's participants, -1 behind them, of shape (devices, size)."""
+        places = np.arange(len(self._devices) * size, dtype=np.int32)
+        numbers = np.where(places < count, first + places, -1).astype(np.int32)
+        return jax.device_put(numbers.reshape(len(self._devices), size), self._split)
 
     def _stacked(self, group: Sequence[Sequence[Float32Array]]) -> Weights:
         """Vectors as blocks of one, with zeros where there are fewer than devices."""
@@ -230,8 +242,8 @@ class Blocks:
 
     # The functions of one block, which each device compiles.
 
-    def _begin_block(self, model: Weights, takes_part: Array) -> Any:
-        return self._over_clients(lambda mark: self._training.begin(model))(takes_part)
+    def _begin_block(self, model: Weights, numbers: Array) -> Any:
+        return self._over_clients(lambda number: self._training.begin(model))(numbers)
 
     def _steps_of_block(
         self, model: Weights, trained: Any, inputs: Array, labels: Array, num_examples: Array
@@ -242,17 +254,20 @@ class Blocks:
 
         return self._over_clients(steps)(trained, inputs, labels, num_examples)
 
-    def _end_block(self, limits: tuple[Weights, Norms], trained: Any, takes_part: Array) -> Any:
-        model, norms = limits
+    def _end_block(self, limits: tuple[Weights, Norms, Array], trained: Any, numbers: Array) -> Any:
+        model, norms, key = limits
         updates, totals = jax.vmap(lambda client: self._training.end(model, client))(trained)
-        return self._aggregation.clipped_sum(norms, updates, totals, takes_part)
+        return self._aggregation.clipped_sum(norms, updates, totals, numbers, key)
 
     def _updates_of_block(self, model: Weights, trained: Any) -> Any:
         return jax.vmap(lambda client: self._training.end(model, client)[0])(trained)
 
-    def _sum_vectors(self, limits: tuple[Weights, Norms], updates: Any, takes_part: Array) -> Any:
-        totals = jnp.zeros((takes_part.shape[0], 2), jnp.float32)
-        return self._aggregation.clipped_sum(limits[1], updates, totals, takes_part)
+    def _sum_vectors(
+        self, limits: tuple[Weights, Norms, Array], updates: Any, numbers: Array
+    ) -> Any:
+        _, norms, key = limits
+        totals = jnp.zeros((numbers.shape[0], 2), jnp.float32)
+        return self._aggregation.clipped_sum(norms, updates, totals, numbers, key)
 
     def _added(self, total: Any, sums: Any) -> Any:
         """The total with the sums of a group's blocks, one after another."""

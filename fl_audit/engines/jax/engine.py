@@ -1,5 +1,6 @@
 """The engine in JAX: rounds of federated training on one device or on many."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ from fl_audit.engines.engine import (
     TrainedRound,
     Weights,
     as_vector,
+    not_replayed,
+    shows_uploads,
 )
 from fl_audit.engines.jax import environment
 from fl_audit.engines.jax.aggregation import Norms
@@ -33,6 +36,7 @@ from fl_audit.engines.jax.of_config import aggregation_of, local_training, serve
 from fl_audit.engines.jax.scoring import scored_on
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.trial_round import promise_of, trial_updates
+from fl_audit.mechanisms import MECHANISMS
 from fl_audit.mechanisms.registry import canary_length
 from fl_audit.tasks.jax.networks import as_jax_model
 from fl_audit.tasks.learning_task import Examples
@@ -97,6 +101,7 @@ class JaxEngine(Engine):
         )
         self._functions = functions
         self._finish = jax.jit(self._finished)
+        self._noise_of = jax.jit(self._aggregation.noise_of)
         kind, count = self._devices[0].device_kind, len(self._devices)
         self.description = f"jax, on {count} x {kind}, {size} clients at once on each"
 
@@ -134,8 +139,9 @@ class JaxEngine(Engine):
             unflatten(self._run.family.vector(int(canary)) * np.float32(length), weights)
             for canary in data.vectors
         )
-        total = self._blocks.sum_of(weights, state.norms, data.trained, vectors)
         key = self._aggregation.process.key_of_round(state.noise, self._keys(index))
+        words = jax.random.key_data(key)
+        total = self._blocks.sum_of(weights, state.norms, data.trained, vectors, words)
         after, aggregate = self._finish(state, total, key)
         loss, tokens = np.asarray(total.totals, np.float64)
         seen = SeenRound(
@@ -144,15 +150,30 @@ class JaxEngine(Engine):
             aggregate=as_vector([np.asarray(part) for part in aggregate]),
             after=as_vector([np.asarray(array) for array in after.weights]),
             clip_norm=clip,
+            uploads=self._uploads(state, data, length, words),
         )
+        stddev = clip * self._aggregation.noise.sum_noise_multiplier if np.isfinite(clip) else 0.0
+        if self._aggregation.process.is_at_clients:
+            stddev *= math.sqrt(len(data.trained) + len(data.vectors))
         return TrainedRound(
             after,
             seen,
-            noise_stddev=clip * self._aggregation.noise.sum_noise_multiplier
-            if np.isfinite(clip)
-            else 0.0,
+            noise_stddev=stddev,
             train_loss=float(loss / tokens) if tokens else 0.0,
         )
+
+    def _uploads(
+        self, state: State, data: RoundData, length: float, key: Any
+    ) -> dict[int, Float32Array]:
+        """What canaries upload, with the noise that the round's sum has of them."""
+        if not (self._aggregation.process.is_at_clients and shows_uploads(self._run)):
+            return {}
+        uploads = {}
+        for number, canary in enumerate(data.vectors, start=len(data.trained)):
+            noise = self._noise_of(state.norms, list(state.weights), number, key)
+            clipped = self._run.family.vector(int(canary)) * min(length, float(state.norms.clip))
+            uploads[int(canary)] = clipped + as_vector([np.asarray(part) for part in noise])
+        return uploads
 
     def _finished(self, state: State, total: Any, key: Any) -> tuple[State, Any]:
         """The state after a round, and the aggregate that it releases."""
@@ -176,6 +197,8 @@ class JaxEngine(Engine):
 
     def replay(self, run: PreparedRun) -> tuple[Finding, ...]:
         """Replays the first round with updates that are vectors, so that nothing is trained."""
+        if why_not := MECHANISMS.of(run.config.mechanism).why_not_replayed:
+            return (not_replayed(why_not),)
         process = self._aggregation.process
         state, like = self.begin(), run.task.classifier.initial_weights
 

@@ -1,10 +1,10 @@
-"""The noise of rounds: fresh in each, correlated by a matrix, or by trees.
+"""The noise of rounds: fresh in each, correlated by a matrix or by trees, or of each participant.
 
 A `NoiseProcess` makes noise whose independent draws are standard normal; who adds it to a sum
 scales it. The generator is JAX's counter-based one. Fresh noise has a key that each process draws
-anew from the operating system. Correlated noise has one key for all rounds, drawn when a run begins
-and kept in its state: a state fixes all noise to come, after any restart, and whoever sees it can
-take the noise off.
+anew from the operating system. Correlated noise and that of participants have one key for all
+rounds, drawn when a run begins and kept in its state: a state fixes all noise to come, after any
+restart, and whoever sees it can take the noise off. A device in production draws its own.
 """
 
 import abc
@@ -58,7 +58,7 @@ def standard_normal(key: Array, shape: tuple[int, ...]) -> Array:
     return jnp.sqrt(-2.0 * jnp.log(jnp.minimum(uniform, 1.0))) * jnp.cos(angle)
 
 
-def _normal_like(key: Array, like: Weights) -> list[Array]:
+def normal_like(key: Array, like: Weights) -> list[Array]:
     """Independent standard normal arrays in the shapes of others."""
     return [
         standard_normal(jax.random.fold_in(key, at), part.shape) for at, part in enumerate(like)
@@ -69,7 +69,13 @@ def _normal_like(key: Array, like: Weights) -> list[Array]:
 
 
 class NoiseProcess(abc.ABC):
-    """How the noise of rounds is made of independent standard normal numbers."""
+    """How the noise of rounds is made of independent standard normal numbers.
+
+    Attributes:
+      is_at_clients: Whether each participant adds noise to its own upload, and the server none.
+    """
+
+    is_at_clients = False
 
     @abc.abstractmethod
     def begin(self, weights: Weights, key: Array) -> Any:
@@ -110,7 +116,42 @@ class FreshNoise(NoiseProcess):
 
     def next(self, state: Any, key: Array, sums: Weights) -> tuple[list[Array], Any]:
         """See `NoiseProcess.next`."""
-        return _normal_like(key, sums), state
+        return normal_like(key, sums), state
+
+
+class ClientNoiseState(NamedTuple):
+    """The state of participants' noise between two rounds.
+
+    Attributes:
+      key: The words of the key of all rounds, uint32.
+      calls: The number of rounds so far, int32.
+    """
+
+    key: Array
+    calls: Array
+
+
+class ClientNoise(NoiseProcess):
+    """Noise of each participant, by the round's key and the participant's number in the round."""
+
+    is_at_clients = True
+
+    def begin(self, weights: Weights, key: Array) -> ClientNoiseState:
+        """See `NoiseProcess.begin`."""
+        del weights
+        return ClientNoiseState(jax.random.key_data(key), jnp.zeros((), jnp.int32))
+
+    def key_of_round(self, state: ClientNoiseState, fresh: Array) -> Array:
+        """The state's key and the number of the round."""
+        del fresh
+        return jax.random.fold_in(jax.random.wrap_key_data(state.key), state.calls)
+
+    def next(
+        self, state: ClientNoiseState, key: Array, sums: Weights
+    ) -> tuple[list[Array], ClientNoiseState]:
+        """No noise on the sum; see `NoiseProcess.next`."""
+        del key
+        return [jnp.zeros_like(part) for part in sums], state._replace(calls=state.calls + 1)
 
 
 class CorrelatedState(NamedTuple):
@@ -175,7 +216,7 @@ class MatrixNoise(CorrelatedNoise):
         """See `NoiseProcess.next`."""
         pairs = [
             self._row(fresh, vectors)
-            for fresh, vectors in zip(_normal_like(key, sums), state.kept, strict=True)
+            for fresh, vectors in zip(normal_like(key, sums), state.kept, strict=True)
         ]
         kept = [moved_on for _, moved_on in pairs]
         return [noise for noise, _ in pairs], state._replace(calls=state.calls + 1, kept=kept)
@@ -249,14 +290,14 @@ class TreeNoise(CorrelatedNoise):
 
         def merge(merged: tuple[Array, list[Array]]) -> tuple[Array, list[Array]]:
             height, right = merged
-            own = _normal_like(jax.random.fold_in(key, height + 1), shapes)
+            own = normal_like(jax.random.fold_in(key, height + 1), shapes)
             parents = [
                 mine + 0.5 * (vectors[height] + part)
                 for mine, vectors, part in zip(own, kept, right, strict=True)
             ]
             return height + 1, parents
 
-        first = (jnp.zeros((), jnp.int32), _normal_like(jax.random.fold_in(key, 0), shapes))
+        first = (jnp.zeros((), jnp.int32), normal_like(jax.random.fold_in(key, 0), shapes))
         height, node = lax.while_loop(is_right, merge, first)
         heights = jnp.arange(self._num_kept)
         is_taken = ((leaf + 1) >> heights) & 1 == 1

@@ -20,10 +20,17 @@ from fl_audit.config import (
 )
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.local_training import LocalTraining, MeanGradient, OptimizerSteps
-from fl_audit.engines.jax.noise import FreshNoise, MatrixNoise, NoiseProcess, TreeNoise
+from fl_audit.engines.jax.noise import (
+    ClientNoise,
+    FreshNoise,
+    MatrixNoise,
+    NoiseProcess,
+    TreeNoise,
+)
 from fl_audit.engines.jax.optimizers import Optimizer, adagrad, adam, sgd, yogi
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import MECHANISMS
+from fl_audit.mechanisms.client_gaussian import ClientGaussian
 from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed, NoPrivacy
 from fl_audit.mechanisms.matrix import MatrixFactorisation, stream_of
 from fl_audit.mechanisms.tree_aggregation import TreeAggregation
@@ -97,23 +104,28 @@ def aggregation_of(
     process: NoiseProcess = FreshNoise()
     match table:
         case GaussianAdaptive():
-            clip, quantile, rate = table.clip_norm, table.target_quantile, table.clip_learning_rate
+            clip, quantile, zeroing = table.clip_norm, table.target_quantile, table.zeroing
+            rate = table.clip_learning_rate
         case GaussianFixed() | MatrixFactorisation() | TreeAggregation():
-            clip, quantile, rate = table.clip_norm, 0.0, 0.0
+            clip, quantile, rate, zeroing = table.clip_norm, 0.0, 0.0, table.zeroing
+        case ClientGaussian():
+            clip, quantile, rate, zeroing = table.clip_norm, 0.0, 0.0, None
         case NoPrivacy():
-            clip, quantile, rate = math.inf, 0.0, 0.0
+            clip, quantile, rate, zeroing = math.inf, 0.0, 0.0, table.zeroing
         case _:
             name = MECHANISMS.name_of(MECHANISMS.kind_of(table))
             raise InputError(
-                f"mechanism.kind: {name!r} is not for runtime 'jax'; must be gaussian_adaptive, "
-                "gaussian_fixed, matrix_factorisation, tree_aggregation or none there, or another "
-                "runtime"
+                f"mechanism.kind: {name!r} is not for runtime 'jax'; must be client_gaussian, "
+                "gaussian_adaptive, gaussian_fixed, matrix_factorisation, tree_aggregation or none "
+                "there, or another runtime"
             )
     if isinstance(table, MatrixFactorisation):
         process = MatrixNoise(stream_of(table, num_rounds))
     elif isinstance(table, TreeAggregation):
         process = TreeNoise(Trees(num_rounds, table.restart_every).period)
-    zeroing, estimate = table.zeroing, math.inf
+    elif isinstance(table, ClientGaussian):
+        process = ClientNoise()
+    estimate = math.inf
     if isinstance(zeroing, FixedZeroing):
         estimate = zeroing.norm
     elif isinstance(zeroing, AdaptiveZeroing):

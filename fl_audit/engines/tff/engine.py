@@ -12,7 +12,6 @@ import tensorflow_federated as tff
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import SeenRound
-from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.checks import Finding
 from fl_audit.config import Mechanism
 from fl_audit.engines.cohort import CohortData
@@ -24,6 +23,7 @@ from fl_audit.engines.engine import (
     TrainedRound,
     Weights,
     as_vector,
+    shows_uploads,
 )
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.data_sets import DataSets
@@ -136,11 +136,6 @@ def cohort_data_of(run: PreparedRun) -> CohortData:
     return CohortData(run.task, run.config.client, run.config.seed, run.canary_examples)
 
 
-def shows_uploads(run: PreparedRun) -> bool:
-    """Whether attackers of a run see single uploads."""
-    return any(model.sees_uploads for model in threat_models_of(run.config.audit))
-
-
 def refuse_uploads(run: PreparedRun, runtime: str) -> None:
     """Refuses a run whose attackers see single uploads, for a runtime that has sums alone.
 
@@ -154,7 +149,7 @@ def refuse_uploads(run: PreparedRun, runtime: str) -> None:
     if shows_uploads(run):
         raise InputError(
             f"runtime: {runtime!r} shows no single uploads, which threat model 'one_upload' sees; "
-            "must be 'local'"
+            "must be 'local' or 'jax'"
         )
 
 

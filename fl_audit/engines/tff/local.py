@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 from fl_audit.array_types import Float32Array
 from fl_audit.config import Mechanism
 from fl_audit.engines.cohort import RoundData
-from fl_audit.engines.engine import as_vector
+from fl_audit.engines.engine import as_vector, shows_uploads
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import (
     build_process,
@@ -25,7 +25,7 @@ from fl_audit.engines.tff.blocks import (
 )
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.engines.tff.data_sets import DataSets, key_data_set, with_noise_keys
-from fl_audit.engines.tff.engine import TffEngine, data_sets_of, shows_uploads
+from fl_audit.engines.tff.engine import TffEngine, data_sets_of
 from fl_audit.engines.tff.rounds import model_weights
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import canary_norm

@@ -6,7 +6,7 @@ import pytest
 
 from fl_audit.engines.jax.engine import JaxEngine
 from fl_audit.errors import InputError
-from fl_audit.mechanisms.client_gaussian import ClientGaussian
+from fl_audit.mechanisms.distributed import Distributed
 from fl_audit.mechanisms.independent import GaussianAdaptive
 from fl_audit.participation import Cohort
 from tests.engines.jax.conftest import small_run, train, with_keys
@@ -85,9 +85,9 @@ def test_noise_has_the_stated_deviation_and_is_new_each_time(engine):
 
 
 def test_what_it_does_not_have_is_one_line(run):
-    at_clients = ClientGaussian(noise_multiplier=1.0, clip_norm=1.0)
-    with pytest.raises(InputError, match=r"mechanism.kind: 'client_gaussian' is not for runtime"):
-        JaxEngine(with_keys(run, mechanism=at_clients))
+    discrete = Distributed(noise_multiplier=1.0, clip_norm=1.0)
+    with pytest.raises(InputError, match=r"mechanism.kind: 'distributed' is not for runtime"):
+        JaxEngine(with_keys(run, mechanism=discrete))
 
 
 def test_the_evaluator_counts_what_is_predicted(run, engine, rounds):
