@@ -197,7 +197,7 @@ class JaxEngine(Engine):
 
     def replay(self, run: PreparedRun) -> tuple[Finding, ...]:
         """Replays the first round with updates that are vectors, so that nothing is trained."""
-        if why_not := MECHANISMS.of(run.config.mechanism).why_not_replayed:
+        if why_not := MECHANISMS.kind_of(run.config.mechanism).why_not_replayed:
             return (not_replayed(why_not),)
         process = self._aggregation.process
         state, like = self.begin(), run.task.classifier.initial_weights
