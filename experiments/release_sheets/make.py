@@ -32,9 +32,8 @@ from fl_audit.cli import main
 from fl_audit.config import ReleaseStatement
 from fl_audit.formats.text_files import read_toml, write_text
 from fl_audit.number_words import significant, upper_bound_text
-from fl_audit.release_sheet.page import render_sheet
 from fl_audit.release_sheet.registry import Parameters, Product, registry_entry
-from fl_audit.release_sheet.sheet import Line, ReleaseSheet, laid_out
+from fl_audit.release_sheet.sheet import Line, ReleaseSheet, laid_out, render_sheet
 
 HERE = Path(__file__).parent
 FIELDS = {"mechanism_words": "mechanism"}

@@ -43,15 +43,15 @@ def _release(arguments: argparse.Namespace) -> int:
     """Reads the run and what is stated of it; writes the page, prints the entry."""
     from fl_audit.comparison import read_report
     from fl_audit.formats.folders import RunFolder
-    from fl_audit.release_sheet.of_run import (
+    from fl_audit.release_sheet.from_run import (
         read_provenance,
         read_statement,
         sheet_of_run,
         statement_of,
     )
-    from fl_audit.release_sheet.page import render_sheet
     from fl_audit.release_sheet.registry import parameters_of, registry_entry
     from fl_audit.release_sheet.selection import sweep_around
+    from fl_audit.release_sheet.sheet import render_sheet
 
     if arguments.out is None and not arguments.json:
         raise InputError("--out or --json is needed: there is nothing to write or print else")

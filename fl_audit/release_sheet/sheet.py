@@ -9,6 +9,8 @@ deployments-registry-data), with what an audit adds: verdict, detectable violati
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fl_audit.report.page import render
+
 NOT_STATED = "not stated"
 """What stands where only the operator could say it, and has not."""
 
@@ -152,3 +154,9 @@ def laid_out(title: str, subtitle: str, lines: Mapping[str, Sequence[Line]]) -> 
 
 def _missing(key: str) -> Line:
     return Line(NOT_AUDITED if key in _AUDITED else NOT_STATED, "")
+
+
+def render_sheet(sheet: ReleaseSheet) -> str:
+    """Renders a sheet as a page that prints on two sheets of A4 and refers to no other file."""
+    context = {"sheet": sheet, "silent": (NOT_STATED, NOT_AUDITED)}
+    return render("fl_audit.release_sheet", "sheet.html", context)

@@ -10,7 +10,7 @@ and where scores alone do not say it.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -379,11 +379,17 @@ class Report:
         """
         return data_frame(self.records())
 
-    def _repr_html_(self) -> str:
-        """The answer of the audit as a notebook shows it."""
-        from fl_audit.report.terminal import report_html
+    def _repr_html_(self) -> str | None:
+        """The answer of the audit as a notebook shows it; None where no module renders it."""
+        return next((render(self) for render in _html), None)
 
-        return report_html(self)
+
+_html: list[Callable[[Report], str]] = []
+
+
+def register_html(render: Callable[[Report], str]) -> None:
+    """Sets what notebooks show of a report, so that records do not import what renders them."""
+    _html[:] = [render]
 
 
 def report_to_json(report: Report) -> dict[str, Any]:

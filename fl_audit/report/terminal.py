@@ -14,7 +14,7 @@ from fl_audit.number_words import delta_text, significant, upper_bound_text
 from fl_audit.report.arms import arm_lines
 from fl_audit.report.checks import checks_words
 from fl_audit.report.headline import INDENT, Headline, headline, reason_sentences
-from fl_audit.report.report import Report, StatisticReport
+from fl_audit.report.report import Report, StatisticReport, register_html
 from fl_audit.report.risk import risk_lines
 from fl_audit.report.tables import group_rows, refuted_rows
 from fl_audit.report.words import rounds_done
@@ -279,3 +279,6 @@ def report_html(report: Report) -> str:
     """The lines with which `fl-audit run` ends, in HTML."""
     lines = [*answer_lines(headline(report)), *brief_lines(report)]
     return f"<pre>{escape(chr(10).join(lines))}</pre>"
+
+
+register_html(report_html)

@@ -1,6 +1,7 @@
 """Statistics and threat models from outside the package, and what is refused before round 1."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import (
     STATISTICS,
     THREAT_MODELS,
+    Knowledge,
     check_rounds,
     check_scored,
     check_threat_models,
@@ -31,6 +33,7 @@ from fl_audit.canaries.families import GaussianFamily
 from fl_audit.config import Audit, Canaries, Config, ExampleCanaries
 from fl_audit.config.file import parse_config
 from fl_audit.errors import InputError
+from fl_audit.report.headline import strongest_first
 from tests.attacks.attacked import attacked
 from tests.attacks.toys import (
     FIRST_ROUND,
@@ -90,6 +93,22 @@ def test_a_new_threat_model(tmp_path):
     np.testing.assert_allclose(found["first"], COSINES[0], rtol=1e-6)
     with pytest.raises(InputError, match="unknown 'first_round'; did you mean 'known_rounds'"):
         check_threat_models(Audit(**audit), "run.toml")
+
+
+@pytest.mark.parametrize(
+    ("knows", "order"),
+    [
+        (Knowledge.OWN_UPLOADS, ["first", "max", "final"]),
+        (Knowledge.SOME_ROUNDS, ["max", "first", "final"]),
+    ],
+)
+def test_the_headline_ranks_a_new_threat_model_by_what_it_knows(knows, order):
+    models = {"final": "final", "max": "all_iterates", "first": "first_round"}
+    statistics = {
+        name: SimpleNamespace(threat_model=model, knows=None) for name, model in models.items()
+    }
+    with registered_threat_model(dataclasses.replace(FIRST_ROUND, knows=knows)):
+        assert strongest_first(statistics) == order
 
 
 def test_a_config_takes_a_threat_model_while_it_is_registered():

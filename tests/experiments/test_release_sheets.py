@@ -7,8 +7,7 @@ import pytest
 
 from experiments.release_sheets.make import HERE, published_sheet, tree_sensitivity
 from fl_audit.formats.text_files import read_toml
-from fl_audit.release_sheet.page import render_sheet
-from fl_audit.release_sheet.sheet import NOT_AUDITED, NOT_STATED
+from fl_audit.release_sheet.sheet import NOT_AUDITED, NOT_STATED, render_sheet
 
 
 @pytest.fixture(scope="module")

@@ -15,17 +15,23 @@ from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.number_words import delta_text
-from fl_audit.release_sheet.of_run import (
+from fl_audit.release_sheet.from_run import (
     claim_words,
     read_provenance,
     read_statement,
     sheet_of_run,
     statement_of,
 )
-from fl_audit.release_sheet.page import render_sheet
 from fl_audit.release_sheet.registry import Parameters
 from fl_audit.release_sheet.selection import sweep_around
-from fl_audit.release_sheet.sheet import LAYOUT, NOT_AUDITED, NOT_STATED, Line, laid_out
+from fl_audit.release_sheet.sheet import (
+    LAYOUT,
+    NOT_AUDITED,
+    NOT_STATED,
+    Line,
+    laid_out,
+    render_sheet,
+)
 from fl_audit.report import write_report
 from tests.report.conftest import CONFIG, fill
 

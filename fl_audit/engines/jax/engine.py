@@ -30,9 +30,9 @@ from fl_audit.engines.jax import environment
 from fl_audit.engines.jax.aggregation import Norms
 from fl_audit.engines.jax.blocks import Blocks, default_clients_per_block
 from fl_audit.engines.jax.compilation import CompilationClock
+from fl_audit.engines.jax.from_config import aggregation_of, local_training, server_optimizer
 from fl_audit.engines.jax.measures import Evaluator, MeanLosses
 from fl_audit.engines.jax.noise import NoiseKeys, fresh_keys, keys_of
-from fl_audit.engines.jax.of_config import aggregation_of, local_training, server_optimizer
 from fl_audit.engines.jax.scoring import scored_on
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.trial_round import promise_of, trial_updates

@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import stats
 
+from fl_audit.engines.jax.from_config import aggregation_of
 from fl_audit.engines.jax.noise import keys_of, standard_normal
-from fl_audit.engines.jax.of_config import aggregation_of
 from fl_audit.mechanisms import round_noise
 from fl_audit.mechanisms.independent import GaussianFixed
 
