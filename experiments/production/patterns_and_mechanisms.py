@@ -10,10 +10,12 @@ directions (simulated.py). The estimate is `shift_fit`.
 import csv
 import dataclasses
 import functools
+import itertools
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import optimize
@@ -23,7 +25,11 @@ from fl_audit.accounting import attacker_bounds
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.config.file import load_config
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.null import GaussianCanaryNull, Null
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 ROUNDS, CLIENTS, COHORT, CANARIES = 120, 300, 20, 500
 """Our choice; 20 of 300 clients make an epoch of 15 rounds, of which there are 8."""
@@ -86,55 +92,70 @@ def noise_of(scene: str, pattern: str, mechanism: str) -> float | None:
     if scene == SCENES[0]:
         independent = designed(pattern, "independent", NOISE, 1)
         return prefix_error(independent) / prefix_error(at_one)
+    squared = at_one.release.canary.squared_sensitivity or at_one.release.canary.sampling.most_drawn
+    if squared is not None:  # one Gaussian mechanism, so that hidden rounds need no accounting here
+        return math.sqrt(squared) * _noise_where(lambda z: epsilon_of_mu(1 / z, DELTA))
     if upper_bounds(at_one)[0] is None:
         return None
+    return _noise_where(lambda z: upper_bounds(designed(pattern, mechanism, z, 1))[0] or math.inf)
+
+
+def _noise_where(epsilon: Callable[[float], float]) -> float:
+    """The noise multiplier of which a falling function is `EPSILON`."""
 
     def excess(log_noise: float) -> float:
-        reached = upper_bounds(designed(pattern, mechanism, math.exp(log_noise), 1))[0]
-        assert reached is not None
-        return math.log(reached / EPSILON)
+        return math.log(epsilon(math.exp(log_noise)) / EPSILON)
 
     return math.exp(optimize.brentq(excess, math.log(0.1), math.log(100.0), xtol=1e-5))
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """What a scene, pattern and mechanism come to.
+    """What a scene, pattern and mechanism come to; a row of the table.
 
     Attributes:
       scene: Equal utility or equal epsilon.
       pattern: The participation pattern.
       mechanism: The mechanism.
+      seeds: The number of simulated runs; 0 where no noise has that upper bound, for none is known.
       noise_multiplier: That of the independent noise before it is correlated.
       prefix_error: The root mean square of the noise on prefix sums, in clip norms.
-      known: The upper bound for a canary whose rounds are known; None where none is known.
-      hidden: That for one whose rounds are secret.
-      proven: `threshold_valid` of each seed, knowing the rounds.
-      estimated: `shift_fit` of each seed.
+      upper_known: The upper bound for a canary whose rounds are known; None where none is known.
+      upper_secret: That for one whose rounds are secret.
+      lower: `threshold_valid` knowing the rounds, the median over seeds.
+      lower_least: The least.
+      lower_most: The largest.
+      estimate: `shift_fit`, the median over seeds.
+      estimate_least: The least.
+      estimate_most: The largest.
     """
 
     scene: str
     pattern: str
     mechanism: str
-    noise_multiplier: float
-    prefix_error: float
-    known: float | None
-    hidden: float | None
-    proven: tuple[float, ...]
-    estimated: tuple[float, ...]
+    seeds: int = 0
+    noise_multiplier: float | None = None
+    prefix_error: float | None = None
+    upper_known: float | None = None
+    upper_secret: float | None = None
+    lower: float | None = None
+    lower_least: float | None = None
+    lower_most: float | None = None
+    estimate: float | None = None
+    estimate_least: float | None = None
+    estimate_most: float | None = None
 
 
-def cell(scene: str, pattern: str, mechanism: str, seeds: Sequence[int]) -> Cell | None:
-    """Simulates a cell; None where its noise is not known."""
+def cell(scene: str, pattern: str, mechanism: str, seeds: Sequence[int]) -> Cell:
+    """Simulates a cell."""
     noise = noise_of(scene, pattern, mechanism)
     if noise is None:
-        return None
+        return Cell(scene, pattern, mechanism)
     run = designed(pattern, mechanism, noise, 1)
-    found = [estimates(designed(pattern, mechanism, noise, seed), seed) for seed in seeds]
-    proven, estimated = zip(*found, strict=True)
-    return Cell(
-        scene, pattern, mechanism, noise, prefix_error(run), *upper_bounds(run), proven, estimated
-    )
+    runs = [estimates(designed(pattern, mechanism, noise, seed), seed) for seed in seeds]
+    lower, estimate = ((float(np.median(e)), min(e), max(e)) for e in zip(*runs, strict=True))
+    utility_and_bounds = (noise, prefix_error(run), *upper_bounds(run))
+    return Cell(scene, pattern, mechanism, len(runs), *utility_and_bounds, *lower, *estimate)
 
 
 @functools.lru_cache(maxsize=1)
@@ -163,126 +184,89 @@ def draw(cells: Sequence[Cell], path: Path) -> None:
     figure, axes = plt.subplots(
         2, 2, figsize=(11, 7), sharex=True, height_ratios=[1, 3], layout="constrained"
     )
-    names, run = list(MECHANISMS), {(one.scene, one.pattern) for one in cells}
+    names, patterns = list(MECHANISMS), list(PATTERNS)
+    width = len(names) + 1.5
     for column, scene in enumerate(SCENES):
         error, epsilon = axes[:, column]
         error.set_title(scene.replace("epsilon", "upper bound ε ="))
-        for at, (pattern, mechanism) in enumerate((p, m) for p in PATTERNS for m in MECHANISMS):
-            place = at + 1.5 * (at // len(names))
-            colour = f"C{names.index(mechanism)}"
-            one = next(
-                (
-                    c
-                    for c in cells
-                    if (c.scene, c.pattern, c.mechanism) == (scene, pattern, mechanism)
-                ),
-                None,
-            )
-            if one is None:
-                epsilon.text(
-                    place,
-                    0.02,
-                    "no upper bound" if (scene, pattern) in run else "not run",
-                    rotation=90,
-                    ha="center",
-                    va="bottom",
-                    fontsize=6,
-                    color=colour,
-                    transform=epsilon.get_xaxis_transform(),
-                )
-                continue
-            error.bar(place, one.prefix_error, color=colour)
-            proven, estimated = np.median(one.proven), np.median(one.estimated)
-            epsilon.bar(place, proven, color=colour, alpha=0.5)
-            epsilon.plot(place, estimated, "o", color=colour, markersize=4)
-            if one.known is not None:
-                epsilon.plot(place, one.known, "_", color="black", markersize=9, mew=2)
-            if one.hidden is not None and one.hidden != one.known:
-                epsilon.plot(place, one.hidden, "_", color="grey", markersize=9, mew=2)
-        width = len(names) + 1.5
-        epsilon.set_xticks(
-            [at * width + 2 for at in range(len(PATTERNS))],
-            [name.replace("_", "\n", 1) for name in PATTERNS],
-        )
         error.set_ylabel("error of prefix sums")
         epsilon.set_ylabel("ε of a canary")
+        epsilon.set_xticks(
+            [at * width + 2 for at in range(len(patterns))],
+            [name.replace("_", "\n", 1) for name in patterns],
+        )
+        for one in cells:
+            if one.scene == scene:
+                number = names.index(one.mechanism)
+                place = patterns.index(one.pattern) * width + number
+                _draw_cell(one, error, epsilon, place, f"C{number}")
         epsilon.set_ylim(0, None)
+    black = {"marker": "_", "ls": "", "mew": 2}
     handles = [
-        plt.Rectangle((0, 0), 1, 1, color=f"C{at}", label=name) for at, name in enumerate(names)
-    ]
-    handles += [
-        plt.Line2D(
-            [], [], marker="_", ls="", color="black", mew=2, label="upper bound, rounds known"
-        ),
-        plt.Line2D(
-            [], [], marker="_", ls="", color="grey", mew=2, label="upper bound, rounds secret"
-        ),
+        *(plt.Rectangle((0, 0), 1, 1, color=f"C{at}", label=name) for at, name in enumerate(names)),
+        plt.Line2D([], [], color="black", label="upper bound, rounds known", **black),
+        plt.Line2D([], [], color="grey", label="upper bound, rounds secret", **black),
         plt.Line2D([], [], marker="o", ls="", color="C7", label="estimate"),
-        plt.Rectangle((0, 0), 1, 1, color="C7", alpha=0.5, label="lower bound (95 %)"),
+        plt.Rectangle((0, 0), 1, 1, color="C7", alpha=0.5, label="lower bound (95 %), with range"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=5, fontsize=8)
     figure.savefig(path, dpi=110)
 
 
+def _draw_cell(one: Cell, error: "Axes", epsilon: "Axes", place: float, colour: str) -> None:
+    if one.lower is None or one.estimate is None or one.prefix_error is None:
+        words = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 6, "color": colour}
+        across = epsilon.get_xaxis_transform()
+        epsilon.text(place, 0.02, "no upper bound", transform=across, **words)
+        return
+    error.bar(place, one.prefix_error, color=colour)
+    epsilon.bar(place, one.lower, color=colour, alpha=0.5)
+    epsilon.vlines(place, one.lower_least, one.lower_most, color=colour, lw=1)
+    epsilon.plot(place, one.estimate, "o", color=colour, markersize=4)
+    if one.upper_known is not None:
+        epsilon.plot(place, one.upper_known, "_", color="black", markersize=9, mew=2)
+    if one.upper_secret is not None and one.upper_secret != one.upper_known:
+        epsilon.plot(place, one.upper_secret, "_", color="grey", markersize=9, mew=2)
+
+
 def write(cells: Sequence[Cell], path: Path) -> None:
-    """Writes a row per cell, with medians and ranges over seeds."""
+    """Writes a row per cell, numbers in four digits."""
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(
-            [
-                "scene",
-                "pattern",
-                "mechanism",
-                "noise_multiplier",
-                "prefix_error",
-                "upper_known",
-                "upper_secret",
-                "lower",
-                "lower_least",
-                "lower_most",
-                "estimate",
-                "seeds",
-            ]
-        )
+        rows.writerow(field.name for field in dataclasses.fields(Cell))
         for one in cells:
-            numbers = [
-                one.noise_multiplier,
-                one.prefix_error,
-                one.known,
-                one.hidden,
-                float(np.median(one.proven)),
-                min(one.proven),
-                max(one.proven),
-                float(np.median(one.estimated)),
-            ]
-            rows.writerow(
-                [one.scene, one.pattern, one.mechanism]
-                + ["" if n is None else f"{n:.4g}" for n in numbers]
-                + [len(one.proven)]
-            )
+            values = dataclasses.astuple(one)
+            rows.writerow(f"{v:.4g}" if isinstance(v, float) else v for v in values)
+
+
+def read(path: Path) -> list[Cell]:
+    """The cells of a table that `write` has written."""
+
+    def number(text: str) -> float | None:
+        return float(text) if text else None
+
+    with path.open(newline="") as file:
+        return [
+            Cell(scene, pattern, mechanism, int(seeds), *map(number, numbers))
+            for scene, pattern, mechanism, seeds, *numbers in list(csv.reader(file))[1:]
+        ]
 
 
 def main() -> None:
-    """Simulates all cells, writes the table and the picture."""
+    """Simulates the cells that the table has not, writes it and the picture.
+
+    The table is written after each cell, so that the command goes on where it was interrupted;
+    cells of another number of seeds are made again.
+    """
     table, picture = map(Path, sys.argv[1:3])
     seeds = range(1, 1 + (int(sys.argv[3]) if len(sys.argv) > 3 else 10))
-    cells = []
-    for scene in SCENES:
-        for pattern in PATTERNS:
-            for mechanism in MECHANISMS:
-                one = cell(scene, pattern, mechanism, seeds)
-                if one is None:
-                    print(scene, pattern, mechanism, "no upper bound is known", flush=True)
-                    continue
-                cells.append(one)
-                known = "none known" if one.known is None else f"{one.known:.3g}"
-                print(
-                    f"{scene}, {pattern}, {mechanism}: error {one.prefix_error:.3g}, upper "
-                    f"{known}, lower {np.median(one.proven):.3g}, "
-                    f"estimate {np.median(one.estimated):.3g}",
-                    flush=True,
-                )
-    write(cells, table)
+    cells = [c for c in (read(table) if table.exists() else []) if c.seeds in (0, len(seeds))]
+    known = {(one.scene, one.pattern, one.mechanism) for one in cells}
+    for scene, pattern, mechanism in itertools.product(SCENES, PATTERNS, MECHANISMS):
+        if (scene, pattern, mechanism) not in known:
+            cells.append(cell(scene, pattern, mechanism, seeds))
+            print(cells[-1], flush=True)
+            write(cells, table)
     draw(cells, picture)
 
 

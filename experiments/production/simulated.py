@@ -35,6 +35,17 @@ def presences(run: RunDesign) -> FloatArray:
     return found
 
 
+def allowed_shifts(run: RunDesign) -> FloatArray:
+    """By how many standard deviations the noise lets each canary's best statistic move.
+
+    Of all that is released, so that of a tree the released sums count, not its nodes. Of shape
+    (canaries,).
+    """
+    there = presences(run)
+    squares = np.sum(there @ precision(run) * there, axis=1)
+    return np.asarray(np.sqrt(squares) / run.noise.sum_noise_multiplier)
+
+
 @dataclass(frozen=True, eq=False)
 class Simulated:
     """The scores of one run, cosines in order of the pool.
@@ -66,8 +77,11 @@ def simulate(
     random = np.random.default_rng([seed, 12])
     weights = precision(run)
     size, dim = run.num_rounds, vectors.shape[1]
-    noise = np.linalg.cholesky(np.linalg.inv(weights)) * run.noise.sum_noise_multiplier
-    aggregates = noise.astype(np.float32) @ random.standard_normal((size, dim), np.float32)
+    # Of all roots the symmetric one leaves a round's noise nearest to that of independent noise, so
+    # that runs of one seed are paired.
+    squares, axes = np.linalg.eigh(weights)
+    root = (axes / np.sqrt(squares)) @ axes.T * run.noise.sum_noise_multiplier
+    aggregates = root.astype(np.float32) @ random.standard_normal((size, dim), np.float32)
     aggregates += random.standard_normal((size, dim), np.float32) * math.sqrt(clients / dim)
     aggregates += (there * run.included[:, None]).T.astype(np.float32) @ vectors
     products = (vectors @ aggregates.T).astype(np.float64)
@@ -78,5 +92,4 @@ def simulate(
         return np.sum(rows * products, axis=1) / np.maximum(lengths, 1e-300)
 
     best = there @ weights
-    shifts = np.sqrt(np.sum(best * there, axis=1)) / run.noise.sum_noise_multiplier
-    return Simulated(cosines(best), cosines(there), shifts)
+    return Simulated(cosines(best), cosines(there), allowed_shifts(run))

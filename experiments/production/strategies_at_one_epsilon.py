@@ -2,24 +2,27 @@
 
 Usage: python -m experiments.production.strategies_at_one_epsilon [SEEDS, 10 by default]
 
-Coins, canaries (in one round each), rounds and noise are those of the quickstart with that seed,
-its mechanism replaced by each strategy at the noise that guarantees a canary as much. Clients'
-updates are not trained: they are of length 1, in directions of their own, and 20 a round
-(simulated.py). All strategies of a seed share canaries, clients and fresh noise. Canaries are
-scored by `own_rounds`' weights on the aggregates, and by their own aggregate alone; and once more
-by those weights with all their rounds in the first half of the run.
+Coins, canaries (in one round each), rounds, size of the model and noise are those of the quickstart
+with that seed, its mechanism replaced by each strategy at the noise that guarantees a canary as
+much; a tree once by its nodes, as accounting counts, and once by its released sums, which show
+less. Clients' updates are not trained: they are of length 1, in directions of their own, and 20 a
+round (simulated.py). All strategies of a seed share canaries, clients and fresh noise. Canaries are
+in one of all rounds, or of the first half (`participation.canary_first_rounds`). They are scored by
+`own_rounds`' weights on the aggregates, and by their own aggregate alone.
 """
 
+import functools
 import math
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
-from experiments.production.simulated import presences, simulate
-from fl_audit.accounting import attacker_bounds
-from fl_audit.array_types import FloatArray
+from experiments.production.simulated import allowed_shifts, presences, simulate
+from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.config import Canaries
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.config.file import load_config
@@ -27,100 +30,153 @@ from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.null import GaussianCanaryNull, Null
 
-CLIENTS, DIM, COHORT = 300, 20_000, 20
-METHODS_SHOWN = ("threshold_valid", "threshold_gdp")
+CLIENTS, DIM, COHORT = 300, 167_178, 20
 NOISE = 0.4
-"""The noise multiplier of independent noise, which guarantees a canary epsilon 10.3."""
+"""The noise multiplier of independent noise, which guarantees a canary epsilon 10.2."""
+
+_MATRIX = "kind='matrix_factorisation',clip_norm=1,noise_multiplier=Z"
+_TREE = "{kind='tree_aggregation',clip_norm=1,noise_multiplier=Z}"
+NODES = "tree, by its nodes"
 
 STRATEGIES = {
     "independent": "{kind='gaussian_fixed',clip_norm=1,noise_multiplier=Z}",
-    "banded_sqrt 4": "{kind='matrix_factorisation',strategy='banded_sqrt',bands=4,"
-    "clip_norm=1,noise_multiplier=Z}",
-    "banded_sqrt 32": "{kind='matrix_factorisation',strategy='banded_sqrt',bands=32,"
-    "clip_norm=1,noise_multiplier=Z}",
-    "sqrt": "{kind='matrix_factorisation',strategy='sqrt',clip_norm=1,noise_multiplier=Z}",
-    "blt 3": "{kind='matrix_factorisation',strategy='blt',buffers=3,"
-    "clip_norm=1,noise_multiplier=Z}",
-    "banded_inverse_sqrt 4": "{kind='matrix_factorisation',strategy='banded_inverse_sqrt',"
-    "bands=4,clip_norm=1,noise_multiplier=Z}",
-    "tree": "{kind='tree_aggregation',clip_norm=1,noise_multiplier=Z}",
+    "banded_sqrt 4": f"{{{_MATRIX},strategy='banded_sqrt',bands=4}}",
+    "banded_sqrt 32": f"{{{_MATRIX},strategy='banded_sqrt',bands=32}}",
+    "sqrt": f"{{{_MATRIX},strategy='sqrt'}}",
+    "blt 3": f"{{{_MATRIX},strategy='blt',buffers=3}}",
+    "banded_inverse_sqrt 4": f"{{{_MATRIX},strategy='banded_inverse_sqrt',bands=4}}",
+    "tree, by released sums": _TREE,
+    NODES: _TREE,
 }
 """The mechanisms as config tables, Z left to be set."""
 
+PLACEMENTS = {"all rounds": None, "first half": 50}
+"""The first rounds that canaries are placed in; None for all of 100."""
 
-def designed(strategy: str, seed: int) -> RunDesign:
+
+def designed(strategy: str, first_rounds: int | None, seed: int) -> RunDesign:
     """The quickstart under a strategy, with noise that guarantees as much as independent noise."""
     path = Path(str(resources.files("fl_audit.pipeline") / "quickstart.toml"))
+    first = [] if first_rounds is None else [f"participation.canary_first_rounds={first_rounds}"]
 
     def with_noise(multiplier: float) -> RunDesign:
         table = STRATEGIES[strategy].replace("Z", repr(multiplier))
-        config = load_config(path, [f"seed={seed}", f"mechanism={table}"])
+        config = load_config(path, [f"seed={seed}", f"mechanism={table}", *first])
         assert isinstance(config.canaries, Canaries)
         names = [f"client {i}" for i in range(CLIENTS)]
         return design_run(config, names, config.canaries.count)
 
-    squared = with_noise(1.0).release.canary.squared_sensitivity
-    return with_noise(NOISE * math.sqrt(squared or 1.0))
+    at_one = with_noise(1.0)
+    if strategy == NODES:
+        return with_noise(NOISE * math.sqrt(at_one.release.canary.squared_sensitivity or 1.0))
+    return with_noise(NOISE * float(allowed_shifts(at_one).max()))
 
 
-def estimates(run: RunDesign) -> dict[str, float]:
-    """The epsilons of one seed, and the mean shift over what the canaries' own rounds allow."""
-    seed = run.config.seed
-    vectors = np.random.default_rng([seed, 11]).standard_normal((run.num_canaries, DIM), np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    there = presences(run)
-    early = np.zeros_like(there)
-    early[np.arange(len(there)), there.argmax(axis=1) // 2] = 1.0
-    anywhere, in_first_half = (simulate(run, vectors, COHORT, seed, own) for own in (there, early))
-    found = {}
-    for name, scores in (
-        ("whitened", anywhere.whitened),
-        ("own aggregate", anywhere.own),
-        ("first half", in_first_half.whitened),
-    ):
-        for method in METHODS_SHOWN:
-            found[f"{name}, {method}"] = METHODS[method](_setting(run, scores)).epsilon
-    allowed = anywhere.allowed[run.included].mean()
-    found["shift"] = math.sqrt(DIM) * anywhere.whitened[run.included].mean() / allowed
-    found["excluded"] = math.sqrt(DIM) * anywhere.whitened[~run.included].std()
-    found["own guarantee"] = epsilon_of_mu(float(allowed), run.delta)
-    found["largest own guarantee"] = epsilon_of_mu(float(anywhere.allowed.max()), run.delta)
-    return found
+@functools.lru_cache(maxsize=1)
+def vectors(seed: int) -> Float32Array:
+    """The canaries, float32 of shape (canaries, DIM), of length 1."""
+    random, count = np.random.default_rng([seed, 11]), designed("independent", None, seed)
+    drawn = random.standard_normal((count.num_canaries, DIM), np.float32)
+    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+    return drawn
 
 
-def _setting(run: RunDesign, scores: FloatArray) -> AuditSetting:
+@dataclass(frozen=True)
+class Audited:
+    """What one run proves, as epsilons.
+
+    Attributes:
+      valid: `threshold_valid`, knowing the matrix.
+      gdp: `threshold_gdp`, knowing the matrix.
+      own_aggregate: `threshold_valid` by the canary's own aggregate alone.
+      at_mean: Accounting for a canary of the included ones' mean shift.
+      at_most: Accounting for the canary with the largest shift.
+      shift: The included canaries' mean shift over what accounting allows them.
+      excluded: The standard deviation of excluded canaries' scores; 1 is expected.
+    """
+
+    valid: float
+    gdp: float
+    own_aggregate: float
+    at_mean: float
+    at_most: float
+    shift: float
+    excluded: float
+
+
+def audited(run: RunDesign) -> Audited:
+    """The epsilons of one simulated run."""
+    scores = simulate(run, vectors(run.config.seed), COHORT, run.config.seed, presences(run))
+    whitened = math.sqrt(DIM) * scores.whitened
+    allowed = float(scores.allowed[run.included].mean())
+    return Audited(
+        valid=_epsilon("threshold_valid", run, scores.whitened),
+        gdp=_epsilon("threshold_gdp", run, scores.whitened),
+        own_aggregate=_epsilon("threshold_valid", run, scores.own),
+        at_mean=epsilon_of_mu(allowed, run.delta),
+        at_most=epsilon_of_mu(float(scores.allowed.max()), run.delta),
+        shift=float(whitened[run.included].mean()) / allowed,
+        excluded=float(whitened[~run.included].std()),
+    )
+
+
+def _epsilon(method: str, run: RunDesign, scores: FloatArray) -> float:
     null = Null("closed_form", GaussianCanaryNull(DIM), DIM)
     split = CanaryScores(scores[run.included], scores[~run.included])
-    return AuditSetting(split, run.delta, run.config.audit.confidence, null)
+    return METHODS[method](
+        AuditSetting(split, run.delta, run.config.audit.confidence, null)
+    ).epsilon
 
 
 def main() -> None:
-    """Prints a row per strategy: the median, and the range, over the seeds."""
+    """Prints a table per placement: medians, and ranges, over the seeds."""
     seeds = range(1, 1 + (int(sys.argv[1]) if len(sys.argv) > 1 else 10))
-    columns: tuple[str, ...] = ()
-    independent: list[float] = []
-    for strategy in STRATEGIES:
-        runs = [designed(strategy, seed) for seed in seeds]
-        limits = [
-            attacker_bounds(one.release, one.release.canary, one.delta).knowing_rounds.guarantee
-            for one in runs
-        ]
-        found = [estimates(one) for one in runs]
-        if not columns:
-            columns = tuple(found[0])
-            print(f"| strategy | guaranteed | {' | '.join(columns)} |")
-            print("|---" * (2 + len(columns)) + "|")
-        cells = [_cell([one[column] for one in found]) for column in columns]
-        guaranteed = _cell([limit.epsilon or math.inf for limit in limits])
-        print(f"| {strategy} | {guaranteed} | {' | '.join(cells)} |", flush=True)
-        for column in ("whitened, threshold_valid", "first half, threshold_valid"):
-            proven = [one[column] for one in found]
-            independent = independent or proven
-            ratios = [mine / theirs for mine, theirs in zip(proven, independent, strict=True)]
-            print(f"  {column}, over independent noise's with the same seed: {_cell(ratios)}")
+    runs: dict[tuple[str, str], list[Audited]] = {}
+    for seed in seeds:
+        for placement, first in PLACEMENTS.items():
+            for strategy in STRATEGIES:
+                run = audited(designed(strategy, first, seed))
+                runs.setdefault((placement, strategy), []).append(run)
+                print(seed, placement, strategy, run, file=sys.stderr, flush=True)
+    for placement in PLACEMENTS:
+        print(f"Canaries in {placement}:\n")
+        _print_table({strategy: runs[placement, strategy] for strategy in STRATEGIES})
 
 
-def _cell(values: list[float]) -> str:
+def _print_table(runs: Mapping[str, Sequence[Audited]]) -> None:
+    columns = (
+        "strategy",
+        "`threshold_valid`",
+        "over independent noise's, same seed",
+        "`threshold_gdp`",
+        "accounting, mean shift",
+        "largest",
+        "`threshold_gdp` over the latter",
+        "seeds above it",
+        "`threshold_valid`, own aggregate",
+        "shift over allowed",
+        "excluded canaries' deviation",
+    )
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    for strategy, seeds in runs.items():
+        pairs = zip(seeds, runs["independent"], strict=True)
+        cells = (
+            _cell([run.valid for run in seeds]),
+            _cell([run.valid / independent.valid for run, independent in pairs]),
+            _cell([run.gdp for run in seeds]),
+            f"{np.median([run.at_mean for run in seeds]):.3g}",
+            f"{np.median([run.at_most for run in seeds]):.3g}",
+            _cell([run.gdp / run.at_most for run in seeds]),
+            str(sum(run.gdp > run.at_most for run in seeds)),
+            _cell([run.own_aggregate for run in seeds]),
+            f"{np.median([run.shift for run in seeds]):.3f}",
+            f"{np.median([run.excluded for run in seeds]):.3f}",
+        )
+        print(f"| {strategy} | {' | '.join(cells)} |")
+    print()
+
+
+def _cell(values: Sequence[float]) -> str:
     """The median, and the least and the largest."""
     return f"{np.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
 

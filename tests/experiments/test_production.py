@@ -1,6 +1,5 @@
 """The experiment on correlated noise: its two scenes are what they say, and so are its runs."""
 
-import csv
 import math
 
 import numpy as np
@@ -55,6 +54,7 @@ def test_the_table_and_the_picture_are_written(tmp_path):
     ]
     experiment.write(cells, tmp_path / "table.csv")
     experiment.draw(cells, tmp_path / "picture.png")
-    rows = list(csv.DictReader((tmp_path / "table.csv").open()))
-    assert [float(row["upper_known"]) for row in rows] == pytest.approx([12.07, 3.744], rel=1e-3)
+    again = experiment.read(tmp_path / "table.csv")
+    assert [one.upper_known for one in again] == pytest.approx([12.07, 3.744], rel=1e-3)
+    assert [one.lower for one in again] == pytest.approx([one.lower for one in cells], rel=1e-3)
     assert (tmp_path / "picture.png").stat().st_size > 10_000
