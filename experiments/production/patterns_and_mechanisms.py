@@ -92,7 +92,8 @@ def noise_of(scene: str, pattern: str, mechanism: str) -> float | None:
     if scene == SCENES[0]:
         independent = designed(pattern, "independent", NOISE, 1)
         return prefix_error(independent) / prefix_error(at_one)
-    squared = at_one.release.canary.squared_sensitivity or at_one.release.canary.sampling.most_drawn
+    canary, is_independent = at_one.release.canary, at_one.release.correlation is None
+    squared = canary.sampling.most_drawn if is_independent else canary.squared_sensitivity
     if squared is not None:  # one Gaussian mechanism, so that hidden rounds need no accounting here
         return math.sqrt(squared) * _noise_where(lambda z: epsilon_of_mu(1 / z, DELTA))
     if upper_bounds(at_one)[0] is None:
@@ -260,14 +261,14 @@ def main() -> None:
     """
     table, picture = map(Path, sys.argv[1:3])
     seeds = range(1, 1 + (int(sys.argv[3]) if len(sys.argv) > 3 else 10))
-    cells = [c for c in (read(table) if table.exists() else []) if c.seeds in (0, len(seeds))]
-    known = {(one.scene, one.pattern, one.mechanism) for one in cells}
-    for scene, pattern, mechanism in itertools.product(SCENES, PATTERNS, MECHANISMS):
-        if (scene, pattern, mechanism) not in known:
-            cells.append(cell(scene, pattern, mechanism, seeds))
-            print(cells[-1], flush=True)
-            write(cells, table)
-    draw(cells, picture)
+    keys = list(itertools.product(SCENES, PATTERNS, MECHANISMS))
+    cells = {(c.scene, c.pattern, c.mechanism): c for c in (read(table) if table.exists() else ())}
+    for key in keys:
+        if key not in cells or cells[key].seeds not in (0, len(seeds)):
+            cells[key] = cell(*key, seeds)
+            print(cells[key], flush=True)
+            write([cells[key] for key in keys if key in cells], table)
+    draw(list(cells.values()), picture)
 
 
 if __name__ == "__main__":

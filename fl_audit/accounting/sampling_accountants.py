@@ -23,10 +23,15 @@ from fl_audit.accounting.gaussian_accountants import (
     account_sampled,
 )
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee
-from fl_audit.accounting.release import Party, Release
+from fl_audit.accounting.release import Correlation, Party, Release
 from fl_audit.accounting.sampling import (
+    AllocatedRounds,
+    BallsInBinsSampling,
     CyclicPoissonSampling,
     FixedSizeSampling,
+    MinSeparationSampling,
+    OncePerBlock,
+    OneGroup,
     PoissonSampling,
     Sampling,
 )
@@ -185,3 +190,32 @@ def of_known_rounds(release: Release, party: Party, delta: float) -> tuple[Accou
     """
     squared = party.squared_sensitivity or 0.0
     return account_gaussian(release.noise.noise_multiplier, squared, delta)
+
+
+def worst_sensitivity(sampling: Sampling, correlation: Correlation) -> float | None:
+    """The squared sensitivity to the worst rounds that one draw can give, as if all coins said yes.
+
+    Args:
+      sampling: How the rounds of a party are drawn.
+      correlation: The trees or the matrix over all rounds of the run.
+
+    Returns:
+      In squared clip norms, or an upper bound where the matrix knows no more; None where a party
+        may be in any rounds, where nothing is at hand for trees, and where the rounds of each
+        member are another matter.
+    """
+    match sampling:
+        case OncePerBlock(length=length):
+            return correlation.once_per_block(length)
+        case (
+            OneGroup(separation=groups)
+            | CyclicPoissonSampling(separation=groups)
+            | BallsInBinsSampling(bins=groups)
+        ):
+            return correlation.one_group(groups)
+        case (AllocatedRounds() | MinSeparationSampling()) as drawn if isinstance(
+            correlation, Toeplitz
+        ):
+            return correlation.min_separation(drawn.most_drawn, drawn.separation)
+        case _:
+            return None

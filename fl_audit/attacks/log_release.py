@@ -28,6 +28,8 @@ from fl_audit.accounting.sampling import (
     TruncatedPoissonSampling,
     UnknownRounds,
 )
+from fl_audit.accounting.sampling_accountants import worst_sensitivity
+from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.log_scores import correlated_rounds
@@ -226,7 +228,9 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
     correlated = correlated_rounds(log.folder, log.cosines)
     if correlated is not None:
         release = release_under(correlated.correlation, own, 1 / shift)
-        return StatedRounds(_without_clients(release), says_all_rounds=True)
+        client = _client_under(correlated.correlation, release.rounds, participation)
+        release = dataclasses.replace(release, client=client)
+        return StatedRounds(release, says_all_rounds=True)
     sampled = None
     if participation is not None:
         sampled = release_of(participation, own, released, 1 / shift)
@@ -284,6 +288,28 @@ def _client_of(participation: Participation | None) -> Party:
     ):
         return Party(UnknownRounds())
     return Party(FixedRounds(participation.client_rounds))
+
+
+def _client_under(
+    correlation: Correlation, logged: int, participation: Participation | None
+) -> Party:
+    """A client under correlated noise, as far as the log says which rounds it may be in.
+
+    Rounds that nothing samples may be any `client_rounds` that are `separation` apart; what that
+    comes to is known of matrices.
+    """
+    if participation is None or not _weigh_as_canaries(participation):
+        return Party(UnknownRounds())
+    over_all = correlation.until(max(participation.rounds or 1, logged))
+    number = participation.client_rounds
+    if participation.sampling == "none":
+        if number is None or not isinstance(over_all, Toeplitz):
+            return Party(UnknownRounds())
+        squared = over_all.min_separation(number, participation.separation or 1)
+        return Party(FixedRounds(number), squared)
+    law = sampling_of(participation, over_all.num_rounds)
+    worst = None if law is None else worst_sensitivity(law, over_all)
+    return Party(UnknownRounds()) if law is None or worst is None else Party(law, worst)
 
 
 def _weigh_as_canaries(participation: Participation | None) -> bool:

@@ -4,18 +4,9 @@ import numpy as np
 
 from fl_audit.accounting.noise_laws import CLIENT_GAUSSIAN
 from fl_audit.accounting.release import Correlation, Denominator, Noise, Party, Release
-from fl_audit.accounting.sampling import (
-    AllocatedRounds,
-    BallsInBinsSampling,
-    CyclicPoissonSampling,
-    FixedRounds,
-    MinSeparationSampling,
-    OncePerBlock,
-    OneGroup,
-    RandomAllocation,
-)
+from fl_audit.accounting.sampling import FixedRounds
+from fl_audit.accounting.sampling_accountants import worst_sensitivity
 from fl_audit.accounting.skellam import SKELLAM
-from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.array_types import IndexArray
 from fl_audit.mechanisms.kind import Mechanism
 from fl_audit.mechanisms.registry import MECHANISMS
@@ -97,28 +88,10 @@ def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> flo
         said yes; None where each round samples from all, so that a member may be in any, and where
         nothing is at hand for trees.
     """
-    match attendance.sampling:
-        case OncePerBlock(length=length):
-            return correlation.once_per_block(length)
-        case (
-            OneGroup(separation=groups)
-            | CyclicPoissonSampling(separation=groups)
-            | BallsInBinsSampling(bins=groups)
-        ):
-            return correlation.one_group(groups)
-        case AllocatedRounds() | MinSeparationSampling() as sampling:
-            return _separated(sampling.most_drawn, sampling.separation, correlation)
-        case FixedRounds() | RandomAllocation():
-            return correlation.worst_of(*_drawn(attendance.members_in, correlation.num_rounds))
-        case _:
-            return None
-
-
-def _separated(number: int, separation: int, correlation: Correlation) -> float | None:
-    """The squared sensitivity to so many rounds so far apart; None for trees."""
-    return (
-        None if isinstance(correlation, Trees) else correlation.min_separation(number, separation)
-    )
+    worst = worst_sensitivity(attendance.sampling, correlation)
+    if worst is None and isinstance(attendance.sampling, FixedRounds):
+        return correlation.worst_of(*_drawn(attendance.members_in, correlation.num_rounds))
+    return worst
 
 
 def _drawn(draw: Draw, num_rounds: int) -> tuple[IndexArray, IndexArray]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import itertools
 import sys
 
 import numpy as np
@@ -185,6 +186,81 @@ def test_a_log_states_the_rounds_of_its_canaries_and_of_clients_as_far_as_it_say
         bounds = attacker_bounds(stated, stated.client, 1e-3)
         assert bounds.knowing_rounds.guarantee.epsilon is None
         assert bounds.not_knowing_rounds.guarantee.epsilon is None
+
+
+STRATEGY = Toeplitz.from_column(sqrt_column(3), 8)
+
+
+def _of_correlated_rounds(path, said):
+    """A log of eight rounds under a matrix of three bands, that tells its noise."""
+    pool = CanaryPool(seed=5, count=4, dim=100)
+    scorer = RoundScorer.create(
+        path, pool, 8, [[1, 5]] * 4, participation=said, noise_correlation=STRATEGY
+    )
+    random = np.random.default_rng(6)
+    for number in range(1, 9):
+        aggregate = random.normal(0, NOISE, 100)
+        scorer.score_round(number, aggregate, canary_length=1.0, noise_stddev=NOISE, norm_bound=9.0)
+    return read_log(LogFolder(path), list)
+
+
+def _worst(sets):
+    """The largest squared sensitivity by trying all sets of rounds."""
+    rounds = [np.isin(np.arange(8), some).astype(float) for some in sets]
+    return float(np.square(STRATEGY.times(np.array(rounds))).sum(axis=1).max())
+
+
+PAIRS = list(itertools.combinations(range(8), 2))
+
+
+@pytest.mark.parametrize(
+    ("said", "client", "sets"),
+    [
+        (Participation("none", client_rounds=2), FixedRounds(2), PAIRS),
+        (
+            Participation("none", client_rounds=2, separation=4),
+            FixedRounds(2),
+            [pair for pair in PAIRS if pair[1] - pair[0] >= 4],
+        ),
+        (
+            Participation("cyclic_poisson", 0.5, separation=4),
+            CyclicPoissonSampling(0.5, 4, 2),
+            [(r, r + 4) for r in range(4)],
+        ),
+        (
+            Participation("b_min_sep", 0.5, separation=4),
+            MinSeparationSampling(0.5, 4, 8),
+            [pair for pair in PAIRS if pair[1] - pair[0] >= 4],
+        ),
+        (
+            Participation("random_allocation", client_rounds=2),
+            AllocatedRounds(2, 8),
+            PAIRS,
+        ),
+        (Participation("poisson", 0.5), UnknownRounds(), None),
+        (Participation("none", client_rounds=2, client_weight=2.0), UnknownRounds(), None),
+        (None, UnknownRounds(), None),
+    ],
+)
+def test_clients_under_a_matrix_have_the_worst_rounds_that_the_log_allows(
+    tmp_path, said, client, sets
+):
+    stated = stated_rounds(_of_correlated_rounds(tmp_path / "log", said)).release
+    assert stated.client.sampling == client
+    assert stated.canary.squared_sensitivity == pytest.approx(_worst([(0, 4)]))
+    if sets is None:
+        assert stated.client.squared_sensitivity is None
+    else:
+        assert stated.client.squared_sensitivity == pytest.approx(_worst(sets))
+
+
+@_WITH_ACCOUNTANT
+def test_groups_no_fewer_than_bands_hide_a_clients_coins_in_a_log(tmp_path):
+    said = Participation("cyclic_poisson", 0.1, separation=4)
+    stated = stated_rounds(_of_correlated_rounds(tmp_path / "log", said)).release
+    bounds = attacker_bounds(stated, stated.client, 1e-3)
+    known, hidden = bounds.knowing_rounds.guarantee, bounds.not_knowing_rounds.guarantee
+    assert 0 < hidden.epsilon < 0.7 * known.epsilon
 
 
 def test_a_log_of_uploads_states_their_noise_and_how_many_a_canary_has(tmp_path):
