@@ -109,7 +109,7 @@ def replayed(feature: Feature) -> Outcome:
         feature,
         {name: said for name, said in failed.items() if name not in feature.warned},
         tuple(name for name in failed if name in feature.warned),
-        found.untold,
+        found.inconclusive,
     )
 
 

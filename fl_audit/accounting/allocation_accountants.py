@@ -197,7 +197,19 @@ def chance_of_a_cut(sampling: TruncatedPoissonSampling) -> float:
 
 @functools.lru_cache(maxsize=16)
 def least_of(release: Release, party: Party, delta: float) -> float | None:
-    """A lower bound on the epsilon of hidden rounds under fresh noise; None where there is none."""
+    """A lower bound on the epsilon of rounds that sampling hides, by one attacker.
+
+    It says how far the accountant's upper bound can be from the truth.
+
+    Args:
+      release: What was released.
+      party: The party, whose sampling decides which attacker is looked at.
+      delta: The delta of the guarantee, in (0, 1).
+
+    Returns:
+      None where its sampling has no such attacker, noise is correlated over rounds, or is so little
+        that a round's shift exceeds what is computed.
+    """
     accountant = accountant_of(party.sampling)
     if (
         accountant is None

@@ -285,7 +285,13 @@ def epsilon_rdp(
 def epsilon_of_divergences(
     orders: Sequence[float], divergences: npt.NDArray[np.float64], delta: float
 ) -> float:
-    """The epsilon of Renyi divergences, by the best of their orders, each above 1."""
+    """The epsilon of Rényi divergences by the best order (Mironov 2017, arXiv:1702.07476).
+
+    Args:
+      orders: The orders, each above 1.
+      divergences: The divergence of each order, in nats, float64 of shape (orders,).
+      delta: The delta of the guarantee, in (0, 1).
+    """
     from dp_accounting.rdp import compute_epsilon
 
     above_rounding = np.maximum(divergences, _RDP_ROUNDING)

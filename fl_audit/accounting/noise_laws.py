@@ -80,6 +80,9 @@ def noise_on_sum(noise: Noise, participants: npt.ArrayLike) -> FloatArray:
       noise: The noise of a round.
       participants: The number of clients and canaries in the round, or in each of several rounds.
 
+    Returns:
+      Standard deviations of one coordinate, float64 of the shape of `participants`.
+
     Raises:
       ValueError: The noise law is not registered.
     """

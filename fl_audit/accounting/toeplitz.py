@@ -62,6 +62,12 @@ def inverse_sqrt_column(num_rounds: int) -> FloatArray:
 
     Its first entries are the inverse of a strategy, the banded inverse square root (Kalinin et al.
     2025, arXiv:2505.12128).
+
+    Args:
+      num_rounds: The number of entries, at least 1.
+
+    Returns:
+      The first column of the inverse, float64 of shape (num_rounds,).
     """
     return np.diff(sqrt_column(num_rounds), prepend=0.0)
 

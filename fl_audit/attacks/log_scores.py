@@ -195,7 +195,13 @@ def audit_of_log(has_uploads: bool) -> Audit:
 def score_files(
     pool: CanaryPool, included: npt.NDArray[np.bool_], scores: Mapping[str, FloatArray]
 ) -> dict[str, ScoreFile]:
-    """The scores with who was included, by statistic; canaries are named by their number from 0."""
+    """The scores with who was included, by statistic; canaries are named by their number from 0.
+
+    Args:
+      pool: The canaries.
+      included: Who was included, bool of shape (canaries,).
+      scores: The scores of each statistic, float64 of shape (canaries,).
+    """
     ids = tuple(map(str, range(len(included))))
     pairs = pair_names(pool.inclusion, pool.count)
     return {

@@ -37,7 +37,14 @@ class RoundLengths:
     of_client: FloatArray
 
     def at(self, rounds: IndexArray) -> tuple[FloatArray, FloatArray]:
-        """Both lengths in some rounds, which count from 0; NaN in rounds beyond the last."""
+        """The lengths of aggregates and of clients in some rounds; NaN in rounds beyond the last.
+
+        Args:
+          rounds: The rounds, from 0, int64 of shape (n,).
+
+        Returns:
+          Both lengths, each float64 of shape (n,).
+        """
         known = rounds < len(self.of_aggregate)
         index = np.where(known, rounds, 0)
         if not known.any():

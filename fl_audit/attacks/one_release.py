@@ -110,6 +110,11 @@ def release(family: CanaryFamily, sigma: float, rng: np.random.Generator) -> Flo
     """The sum of all canaries' vectors plus N(0, sigma^2 I) noise, float32 of shape (dim,).
 
     Memory is a few vectors, however many canaries there are.
+
+    Args:
+      family: The canaries.
+      sigma: The standard deviation of a coordinate's noise, at least 0.
+      rng: The generator of the noise.
     """
     noise = np.float32(sigma) * rng.standard_normal(family.dim, np.float32)
     return _sum_of_vectors(family) + noise

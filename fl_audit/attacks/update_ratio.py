@@ -119,6 +119,9 @@ def log_likelihood_ratios(seen: Signals, probability: float) -> FloatArray:
       seen: What the round says.
       probability: The probability q, in [0, 1].
 
+    Returns:
+      Logarithms in nats, float64 of shape (n,).
+
     >>> seen = Signals(np.array([0.0, 3.0]), np.array([0.0, 2.0]))
     >>> log_likelihood_ratios(seen, 1.0).tolist()
     [0.0, 2.0]

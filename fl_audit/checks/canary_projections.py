@@ -90,6 +90,12 @@ class Presentations:
         """|R|² over a client's squared length, if canaries arrive at a share of that length.
 
         It is no less than would hide NO_FAULT: lengths and cosines are rounded.
+
+        Args:
+          share: The share of a client's length at which canaries arrive.
+
+        Returns:
+          Squared lengths, float64 of shape (n,).
         """
         aggregate = (self.aggregate_lengths / self.client_lengths) ** 2
         rest = aggregate - 2 * share * self.along + share**2

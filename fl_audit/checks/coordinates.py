@@ -95,5 +95,13 @@ def scarcest(
 
 
 def binomial_divergence(share: FloatArray, chance: FloatArray) -> FloatArray:
-    """The divergence of coins, by which Chernoff bounds binomial tails: P(X >= n q) <= e^(-n D)."""
+    """The divergence of coins, by which Chernoff bounds binomial tails: P(X >= n q) <= e^(-n D).
+
+    Args:
+      share: The shares q that were observed, in [0, 1], of any shape.
+      chance: The probabilities of the coins, in (0, 1), of the same shape.
+
+    Returns:
+      The Kullback-Leibler divergences D(q || p) in nats, float64 of the same shape.
+    """
     return np.asarray(special.rel_entr(share, chance) + special.rel_entr(1 - share, 1 - chance))

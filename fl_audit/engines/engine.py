@@ -38,7 +38,7 @@ from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.attacks.uploads import ScoredCanaries
 from fl_audit.checks import Finding
-from fl_audit.checks.replay.trial_rounds import untold
+from fl_audit.checks.replay.trial_rounds import inconclusive
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.errors import InputError
 from fl_audit.participation import Cohort
@@ -225,7 +225,7 @@ def not_replayed(why: str) -> Finding:
       why: The reason, in words.
     """
     words = "the same round with the same seed releases the same"
-    return untold("repeatable", words, f"not replayed: {why}")
+    return inconclusive("repeatable", words, f"not replayed: {why}")
 
 
 def as_vector(weights: Weights) -> Float32Array:

@@ -63,6 +63,12 @@ def gaussian(epsilon: float, delta: float, dim: int | None = None) -> KnownMecha
 
     Scores are in units of the noise, so that an excluded canary's score is standard normal; with
     `dim` they are like cosines of gaussian canaries, N(0, 1 / dim) for an excluded one.
+
+    Args:
+      epsilon: The epsilon that it has at delta, above 0.
+      delta: The delta, in (0, 1).
+      dim: The length of the canaries whose cosines the scores are like; None for scores in units of
+        the noise.
     """
     shift, unit = 1 / sigma_of_epsilon(epsilon, delta), (dim or 1) ** -0.5
 
@@ -74,7 +80,13 @@ def gaussian(epsilon: float, delta: float, dim: int | None = None) -> KnownMecha
 
 
 def pathological(epsilon: float, delta: float, beta: float) -> KnownMechanism:
-    """Algorithm 4 of Steinke et al. (2023): randomised response that is better with chance beta."""
+    """Algorithm 4 of Steinke et al. (2023): randomised response that is better with chance beta.
+
+    Args:
+      epsilon: The epsilon of each guess, at least 0.
+      delta: The delta that all guesses share.
+      beta: The probability that all guesses are better at once, in (0, 1].
+    """
 
     def release(rng: np.random.Generator, bits: IntArray) -> FloatArray:
         k = len(bits)

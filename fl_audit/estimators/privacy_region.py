@@ -14,7 +14,7 @@ from fl_audit.estimators.arguments import check_delta
 
 
 def log_minus(log_p: npt.ArrayLike, delta: float) -> FloatArray:
-    """The log of p - delta for p given as log p; -inf where p <= delta.
+    """The log of p - delta for p given as log p, elementwise; -inf where p <= delta.
 
     >>> float(log_minus(math.log(0.5), 0.25)) == math.log(0.25)
     True
@@ -35,6 +35,14 @@ def log_ratio(log_p: npt.ArrayLike, log_q: npt.ArrayLike, delta: float) -> Float
 
     A region whose mass p does not exceed delta proves nothing: -inf, also where q is 0.
     Andrew et al. (2023), section 4; Kairouz et al. (2015).
+
+    Args:
+      log_p: Logs of the masses p, of any shape.
+      log_q: Logs of the masses q, of a shape that broadcasts with it.
+      delta: The delta, in [0, 1).
+
+    Returns:
+      Epsilons, float64 of the broadcast shape; negative where p is small.
     """
     log_gain = log_minus(log_p, delta)
     with np.errstate(invalid="ignore"):

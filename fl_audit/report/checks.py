@@ -263,8 +263,8 @@ def checks_words(checks: Checks) -> str:
     what = "not all checked" if noise else "aggregates not checked"
     remarks = [
         *(
-            [f"{untold} could not be tested"]
-            if (untold := len(checks.results) - num_conclusive)
+            [f"{inconclusive} could not be tested"]
+            if (inconclusive := len(checks.results) - num_conclusive)
             else []
         ),
         *([_detectable(max(noise), "these checks")] if noise else []),

@@ -85,7 +85,10 @@ class CurveTest:
 
     @property
     def deviates(self) -> FloatArray | None:
-        """The deviates of included canaries' scores under that null; None where none is known."""
+        """The normal deviates of included scores under that null, float64 of shape (included,).
+
+        None where no null is known.
+        """
         if self.null is None or self.null.tail is None:
             return None
         return deviates(self.null.tail.log_tail_upper(self.statistic.scores.included))

@@ -152,7 +152,16 @@ def with_less_noise(claim: CurveClaim, leading: CurveTest, factor: float) -> flo
 
 
 def noise_of(claim: CurveClaim, test: CurveTest, mu: float) -> float | None:
-    """The noise multiplier in place of the claimed one with which a canary's mu is that one."""
+    """The noise multiplier with which a canary's mu is the given one.
+
+    Args:
+      claim: The claim, whose noise multiplier is the one that its curve has.
+      test: The test of the claim's curve.
+      mu: The mu of the canary, above 0.
+
+    Returns:
+      None where the claim states no noise, or its curve is not that of a Gaussian mechanism.
+    """
     claimed = claimed_noise(claim)
     if claimed is None or not isinstance(test.curve, GaussianTradeOff):
         return None

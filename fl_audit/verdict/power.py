@@ -80,7 +80,14 @@ class RepeatedTests:
     level: float
 
     def contradict(self, samples: Sequence[ScoredStatistic]) -> BoolArray:
-        """Whether any method's bound exceeds the claim, for each sample of one statistic."""
+        """Whether any method's bound exceeds the claim.
+
+        Args:
+          samples: Samples of one statistic's scores.
+
+        Returns:
+          An entry for each sample, bool of shape (samples,).
+        """
         contradicted = np.zeros(len(samples), bool)
         for number in range(len(self.methods)):
             left = np.flatnonzero(~contradicted)
@@ -89,7 +96,12 @@ class RepeatedTests:
         return contradicted
 
     def contradict_by(self, number: int, samples: Sequence[ScoredStatistic]) -> BoolArray:
-        """The same by one method; number 0 is the one that is asked first."""
+        """Whether one method's bound exceeds the claim, bool of shape (samples,).
+
+        Args:
+          number: The method's place among the methods, of which the fast ones come first.
+          samples: Samples of one statistic's scores.
+        """
         settings = [sample.setting(self.claim.delta, 1 - self.level) for sample in samples]
         return self._rejections[number](settings)
 

@@ -378,7 +378,13 @@ def point_power_words(
 
 
 def too_few_canaries(num_canaries: int, statistics: Sequence[ScoredStatistic], most: float) -> str:
-    """What so many canaries can show at most."""
+    """The clause on what so many canaries can show at most.
+
+    Args:
+      num_canaries: The number of canaries, included or not.
+      statistics: The statistics that were tested.
+      most: The largest lower bound on epsilon that they can give.
+    """
     return (
         f"{num_canaries:,} canaries{on(statistics)} can show at most "
         f"ε ≥ {lower_bound_text(most)}, even if the attack makes no error"
@@ -404,7 +410,13 @@ def nearly_decided(confidence: float, alone: float, bound: Bound, number: int) -
 
 
 def more_power(tests: ClaimTests, canaries_needed: int | None, scope: Scope) -> str:
-    """What to do next where the audit could hardly have told a point."""
+    """The sentence on what to do next where an audit had little power against a point claim.
+
+    Args:
+      tests: The tests of the claim.
+      canaries_needed: The number of canaries with enough power; None where no number has it.
+      scope: How the canaries bear on the claim.
+    """
     names = {statistic.name for statistic in tests.statistics}
     scores = tests.statistics[0].scores
     steps = []
@@ -423,7 +435,7 @@ def more_power(tests: ClaimTests, canaries_needed: int | None, scope: Scope) -> 
 
 
 def more_power_of_curve(leading: CurveTest, canaries_needed: int | None) -> str:
-    """What to do next where the audit could hardly have told a curve."""
+    """The sentence on what to do next where an audit had little power against a claimed curve."""
     if canaries_needed is None:
         return f"{NEXT}use more presentations of each canary and more canaries"
     scores = leading.statistic.scores

@@ -83,14 +83,14 @@ def test_the_zoo_is_as_large_as_is_said():
 def test_nothing_is_said_against_a_right_server(name):
     found = replayed_member(name)
     assert found.passed, str(found)
-    assert set(found.untold) - {"not_finite"} == UNTOLD.get(name, set()), str(found)
+    assert set(found.inconclusive) - {"not_finite"} == UNTOLD.get(name, set()), str(found)
 
 
 @pytest.mark.parametrize("name", [member.name for member in WRONG])
 def test_what_is_wrong_is_found(name):
     found = replayed_member(name)
     if name == "NaN counted in the denominator":  # what a replay says and does not call a fault
-        assert found.untold == ("not_finite",)
+        assert found.inconclusive == ("not_finite",)
         assert "times what one client may change" in finding(found, "not_finite").measured
     else:
         assert ZOO[name].found_by in found.failed, str(found)
@@ -208,7 +208,7 @@ def test_rounds_that_a_server_refuses_are_not_told():
     found = replayed(refusing)
     assert found.passed
     assert "the server refuses it (ValueError: too many)" in str(finding(found, "denominator"))
-    assert found.untold == ("denominator", "not_finite")
+    assert found.inconclusive == ("denominator", "not_finite")
 
     def failing(state, updates, random):
         return server(denominator=lambda count: COHORT // (count // 1))(state, updates, random)

@@ -26,7 +26,7 @@ def test_a_right_server_answers_every_question():
     found = replayed(Rule(), promise())
     assert found.passed, str(found)
     assert tuple(one.name for one in found.findings)[-5:] == QUESTIONS
-    assert found.untold == ("not_finite",)
+    assert found.inconclusive == ("not_finite",)
     assert finding(found, "clip_count").ratio == pytest.approx(1.0, abs=1e-3)
     assert finding(found, "count_noise").detectable_ratio == pytest.approx(0.58, abs=0.01)
 
@@ -99,7 +99,7 @@ def test_without_noise_and_without_movement():
 def test_a_count_too_coarse_to_be_told_is_said():
     cohort = 200_000
     found = replayed(Rule(cohort=cohort, count_stddev=1e4), promise(1e4, cohort=cohort))
-    assert "clip_count" in found.untold
+    assert "clip_count" in found.inconclusive
     assert "tells the count to" in finding(found, "clip_count").measured
 
 

@@ -56,7 +56,7 @@ def test_a_right_one_holds(name, rounds):
     by_name = {finding.name: finding for finding in found.findings}
     assert by_name["noise_rounds"].told
     assert "would have been seen" in by_name["noise_rounds"].measured
-    assert set(found.untold) <= {"not_finite"}
+    assert set(found.inconclusive) <= {"not_finite"}
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -126,7 +126,7 @@ def test_a_run_of_one_round_has_nothing_to_correlate():
     noise, _ = RIGHT["a tree"]
     found = replayed(noise, Trees(ROUNDS), rounds_before=ROUNDS - 1, state=after(noise, 39))
     assert found.passed
-    assert "noise_rounds" in found.untold
+    assert "noise_rounds" in found.inconclusive
 
 
 def test_rounds_before_that_cannot_be():

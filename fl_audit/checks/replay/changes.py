@@ -19,8 +19,8 @@ from fl_audit.checks.replay.trial_rounds import (
     Trial,
     failed,
     held,
+    inconclusive,
     most_of,
-    untold,
 )
 from fl_audit.errors import InputError
 
@@ -188,7 +188,7 @@ def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) ->
         return held(name, expected, measured, worst.ratio)
     if outcome == "could not tell":
         why = f"{trial.words}: {most if worst.ratio else 'the server refuses it'}{extra}"
-        return untold(name, expected, why)
+        return inconclusive(name, expected, why)
     place = "" if worst.variable is None else f", in variable {worst.variable}"
     words = f"{trial.words}: {most}{place}{extra}"
     return Finding(name, expected, words, -math.inf, worst.variable, worst.ratio)
@@ -243,7 +243,9 @@ def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
     """
     name, expected = "every_client", "every client counts at most once, within the clip norm"
     if len(change) < 2 * len(clients):
-        return untold(name, expected, f"{len(change)} numbers cannot tell {len(clients)} clients")
+        return inconclusive(
+            name, expected, f"{len(change)} numbers cannot tell {len(clients)} clients"
+        )
     most = np.array([most_of(client, ruler.promise) for client in clients])
     whole, rest = _counts(change, clients)
     tolerance = 0.01 * most.max(initial=0.0) * math.sqrt(len(clients))
@@ -254,7 +256,7 @@ def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
     if rest > max(tolerance, 0.1 * float(np.linalg.norm(change))):
         share = rest / float(np.linalg.norm(change))
         why = f"{100 * share:.2g} % of the release is no sum of scaled updates"
-        return untold(name, expected, f"{why}, so that the clients cannot be told apart")
+        return inconclusive(name, expected, f"{why}, so that the clients cannot be told apart")
     # What rounding leaves across the updates lies along each of them by chance, too.
     allowed = 1.01 * most + 6 * rest / math.sqrt(len(change)) * math.sqrt(len(ruler.sizes))
     ratio = np.abs(whole) / np.where(most > 0, most, ruler.promise.denominator**-1)

@@ -28,8 +28,8 @@ from fl_audit.checks.replay.trial_rounds import (
     Trials,
     failed,
     held,
+    inconclusive,
     most_of,
-    untold,
 )
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
@@ -126,7 +126,7 @@ class ClipQuestions:
         if not self.clip.tells_counts:
             why = f"float32 tells the count to {self.clip.rounding:.2g} clients only"
             for name in (COUNT, UPDATE, COUNT_NOISE):
-                yield untold(name, EXPECTED[name], why)
+                yield inconclusive(name, EXPECTED[name], why)
             return
         noise, sums = self._noise_alone()
         if not np.isfinite(noise).all():
@@ -228,7 +228,7 @@ class ClipQuestions:
         whole = [cohort for cohort in counted if not self.clip.is_limited(np.array(cohort.count))]
         if len(whole) < 2:
             why = "noise leaves the share of short updates at the end of its range"
-            return untold(UPDATE, EXPECTED[UPDATE], why)
+            return inconclusive(UPDATE, EXPECTED[UPDATE], why)
         first = whole[0]
         off = [abs((cohort.count - first.count) - (cohort.sum - first.sum)) for cohort in whole]
         worst = int(np.argmax(off))

@@ -17,7 +17,7 @@ from fl_audit.accounting.release import Correlation
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.check import FALSE_ALARM
-from fl_audit.checks.replay.trial_rounds import Finding, TrialRounds, failed, untold
+from fl_audit.checks.replay.trial_rounds import Finding, TrialRounds, failed, inconclusive
 from fl_audit.checks.whitening import Whitening, fresh_share
 
 _FEWEST, _MOST = 8, 32
@@ -37,7 +37,16 @@ EXPECTED = "whitened by the accounted matrix, noise is independent from round to
 
 
 def num_stream_rounds(correlation: Correlation, rounds_before: int, dim: int) -> int:
-    """The number of rounds that are looked at."""
+    """The number of rounds whose noise is compared with each other.
+
+    Args:
+      correlation: What correlates the noise.
+      rounds_before: The number of rounds that were computed already.
+      dim: The number of coordinates.
+
+    Returns:
+      Two bands or a tree's rounds, as far as training and memory have room for them; 0 for none.
+    """
     bands = correlation.bands if isinstance(correlation, Toeplitz) else correlation.period
     wanted = min(max(_FEWEST, 2 * bands), _MOST, correlation.num_rounds - rounds_before)
     return max(0, min(wanted, _MOST_NUMBERS // dim))
@@ -68,14 +77,14 @@ def stream_finding(
     """
     number = num_stream_rounds(correlation, rounds_before, rounds.dim)
     if number < 2:
-        return untold(NAME, EXPECTED, "there are fewer than two rounds to look at")
+        return inconclusive(NAME, EXPECTED, "there are fewer than two rounds to look at")
     try:
         ways = [
             _releases(rounds, start, few, seed, number)
             for start, seed in zip(starts, _SEEDS, strict=True)
         ]
     except Exception as error:  # whatever a server refuses
-        return untold(NAME, EXPECTED, f"{type(error).__name__}: {error}")
+        return inconclusive(NAME, EXPECTED, f"{type(error).__name__}: {error}")
     differences = ways[0] - ways[1]
     if not np.isfinite(differences).all():
         return failed(NAME, EXPECTED, "numbers that are not finite")

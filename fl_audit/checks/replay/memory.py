@@ -12,7 +12,7 @@ from fl_audit.checks.replay.trial_rounds import (
     TrialRounds,
     failed,
     held,
-    untold,
+    inconclusive,
 )
 
 _ROUNDS = 2
@@ -63,7 +63,7 @@ def memory_finding(
             return failed(name, expected, words)
         else:
             why = f"{_when(after)} the round's noise comes back, but not as a multiple of itself"
-            return untold(name, expected, why)
+            return inconclusive(name, expected, why)
     words = f"so, in {_ROUNDS} rounds that follow"
     if along_noise:
         words = f"{words}: what comes back has its noise with it, last {along_noise:.3g} times"

@@ -25,7 +25,7 @@ from fl_audit.checks.replay.trial_rounds import (
     TrialRounds,
     Trials,
     held,
-    untold,
+    inconclusive,
 )
 
 _ENOUGH, _ENOUGH_OF_VARIABLE = 4096, 64
@@ -238,7 +238,7 @@ class NoiseQuestions:
         promise = self.trials.promise
         stddev = promise.new_noise()
         if stddev is None or promise.noise_stddev is None:
-            yield untold("noise_length", expected, "no law of fresh noise is promised")
+            yield inconclusive("noise_length", expected, "no law of fresh noise is promised")
             return
         resolution = float(np.finfo(np.float32).eps) * float(np.linalg.norm(self.recorded.release))
         if not resolution < stddev < np.inf:
@@ -295,7 +295,7 @@ class NoiseQuestions:
             key=lambda pair: pair[0],
         )
         if share < 1e-3:
-            return untold(name, expected, "no client counts in the next round")
+            return inconclusive(name, expected, "no client counts in the next round")
         seeds = range(2, 2 + num_seeds(sizes))
         after = [
             self.rounds.go_on(state, self.trials.few, seed).release[coordinates] for seed in seeds

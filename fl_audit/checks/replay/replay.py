@@ -29,7 +29,7 @@ from fl_audit.checks.replay.trial_rounds import (
     failed,
     flat,
     held,
-    untold,
+    inconclusive,
 )
 from fl_audit.errors import InputError
 
@@ -62,7 +62,7 @@ class Replay:
         return tuple(finding.name for finding in self.findings if not finding.passed)
 
     @property
-    def untold(self) -> tuple[str, ...]:
+    def inconclusive(self) -> tuple[str, ...]:
         """The names of the questions that could not be answered."""
         return tuple(finding.name for finding in self.findings if not finding.told)
 
@@ -237,7 +237,7 @@ class _Replayed:
         return [*findings, self._not_finite()], [change for _, some in answers for change in some]
 
     def _beyond_denominator(self, finding: Finding) -> Finding:
-        """The finding on the denominator, untold where many clients could not come."""
+        """The finding on the denominator, inconclusive where many clients could not come."""
         if not finding.passed:
             return finding
         if self._trials.many is None:
@@ -246,7 +246,7 @@ class _Replayed:
             why = "clients draw from the noise's generator, so that the same number has to come"
         else:
             return finding
-        return untold(finding.name, finding.expected, f"{finding.measured}, but {why}")
+        return inconclusive(finding.name, finding.expected, f"{finding.measured}, but {why}")
 
     def _not_finite(self) -> Finding:
         """What one client's NaN does; a server that takes it is outside of its promise."""
@@ -261,13 +261,13 @@ class _Replayed:
             return held(name, expected, f"refused, {type(error).__name__}", 0.0)
         if not _is_finite(change.vector):
             why = "one NaN makes the release NaN: the promise is for finite updates alone"
-            return untold(name, expected, why)
+            return inconclusive(name, expected, why)
         ratio = float(np.linalg.norm(change.vector)) / self._promise.sensitivity
         words = f"{ratio:.3g} times what one client may change"
         judged = self._ruler.judge(Change(Trial("", vectors, 0), change.vector, change.magnitude))
         if judged.outcome == "failed":
             why = f"one NaN changes {words}: the promise is for finite updates alone"
-            return untold(name, expected, why)
+            return inconclusive(name, expected, why)
         return held(name, expected, f"so, {words}", ratio)
 
     def of_empty_rounds(self, touched: FloatArray) -> Iterator[Finding]:

@@ -166,17 +166,17 @@ class Finding:
 
 
 def held(name: str, expected: str, measured: str, ratio: float = 1.0) -> Finding:
-    """A finding that all is as promised."""
+    """A finding that all is as promised; `ratio` is the measured over the promised value."""
     return Finding(name, expected, measured, 0.0, None, ratio)
 
 
 def failed(name: str, expected: str, measured: str, ratio: float = math.inf) -> Finding:
-    """A finding that a correct mechanism can never cause."""
+    """A finding that a correct mechanism can never cause; `ratio` as in `held`."""
     return Finding(name, expected, measured, -math.inf, None, ratio)
 
 
-def untold(name: str, expected: str, why: str) -> Finding:
-    """A finding on what could not be looked at."""
+def inconclusive(name: str, expected: str, why: str) -> Finding:
+    """A finding on a question that could not be answered, and why."""
     return Finding(name, expected, why, 0.0, None, 1.0, told=False)
 
 

@@ -94,6 +94,13 @@ def below_diagonal(alpha: FloatArray, beta: FloatArray) -> FoldedRates:
 def log_forbidden(epsilon: FloatArray, delta: float) -> FloatArray:
     """Log of the area of the unit square outside R(epsilon, delta), 2 (1 - delta)^2 / (1 + e^eps).
 
+    Args:
+      epsilon: Epsilons, at least 0, of any shape.
+      delta: The delta, in [0, 1).
+
+    Returns:
+      Logarithms, float64 of the shape of the epsilons.
+
     >>> bool(np.isclose(np.exp(log_forbidden(np.log([3.0]), 0.0))[0], 0.5))
     True
     """
@@ -102,6 +109,13 @@ def log_forbidden(epsilon: FloatArray, delta: float) -> FloatArray:
 
 def log_growth(epsilon: FloatArray, delta: float) -> FloatArray:
     """Log of |R(epsilon, delta)| - |R(0, delta)|, (1 - delta)^2 tanh(epsilon / 2); -inf at 0.
+
+    Args:
+      epsilon: Epsilons, at least 0, of any shape.
+      delta: The delta, in [0, 1).
+
+    Returns:
+      Logarithms, float64 of the shape of the epsilons.
 
     >>> bool(np.isclose(np.exp(log_growth(np.log([3.0]), 0.0))[0], 0.5))
     True

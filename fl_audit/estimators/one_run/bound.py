@@ -118,7 +118,18 @@ def p_values(
     epsilon: float | FloatArray,
     delta: float,
 ) -> FloatArray:
-    """The p-values for arrays of guesses r, correct guesses v and perhaps epsilons, unchecked."""
+    """The p-values of Corollary 5.4 for many counts, which are not checked.
+
+    Args:
+      m: The number of canaries.
+      r: The numbers of guesses, int64 of any shape.
+      v: The numbers of correct guesses, of a shape that broadcasts with `r`.
+      epsilon: The epsilon, or one for each pair.
+      delta: The delta, in [0, 1).
+
+    Returns:
+      P-values in [0, 1], float64 of the broadcast shape.
+    """
     chance = binomial_tail(r, v, epsilon)
     if delta == 0:
         return chance
@@ -128,7 +139,16 @@ def p_values(
 def binomial_tail(
     r: npt.NDArray[np.int64], v: npt.NDArray[np.int64], epsilon: float | FloatArray
 ) -> FloatArray:
-    """The tail f(v), the chance that Binomial(r, e^epsilon / (1 + e^epsilon)) is at least v."""
+    """The tail f(v), the chance that Binomial(r, e^epsilon / (1 + e^epsilon)) is at least v.
+
+    Args:
+      r: The numbers of guesses, int64 of any shape.
+      v: The numbers of correct guesses; 1 is returned at 0 and below, 0 above `r`.
+      epsilon: The epsilon, or one for each pair.
+
+    Returns:
+      Probabilities, float64 of the broadcast shape.
+    """
     safe = np.clip(v, 1, r)
     tail = beta_cdf(safe, r - safe + 1, special.expit(epsilon))
     # expit(epsilon) rounds where epsilon is large, and one minus the other side where it is small.
@@ -165,7 +185,16 @@ def _steepest(
 def binomial_probability(
     r: npt.NDArray[np.int64], k: npt.NDArray[np.int64], epsilon: float | FloatArray
 ) -> FloatArray:
-    """The probability that Binomial(r, e^epsilon / (1 + e^epsilon)) is k."""
+    """The probability that Binomial(r, e^epsilon / (1 + e^epsilon)) is k.
+
+    Args:
+      r: The numbers of guesses, int64 of any shape.
+      k: The numbers of correct guesses, in [0, r].
+      epsilon: The epsilon, or one for each pair.
+
+    Returns:
+      Probabilities, float64 of the broadcast shape.
+    """
     # By betaln: differences of gammaln lose digits for a million guesses.
     log_choices = -np.log1p(r) - special.betaln(r - k + 1.0, k + 1.0)
     with np.errstate(over="ignore"):  # below every float where epsilon is near the largest one
@@ -238,7 +267,15 @@ def largest_rejected(
 def crossing_point(
     p_value: Callable[[float], float], alpha: float, low: float, high: float, xtol: float
 ) -> float:
-    """The point where a p-value below alpha at `low` reaches it, to xtol; `high` if not before."""
+    """The epsilon at which a p-value reaches alpha.
+
+    Args:
+      p_value: The p-value by epsilon, below alpha at `low`.
+      alpha: The level, in (0, 1).
+      low: The smallest epsilon that is looked at.
+      high: The largest one, which is returned where the p-value does not reach alpha before it.
+      xtol: The largest error.
+    """
 
     def excess(epsilon: float) -> float:
         # Normal quantiles, since they grow nearly in proportion to epsilon.

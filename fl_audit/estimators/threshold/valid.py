@@ -218,6 +218,13 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
 def largest_gaussian_rate(false_positive_rate: FloatArray, mu: float) -> FloatArray:
     """The largest true positive rate of a mu-GDP mechanism (Dong, Roth & Su 2022, definition 2.6).
 
+    Args:
+      false_positive_rate: False positive rates in [0, 1], of any shape.
+      mu: The mu, at least 0.
+
+    Returns:
+      Rates in [0, 1], float64 of the same shape.
+
     >>> largest_gaussian_rate(np.array([0.0, 0.5, 1.0]), 1.0).round(4).tolist()
     [0.0, 0.8413, 1.0]
     """
