@@ -38,8 +38,8 @@ from fl_audit.accounting.noise_laws import (
 from fl_audit.accounting.release import Noise, Party, Release
 from fl_audit.accounting.sampling import (
     Blocks,
+    OneRoundPerBlock,
     PoissonSampling,
-    RandomAllocation,
     UnknownRounds,
 )
 from fl_audit.accounting.sampling_accountants import (
@@ -323,7 +323,7 @@ def _not_knowing(
     match party.sampling:
         case PoissonSampling(probability=q) if q < 1 and 1 / z <= LARGEST_SHIFT:
             return AttackerBound(guarantee, sampled_rounds(z, q, release.rounds, delta))
-        case RandomAllocation(blocks=blocks) if _hides(blocks, z):
+        case OneRoundPerBlock(blocks=blocks) if _hides(blocks, z):
             pair = one_round_of_each(z, blocks, delta)
             amplified = AccountedEpsilon("random_allocation", pair.epsilon(delta))
             by_accountant = (*guarantee.by_accountant, amplified)

@@ -100,7 +100,7 @@ class OneGroup(FixedRounds):
 
 
 @dataclass(frozen=True)
-class RandomAllocation(FixedRounds):
+class OneRoundPerBlock(FixedRounds):
     """One round of each block, drawn uniformly and independently of all else.
 
     Attributes:

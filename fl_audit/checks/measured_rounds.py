@@ -91,7 +91,7 @@ class RowsInMemory:
 class AggregateLog:
     """The rows of `measure` in a file, float64 of shape (rounds, variables, 2).
 
-    The format of the file is described in `formats.mapped_log`.
+    The format of the file is described in `formats.round_logs`.
     """
 
     _rows: MappedArray

@@ -3,8 +3,8 @@
 Aggregates x + C^-1 z, with x the clients' part and z independent Gaussian rows, become C x + z when
 C is applied to them over rounds (`accounting.toeplitz`). Row t of that is row t of z, drawn after
 all that came before, plus numbers that were fixed before it was drawn. So every check of
-`checks.aggregates`, which holds for any clients' part that is chosen before its round's noise,
-holds for whitened aggregates, with
+`checks.aggregate_checks`, which holds for any clients' part that is chosen before its round's
+noise, holds for whitened aggregates, with
 
     noise of the standard deviation of z,   norm without noise up to the sum over k of |c_k| B_(t-k)
 

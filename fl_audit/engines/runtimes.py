@@ -53,13 +53,13 @@ class RuntimeKind:
 
 
 def _local(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
-    from fl_audit.engines.tff.compiled import NotLocalError
+    from fl_audit.engines.tff.compiled import NotCompilableError
     from fl_audit.engines.tff.local import make_local
 
     del worker_log, why  # it has no worker, and needs no reason to be chosen
     try:
         return make_local(run)
-    except NotLocalError as error:
+    except NotCompilableError as error:
         raise CannotRunError(str(error)) from error
 
 
@@ -70,13 +70,13 @@ def _native(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
 
 
 def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
-    from fl_audit.engines.tff.compiled import NotLocalError
+    from fl_audit.engines.tff.compiled import NotCompilableError
     from fl_audit.engines.tff.ray.runtime import make_ray
 
     del worker_log, why  # Ray keeps its own logs, and is never chosen without being asked for
     try:
         return make_ray(run)
-    except NotLocalError as error:
+    except NotCompilableError as error:
         raise CannotRunError(str(error)) from error
 
 

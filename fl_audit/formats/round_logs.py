@@ -130,7 +130,7 @@ def open_log(
 
 @dataclass(frozen=True)
 class CosineLog:
-    """Cosines, float32 of shape (rounds, canaries), one row per round (see `mapped_log`)."""
+    """Cosines, float32 of shape (rounds, canaries), one row per round."""
 
     _cosines: MappedArray
 
@@ -221,7 +221,7 @@ class UploadCosines(CosineLog):
 
 @dataclass(frozen=True)
 class ConcentrationLog:
-    """A log of two sums for each round's vector, float64 of shape (rounds, 2); see `mapped_log`.
+    """A log of two sums for each round's vector, float64 of shape (rounds, 2).
 
     A row holds the sums of cubes and of fourth powers of the vector scaled to norm 1. It is zeros
     where the vector is zero, and NaN where the vector is unknown.

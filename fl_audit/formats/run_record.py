@@ -29,7 +29,7 @@ from fl_audit.accounting.sampling import (
     OncePerBlock,
     OneGroup,
     PoissonSampling,
-    RandomAllocation,
+    OneRoundPerBlock,
     Sampling,
     UnknownRounds,
 )
@@ -254,9 +254,9 @@ class RecordedRelease:
             sampled_from=None if fixed_size is None else fixed_size.sampled_from,
             client_participations=client.most,
             canary_participations=canary.most,
-            canary_blocks=canary.blocks if isinstance(canary, RandomAllocation) else None,
+            canary_blocks=canary.blocks if isinstance(canary, OneRoundPerBlock) else None,
             client_sampling=_named(client, by_chance, *said_by_blocks),
-            canary_sampling=_named(canary, by_chance, *said_by_blocks, RandomAllocation),
+            canary_sampling=_named(canary, by_chance, *said_by_blocks, OneRoundPerBlock),
             client_squared_sensitivity=release.client.squared_sensitivity,
             canary_squared_sensitivity=release.canary.squared_sensitivity,
             correlation=None if correlation is None else NamedPart.from_part(correlation),
@@ -316,7 +316,7 @@ def _read_sampling(
     if participations is None:
         return by_chance
     if blocks is not None:
-        return RandomAllocation(participations, blocks)
+        return OneRoundPerBlock(participations, blocks)
     return FixedRounds(participations)
 
 

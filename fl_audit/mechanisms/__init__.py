@@ -1,6 +1,6 @@
 """Mechanisms, one module each: what is done to updates before anybody sees them.
 
-To add one, write a module like `correlated.py` and register its `MechanismKind` in `MECHANISMS`,
+To add one, write a module like `matrix.py` and register its `MechanismKind` in `MECHANISMS`,
 here or in a package of your own. Nothing here imports TensorFlow before an aggregator is made.
 """
 

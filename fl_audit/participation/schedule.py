@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.accounting.sampling import FixedRounds, RandomAllocation, Sampling
+from fl_audit.accounting.sampling import FixedRounds, OneRoundPerBlock, Sampling
 from fl_audit.array_types import IndexArray
 from fl_audit.config_tables import Kinds, Table
 from fl_audit.errors import InputError
@@ -254,7 +254,7 @@ class Presentations:
         if self._blocks is not None:
             counted = Counter(self._blocks)
             blocks = tuple(sorted(counted.items(), reverse=True))
-            sampling = RandomAllocation(sampling.most or 0, blocks)
+            sampling = OneRoundPerBlock(sampling.most or 0, blocks)
         return CanaryAttendance(
             attendance.members_in, attendance.expected, sampling, sampled=self.members_in
         )

@@ -26,7 +26,7 @@ __all__ = [
 
 _Widths = Annotated[tuple[PositiveInt, ...], Meta(max_length=100)]
 ImageModel = Literal["cnn", "wrn_16_4"]
-"""The models of images: `tasks.image_models` makes them."""
+"""The models of images: `tasks.images` makes them."""
 
 _NumClasses = Annotated[int, Meta(ge=2, le=1_000_000)]
 

@@ -9,8 +9,8 @@ from fl_audit.accounting import (
     FixedRounds,
     FixedSizeSampling,
     GaussianPair,
+    OneRoundPerBlock,
     PoissonSampling,
-    RandomAllocation,
     Sampling,
     attacker_bounds,
     canaries_to_prove,
@@ -20,7 +20,7 @@ from fl_audit.accounting.attacker_bounds import SeenRounds, SeenSeparatedRounds
 from tests.accounting.releases import release
 
 DELTA = 1e-3
-ONCE, TWICE = RandomAllocation(1, ((100, 1),)), RandomAllocation(2, ((50, 2),))
+ONCE, TWICE = OneRoundPerBlock(1, ((100, 1),)), OneRoundPerBlock(2, ((50, 2),))
 POISSON, FIXED_SIZE = PoissonSampling(1 / 15), FixedSizeSampling(20, 300)
 
 
@@ -54,7 +54,7 @@ def test_several_blocks_compose():
     ("sampling", "facts"),
     [
         (FixedRounds(5), {}),  # replay, every round, last rounds
-        (RandomAllocation(5, ((1, 5),)), {}),
+        (OneRoundPerBlock(5, ((1, 5),)), {}),
         (ONCE, {"noise": 0.02}),
         (FixedRounds(1), {"law": "tree", "canary_squared": 7}),
     ],

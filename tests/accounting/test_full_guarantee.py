@@ -16,8 +16,8 @@ from fl_audit.accounting import (
     FixedRounds,
     FixedSizeSampling,
     Guarantee,
+    OneRoundPerBlock,
     PoissonSampling,
-    RandomAllocation,
     Sampling,
     SamplingAccountant,
     attacker_bounds,
@@ -111,7 +111,7 @@ def test_sampled_rounds_have_the_profile_and_the_risk_of_dp_accounting(z, q, rou
 @pytest.mark.parametrize("knows", [True, False])
 @pytest.mark.parametrize(
     ("sampling", "rounds"),
-    [(PoissonSampling(0.05), 200), (RandomAllocation(4, ((50, 4),)), 200)],
+    [(PoissonSampling(0.05), 200), (OneRoundPerBlock(4, ((50, 4),)), 200)],
 )
 def test_an_approximate_mu_covers_the_profile_and_is_hardly_too_large(sampling, rounds, knows):
     found = full(sampling, 1.0, rounds=rounds, knows=knows)
@@ -178,7 +178,7 @@ def test_samples_of_fixed_size_have_a_falling_profile_by_the_better_accountant()
 
 def test_whoever_guesses_finds_no_more_than_stated():
     # 400,000 rounds hidden among 10; a standard error is at most 0.0008, 6 of them 5e-3 (P < 1e-8).
-    found = full(RandomAllocation(1, ((10, 1),)), 0.6, rounds=10, delta=1e-3)
+    found = full(OneRoundPerBlock(1, ((10, 1),)), 0.6, rounds=10, delta=1e-3)
     rng = np.random.default_rng(1)
     count = 400_000
     seen = rng.normal(size=(2, count, 10))

@@ -7,7 +7,7 @@ from attendance import INCLUDED, chi_square, schedule_of
 from scipy import stats
 
 from fl_audit.accounting import PoissonSampling
-from fl_audit.accounting.sampling import RandomAllocation
+from fl_audit.accounting.sampling import OneRoundPerBlock
 from fl_audit.config import Bernoulli, Shuffle, Uniform
 from fl_audit.errors import InputError
 
@@ -43,7 +43,7 @@ def test_repeats_in_the_first_rounds_alone(pattern):
     assert not table[11:].any()
     # chi2.sf(45, 5) = 1.4e-8.
     assert chi_square(table[:6].sum(axis=1), 2000) < 45
-    assert schedule.canary_attendance.sampling == RandomAllocation(2, ((6, 1), (5, 1)))
+    assert schedule.canary_attendance.sampling == OneRoundPerBlock(2, ((6, 1), (5, 1)))
 
 
 @pytest.mark.parametrize(("rounds", "epochs"), [(24, 3), (26, 4), (5, 1)])

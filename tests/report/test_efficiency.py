@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from fl_audit.accounting import PoissonSampling, RandomAllocation, attacker_bounds
+from fl_audit.accounting import OneRoundPerBlock, PoissonSampling, attacker_bounds
 from fl_audit.report import statistics as report_statistics
 from fl_audit.report.tables import efficiency_rows
 from tests.accounting.releases import release
 from tests.report.made_reports import estimate, statistic
 
 DELTA = 1e-3
-ONCE = RandomAllocation(1, ((100, 1),))
+ONCE = OneRoundPerBlock(1, ((100, 1),))
 
 
 def made(sampling, noise=0.3):

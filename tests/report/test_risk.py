@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fl_audit.accounting import PoissonSampling, RandomAllocation, attacker_bounds
+from fl_audit.accounting import OneRoundPerBlock, PoissonSampling, attacker_bounds
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.roc.summary import roc_summary
 from fl_audit.report import report_from_json, report_to_json, summary_lines
@@ -38,7 +38,7 @@ def made_report(sampling, noise=0.3, **facts):
 
 
 def test_each_attacker_stands_beside_what_such_an_attack_found():
-    known, hidden = attacker_risks(made_report(7, canary=RandomAllocation(1, ((100, 1),))))
+    known, hidden = attacker_risks(made_report(7, canary=OneRoundPerBlock(1, ((100, 1),))))
     assert [row.party for row in known.curves] == ["Real client", "Included canary"]
     assert [(row.mu, row.rho) for row in known.curves] == [("8.82", "38.9"), ("3.34", "5.56")]
     assert hidden.curves[1].mu == "3.34, or 2.57 except with probability 10⁻⁴"

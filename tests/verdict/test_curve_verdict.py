@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.accounting.release import Denominator, Noise, Party, Release
-from fl_audit.accounting.sampling import FixedRounds, RandomAllocation
+from fl_audit.accounting.sampling import FixedRounds, OneRoundPerBlock
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks import Arrival
@@ -278,7 +278,7 @@ def test_an_event_that_dp_accounting_does_not_know_is_refused():
 
 
 def release(noise=0.3, participations=1, law="gaussian", zeroing="none"):
-    canary = Party(RandomAllocation(participations, ((50, participations),)))
+    canary = Party(OneRoundPerBlock(participations, ((50, participations),)))
     on_sum = 1.01 * noise  # the rest of the budget is the count's
     count = 0.5 / math.sqrt(noise**-2 - on_sum**-2) if noise else 0.0
     return Release(

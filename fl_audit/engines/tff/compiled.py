@@ -248,8 +248,8 @@ def _unseen(place: int, work: Sequence[tf.Tensor]) -> None:
     del place, work
 
 
-class NotLocalError(Exception):
-    """The local runtime cannot run a computation; the text says why."""
+class NotCompilableError(Exception):
+    """TFF cannot compile a computation to run outside its own runtime; the text says why."""
 
 
 class LocalContext(tff.framework.SyncContext):
@@ -278,7 +278,7 @@ class LocalContext(tff.framework.SyncContext):
           A function of the argument; the argument is `None` for a computation without one.
 
         Raises:
-          NotLocalError: The computation is none of these.
+          NotCompilableError: The computation is none of these.
         """
         if id(computation) not in self._compiled:
             self._compiled[id(computation)] = (computation, self._compile(computation))
@@ -343,18 +343,20 @@ def _form(computation: tff.Computation) -> Any:
     with _refusals():
         form = tff.backends.mapreduce.get_map_reduce_form_for_computation(computation)
     if form.securely_aggregates_tensors:
-        raise NotLocalError("its aggregation asks for secure sums")
+        raise NotCompilableError("its aggregation asks for secure sums")
     return form
 
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Makes what TFF's compiler raises a `NotLocalError`."""
+    """Makes what TFF's compiler raises a `NotCompilableError`."""
     try:
         yield
     except (TypeError, ValueError, NotImplementedError) as error:
         reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise NotLocalError(f"TFF cannot compile it to a MapReduceForm: {reason[0]}") from error
+        raise NotCompilableError(
+            f"TFF cannot compile it to a MapReduceForm: {reason[0]}"
+        ) from error
 
 
 class SeededRounds:
@@ -368,7 +370,7 @@ class SeededRounds:
           num_threads: The number of clients that work at the same time, at least 1.
 
         Raises:
-          NotLocalError: The local runtime cannot run it, or it asks for secure sums.
+          NotCompilableError: The local runtime cannot run it, or it asks for secure sums.
         """
         self._signature = computation.type_signature
         self._form = _form(computation)

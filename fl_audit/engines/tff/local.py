@@ -156,7 +156,7 @@ def make_local(run: PreparedRun) -> Local | LocalBlocks:
       run: The run, made by `prepare`.
 
     Raises:
-      NotLocalError: The runtime cannot run the run's process.
+      NotCompilableError: The runtime cannot run the run's process.
       InputError: The config asks for clients in blocks, but the model cannot be trained so.
     """
     runtime = local_of(run)

@@ -21,7 +21,7 @@ from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.blocks import as_leaves
 from fl_audit.engines.tff.canary_clients import canary_client_data
 from fl_audit.engines.tff.canary_process import released_aggregate
-from fl_audit.engines.tff.compiled import NotLocalError, SeededRounds
+from fl_audit.engines.tff.compiled import NotCompilableError, SeededRounds
 from fl_audit.engines.tff.rounds import model_weights
 from fl_audit.engines.trial_round import promise_of, trial_updates
 from fl_audit.mechanisms import MECHANISMS, clip_and_noise
@@ -52,7 +52,7 @@ def replay_process(
       clip_norm_of: The reader of a state's clip norm, of a promise with an `adaptive_clip`.
 
     Raises:
-      NotLocalError: The local runtime cannot run the process.
+      NotCompilableError: The local runtime cannot run the process.
     """
     return replay_vectors(
         SeededRounds(process.next),
@@ -132,7 +132,7 @@ def replay_of(
         return (not_replayed(why_not),)
     try:
         rounds = SeededRounds(process.next)
-    except NotLocalError as error:
+    except NotCompilableError as error:
         return (not_replayed(str(error)),)
     state = begin()
     # Trees keep their next node in the state, and matrices the key of all noise.

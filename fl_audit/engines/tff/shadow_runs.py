@@ -22,7 +22,7 @@ import numpy.typing as npt
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.shadow_recipe import InitialWeights, initial_weights
-from fl_audit.engines.tff.compiled import NotLocalError, SeededRounds
+from fl_audit.engines.tff.compiled import NotCompilableError, SeededRounds
 from fl_audit.engines.tff.engine import cohort_data_of
 from fl_audit.engines.tff.local import clients_side_by_side, local_of
 from fl_audit.engines.tff.measures import Evaluator, MeanLosses
@@ -81,7 +81,7 @@ class FederatedRuns:
             self._rounds = SeededRounds(
                 self._runtime.process.next, clients_side_by_side(num_cores())
             )
-        except NotLocalError as error:
+        except NotCompilableError as error:
             raise InputError(f"an attack cannot run this process: {error}") from error
         task, self._classifier = run.task, as_classifier(run.task.classifier)
         self._clients = [task.population.examples(c) for c in range(run.num_clients)]

@@ -1,11 +1,10 @@
 """Two-sided intervals on epsilon from the counts of a membership attack, in three ways.
 
 Zanella-Béguelin et al. (2022), sections 2.5 to 3.2: the two rates' Clopper-Pearson or Jeffreys
-intervals, and the posterior of epsilon itself.
+intervals, and the posterior of epsilon itself. `intervals` gives all three.
 
-The posterior mass outside a privacy region, by quadrature in one dimension.
-
-Outside R(epsilon, delta) lie two corners of the unit square of error rates (x, y): one with small
+The posterior is the mass outside privacy regions, by quadrature in one dimension. Outside the
+region R(epsilon, delta) lie two corners of the unit square of error rates (x, y): one with small
 rates, below the lines x + e^epsilon y = 1 - delta and y + e^epsilon x = 1 - delta, and its mirror
 image, the same corner for 1 - x and 1 - y. The two lines cross at x = y = c = (1 - delta) / (1 +
 e^epsilon). Beyond c the corner is a thin wing along each axis, so that its mass is
@@ -158,12 +157,12 @@ class RateDistributions:
         return np.asarray(self.rows[1])
 
     @property
-    def start(self) -> FloatArray:
+    def lower_cutoff(self) -> FloatArray:
         """Rates below which the probability is 1e-14, float64 of shape (m,)."""
         return np.asarray(self.rows[2])
 
     @property
-    def rest(self) -> FloatArray:
+    def upper_cutoff_complement(self) -> FloatArray:
         """One minus the rates above which the probability is 1e-14, float64 of shape (m,)."""
         return np.asarray(self.rows[3])
 
@@ -176,7 +175,7 @@ class RateDistributions:
         """Some of the distributions."""
         return RateDistributions(self.rows[:, indices])
 
-    def then(self, other: "RateDistributions") -> "RateDistributions":
+    def followed_by(self, other: "RateDistributions") -> "RateDistributions":
         """These distributions followed by the others."""
         return RateDistributions(np.concatenate([self.rows, other.rows], axis=1))
 
@@ -196,7 +195,7 @@ def corner_mass(
 
     Returns:
       The probabilities, float64 of shape (m,), to about 1e-10 (1e-9 for counts near a million,
-        where scipy's betaln is known no better).
+        where scipy's betaln is no more accurate).
     """
     wings = _Wings.between(x, y, delta, epsilon)
     below = beta_cdf(wings.outer.a, wings.outer.b, wings.crossing)
@@ -262,13 +261,13 @@ class _Wings:
     def between(
         cls, x: RateDistributions, y: RateDistributions, delta: float, epsilon: FloatArray
     ) -> "_Wings":
-        outer, inner = y.then(x), x.then(y)
+        outer, inner = y.followed_by(x), x.followed_by(y)
         epsilon = np.concatenate([epsilon, epsilon])
         crossing = (1 - delta) * special.expit(-epsilon)
         # Beyond e^700, which still is a float, nothing is left in the wings.
         growth = np.exp(np.minimum(epsilon, 700.0))
-        full_until = np.maximum(crossing, 1 - delta - growth * (1 - inner.rest))
-        end = np.minimum(1 - delta - growth * inner.start, 1 - outer.rest)
+        full_until = np.maximum(crossing, 1 - delta - growth * (1 - inner.upper_cutoff_complement))
+        end = np.minimum(1 - delta - growth * inner.lower_cutoff, 1 - outer.upper_cutoff_complement)
         return cls(outer, inner, delta, epsilon, crossing, full_until, end)
 
     def points(self) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray]:
@@ -276,7 +275,7 @@ class _Wings:
 
         The outer density is that of the points' theta, times their weights.
         """
-        begin = np.maximum(self.full_until, self.outer.start)
+        begin = np.maximum(self.full_until, self.outer.lower_cutoff)
         rows = np.flatnonzero(begin < self.end)
         outer = self.outer[rows]
         low = np.arcsin(np.sqrt(begin[rows, None]))
@@ -301,8 +300,8 @@ class _Wings:
 _PRECISION = 1e-12
 """The absolute precision of a quantile."""
 
-_SCORED = (1e-300, 1 - 2**-53)
-"""The range of probabilities with finite normal scores."""
+_PROBIT_RANGE = (1e-300, 1 - 2**-53)
+"""The range of probabilities whose normal quantiles are finite."""
 
 
 @dataclass(frozen=True)
@@ -427,8 +426,8 @@ class EpsilonPosterior:
         rows = np.zeros(len(flat), dtype=np.intp)
         fnr, fpr = self._fnr[rows], self._fpr[rows]
         both = corner_function(
-            fnr.then(fnr.opposite),
-            fpr.then(fpr.opposite),
+            fnr.followed_by(fnr.opposite),
+            fpr.followed_by(fpr.opposite),
             self.delta,
             np.concatenate([flat, flat]),
         )
@@ -440,8 +439,8 @@ class EpsilonPosterior:
 
         @functools.cache  # the bracket's ends are asked for twice
         def excess(epsilon: float) -> float:
-            # As a normal score the cdf is nearly a straight line, and the root a few steps away.
-            return float(special.ndtri(np.clip(self.sf(epsilon), *_SCORED)) - target)
+            # As a normal quantile the cdf is nearly a straight line, and the root a few steps away.
+            return float(special.ndtri(np.clip(self.sf(epsilon), *_PROBIT_RANGE)) - target)
 
         below, above = 0.0, 1.0
         if excess(below) <= 0:
@@ -454,7 +453,7 @@ class EpsilonPosterior:
 # The three intervals.
 
 
-UpperBound = Callable[[IntArray, int, float], LogRates]
+RateUpperBound = Callable[[IntArray, int, float], LogRates]
 """Function that gives one-sided upper bounds on error rates from errors, trials and confidence."""
 
 
@@ -510,7 +509,7 @@ def intervals(counts: ConfusionCounts, delta: float, confidence: float) -> Count
 
 
 def interval_of_rates(
-    counts: ConfusionCounts, delta: float, confidence: float, upper_bound: UpperBound
+    counts: ConfusionCounts, delta: float, confidence: float, upper_bound: RateUpperBound
 ) -> Interval:
     """The smallest and the largest epsilon over a rectangle of error rates (section 2.5).
 
@@ -520,10 +519,11 @@ def interval_of_rates(
 
     - the largest epsilon is at a corner: g is largest at (FNR-, FPR-), the mirrored g at
       (FNR+, FPR+);
-    - the smallest is max(0, g(FNR+, FPR+), g(1 - FNR-, 1 - FPR-)): nowhere less, as both are
-      smallest there; and reached, since at most one is positive, the first where the whole
-      rectangle is on the side x + y < 1 - delta and the second where it is on the other, while a
-      rectangle that is on neither meets the band |x + y - 1| <= delta, where epsilon is 0.
+    - the smallest is max(0, g(FNR+, FPR+), g(1 - FNR-, 1 - FPR-)). Epsilon is nowhere less,
+      because both terms are smallest at these corners. It is reached: at most one term is
+      positive, the first if the whole rectangle has x + y < 1 - delta, the second if it has
+      x + y > 1 + delta. Any other rectangle meets the band |x + y - 1| <= delta, where epsilon
+      is 0.
 
     Footnote 1 warns that for (TP, FP, TN, FN) = (90, 0, 100, 10), delta = 1e-5 and 90 %
     Clopper-Pearson intervals of the rates the minimum is 1.736, at (FNR+, 0), and not the 3.124

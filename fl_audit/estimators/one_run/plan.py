@@ -93,8 +93,8 @@ class GuessOrder:
         """The largest log odds of a right guess, given all before, under epsilon-DP.
 
         They are epsilon for fair coins (Steinke et al. 2023, Proposition 5.1), plus or minus
-        log(pi / (1 - pi)) for coins of probability pi (Proposition 5.7; see `inclusion.py` among
-        the papers on its sign), and 2 epsilon for pairs (appendix A).
+        log(pi / (1 - pi)) for coins of probability pi (Proposition 5.7, with
+        e^epsilon for its e^-epsilon), and 2 epsilon for pairs (appendix A).
         """
         return self.log_odds_at_0 + self.coin_epsilons * epsilon
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.engines.tff.compiled import LocalContext, NotLocalError, local_runtime
+from fl_audit.engines.tff.compiled import LocalContext, NotCompilableError, local_runtime
 
 pytestmark = pytest.mark.tff
 
@@ -147,7 +147,7 @@ def test_secure_sums_are_refused():
     def next_fn(state, clients):
         return state, tff.federated_secure_sum_bitwidth(clients, 8)
 
-    with pytest.raises(NotLocalError, match=r"^its aggregation asks for secure sums$"):
+    with pytest.raises(NotCompilableError, match=r"^its aggregation asks for secure sums$"):
         LocalContext().compile(next_fn)
 
 
@@ -162,7 +162,7 @@ def test_secure_sums_of_an_aggregator_are_refused():
         output = aggregator.next(aggregator.initialize(), clients)
         return state, output.result
 
-    with pytest.raises(NotLocalError, match=r"^its aggregation asks for secure sums$"):
+    with pytest.raises(NotCompilableError, match=r"^its aggregation asks for secure sums$"):
         LocalContext().compile(next_fn)
 
 
@@ -171,11 +171,13 @@ def test_what_is_no_round_is_refused_in_one_line():
     def total(clients):
         return tff.federated_sum(clients)
 
-    with pytest.raises(NotLocalError, match=r"^TFF cannot compile it to a MapReduceForm: Expected"):
+    with pytest.raises(
+        NotCompilableError, match=r"^TFF cannot compile it to a MapReduceForm: Expected"
+    ):
         LocalContext().compile(total)
 
 
 def test_a_computation_without_placements_that_is_not_tensorflow_is_refused():
     identity = tff.federated_computation(lambda x: x, np.int32)
-    with pytest.raises(NotLocalError, match="must be a TensorFlow computation"):
+    with pytest.raises(NotCompilableError, match="must be a TensorFlow computation"):
         LocalContext().compile(identity)

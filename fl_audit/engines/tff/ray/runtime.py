@@ -187,7 +187,7 @@ def make_ray(run: PreparedRun) -> OnRay:
       run: The run, made by `prepare`.
 
     Raises:
-      NotLocalError: TFF cannot compile the run's process for it.
+      NotCompilableError: TFF cannot compile the run's process for it.
       InputError: The cluster does not answer, the config does not say how many clients train at
         once on a GPU, or clients add the noise.
       ModuleNotFoundError: Ray is not installed.
