@@ -28,8 +28,8 @@ from fl_audit.accounting.sampling import (
     FixedSizeSampling,
     OncePerBlock,
     OneGroup,
-    PoissonSampling,
     OneRoundPerBlock,
+    PoissonSampling,
     Sampling,
     UnknownRounds,
 )
