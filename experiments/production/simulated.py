@@ -21,6 +21,16 @@ def precision(run: RunDesign) -> FloatArray:
     return one_each if correlation is None else correlation.weights(one_each)
 
 
+def symmetric_root(weights: FloatArray) -> FloatArray:
+    """The symmetric root of the covariance whose inverse is given, of shape (rounds, rounds).
+
+    Of all roots it leaves a round's noise nearest to independent noise, so that runs of one seed
+    are paired.
+    """
+    squares, axes = np.linalg.eigh(weights)
+    return np.asarray((axes / np.sqrt(squares)) @ axes.T)
+
+
 def prefix_error(run: RunDesign) -> float:
     """The root mean square of the noise on prefix sums, over all rounds, in clip norms."""
     sums = np.tri(run.num_rounds) @ np.linalg.cholesky(np.linalg.inv(precision(run)))
@@ -77,10 +87,7 @@ def simulate(
     random = np.random.default_rng([seed, 12])
     weights = precision(run)
     size, dim = run.num_rounds, vectors.shape[1]
-    # Of all roots the symmetric one leaves a round's noise nearest to that of independent noise, so
-    # that runs of one seed are paired.
-    squares, axes = np.linalg.eigh(weights)
-    root = (axes / np.sqrt(squares)) @ axes.T * run.noise.sum_noise_multiplier
+    root = symmetric_root(weights) * run.noise.sum_noise_multiplier
     aggregates = root.astype(np.float32) @ random.standard_normal((size, dim), np.float32)
     aggregates += random.standard_normal((size, dim), np.float32) * math.sqrt(clients / dim)
     aggregates += (there * run.included[:, None]).T.astype(np.float32) @ vectors

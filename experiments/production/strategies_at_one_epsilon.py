@@ -147,7 +147,7 @@ def _print_table(runs: Mapping[str, Sequence[Audited]]) -> None:
     columns = (
         "strategy",
         "`threshold_valid`",
-        "over independent noise's, same seed",
+        "over independent noise's of the same seed, and mean ± its standard error",
         "`threshold_gdp`",
         "accounting, mean shift",
         "largest",
@@ -155,14 +155,14 @@ def _print_table(runs: Mapping[str, Sequence[Audited]]) -> None:
         "seeds above it",
         "`threshold_valid`, own aggregate",
         "shift over allowed",
-        "excluded canaries' deviation",
+        "excluded canaries' standard deviation",
     )
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     for strategy, seeds in runs.items():
         pairs = zip(seeds, runs["independent"], strict=True)
         cells = (
             _cell([run.valid for run in seeds]),
-            _cell([run.valid / independent.valid for run, independent in pairs]),
+            _ratio([run.valid / independent.valid for run, independent in pairs]),
             _cell([run.gdp for run in seeds]),
             f"{np.median([run.at_mean for run in seeds]):.3g}",
             f"{np.median([run.at_most for run in seeds]):.3g}",
@@ -179,6 +179,12 @@ def _print_table(runs: Mapping[str, Sequence[Audited]]) -> None:
 def _cell(values: Sequence[float]) -> str:
     """The median, and the least and the largest."""
     return f"{np.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
+
+
+def _ratio(ratios: Sequence[float]) -> str:
+    """The same of paired ratios, and their mean with its standard error."""
+    error = np.std(ratios) / math.sqrt(len(ratios))
+    return f"{_cell(ratios)}, {np.mean(ratios):.3f} ± {error:.3f}"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The experiment on correlated noise: its two scenes are what they say, and so are its runs."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,6 +52,19 @@ def test_canaries_stand_where_the_noise_lets_them(mechanism):
     assert abs(excluded.mean()) < 6 / 14
     assert abs(apart.mean()) < 6 / 14
     assert 0.8 < excluded.std() < 1.2  # 1 within 4 standard errors of 1 / 20
+
+
+def test_the_page_has_the_tables_numbers():
+    folder = Path(experiment.__file__).parent
+    page = (folder / "README.md").read_text()
+    cells = experiment.read(folder / "patterns_and_mechanisms.csv")
+    assert len(cells) == 2 * len(experiment.PATTERNS) * len(experiment.MECHANISMS)
+    for one in cells:
+        if one.lower is not None:
+            lower, least, most = one.lower, one.lower_least, one.lower_most
+            assert f"/ {lower:.3g} ({least:.3g} to {most:.3g}) / {one.estimate:.3g} |" in page
+        if one.upper_secret is not None and one.upper_secret != one.upper_known:
+            assert f"; secret {one.upper_secret:.3g} / {one.lower:.3g} (" in page
 
 
 def test_the_table_and_the_picture_are_written(tmp_path):
