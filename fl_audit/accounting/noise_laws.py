@@ -36,6 +36,8 @@ class NoiseLaw:
       noise_assumption: A sentence that says what has to hold of the noise.
       is_per_upload: Whether every participant adds all of the noise to its own upload, so that the
         sum of n uploads has sqrt(n) times the standard deviation of one.
+      is_by_participants: Whether participants add the noise, all or a share each, so that the
+        guarantee depends on how many there are in a round.
     """
 
     name: str
@@ -44,6 +46,7 @@ class NoiseLaw:
     release_assumptions: tuple[str, ...]
     noise_assumption: str
     is_per_upload: bool = False
+    is_by_participants: bool = False
 
     def noise(
         self,
@@ -196,6 +199,7 @@ CLIENT_GAUSSIAN = register_noise_law(
             "the limits of floating point are not counted."
         ),
         is_per_upload=True,
+        is_by_participants=True,
     )
 )
 """Gaussian noise that each participant adds to its upload ("weak" or distributed DP).

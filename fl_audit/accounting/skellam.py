@@ -93,5 +93,6 @@ SKELLAM = register_noise_law(
             "Noise is exactly Skellam, and every participant adds its share: as many as in the "
             "smallest round are counted."
         ),
+        is_by_participants=True,
     )
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command, add_config_arguments
 from fl_audit.commands.printing import print_json
+from fl_audit.number_words import delta_text, epsilon_text, lower_bound_text, upper_bound_text
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -48,10 +49,10 @@ def _attack(arguments: argparse.Namespace) -> int:
     for name, result in report.results.items():
         bayes, valid = result.estimates[:2]
         print(
-            f"{name:<7} credible interval of epsilon {bayes.lower:.4g} to {bayes.upper:.4g}, "
-            f"lower bound {valid.lower:.4g}"
+            f"{name:<7} credible interval of epsilon {epsilon_text(bayes.lower)} to "
+            f"{epsilon_text(bayes.upper)}, lower bound {lower_bound_text(valid.lower)}"
         )
-    most = f"{report.guaranteed.epsilon:.4g} at delta {report.delta:g}"
+    most = f"{upper_bound_text(report.guaranteed.epsilon)} at delta {delta_text(report.delta)}"
     print(f"upper bound from accounting: epsilon {most}")
     print(f"report: {arguments.out / 'report.html'}")
     return 0

@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from fl_audit.accounting.noise_laws import CLIENT_GAUSSIAN
+from fl_audit.accounting.noise_laws import noise_law_named
 from fl_audit.accounting.release import Correlation, Denominator, Noise, Party, Release
 from fl_audit.accounting.sampling import FixedRounds
 from fl_audit.accounting.sampling_accountants import worst_sensitivity
-from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.array_types import IndexArray
 from fl_audit.mechanisms.kind import Mechanism
 from fl_audit.mechanisms.registry import MECHANISMS
@@ -26,8 +25,9 @@ def describe(mechanism: Mechanism, noise: Noise, schedule: Schedule, num_canarie
     """
     kind = MECHANISMS.kind_of(mechanism)
     correlation = kind.correlation(mechanism, schedule.num_rounds)
-    sizes = _cohort_sizes(schedule) if noise.law in _BY_CLIENTS else None
-    if noise.law == CLIENT_GAUSSIAN.name and sizes is not None:
+    law = noise_law_named(noise.law)
+    sizes = _cohort_sizes(schedule) if law.is_by_participants else None
+    if law.is_per_upload and sizes is not None:
         parties = (schedule.client_attendance, schedule.canary_attendance)
         client, canary = (_party_in_sums(attendance, sizes) for attendance in parties)
     else:
@@ -43,10 +43,6 @@ def describe(mechanism: Mechanism, noise: Noise, schedule: Schedule, num_canarie
         correlation=correlation,
         fewest=None if sizes is None else int(sizes.min()),
     )
-
-
-_BY_CLIENTS = (SKELLAM.name, CLIENT_GAUSSIAN.name)
-"""The laws of noise that participants add."""
 
 
 def _cohort_sizes(schedule: Schedule) -> IndexArray:

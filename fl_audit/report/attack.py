@@ -17,6 +17,7 @@ from fl_audit.estimators.counts.intervals import ConfusionCounts, EpsilonPosteri
 from fl_audit.estimators.roc.curve import RocCurve
 from fl_audit.json_records import to_json
 from fl_audit.membership.outputs import ModelPrivacy
+from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
 from fl_audit.report.chart import score_histogram
 from fl_audit.report.figure import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, draw
 from fl_audit.report.page import render
@@ -168,7 +169,7 @@ def render_attack(report: AttackReport) -> str:
             "members": [(_picture(member), _caption(report, member)) for member in report.members],
             **_of_counts(report),
             "guarantee": _guarantee(report),
-            "star": _number(report.privacy.gaussian.epsilon),
+            "star": epsilon_text(report.privacy.gaussian.epsilon),
         },
     )
 
@@ -190,12 +191,12 @@ def _guarantee(report: AttackReport) -> str:
     verdict = (
         "No lower bound is above it."
         if proven <= guaranteed.epsilon
-        else f"The lower bound of {proven:.2f} contradicts it, with {100 * report.confidence:g} % "
-        "confidence: the training does not do what it says."
+        else f"The lower bound of {lower_bound_text(proven)} contradicts it, with "
+        f"{100 * report.confidence:g} % confidence: the training does not do what it says."
     )
     return (
         f"Upper bound from accounting, {guaranteed.by} with noise multiplier "
-        f"{guaranteed.noise_multiplier:.4g}: ε ≤ {guaranteed.epsilon:.3g} for "
+        f"{guaranteed.noise_multiplier:.4g}: ε ≤ {upper_bound_text(guaranteed.epsilon)} for "
         f"{guaranteed.neighbours}. {verdict}"
     )
 
@@ -217,17 +218,11 @@ def _row(name: str, result: AuditResult) -> dict[str, str]:
     errors = f"{bayes.details['false_negatives']} + {bayes.details['false_positives']}"
     return {
         "name": name,
-        "interval": f"{_number(bayes.lower)} to {_number(bayes.upper)}",
-        "bound": _number(bound.lower),
+        "interval": f"{epsilon_text(bayes.lower)} to {epsilon_text(bayes.upper)}",
+        "bound": lower_bound_text(bound.lower),
         "errors": errors,
         "auc": "" if result.roc is None else f"{result.roc.auc:.4f}",
     }
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return "∞" if math.isinf(value) else f"{value:.2f}"
 
 
 def _of_counts(report: AttackReport) -> dict[str, object]:

@@ -21,6 +21,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.anytime import LARGEST_TESTED
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import read_csv, write_text
+from fl_audit.number_words import lower_bound_text
 from fl_audit.progress import Progress, warn
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ class ProgressDisplay(RoundObserver):
             }
         proven = metrics.epsilon_proven
         most = ", the largest tested" if proven and proven >= LARGEST_TESTED else ""
-        bound = {"epsilon at least": f"{proven:.3g}{most}"} if proven else {}
+        bound = {"epsilon at least": f"{lower_bound_text(proven)}{most}"} if proven else {}
         self._progress.advance(facts=self._evaluated | bound)
 
     def run_ended(self, *, finished: bool) -> None:
@@ -275,7 +276,7 @@ class VerdictLine(RoundObserver):
             return
         claimed, proven = self._audit.claimed_epsilon, ""
         if claimed is not None:
-            proven = f", at least {finished.contradicted_at:.3g} is proven"
+            proven = f", at least {lower_bound_text(finished.contradicted_at)} is proven"
         claim = "the claimed curve" if claimed is None else f"the claim of epsilon {claimed:g}"
         warn(f"round {finished.metrics.round}: {claim} is contradicted{proven}; the run stops")
 

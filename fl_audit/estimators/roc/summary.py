@@ -29,7 +29,7 @@ from fl_audit.estimators.roc.curve import (
 )
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import NotApplicableError
-from fl_audit.json_records import fields_to_json, to_json
+from fl_audit.json_records import fields_to_json
 
 Statistic = Callable[[CanaryScores], float]
 
@@ -233,14 +233,7 @@ class RatioBound:
 
     def to_json(self) -> dict[str, object]:
         """The bound as a JSON object; infinities as words."""
-        return {
-            "method": self.method,
-            "guess": self.guess,
-            "epsilon": to_json(self.epsilon),
-            "log_ratio": to_json(self.log_ratio),
-            "confidence": self.confidence,
-            "guarantee": self.guarantee,
-        }
+        return fields_to_json(self)
 
 
 def katz_log_bound(counts: ConfusionCounts, guess: Guess, confidence: float) -> RatioBound:
