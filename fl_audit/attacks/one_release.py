@@ -7,7 +7,6 @@ many random canaries, and its noise is estimated from their cosines with the rel
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from fl_audit.estimators.gaussian.mechanism import (
     estimate_sigma,
     sigma_of_epsilon,
 )
-from fl_audit.json_records import fields_to_json
 from fl_audit.progress import bar
 from fl_audit.seeds import Stream, generator
 
@@ -42,8 +40,6 @@ class MechanismAudit:
       epsilons: The estimated epsilon of each trial.
     """
 
-    JSON_COMPUTED: ClassVar = ("mean", "std")
-
     sigma: float
     epsilons: tuple[float, ...]
 
@@ -59,7 +55,12 @@ class MechanismAudit:
 
     def to_json(self) -> dict[str, object]:
         """The JSON object that `fl-audit mechanism --json` prints."""
-        return fields_to_json(self)
+        return {
+            "sigma": self.sigma,
+            "mean": self.mean,
+            "std": self.std,
+            "epsilons": list(self.epsilons),
+        }
 
 
 def audit_gaussian_mechanism(

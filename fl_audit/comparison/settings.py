@@ -9,12 +9,12 @@ import math
 import statistics
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from fl_audit.comparison.reported_run import Party, ReportedRun
 from fl_audit.config import ReleaseStatement
 from fl_audit.errors import visible
-from fl_audit.json_records import fields_to_json
+from fl_audit.json_records import to_json
 from fl_audit.number_words import significant
 from fl_audit.report.headline import Headline
 
@@ -29,8 +29,6 @@ class Spread:
     Attributes:
       values: The values, at least one, possibly infinite.
     """
-
-    JSON_COMPUTED: ClassVar = ("mean", "std", "smallest", "largest")
 
     values: tuple[float, ...]
 
@@ -64,7 +62,13 @@ class Spread:
 
     def to_json(self) -> dict[str, object]:
         """The JSON object, with infinities as words."""
-        return fields_to_json(self)
+        return {
+            "values": [to_json(value) for value in self.values],
+            "mean": to_json(self.mean),
+            "std": self.std,
+            "smallest": to_json(self.smallest),
+            "largest": to_json(self.largest),
+        }
 
 
 NOISE = "mechanism.noise_multiplier"
