@@ -51,7 +51,7 @@ from fl_audit.accounting.sampling_accountants import (
     SamplingAccountant,
     accountant_of,
     cyclic_rounds,
-    of_known_rounds,
+    known_rounds_epsilons,
     register_accountant,
 )
 from fl_audit.accounting.toeplitz import Toeplitz
@@ -133,7 +133,7 @@ def _guarantee(release: Release, sampling: Sampling, delta: float) -> Guarantee:
 
 
 def _under_matrix(release: Release, party: Party, delta: float) -> Guarantee:
-    return _amplified(release, party, of_known_rounds(release, party, delta), delta)
+    return _amplified(release, party, known_rounds_epsilons(release, party, delta), delta)
 
 
 def _amplified(

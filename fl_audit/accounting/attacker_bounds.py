@@ -45,7 +45,7 @@ from fl_audit.accounting.sampling import (
 from fl_audit.accounting.sampling_accountants import (
     accountant_of,
     fixed_participation,
-    of_known_rounds,
+    known_rounds_epsilons,
 )
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.optimal_tests import (
@@ -214,7 +214,7 @@ def attacker_bounds(release: Release, party: Party, delta: float) -> AttackerBou
     check_delta(delta)
     law = noise_law_named(release.noise.law)
     if law is CLIENT_GAUSSIAN:
-        return _of_client_noise(release, party, delta)
+        return _client_noise_bounds(release, party, delta)
     is_one_release = law in (TREE, MATRIX) and party.squared_sensitivity is not None
     if (law is GAUSSIAN or is_one_release) and release.zeroing != "adaptive":
         if release.noise.noise_multiplier == 0:
@@ -222,10 +222,10 @@ def attacker_bounds(release: Release, party: Party, delta: float) -> AttackerBou
             return AttackerBounds(plain, plain)
         known = _knowing(release, party, delta)
         return AttackerBounds(known, _not_knowing(release, party, known, delta))
-    return _of_other_noise(release, party, delta)
+    return _other_noise_bounds(release, party, delta)
 
 
-def _of_client_noise(release: Release, party: Party, delta: float) -> AttackerBounds:
+def _client_noise_bounds(release: Release, party: Party, delta: float) -> AttackerBounds:
     """The bounds where each participant adds Gaussian noise of its own."""
     z = release.noise.noise_multiplier
     most = party.sampling.most_drawn
@@ -281,7 +281,7 @@ def of_uploads(
     return AttackerBound(Guarantee(uploads, by_accountant), GaussianPair(shift))
 
 
-def _of_other_noise(release: Release, party: Party, delta: float) -> AttackerBounds:
+def _other_noise_bounds(release: Release, party: Party, delta: float) -> AttackerBounds:
     """The bounds where what is released is not known to be Gaussian: the same for both."""
     law = noise_law_named(release.noise.law)
     guarantee = guarantee_to(release, party, delta)
@@ -296,7 +296,7 @@ def _knowing(release: Release, party: Party, delta: float) -> AttackerBound:
     """The bound by the composition of the party's own rounds, without amplification."""
     share, z = party.sampling.share, release.noise.noise_multiplier
     if party.squared_sensitivity is not None:
-        guarantee = Guarantee(party.participations, of_known_rounds(release, party, delta))
+        guarantee = Guarantee(party.participations, known_rounds_epsilons(release, party, delta))
         return AttackerBound(guarantee, GaussianPair(math.sqrt(party.squared_sensitivity) / z))
     number = release.rounds if share == 1 else party.sampling.most_drawn
     if number is not None:

@@ -96,7 +96,7 @@ class _Chances:
         """The same from the largest sum on."""
         return _Chances(self.masses[::-1], self.log_factors[::-1], self.error)
 
-    def of_first(self, sign: int) -> FloatArray:
+    def cumulative_bounds(self, sign: int) -> FloatArray:
         """Bounds from above (1) or from below (-1) on the chances of the first 1, 2, 3 ... sums."""
         factors = np.exp(np.minimum(self.log_factors, _LARGEST_LOG / 2))
         rounding = self.error * np.sqrt(np.cumsum(factors**2))
@@ -106,7 +106,7 @@ class _Chances:
 
 def _epsilon(p: _Chances, q: _Chances, delta: float) -> float:
     """The epsilon that the first sums, for the best number of them, contradict at delta."""
-    at_least, at_most = p.of_first(-1), q.of_first(1)
+    at_least, at_most = p.cumulative_bounds(-1), q.cumulative_bounds(1)
 
     def is_contradicted(epsilon: float) -> bool:
         factor = math.exp(min(epsilon, _LARGEST_LOG))
@@ -195,14 +195,14 @@ class _Sums:
                 ]
                 for sign in (-1, 1)
             )
-            lowest = math.log(_TAIL) - self._of_most(*below)
+            lowest = math.log(_TAIL) - self._over_rounds(*below)
             low = min(low, float((lowest / thetas).max()))
-            highest = self._of_most(*above) - math.log(_TAIL)
+            highest = self._over_rounds(*above) - math.log(_TAIL)
             high = max(high, float((highest / thetas).min()))
         slack = self.rounds * step  # what values may be rounded by here
         return low - slack, high + slack
 
-    def _of_most(self, of_absent: FloatArray, of_present: FloatArray) -> FloatArray:
+    def _over_rounds(self, of_absent: FloatArray, of_present: FloatArray) -> FloatArray:
         """Upper bounds on the sum over rounds, from those of one round."""
         return self.rounds * of_absent + self.most * np.maximum(of_present - of_absent, 0.0)
 

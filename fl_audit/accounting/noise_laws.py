@@ -17,7 +17,7 @@ from fl_audit.accounting.release import Noise, Party, Release
 from fl_audit.accounting.sampling_accountants import (
     accountant_of,
     fixed_participation,
-    of_known_rounds,
+    known_rounds_epsilons,
 )
 from fl_audit.array_types import FloatArray
 from fl_audit.registry import Registry
@@ -122,7 +122,7 @@ def _correlated(release: Release, party: Party, delta: float) -> Guarantee:
             "no accountant at hand counts noise that is correlated over rounds together with "
             "rounds that are drawn at random",
         )
-    return Guarantee(party.participations, of_known_rounds(release, party, delta))
+    return Guarantee(party.participations, known_rounds_epsilons(release, party, delta))
 
 
 def _in_sums(release: Release, party: Party, delta: float) -> Guarantee:

@@ -6,7 +6,7 @@ participates. To count on a way of one's own:
 
     register_accountant(SamplingAccountant(MySampling, my_guarantee, my_assumption))
 
-Where an attacker may know the rounds, `fixed_participation` and `of_known_rounds` hold.
+Where an attacker may know the rounds, `fixed_participation` and `known_rounds_epsilons` hold.
 """
 
 import math
@@ -161,7 +161,7 @@ def _cyclic(release: Release, sampling: CyclicPoissonSampling, delta: float) -> 
 def _cyclic_under_matrix(release: Release, party: Party, delta: float) -> Guarantee:
     rounds = cyclic_rounds(release, typing.cast(CyclicPoissonSampling, party.sampling))
     if rounds is None:
-        return Guarantee(None, of_known_rounds(release, party, delta))
+        return Guarantee(None, known_rounds_epsilons(release, party, delta))
     return Guarantee(None, account_sampled(rounds, delta))
 
 
@@ -180,7 +180,9 @@ register_accountant(SamplingAccountant(PoissonSampling, _poisson, _poisson_assum
 register_accountant(SamplingAccountant(FixedSizeSampling, _fixed_size, _fixed_size_assumption))
 
 
-def of_known_rounds(release: Release, party: Party, delta: float) -> tuple[AccountedEpsilon, ...]:
+def known_rounds_epsilons(
+    release: Release, party: Party, delta: float
+) -> tuple[AccountedEpsilon, ...]:
     """The epsilons of correlated noise where an attacker may know the rounds of a party.
 
     Args:

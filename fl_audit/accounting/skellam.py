@@ -37,7 +37,7 @@ def skellam_divergences(squared_norm: float, norm_1: float, variance: float) -> 
     return np.asarray(orders * squared_norm / (2 * variance) + np.minimum(second, first))
 
 
-def of_rounds(
+def skellam_epsilon(
     grid: Grid, noise_multiplier: float, share: float, rounds: int, delta: float
 ) -> float:
     """The epsilon of rounds that an attacker may know.
@@ -77,7 +77,7 @@ def _guarantee(release: Release, party: Party, delta: float) -> Guarantee:
         return Guarantee(0, (AccountedEpsilon("rdp", 0.0),))
     expected = max(1, round(release.denominator.expected))
     share = min(1.0, max(release.fewest or 0, 1) / expected)
-    epsilon = of_rounds(noise.grid, noise.sum_noise_multiplier, share, rounds, delta)
+    epsilon = skellam_epsilon(noise.grid, noise.sum_noise_multiplier, share, rounds, delta)
     return Guarantee(rounds, (AccountedEpsilon("rdp", epsilon),))
 
 

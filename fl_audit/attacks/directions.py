@@ -337,7 +337,7 @@ class RoundDirections:
         """
         if len(rounds) == 0:
             return None
-        return self.weighted_sums(RoundWeights.of_presences(own, rounds), at)
+        return self.weighted_sums(RoundWeights.from_presences(own, rounds), at)
 
     def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
         """The sums of every canary's weighted directions.

@@ -6,7 +6,7 @@ from typing import Self
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import AttackContext, ModelAttacker
 from fl_audit.attacks.compared_vectors import ComparedVectors, one_vector
-from fl_audit.attacks.statistics import Statistic, named, of_one_vector
+from fl_audit.attacks.statistics import Statistic, named, null_of_one_vector
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.attacks.uploads import ScoredCanaries
 
@@ -17,7 +17,7 @@ FINAL = Statistic(
     threat_model="final",
     canaries="vectors",
     needs=frozenset({"final_model"}),
-    law=of_one_vector,
+    law=null_of_one_vector,
 )
 
 FINAL_MINUS_INITIAL = Statistic(
@@ -29,7 +29,7 @@ FINAL_MINUS_INITIAL = Statistic(
     threat_model="final_and_initial",
     canaries="vectors",
     needs=frozenset({"initial_model", "final_model"}),
-    law=of_one_vector,
+    law=null_of_one_vector,
 )
 
 

@@ -175,7 +175,7 @@ class KnownRoundsAttacker(Attacker):
         rounds = np.array([index for index, _ in self._cosines.numbered_rows()], np.int64)
         if len(rounds) == 0:
             return None
-        weights = correlated.weights(RoundWeights.of_presences(self._own, rounds), rounds)
+        weights = correlated.weights(RoundWeights.from_presences(self._own, rounds), rounds)
         self._sums = None if weights is None else self._weighted_sums(weights, rounds)
         if weights is None or self._sums is None:
             return None
@@ -185,7 +185,7 @@ class KnownRoundsAttacker(Attacker):
     def _own_sums(self, rounds: IndexArray) -> OwnSums | None:
         if len(rounds) == 0:
             return None
-        return self._weighted_sums(RoundWeights.of_presences(self._own, rounds), rounds)
+        return self._weighted_sums(RoundWeights.from_presences(self._own, rounds), rounds)
 
     def _weighted_sums(self, weights: RoundWeights, rounds: IndexArray) -> OwnSums | None:
         if self._directions is None:

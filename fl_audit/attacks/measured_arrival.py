@@ -141,10 +141,10 @@ def arrival_in_rounds(
         presentations[False, 0],
         {shift: presentations[True, shift] for shift in _SHIFTS},
     )
-    return _of_all(arrival, own, included, scored)
+    return _with_unscored_rounds(arrival, own, included, scored)
 
 
-def _of_all(
+def _with_unscored_rounds(
     arrival: Arrival, own: OwnRounds, included: npt.NDArray[np.bool_], scored: IndexArray
 ) -> Arrival:
     """What became of all included canaries, of whose rounds some may not be scored.

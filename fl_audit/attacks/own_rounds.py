@@ -51,7 +51,7 @@ class RoundWeights:
     set_of: IndexArray
 
     @classmethod
-    def of_presences(cls, own: OwnRounds, rounds: IndexArray) -> "RoundWeights":
+    def from_presences(cls, own: OwnRounds, rounds: IndexArray) -> "RoundWeights":
         """One for each of a canary's own rounds; one for the first where none of them is scored.
 
         Args:
@@ -75,7 +75,7 @@ class RoundWeights:
 
         Args:
           correlation: What correlates the noise.
-          rounds: The rounds that were scored, as for `of_presences`.
+          rounds: The rounds that were scored, as for `from_presences`.
           lengths: The aggregates' lengths in these rounds, positive, float64 of shape (n,); they
             decide how good the weights are, and not whether the null distribution holds.
         """

@@ -60,7 +60,7 @@ class RunFacts:
 ONE_VECTOR = Null("closed_form")
 
 
-def of_excluded_scores(facts: RunFacts) -> Null:
+def empirical_null(facts: RunFacts) -> Null:
     """The law of a maximum or a sum over several vectors, or of a loss, in any run.
 
     The law depends on how alike the vectors are; what is known of them is in the facts.
@@ -69,7 +69,7 @@ def of_excluded_scores(facts: RunFacts) -> Null:
     return EMPIRICAL
 
 
-def of_one_vector(facts: RunFacts) -> Null:
+def null_of_one_vector(facts: RunFacts) -> Null:
     """The law of a cosine with one vector that is independent of excluded canaries, in any run."""
     del facts
     return ONE_VECTOR
@@ -106,7 +106,7 @@ class Statistic:
     threat_model: str
     canaries: str
     needs: frozenset[Sight]
-    law: Callable[[RunFacts], Null] = of_excluded_scores
+    law: Callable[[RunFacts], Null] = empirical_null
 
     def null(self, facts: RunFacts) -> Null:
         """The null distribution in a run or log; "empirical" if the dimension is not known.

@@ -225,11 +225,13 @@ class CanaryUploads:
         if is_missing.any():
             totals[is_missing] = self._pool.canaries.cosines(stand_in)[is_missing]
         if counts.max(initial=0) <= 1:
-            compared = self._of_one_each(is_there.any(axis=1), concentration_row(stand_in))
+            compared = self._compared_with_one(is_there.any(axis=1), concentration_row(stand_in))
             return UploadScores(np.clip(totals, -1, 1), compared)
-        return self._of_several(totals, np.maximum(counts, 1), is_there, stand_in)
+        return self._scores_of_sums(totals, np.maximum(counts, 1), is_there, stand_in)
 
-    def _of_one_each(self, rounds: npt.NDArray[np.bool_], stand_in: FloatArray) -> ComparedVectors:
+    def _compared_with_one(
+        self, rounds: npt.NDArray[np.bool_], stand_in: FloatArray
+    ) -> ComparedVectors:
         if not depends_on_vectors(self._pool.family):
             return ComparedVectors((Vectors(1),))
         if self._concentrations is None:
@@ -238,7 +240,7 @@ class CanaryUploads:
             rows = np.vstack([self._concentrations.rows()[rounds], stand_in])
         return any_one_of(rows) or ComparedVectors((Vectors(1),))
 
-    def _of_several(
+    def _scores_of_sums(
         self,
         totals: FloatArray,
         counts: IndexArray,

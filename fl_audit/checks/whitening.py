@@ -172,11 +172,11 @@ class Whitening(ABC):
           dim: The length of an aggregate, by which memory is judged.
         """
         if isinstance(correlation, Trees):
-            return _OfTrees(correlation)
+            return _TreeWhitening(correlation)
         stream = stream or NoiseStream.from_column(correlation.first_column)
         if 4 * dim * len(stream.weights) > MOST_BYTES:
-            return _OfOneRound(1 / stream.fresh)
-        return _OfMatrix(stream)
+            return _OneRoundWhitening(1 / stream.fresh)
+        return _MatrixWhitening(stream)
 
     @property
     def keeps_rounds(self) -> bool:
@@ -199,7 +199,7 @@ class Whitening(ABC):
         """
 
 
-class _OfOneRound(Whitening):
+class _OneRoundWhitening(Whitening):
     """The whitening of matrices whose past rounds take too much memory."""
 
     def __init__(self, diagonal: float) -> None:
@@ -214,7 +214,7 @@ class _OfOneRound(Whitening):
         return self._diagonal * aggregate
 
 
-class _OfMatrix(Whitening):
+class _MatrixWhitening(Whitening):
     """The whitening by a stream that is run backwards; past vectors are in a ring."""
 
     def __init__(self, stream: NoiseStream) -> None:
@@ -252,7 +252,7 @@ class _OfMatrix(Whitening):
             self._kept[index % len(self._kept)] = newest
 
 
-class _OfTrees(Whitening):
+class _TreeWhitening(Whitening):
     """The whitening of trees, by the sums over nodes that are not yet part of others."""
 
     def __init__(self, trees: Trees) -> None:

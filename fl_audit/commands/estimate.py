@@ -124,7 +124,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
     source = AuditedFolder(arguments.scores, scoring_progress)
     if arguments.delta is None:
         arguments.delta = _recorded_delta(arguments.scores)
-    audit = _of_folder if arguments.scores.is_dir() else _of_file
+    audit = _folder_report if arguments.scores.is_dir() else _file_report
     report, scored = audit(source, arguments)
     if arguments.json:
         print_json(_json(report, arguments.scores.is_dir()))
@@ -164,7 +164,7 @@ def _json(report: "Report", is_folder: bool) -> dict[str, object]:
     return estimates_to_json(statistic) | verdict
 
 
-def _of_file(
+def _file_report(
     source: "AuditedFolder", arguments: argparse.Namespace
 ) -> "tuple[Report, list[ScoredStatistic]]":
     from fl_audit.errors import InputError
@@ -182,7 +182,7 @@ def _of_file(
     kind: NullKind = arguments.null or default
     tail = _null_tail(arguments.canaries, arguments.dim, kind)
     scored = ScoredStatistic(None, scores, Null(kind, tail, arguments.dim, source="argument"))
-    return report_on_file(source.path, scored, _asked(arguments)), [scored]
+    return report_on_file(source.path, scored, _request(arguments)), [scored]
 
 
 def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTail | None":
@@ -207,7 +207,7 @@ def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTa
     return ANY_VECTOR.null_tail(family, dim)
 
 
-def _of_folder(
+def _folder_report(
     source: "AuditedFolder", arguments: argparse.Namespace
 ) -> "tuple[Report, list[ScoredStatistic]]":
     from fl_audit.report.build import report_on_statistics
@@ -216,10 +216,10 @@ def _of_folder(
     statistics = folder_statistics(source, arguments.dim, arguments.null, arguments.canaries)
     chosen = chosen_statistic(source.path, statistics, arguments.statistic)
     others = [name for name in statistics if name not in chosen]
-    return report_on_statistics(source, chosen, _asked(arguments), others), chosen
+    return report_on_statistics(source, chosen, _request(arguments), others), chosen
 
 
-def _asked(arguments: argparse.Namespace) -> "EstimateRequest":
+def _request(arguments: argparse.Namespace) -> "EstimateRequest":
     from fl_audit.report.build import EstimateRequest
 
     methods = arguments.methods

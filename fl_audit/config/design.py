@@ -187,7 +187,7 @@ def mechanism_for_epsilon(
     if not isinstance(mechanism, NoisyMechanism) or mechanism.epsilon is None:
         raise InputError("mechanism.epsilon: this kind of mechanism has no noise to find")
     law = MECHANISMS.kind_of(mechanism).noise_law
-    _check_known(release.with_noise(_of_one(mechanism, expected_cohort)), delta)
+    _check_known(release.with_noise(_unit_noise(mechanism, expected_cohort)), delta)
 
     def epsilon_of(multiplier: float) -> float | None:
         try:
@@ -206,7 +206,7 @@ def mechanism_for_epsilon(
     return solved
 
 
-def _of_one(mechanism: NoisyMechanism, expected_cohort: float) -> Noise:
+def _unit_noise(mechanism: NoisyMechanism, expected_cohort: float) -> Noise:
     """The noise of a multiplier of 1, by which accountants see what kind of noise it is."""
     try:
         return round_noise(mechanism.with_multiplier(1.0), expected_cohort)

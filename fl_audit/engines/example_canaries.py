@@ -70,7 +70,7 @@ def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningT
     """
     check_scored(canaries, config.audit)
     if canaries.source == "file":
-        return ExamplePool(task, _of_file(canaries, task))
+        return ExamplePool(task, _pool_from_file(canaries, task))
     if canaries.source == "random":
         random = generator(config.seed, Stream.CANARY_EXAMPLES)
         return ExamplePool(task, _random(canaries, task, canaries.count or 0, random))
@@ -81,14 +81,14 @@ def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningT
             f"log of participation.kind {pattern.table.__struct_config__.tag!r} may name them; "
             "must be 'file'"
         )
-    pool = _of_clients(canaries, task, generator(config.seed, Stream.CANARY_EXAMPLES))
+    pool = _pool_from_clients(canaries, task, generator(config.seed, Stream.CANARY_EXAMPLES))
     if canaries.source == "mislabelled":
         random = generator(config.seed, Stream.WRONG_LABELS)
         pool = ExamplePool(pool.task, _mislabelled(pool.examples, task.classifier, random))
     return pool
 
 
-def _of_file(config: ExampleCanaries, task: LearningTask) -> Sequence[Examples]:
+def _pool_from_file(config: ExampleCanaries, task: LearningTask) -> Sequence[Examples]:
     path = Path(str(config.path))
     examples = read_canary_file(path, task)
     least = config.count or 2
@@ -99,7 +99,7 @@ def _of_file(config: ExampleCanaries, task: LearningTask) -> Sequence[Examples]:
     return examples[: config.count]
 
 
-def _of_clients(
+def _pool_from_clients(
     config: ExampleCanaries, task: LearningTask, random: np.random.Generator
 ) -> ExamplePool:
     """Removes random clients from the task until their data is that of `count` canaries."""
@@ -226,14 +226,16 @@ def read_canary_file(path: Path, task: LearningTask) -> Sequence[Examples]:
       InputError: The file cannot be read, or an example does not fit the task.
     """
     if task.examples_of_sentences is not None:
-        return _of_text(path, task.examples_of_sentences)
+        return _examples_from_text(path, task.examples_of_sentences)
     rows = _read_npz(path) if path.suffix == ".npz" else _read_numbers(path)
     examples = _checked(path, rows, task)
     _, first, owner = np.unique(rows.client_ids, return_index=True, return_inverse=True)
     return [examples.take(np.flatnonzero(owner == client)) for client in np.argsort(first)]
 
 
-def _of_text(path: Path, examples_of_sentences: ExamplesOfSentences) -> Sequence[Examples]:
+def _examples_from_text(
+    path: Path, examples_of_sentences: ExamplesOfSentences
+) -> Sequence[Examples]:
     sentences: dict[str, list[Sequence[str]]] = {}
     for sentence in read_sentences(path):
         sentences.setdefault(sentence.client_id, []).append(sentence.words)

@@ -31,12 +31,12 @@ def noised_upload(
     clipped, _ = tf.clip_by_global_norm(list(update), clip_norm)
     stddev = noise_multiplier * clip_norm
     return [
-        part + stddev * tf.random.stateless_normal(part.shape, _of_part(key, at), dtype=part.dtype)
+        part + stddev * tf.random.stateless_normal(part.shape, _part_key(key, at), dtype=part.dtype)
         for at, part in enumerate(clipped)
     ]
 
 
-def _of_part(key: tf.Tensor, number: int) -> tf.Tensor:
+def _part_key(key: tf.Tensor, number: int) -> tf.Tensor:
     return tf.random.experimental.stateless_fold_in(key, number)
 
 

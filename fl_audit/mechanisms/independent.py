@@ -85,7 +85,7 @@ def _adaptive_aggregator(
 
 
 def _adaptive_clip_and_noise(table: GaussianAdaptive, state: Any) -> ClipAndNoise:
-    return _of_sum(state.query_state.numerator_state.sum_state)
+    return _clip_and_noise_of_sum(state.query_state.numerator_state.sum_state)
 
 
 def _adaptive_clip(table: GaussianAdaptive, noise: Noise, denominator: float) -> AdaptiveClip:
@@ -122,10 +122,10 @@ def _fixed_aggregator(
 
 
 def _fixed_clip_and_noise(table: GaussianFixed, state: Any) -> ClipAndNoise:
-    return _of_sum(state.query_state.numerator_state)
+    return _clip_and_noise_of_sum(state.query_state.numerator_state)
 
 
-def _of_sum(sum_state: Any) -> ClipAndNoise:
+def _clip_and_noise_of_sum(sum_state: Any) -> ClipAndNoise:
     """The clip norm and noise in the state of tensorflow-privacy's `GaussianSumQuery`."""
     return ClipAndNoise(float(sum_state.l2_norm_clip), float(sum_state.stddev))
 

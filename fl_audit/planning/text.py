@@ -325,7 +325,7 @@ def _proven(plan: Plan) -> list[str]:
     best = plan.best
     of_best = plan.prediction_of(best.statistic)
     return [
-        *_labelled("lower bound", f"ε ≥ {_best_bound(of_best)}{_of_what(best)}"),
+        *_labelled("lower bound", f"ε ≥ {_best_bound(of_best)}{_efficiency_words(best)}"),
         *_labelled("estimate", f"ε ≈ {interval_text(of_best.epsilons.get(ESTIMATE))}"),
     ]
 
@@ -339,7 +339,7 @@ def _best_bound(prediction: StatisticPrediction) -> str:
     )
 
 
-def _of_what(efficiency: PlannedEfficiency) -> str:
+def _efficiency_words(efficiency: PlannedEfficiency) -> str:
     """What so many canaries can reach on the statistic, and the upper bound from accounting."""
     parts = [f" expected on {efficiency.statistic}"]
     if efficiency.provable is not None:

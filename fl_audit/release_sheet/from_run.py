@@ -31,7 +31,7 @@ from fl_audit.report.risk import attacker_risks, mu_words, profile_words, rho_wo
 from fl_audit.report.terminal import arrival_words
 from fl_audit.report.words import ACCOUNTANT_TITLES, mechanism_words, rounds_done
 from fl_audit.verdict import Verdict
-from fl_audit.verdict.sentences import NEXT, detectable_words, of_what
+from fl_audit.verdict.sentences import NEXT, claim_clause, detectable_words
 
 STATED = "stated by the operator"
 COMPUTED = "computed from run.json"
@@ -371,7 +371,7 @@ def _audit(report: Report) -> dict[str, list[Line]]:
     verdict, answer = report.verdict, headline(report)
     lines: dict[str, list[Line]] = {}
     if verdict is not None:
-        title = f"{verdict.outcome.upper()}{of_what(verdict)}."
+        title = f"{verdict.outcome.upper()}{claim_clause(verdict)}."
         tests = f"measured: {count(verdict.num_tests, 'test')}, together at "
         sentences = " ".join(s for s in reason_sentences(verdict) if not s.startswith(NEXT))
         lines["verdict"] = [Line(f"{title} {sentences}", f"{tests}{100 * verdict.confidence:g} %")]

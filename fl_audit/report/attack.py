@@ -167,7 +167,7 @@ def render_attack(report: AttackReport) -> str:
             "histogram": score_histogram(report.scores["lira"], None, report.words.models),
             "density": draw("density", 4.6, 2.7, lambda axes: _plot_density(axes, report)),
             "members": [(_picture(member), _caption(report, member)) for member in report.members],
-            **_of_counts(report),
+            **_counts_posterior(report),
             "guarantee": _guarantee(report),
             "star": epsilon_text(report.privacy.gaussian.epsilon),
         },
@@ -225,7 +225,7 @@ def _row(name: str, result: AuditResult) -> dict[str, str]:
     }
 
 
-def _of_counts(report: AttackReport) -> dict[str, object]:
+def _counts_posterior(report: AttackReport) -> dict[str, object]:
     """The posterior given the counts: its summary and figures (Yıldırım et al., Figure 3)."""
     posterior = report.posterior
     summary = posterior.summary(report.confidence)

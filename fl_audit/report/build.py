@@ -350,7 +350,9 @@ def report_on_file(path: Path, statistic: ScoredStatistic, request: EstimateRequ
     statistic_report = _estimated(label, statistic, request, Audit())
     arrival = None if request.claim is None else scores_alone([statistic])
     verdict = _claim_verdict([statistic], request, arrival)
-    return _of_scores({label: statistic_report}, Audit(), ScoreSource(path.name), verdict=verdict)
+    return _scores_report(
+        {label: statistic_report}, Audit(), ScoreSource(path.name), verdict=verdict
+    )
 
 
 def report_on_statistics(
@@ -385,7 +387,7 @@ def report_on_statistics(
     if verdict is not None and checks is not None:
         verdict = after_checks(verdict, failed_checks(checks), checks.not_checked)
     source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)
-    report = _of_scores(
+    report = _scores_report(
         reports, facts.audit, source, arrival=arrival, checks=checks, verdict=verdict
     )
     arms = folder_arms(folder, request.delta, request.confidence)
@@ -427,7 +429,7 @@ def report_on_folder(folder: AuditedFolder, request: EstimateRequest) -> Report:
     return report_on_statistics(folder, folder_statistics(folder), request)
 
 
-def _of_scores(
+def _scores_report(
     statistics: Mapping[str, StatisticReport],
     audit: Audit,
     source: ScoreSource,

@@ -188,7 +188,7 @@ def _left_out(num_rounds: int, aggregates: RunAggregates | None) -> Iterator[str
 def checks_of_run(run: FinishedRun) -> Checks:
     """Runs the checks of the mechanism on a run."""
     of_aggregates = [] if run.aggregates is None else check_aggregates(run.aggregates)
-    checks = [*of_aggregates, *_of_clip_norms(run), check_rounds(run.canary_rounds)]
+    checks = [*of_aggregates, *_clip_norm_checks(run), check_rounds(run.canary_rounds)]
     replayed = read_replay(run.folder.replay)
     return Checks(
         false_alarm=FALSE_ALARM,
@@ -197,7 +197,7 @@ def checks_of_run(run: FinishedRun) -> Checks:
     )
 
 
-def _of_clip_norms(run: FinishedRun) -> Iterator[Check]:
+def _clip_norm_checks(run: FinishedRun) -> Iterator[Check]:
     """The check of the count that moves an adaptive clip norm, where its noise can be seen."""
     table, release = run.config.mechanism, run.record.release
     if isinstance(table, RecordedTable):

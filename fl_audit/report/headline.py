@@ -23,7 +23,7 @@ from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.power import ENOUGH_POWER
 from fl_audit.verdict.record import AgainstAttacker, AsCurve
 from fl_audit.verdict.scope import is_about_sampling
-from fl_audit.verdict.sentences import NEXT, detectable_words, of_what, tested_unstated, whole
+from fl_audit.verdict.sentences import NEXT, claim_clause, detectable_words, tested_unstated, whole
 
 ESTIMATE = "shift_fit"
 """The method of the estimate."""
@@ -415,7 +415,7 @@ class VerdictBanner:
 
     Attributes:
       outcome: "contradicted", "consistent" or "inconclusive".
-      of_what: What was tested, in words that follow the outcome.
+      claim_clause: What was tested, in words that follow the outcome.
       unstated: That nobody stated a claim, and what was tested; empty where somebody did.
       next: What to do next, in a sentence; empty in older reports.
       reason: Why the outcome was reached, in sentences.
@@ -425,7 +425,7 @@ class VerdictBanner:
     """
 
     outcome: str
-    of_what: str
+    claim_clause: str
     unstated: str
     next: str
     reason: tuple[str, ...]
@@ -448,7 +448,7 @@ def verdict_banner(report: Report) -> VerdictBanner | None:
     lines = [line for line in reason_sentences(verdict) if line != unstated]
     return VerdictBanner(
         outcome=verdict.outcome,
-        of_what=of_what(verdict),
+        claim_clause=claim_clause(verdict),
         unstated="" if verdict.claim.is_stated else unstated,
         next=" ".join(line for line in lines if line.startswith(NEXT)),
         reason=tuple(line for line in lines if not line.startswith(NEXT)),

@@ -20,7 +20,7 @@ from fl_audit.report.tables import group_rows, refuted_rows
 from fl_audit.report.words import rounds_done
 from fl_audit.text_table import TextTable
 from fl_audit.verdict import Verdict
-from fl_audit.verdict.sentences import of_what
+from fl_audit.verdict.sentences import claim_clause
 
 _STATES = {"arrived": "passed", "not_arrived": "FAILED", "cannot_tell": "not conclusive"}
 """The outcomes of the canary check, by the state of an arrival."""
@@ -131,7 +131,7 @@ def verdict_lines(verdict: Verdict | None) -> list[str]:
         sentences.insert(len(sentences) - 1, f"This assumes: {verdict.assumes}")
     return [
         "",
-        f"verdict: {verdict.outcome.upper()}{of_what(verdict)}",
+        f"verdict: {verdict.outcome.upper()}{claim_clause(verdict)}",
         *(
             part
             for sentence in sentences

@@ -245,8 +245,8 @@ def corpus_of_arrays(arrays: Mapping[str, AnyArray]) -> Corpus:
     """The corpus that gave these arrays."""
     return Corpus(
         length=int(arrays["length"]),
-        client_ids=_of_bytes(arrays["client_ids"]),
-        all_words=_of_bytes(arrays["all_words"]),
+        client_ids=_texts_from_bytes(arrays["client_ids"]),
+        all_words=_texts_from_bytes(arrays["all_words"]),
         counts=arrays["counts"],
         numbers=arrays["numbers"],
         lengths=arrays["lengths"],
@@ -258,7 +258,7 @@ def _as_bytes(texts: Sequence[str]) -> npt.NDArray[np.uint8]:
     return np.frombuffer(json.dumps(texts).encode(), np.uint8)
 
 
-def _of_bytes(array: AnyArray) -> list[str]:
+def _texts_from_bytes(array: AnyArray) -> list[str]:
     texts: list[str] = json.loads(array.tobytes())
     return texts
 

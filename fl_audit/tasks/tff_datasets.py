@@ -274,14 +274,12 @@ def load_stackoverflow_task(config: StackOverflowTask, seed: int) -> LearningTas
     path = tff_database(config.path, "stackoverflow", "stackoverflow.sqlite")
     vocabulary = vocabulary_of_words(_words(config), config.vocabulary_size)
 
-    def of_sentences(sentences: Sequence[Sequence[str]]) -> Examples:
+    def encoded(sentences: Sequence[Sequence[str]]) -> Examples:
         return examples_of(encode(sentences, vocabulary, config.sequence_length))
 
     def to_examples(features: Features) -> Examples:
         # TFF's text is ASCII; a word that is no UTF-8 is one outside the vocabulary.
-        return of_sentences(
-            [text.decode("utf-8", "replace").split() for text in features["tokens"]]
-        )
+        return encoded([text.decode("utf-8", "replace").split() for text in features["tokens"]])
 
     test = SqliteClients(path, "test", _TOKENS, to_examples)
     return LearningTask(
@@ -290,7 +288,7 @@ def load_stackoverflow_task(config: StackOverflowTask, seed: int) -> LearningTas
         population=SqliteClients(path, "train", _TOKENS, to_examples, config.max_clients),
         held_out=Examples.concatenate(list(_first_examples(test, _HELD_OUT_SENTENCES))),
         max_examples_per_client=config.max_sequences_per_client,
-        examples_of_sentences=of_sentences,
+        examples_of_sentences=encoded,
     )
 
 

@@ -52,7 +52,7 @@ _WITH: dict[Outcome, str] = {
 }
 
 
-def of_what(verdict: Verdict) -> str:
+def claim_clause(verdict: Verdict) -> str:
     """What a verdict is on, in words that follow its outcome, such as " with the claim ε ≤ 8"."""
     return f"{_WITH[verdict.outcome]} {verdict.claim.words}"
 

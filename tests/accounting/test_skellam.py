@@ -18,7 +18,7 @@ from fl_audit.accounting import (
     account,
 )
 from fl_audit.accounting.gaussian_accountants import account_gaussian
-from fl_audit.accounting.skellam import ORDERS, of_rounds, skellam_divergences
+from fl_audit.accounting.skellam import ORDERS, skellam_divergences, skellam_epsilon
 
 
 def exact_divergence(shift, variance, order):
@@ -57,16 +57,18 @@ def test_coordinates_add_up():
 
 def test_a_fine_grid_is_as_private_as_gaussian_noise():
     gaussian = account_gaussian(1.0, 5, 1e-5)[0].epsilon  # Renyi DP too, at more orders
-    epsilon = of_rounds(Grid(1e5, 1e-9), 1.0, 1.0, 5, 1e-5)
+    epsilon = skellam_epsilon(Grid(1e5, 1e-9), 1.0, 1.0, 5, 1e-5)
     assert gaussian <= epsilon < 1.01 * gaussian
 
 
 def test_coarse_grids_long_updates_and_missing_shares_cost():
-    plain = of_rounds(Grid(1e4, 1e-3), 1.0, 1.0, 5, 1e-5)
-    assert of_rounds(Grid(3.0, 1e-3), 1.0, 1.0, 5, 1e-5) > 1.05 * plain
-    assert of_rounds(Grid(1e4, 0.5), 1.0, 1.0, 5, 1e-5) > 1.3 * plain
-    half = of_rounds(Grid(1e4, 1e-3), 1.0, 0.5, 5, 1e-5)
-    assert half == pytest.approx(of_rounds(Grid(1e4, 1e-3), math.sqrt(0.5), 1.0, 5, 1e-5), rel=1e-6)
+    plain = skellam_epsilon(Grid(1e4, 1e-3), 1.0, 1.0, 5, 1e-5)
+    assert skellam_epsilon(Grid(3.0, 1e-3), 1.0, 1.0, 5, 1e-5) > 1.05 * plain
+    assert skellam_epsilon(Grid(1e4, 0.5), 1.0, 1.0, 5, 1e-5) > 1.3 * plain
+    half = skellam_epsilon(Grid(1e4, 1e-3), 1.0, 0.5, 5, 1e-5)
+    assert half == pytest.approx(
+        skellam_epsilon(Grid(1e4, 1e-3), math.sqrt(0.5), 1.0, 5, 1e-5), rel=1e-6
+    )
 
 
 FIVE = FixedRounds(5)
@@ -87,7 +89,7 @@ def released(fewest=20, sampling=FIVE, **noise):
 def test_the_smallest_round_counts():
     epsilons = [account(released(fewest), 1e-5).client.epsilon for fewest in (40, 20, 10, 1)]
     assert epsilons[0] == epsilons[1] < epsilons[2] < epsilons[3]
-    assert epsilons[1] == of_rounds(Grid(1e5, 0.01), 1.0, 1.0, 5, 1e-5)
+    assert epsilons[1] == skellam_epsilon(Grid(1e5, 0.01), 1.0, 1.0, 5, 1e-5)
     assert account(released(sampling=FixedRounds(0)), 1e-5).client.epsilon == 0
 
 

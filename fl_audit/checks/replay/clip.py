@@ -107,21 +107,21 @@ class ClipQuestions:
           touched: Whether any client changes a variable, of shape (variables,).
         """
         try:
-            yield from self._of_counts()
-            yield from self._of_noise(touched)
+            yield from self._count_findings()
+            yield from self._noise_findings(touched)
         except InputError:
             raise
         except Exception as error:  # whatever a server refuses
             yield failed(UPDATE, EXPECTED[UPDATE], f"{type(error).__name__}: {error}")
 
-    def _of_counts(self) -> Iterator[Finding]:
+    def _count_findings(self) -> Iterator[Finding]:
         promised = self.trials.promise.clip_norm
         if not math.isclose(self._start, promised, rel_tol=1e-5):
             words = f"the first state clips to {self._start:g}, not to {promised:g}"
             yield failed(UPDATE, EXPECTED[UPDATE], words)
             return
         if self.clip.learning_rate == 0:
-            yield self._of_fixed_clip()
+            yield self._fixed_clip_finding()
             return
         if not self.clip.tells_counts:
             why = f"float32 tells the count to {self.clip.rounding:.2g} clients only"
@@ -134,12 +134,12 @@ class ClipQuestions:
             return
         seed = _FIRST_SEED + int(np.argmin(np.abs(noise[:, 0])))
         counted = [self._counted(*cohort, seed) for cohort in self._cohorts()]
-        yield _of_one_client(counted, self.clip, 2 if self.is_silenced else 1)
+        yield _client_finding(counted, self.clip, 2 if self.is_silenced else 1)
         units = self._normal(noise, sums)
-        yield self._of_update(counted, noise, units)
-        yield self._of_count_noise(noise, units, self.clip.is_limited(noise + sums))
+        yield self._update_finding(counted, noise, units)
+        yield self._count_noise_finding(noise, units, self.clip.is_limited(noise + sums))
 
-    def _of_fixed_clip(self) -> Finding:
+    def _fixed_clip_finding(self) -> Finding:
         after = self._clip_norm(self.rounds.run(self._few()).state)
         if math.isclose(after, self._start, rel_tol=1e-5):
             return held(UPDATE, EXPECTED[UPDATE], "it stays")
@@ -215,7 +215,7 @@ class ClipQuestions:
             sums[index] = self._sum(few, self._start), self._sum(few, norm)
         return counts - sums, sums
 
-    def _of_update(
+    def _update_finding(
         self, counted: Sequence[_Counted], noise: FloatArray, units: FloatArray
     ) -> Finding:
         """Whether cohorts move the clip norm by as much as they should, and noise on average not.
@@ -250,7 +250,7 @@ class ClipQuestions:
             UPDATE, EXPECTED[UPDATE], f"{words}, {seen:.2g} would have been seen", log_p, None, 1.0
         )
 
-    def _of_count_noise(
+    def _count_noise_finding(
         self, noise: FloatArray, units: FloatArray, is_limited: FloatArray
     ) -> Finding:
         """Whether the counts' noise has the promised deviation, in each round and in their steps.
@@ -312,7 +312,7 @@ class ClipQuestions:
 
     # The noise of the sum, and the next round's clip.
 
-    def _of_noise(self, touched: FloatArray) -> Iterator[Finding]:
+    def _noise_findings(self, touched: FloatArray) -> Iterator[Finding]:
         """The findings on crowds of short and of long updates, which move the clip norm most."""
         promise = self.trials.promise
         crowds = {
@@ -324,7 +324,7 @@ class ClipQuestions:
         if not all(0 < norm < math.inf for norm in norms.values()):
             yield failed(NEXT, EXPECTED[NEXT], "the next clip norm is not positive and finite")
             return
-        yield self._of_next(after, norms)
+        yield self._next_finding(after, norms)
         multiplier, epsilon = promise.noise_multiplier, float(np.finfo(np.float32).eps)
         largest = max(float(np.linalg.norm(answer.release)) for answer in after.values())
         if not multiplier or promise.noise_stddev is None or promise.correlation is not None:
@@ -343,9 +343,9 @@ class ClipQuestions:
             ]
             groups.append(NoisyRounds(f"a round of {words} updates", np.array(now), used))
             groups.append(NoisyRounds(f"the round after {words} updates", np.array(later), moved))
-        yield _of_sum_noise(groups, touched, self.rounds.sizes)
+        yield _sum_noise_finding(groups, touched, self.rounds.sizes)
 
-    def _of_next(self, after: dict[str, Answer], norms: dict[str, float]) -> Finding:
+    def _next_finding(self, after: dict[str, Answer], norms: dict[str, float]) -> Finding:
         """What a long client changes once the clip norm has moved down, and up."""
         ratios = {}
         for words, answer in after.items():
@@ -365,7 +365,7 @@ class ClipQuestions:
         return failed(NEXT, EXPECTED[NEXT], words, ratios[worst])
 
 
-def _of_one_client(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int) -> Finding:
+def _client_finding(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int) -> Finding:
     """What one client moves the count by: alone, and against others."""
     first = counted[0]
     singles, crowds = counted[1:-4], counted[-4:]
@@ -382,7 +382,7 @@ def _of_one_client(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int)
     return failed(COUNT, EXPECTED[COUNT], measured, ratio)
 
 
-def _of_sum_noise(
+def _sum_noise_finding(
     groups: Sequence[NoisyRounds], touched: FloatArray, sizes: Sequence[int]
 ) -> Finding:
     shows = shows_noise(groups[0].releases, touched, sizes)

@@ -255,9 +255,11 @@ class NoiseQuestions:
                 touched=touched,
             )
         if self.begun is None:
-            yield from self._of_one_round(expected, stddev, touched)
+            yield from self._round_findings(expected, stddev, touched)
 
-    def _of_one_round(self, expected: str, stddev: float, touched: FloatArray) -> Iterator[Finding]:
+    def _round_findings(
+        self, expected: str, stddev: float, touched: FloatArray
+    ) -> Iterator[Finding]:
         """The findings on a round under many seeds, and on the round after it."""
         seeds = range(1, num_seeds(self.rounds.sizes))
         releases = np.array(

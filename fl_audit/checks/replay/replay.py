@@ -121,12 +121,12 @@ def replay_round(
         return Replay((again,), np.full(len(rounds.sizes) + 1, np.nan))
     trials = Trials(vectors, rounds.sizes, promise)
     replayed = _Replayed(rounds, trials, recorded, ruler, begun=begun, clip_norm_of=clip_norm_of)
-    clients, changes = replayed.of_clients()
+    clients, changes = replayed.client_findings()
     of_all = [ruler.lengths(change.vector) for change in changes if _is_finite(change.vector)]
     touched = np.max([np.zeros(len(rounds.sizes) + 1), *of_all], axis=0)[:-1] > 0
     first = [change.vector for change in changes if change.trial.cohort is vectors]
     sensitivity = ruler.lengths(first[-1]) if first else np.full(len(rounds.sizes) + 1, np.nan)
-    return Replay((again, *clients, *replayed.of_empty_rounds(touched)), sensitivity)
+    return Replay((again, *clients, *replayed.noise_findings(touched)), sensitivity)
 
 
 def _checked(updates: Sequence[Update]) -> list[FloatArray]:
@@ -218,7 +218,7 @@ class _Replayed:
         magnitude = max(float(np.linalg.norm(whole)), float(np.linalg.norm(rest)))
         return Change(trial, whole - rest, magnitude)
 
-    def of_clients(self) -> tuple[list[Finding], list[Change]]:
+    def client_findings(self) -> tuple[list[Finding], list[Change]]:
         """The findings on what one client changes, and the changes of all trials."""
         trials = self._trials
         questions = (
@@ -270,7 +270,7 @@ class _Replayed:
             return inconclusive(name, expected, why)
         return held(name, expected, f"so, {words}", ratio)
 
-    def of_empty_rounds(self, touched: FloatArray) -> Iterator[Finding]:
+    def noise_findings(self, touched: FloatArray) -> Iterator[Finding]:
         """The findings by comparison with the smallest round, in which noise is mostly alone.
 
         Args:

@@ -291,11 +291,11 @@ def _first_of(function: Any) -> Any:
     The arguments but the first have an axis of blocks in front, and so has the result.
     """
 
-    def of_part(same: Any, *parts: Any) -> Any:
+    def on_part(same: Any, *parts: Any) -> Any:
         result = function(same, *tree_map(lambda part: part[0], parts))
         return tree_map(lambda leaf: leaf[None], result)
 
-    return of_part
+    return on_part
 
 
 def _in_groups(items: Any, size: int) -> Iterator[Any]:

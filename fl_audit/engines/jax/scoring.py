@@ -208,10 +208,10 @@ class GaussianOnDevice(ScoredFamily):
     def inner_products(self, target: Float32Array) -> FloatArray:
         """See `ScoredFamily.inner_products`."""
         there = jax.device_put(target, self._device)
-        of_blocks = [self._of_block(stretches, there) for stretches in self._blocks]
+        of_blocks = [self._block_products(stretches, there) for stretches in self._blocks]
         return np.concatenate(of_blocks)[: self._count]
 
-    def _of_block(self, stretches: Array, target: Array) -> FloatArray:
+    def _block_products(self, stretches: Array, target: Array) -> FloatArray:
         sums = [
             self._of_piece(
                 stretches[at * _STRETCHES : (at + 1) * _STRETCHES], target[start : start + PIECE]

@@ -115,12 +115,12 @@ def cross_entropy(logits: Array, labels: Array) -> Array:
       The losses, float32 of shape (...).
     """
     # As rows: with more axes, gradients of the layers below take XLA twice as long on a CPU.
-    losses: Array = _of_rows(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
+    losses: Array = _row_losses(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
     return losses.reshape(labels.shape)
 
 
 @jax.custom_vjp
-def _of_rows(logits: Array, labels: Array) -> Array:
+def _row_losses(logits: Array, labels: Array) -> Array:
     return _forward(logits, labels)[0]
 
 
@@ -140,7 +140,7 @@ def _backward(residuals: tuple[Array, Array], d_losses: Array) -> tuple[Array, N
     return error * d_losses[..., None], None
 
 
-_of_rows.defvjp(_forward, _backward)
+_row_losses.defvjp(_forward, _backward)
 
 
 def _at(logits: Array, labels: Array) -> Array:

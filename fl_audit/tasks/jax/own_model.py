@@ -55,11 +55,11 @@ def functions_of(
         return labels != NO_CLASS if is_whole else ~jnp.isnan(labels)
 
     def known(function: PerLabel) -> PerLabel:
-        def of_batch(outputs: Array, labels: Array) -> Array:
+        def on_batch(outputs: Array, labels: Array) -> Array:
             labels = jnp.where(is_token(labels), labels, jnp.zeros_like(labels))
             return jnp.asarray(function(outputs, labels)).astype(jnp.float32)
 
-        return of_batch
+        return on_batch
 
     attacked = known(loss)
     if log_odds is not None:

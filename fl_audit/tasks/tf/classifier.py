@@ -149,12 +149,12 @@ def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     Returns:
       The losses in nats, float of shape (...).
     """
-    return _by_rows(_of_rows, logits, labels)
+    return _by_rows(_row_losses, logits, labels)
 
 
 def cross_entropy_in_blocks(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """The loss `cross_entropy` by operations that `tf.vectorized_map` knows; a little slower."""
-    return _by_rows(_of_rows_in_blocks, logits, labels)
+    return _by_rows(_row_losses_in_blocks, logits, labels)
 
 
 def _by_rows(
@@ -165,7 +165,7 @@ def _by_rows(
 
 
 @tf.custom_gradient
-def _of_rows(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+def _row_losses(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
     """The losses, of shape (rows,), of logits (rows, classes) and labels (rows,)."""
     probabilities = tf.nn.softmax(logits)
     at_labels = _positions(labels)
@@ -187,8 +187,8 @@ def _of_rows(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradient]
 
 
 @tf.custom_gradient
-def _of_rows_in_blocks(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-    """The result of `_of_rows` by operations that `tf.vectorized_map` knows."""
+def _row_losses_in_blocks(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+    """The result of `_row_losses` by operations that `tf.vectorized_map` knows."""
     probabilities = tf.nn.softmax(logits)
     at_labels = _positions(labels)
 

@@ -28,7 +28,7 @@ class OwnModel(Classifier):
 
     def loss(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The mean loss over examples that are not padding; a scalar."""
-        return self._mean(self._of_examples(self.example_loss, logits, labels), labels)
+        return self._mean(self._per_example(self.example_loss, logits, labels), labels)
 
     def loss_in_blocks(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The same loss; `tf.vectorized_map` has to know its operations."""
@@ -51,8 +51,8 @@ class OwnModel(Classifier):
 
     def _attacked(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         if self.example_log_odds is None:
-            return self._of_examples(self.example_loss, logits, labels)
-        return -self._of_examples(self.example_log_odds, logits, labels)
+            return self._per_example(self.example_loss, logits, labels)
+        return -self._per_example(self.example_log_odds, logits, labels)
 
     @property
     def has_log_odds(self) -> bool:
@@ -61,10 +61,10 @@ class OwnModel(Classifier):
 
     def num_correct(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The sum of the examples' parts of the accuracy, as a float scalar."""
-        scores = self._of_examples(self.example_score, logits, labels)
+        scores = self._per_example(self.example_score, logits, labels)
         return tf.reduce_sum(scores * self._is_token(labels))
 
-    def _of_examples(self, function: PerExample, outputs: tf.Tensor, labels: tf.Tensor) -> Any:
+    def _per_example(self, function: PerExample, outputs: tf.Tensor, labels: tf.Tensor) -> Any:
         # Padding gets a label that any loss can take; what it gives is not counted.
         known = tf.cast(self._is_token(labels), tf.bool)
         return tf.cast(function(outputs, tf.where(known, labels, 0)), tf.float32)
