@@ -158,8 +158,8 @@ def _participation_assumption(law: NoiseLaw, party: Party) -> str:
     if law.counts_drawing and accountant is not None:
         return accountant.assumption(party.sampling)
     return (
-        "Nothing is gained from the order of clients being random: the attacker may know "
-        "which rounds a client takes part in."
+        "The bound does not count on a random order of clients: the attacker may know which "
+        "rounds a client takes part in."
     )
 
 

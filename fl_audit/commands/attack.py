@@ -18,7 +18,7 @@ def add(commands: "Commands") -> None:
         commands,
         _attack,
         name="attack",
-        summary="shadow models, and membership attacks on a task or its clients",
+        summary="shadow models, and membership attacks on a task's model or clients",
         description=(
             "Train shadow models of a task, choose the points that they give away, and tell models "
             "trained with such a point from models trained without it. With the config of a run, "

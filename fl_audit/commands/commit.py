@@ -1,4 +1,4 @@
-"""`fl-audit commit`: fix config, method and claim before training."""
+"""`fl-audit commit`: pin config, method and claim before training."""
 
 import argparse
 import secrets
@@ -22,7 +22,7 @@ def add(commands: "Commands") -> None:
         commands,
         _commit,
         name="commit",
-        summary="fix config, method and claim before training",
+        summary="pin config, method and claim before training",
         description=(
             "Write a commitment to a config: its claim and how it is tested, in plain words, and "
             "of every key a digest under a secret nonce, so that no seed can be guessed. Publish "

@@ -28,8 +28,9 @@ def add(commands: "Commands") -> None:
         name="compare",
         summary="tables and plots over finished runs",
         description=(
-            "Lay finished runs side by side: participation patterns, noise levels. Runs are named "
-            "by the config keys that differ; runs that differ in their seed alone are repetitions."
+            "Lay finished runs or logs side by side: patterns, noise levels. They are "
+            "named by the config keys that differ; those that differ in their seed alone are "
+            "repetitions."
         ),
         example="fl-audit compare runs/grid/runs/* --out compare.html --csv results.csv",
     )
@@ -43,7 +44,7 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--delta",
         type=float,
-        help="delta of estimates from folders that are no runs; default: that of the runs",
+        help="delta for folders other than runs; default: the runs' own",
     )
     parser.add_argument("--out", metavar="FILE.html", type=Path, help="write a page with plots")
     parser.add_argument(

@@ -61,11 +61,16 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--canaries",
         choices=("gaussian", "rademacher", "hadamard"),
-        help="family of the canaries whose cosines with one vector the scores are; needs --dim. "
+        help="family of the canaries, if scores are cosines with one vector; needs --dim. "
         "With gaussian, bounds use the exact distribution of an excluded score; else a bound on "
         "its tail that holds for every family. A folder names its own",
     )
-    parser.add_argument("--confidence", type=float, default=0.95, help="confidence of each bound")
+    parser.add_argument(
+        "--confidence",
+        type=float,
+        default=0.95,
+        help="confidence of each bound, and of the verdict",
+    )
     parser.add_argument(
         "--methods", metavar="a,b,...", help="the methods to use; default: all that apply"
     )
@@ -73,7 +78,7 @@ def add(commands: "Commands") -> None:
         "--null",
         choices=("closed_form", "empirical"),
         help="null distribution of an excluded score; default: closed_form with --dim, else "
-        "empirical; in a folder: what is known of each statistic",
+        "empirical; in a folder: chosen per statistic",
     )
     _add_claims(parser)
     add_require(parser)

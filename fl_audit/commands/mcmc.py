@@ -37,7 +37,7 @@ def add(commands: "Commands") -> None:
         commands,
         _mcmc,
         name="mcmc",
-        summary="the posterior of epsilon from counts of several challenge bases",
+        summary="posterior of epsilon from counts of attacks on several datasets",
         description=(
             "Posterior of epsilon and of the attacks' strength from error counts "
             "(Yıldırım et al. 2025, MCMC-DP-Est)."

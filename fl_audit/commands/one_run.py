@@ -1,4 +1,4 @@
-"""`fl-audit one-run`: the one-run bound from counts of guesses."""
+"""`fl-audit one-run`: lower bound from counts of right guesses."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ def add(commands: "Commands") -> None:
         commands,
         _one_run,
         name="one-run",
-        summary="the one-run bound from counts of guesses",
+        summary="lower bound from counts of right guesses",
         description="Lower bound on epsilon from guesses in one run (Steinke et al. 2023).",
         example="fl-audit one-run --examples 100 --guesses 100 --correct 75 --delta 0",
     )

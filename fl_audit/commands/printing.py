@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that prints all estimates behind the answer."""
+    """Adds the option that prints all estimates after the answer."""
     parser.add_argument(
-        "--verbose", action="store_true", help="print all estimates, in tables, behind the answer"
+        "--verbose", action="store_true", help="print all estimates, in tables, after the answer"
     )
 
 
@@ -29,7 +29,7 @@ def print_report(
 
     Args:
       report: The report.
-      behind: The function that makes the lines behind the answer, of a report and a width.
+      behind: The function that makes the lines after the answer, of a report and a width.
       page: The page of a run; None where there is none yet.
     """
     from fl_audit.report.headline import headline
@@ -42,7 +42,7 @@ def print_report(
 
 
 def in_brief(report: "Report", width: int) -> list[str]:
-    """What ran and whether the checks passed, to be printed behind the answer."""
+    """What ran and whether the checks passed, to be printed after the answer."""
     from fl_audit.report.terminal import brief_lines
 
     del width
@@ -50,7 +50,7 @@ def in_brief(report: "Report", width: int) -> list[str]:
 
 
 def in_full(report: "Report", width: int) -> list[str]:
-    """All estimates, to be printed behind the answer."""
+    """All estimates, to be printed after the answer."""
     from fl_audit.report import summary_lines
 
     return ["", *summary_lines(report, width)]

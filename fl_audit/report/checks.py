@@ -61,11 +61,11 @@ def _at(words: str) -> Callable[[Check], str]:
 
 
 def _detectable(noise: float, checks: str) -> str:
-    """How little noise would have failed some checks of its length, rounded down."""
+    """How little noise some checks of its length would have noticed, rounded down."""
     share = math.floor(100 * noise) / 100
     if share == 0:
-        return f"even missing noise would have passed {checks}"
-    return f"{share:g} × the configured noise would have failed {checks}"
+        return f"{checks} would not have noticed missing noise"
+    return f"{checks} would have noticed {share:g} × the configured noise"
 
 
 def _correlation(check: Check) -> str:

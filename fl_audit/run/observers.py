@@ -253,8 +253,8 @@ class ProgressDisplay(RoundObserver):
                 "accuracy": f"{metrics.accuracy:.3f}",
             }
         proven = metrics.epsilon_proven
-        most = ", the largest tested" if proven and proven >= LARGEST_TESTED else ""
-        bound = {"epsilon at least": f"{lower_bound_text(proven)}{most}"} if proven else {}
+        most = ", no larger one tested" if proven and proven >= LARGEST_TESTED else ""
+        bound = {"a canary's ε at least": f"{lower_bound_text(proven)}{most}"} if proven else {}
         self._progress.advance(facts=self._evaluated | bound)
 
     def run_ended(self, *, finished: bool) -> None:

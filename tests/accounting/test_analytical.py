@@ -177,7 +177,7 @@ def test_placed_canaries_are_not_sampled(run):
     assert accounting.neighbours == ZERO_OUT
     client, canary = (text for text in accounting.assumes if text.startswith("For "))
     assert client.startswith("For real clients: Each ")
-    assert canary.startswith("For canaries: Nothing is gained from the order")
+    assert canary.startswith("For canaries: The bound does not count on a random order")
 
 
 def test_plain_composition_is_one_gaussian_at_less_noise():

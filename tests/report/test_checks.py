@@ -63,7 +63,7 @@ def test_a_correct_run(reported):
     assert 0.9 < seen < 1
     line = (
         "checks passed, 6 of 6, on the aggregates, without canaries "
-        f"({math.floor(100 * seen) / 100:g} × the configured noise would have failed these checks)"
+        f"(these checks would have noticed {math.floor(100 * seen) / 100:g} × the configured noise)"
     )
     assert line in " ".join(" ".join(summary_lines(reported.report)).split())
 
