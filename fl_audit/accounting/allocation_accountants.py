@@ -244,7 +244,7 @@ def _least_of_separated(release: Release, sampling: MinSeparationSampling, delta
 def _least_of_truncated(
     release: Release, sampling: TruncatedPoissonSampling, delta: float
 ) -> float:
-    """That of Poisson sampling, at a delta larger by what cuts may hide."""
+    """The bound of Poisson sampling, at a delta larger by what cuts may hide."""
     from scipy import stats  # here, for it takes half a second
 
     numbers = stats.binom.pmf(np.arange(release.rounds + 1), release.rounds, sampling.probability)

@@ -93,7 +93,7 @@ class _Chances:
 
     @property
     def reversed(self) -> "_Chances":
-        """The same from the largest sum on."""
+        """The chances in reverse order, from the largest sum on."""
         return _Chances(self.masses[::-1], self.log_factors[::-1], self.error)
 
     def cumulative_bounds(self, sign: int) -> FloatArray:

@@ -172,7 +172,7 @@ class Release:
             )
 
     def with_noise(self, noise: Noise) -> "Release":
-        """The same rounds with other noise."""
+        """The release with other noise."""
         return dataclasses.replace(self, noise=noise)
 
 

@@ -141,7 +141,7 @@ class Toeplitz:
         return len(self.first_column) == 1
 
     def until(self, num_rounds: int) -> "Toeplitz":
-        """The same strategy over the first rounds alone."""
+        """The strategy over the first rounds alone."""
         return Toeplitz.from_column(self.column, num_rounds)
 
     @functools.cached_property

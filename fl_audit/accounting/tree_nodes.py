@@ -46,7 +46,7 @@ class Trees:
         return self.period == 1
 
     def until(self, num_rounds: int) -> "Trees":
-        """The same trees over the first rounds alone."""
+        """The trees over the first rounds alone."""
         return Trees(num_rounds, self.restart_every)
 
     def weights(self, presences: FloatArray) -> FloatArray:

@@ -161,7 +161,7 @@ class StoredGaussianFamily(CanaryFamily):
 
     @classmethod
     def null_tail(cls, dim: int, concentration: "Concentration | None") -> "GaussianCanaryNull":
-        """That of exact vectors, see `CanaryFamily.null_tail`."""
+        """The tail of exact vectors, see `CanaryFamily.null_tail`."""
         return GaussianFamily.null_tail(dim, concentration)
 
     def __post_init__(self) -> None:

@@ -143,7 +143,7 @@ def _listed(settings: Sequence[Setting]) -> str:
 
 
 def _sentence(title: str, settings: Sequence[Setting], statistic: str) -> str:
-    """Who leaks more of settings whose canaries took part equally often."""
+    """The sentence on which of some settings leaks more, whose canaries took part as often."""
     rounds = rounds_words(settings[0])
     where = f"With {rounds}, by “{title}”" if rounds else f"By “{title}”"
     groups = groups_apart(settings, statistic)

@@ -132,7 +132,7 @@ def brief_lines(comparison: Comparison) -> list[str]:
 
 
 def comparison_lines(comparison: Comparison) -> list[str]:
-    """The same, then the estimates per statistic."""
+    """The brief lines, then the estimates per statistic."""
     return [
         *brief_lines(comparison),
         *(

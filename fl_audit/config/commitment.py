@@ -145,7 +145,7 @@ def committed_keys(config: Config) -> dict[str, Any]:
 
 
 def recorded_keys(folder: RunFolder) -> dict[str, Any]:
-    """The same of the config in a run's folder.
+    """The committed keys of the config in a run's folder.
 
     Raises:
       InputError: The config cannot be read.

@@ -369,7 +369,7 @@ def flat_keys(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def flat_scalars(table: Mapping[str, Any]) -> dict[str, Scalar]:
-    """The same with lists as text, and without keys that are not set.
+    """The keys and values with lists as text, and without keys that are not set.
 
     >>> flat_scalars({"task": {"hidden": [64, 32], "path": None}, "seed": 1})
     {'task.hidden': '[64, 32]', 'seed': 1}

@@ -111,7 +111,7 @@ def largest_provable_shift(shift: float, num_included: int, confidence: float) -
 def largest_provable_gaussian(
     shift: float, num_included: int, delta: float, confidence: float
 ) -> float:
-    """The same as `largest_provable` for tests that may rely on the mechanism being Gaussian.
+    """The `largest_provable` of tests that may rely on the mechanism being Gaussian.
 
     Then every score counts, not only the share above a threshold: the best test is of the mean.
 

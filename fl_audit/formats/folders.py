@@ -151,7 +151,7 @@ class RunFolder(ScoredFolder):
 
     @property
     def release_concentrations(self) -> Path:
-        """The same of every difference of released models as `round_concentrations` (NPY)."""
+        """The concentrations of differences of released models, as `round_concentrations` (NPY)."""
         return self.path / "release_concentrations.npy"
 
     @property

@@ -47,7 +47,7 @@ class Roster:
 
     @property
     def without_canaries(self) -> "Roster":
-        """The same roster without canaries."""
+        """The roster without canaries."""
         return Roster(self.client_ids, np.zeros(0, bool))
 
 

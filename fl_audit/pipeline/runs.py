@@ -68,7 +68,7 @@ def start_run(
 
 
 def _listed(commitment: Path | None) -> "list[RoundObserver]":
-    """Who lists the run under its commitment; nobody where there is none."""
+    """The observer that lists the run under its commitment; none where there is no commitment."""
     from fl_audit.run.observers import TryLister
 
     return [] if commitment is None else [TryLister(commitment)]

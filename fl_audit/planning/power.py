@@ -250,7 +250,7 @@ class CurvePower:
 
     @property
     def words(self) -> str:
-        """The same in a clause."""
+        """The detectable violation and the canaries needed, in a clause."""
         contradicted = curve_detectable_words(self.claim, self.detectable)
         takes = [need.words for need in self.needed if need.canaries is not None]
         return f"{contradicted}; canaries needed: {', '.join(takes)}" if takes else contradicted

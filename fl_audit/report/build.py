@@ -178,7 +178,7 @@ def _with_knowledge(statistic: StatisticReport) -> StatisticReport:
 def _threat_models(
     run: FinishedRun, statistics: Iterable[StatisticReport]
 ) -> dict[str, SeenByAttacker]:
-    """Those of the config, and those of further score files that the folder has."""
+    """The threat models of the config, and those of further score files that the folder has."""
     of_config = threat_models_of(run.config.audit)
     models = {model.name: _threat_model(run, model) for model in of_config}
     for name in dict.fromkeys(statistic.threat_model for statistic in statistics):

@@ -224,7 +224,7 @@ class NoAudit(Headline):
     """The headline of a run without canaries."""
 
     def sentence(self) -> str:
-        """That nothing was audited."""
+        """The sentence that nothing was audited."""
         return "This run had no canaries, so nothing was audited."
 
 

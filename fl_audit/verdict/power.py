@@ -296,7 +296,7 @@ class _Noise:
     trials: int
 
     def sample(self, number: int) -> FloatArray:
-        """That of a sample, float64 of shape (num_canaries,), in standard deviations."""
+        """The noise of one sample, float64 of shape (num_canaries,), in standard deviations."""
         if self.num_canaries * self.trials > _AT_ONCE:
             return self._sampled(number)
         if number not in self._kept:

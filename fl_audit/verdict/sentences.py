@@ -58,7 +58,7 @@ def claim_clause(verdict: Verdict) -> str:
 
 
 def tested_unstated(claim: Claim | CurveClaim, confidence: float) -> str | None:
-    """That nobody stated a claim, and what was tested instead; None where somebody did."""
+    """The sentence on what was tested where nobody stated a claim; None where somebody did."""
     if claim.is_stated:
         return None
     return (
@@ -198,7 +198,7 @@ def canaries_missed(arrival: Arrival) -> str:
 
 
 def canaries_may_be_lost(claim: Claim | CurveClaim, arrival: Arrival) -> str:
-    """That nothing shows that all canaries reached the aggregates."""
+    """The clause that nothing shows that all canaries reached the aggregates."""
     return lines(
         (
             f"{nothing_contradicts(claim)}, but some canaries may be lost: {arrival.reason}",
@@ -218,7 +218,7 @@ def clients_not_covered(claim: Claim | CurveClaim, scope: Scope) -> str:
 
 
 def stronger_left_out(claim: Claim | CurveClaim, stronger: ScoredStatistic) -> str:
-    """That a statistic separates canaries clearly better than those that were tested."""
+    """The clause that a statistic separates canaries clearly better than the tested ones."""
     return lines(
         (
             f"{nothing_contradicts(claim)}, but {stronger.name}, which was not tested, separates "
@@ -252,7 +252,7 @@ def not_all_checked(not_checked: str, reason: str) -> str:
 
 
 def nothing_contradicts(claim: Claim | CurveClaim) -> str:
-    """That no test contradicts a claim."""
+    """The clause that no test contradicts a claim."""
     if isinstance(claim, Claim):
         return "no lower bound exceeds the claim"
     return f"no test contradicts {subject(claim)}"
@@ -299,7 +299,7 @@ def _titles(names: Sequence[str]) -> list[str]:
 
 
 def curve_not_contradicted(tests: CurveTests, scope: Scope) -> str:
-    """That no test contradicts a claimed curve, and how many there were."""
+    """The clause that no test contradicts a claimed curve, and how many there were."""
     names = [statistic.name for statistic in tests.statistics if statistic.name is not None]
     models = len(_titles(names))
     against = f", {count(models, 'threat model')}" if models else ""
@@ -392,7 +392,7 @@ def too_few_canaries(num_canaries: int, statistics: Sequence[ScoredStatistic], m
 
 
 def nearly_decided(confidence: float, alone: float, bound: Bound, number: int) -> tuple[str, str]:
-    """That a bound exceeds the claim by itself, but not with all others, and what to do next.
+    """The clause that a bound exceeds the claim only by itself, and the sentence on what to do.
 
     Args:
       confidence: The confidence of the verdict.

@@ -126,7 +126,7 @@ class Ruler:
         return is_short and across <= spread * (math.sqrt(len(own) / 2) + 4)
 
     def explained(self, change: Change, most: float) -> str:
-        """Who counts how often, where a change is a sum of updates; else nothing."""
+        """The clause on which client counts how often; empty if a change is no sum of updates."""
         cohort = change.trial.cohort
         if len({id(client) for client in cohort}) < len(cohort):
             return ""  # copies of one update cannot be told apart

@@ -263,7 +263,7 @@ def chances_included(ascending: FloatArray) -> FloatArray | None:
 
 
 def chances_in_samples(ascending: FloatArray) -> list[FloatArray | None]:
-    """The same for several samples at once, which takes a tenth of the time.
+    """The chances of several samples at once, which takes a tenth of the time.
 
     Args:
       ascending: The scores of each sample, sorted, float64 of shape (samples, m).

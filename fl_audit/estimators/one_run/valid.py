@@ -167,7 +167,7 @@ class WalkEvent:
 
     @functools.cached_property
     def _finer(self) -> tuple[FloatArray, FloatArray]:
-        """The same next to the least chance: those whose chance is below alpha may be few."""
+        """Log odds and chances next to the least chance: those below alpha may be few."""
         tried, chances = self._tried
         least = int(np.argmin(chances))
         low, high = tried[max(least - 1, 0)], tried[min(least + 1, _TRIED)]

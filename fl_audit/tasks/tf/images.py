@@ -94,7 +94,7 @@ def convolve_same(images: tf.Tensor, filters: tf.Tensor, stride: int) -> tf.Tens
 
 
 def convolve_same_by_product(images: tf.Tensor, filters: tf.Tensor, stride: int) -> tf.Tensor:
-    """The same as one product of matrices, which may have other filters for each client."""
+    """`convolve_same` as one product of matrices, which may have other filters for each client."""
     around = [_padding(images.shape[axis], filters.shape[axis - 1], stride) for axis in (1, 2)]
     padded = tf.pad(images, [(0, 0), *around, (0, 0)])
     return convolve_by_product(padded, filters, stride)

@@ -31,7 +31,7 @@ class OwnModel(Classifier):
         return self._mean(self._per_example(self.example_loss, logits, labels), labels)
 
     def loss_in_blocks(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The same loss; `tf.vectorized_map` has to know its operations."""
+        """The loss; `tf.vectorized_map` has to know its operations."""
         return self.loss(logits, labels)
 
     def attacked_loss_by_example(
