@@ -8,6 +8,7 @@ from functools import partial
 
 from markupsafe import Markup
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fl_audit.attacks.threat_models import title_of
@@ -23,6 +24,12 @@ _MARKERS = ("o", "s", "D", "P", "X", "h", "*", "p")
 
 _LEGEND_CHARACTERS = 120
 """Number of characters that fit on a line of the legend, roughly."""
+
+_NAME_SIZE, _LETTER_WIDTH, _LINE_HEIGHT = 7.5, 5.0, 10.0
+"""The size of a point's name, and what a letter of it takes, roughly, in points."""
+
+_NAME_OFFSET = (5.0, 4.0)
+"""A name's place from its point, right and up, in points."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +156,7 @@ def _plot(points: list[_Point], axes: Axes) -> None:
     axes.set_ylabel("accuracy (%)")
     axes.margins(y=0.15)
     axes.locator_params(axis="y", nbins=5)
+    _name_points(axes, [point for point in points if point.name], axis)
 
 
 def _draw_front(axes: Axes, front: list[_Point], axis: LogAxis) -> None:
@@ -179,6 +187,29 @@ def _draw_point(axes: Axes, point: _Point, axis: LogAxis) -> None:
         ms=5.5,
         zorder=3,
     )
-    axes.annotate(
-        point.name, (x, y), xytext=(5, 4), textcoords="offset points", fontsize=7.5, color=colour
-    )
+
+
+def _name_points(axes: Axes, points: Sequence[_Point], axis: LogAxis) -> None:
+    """Writes the points' names beside them, each higher than where it would meet another."""
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    figure.draw_without_rendering()  # places the axes
+    taken: list[tuple[float, float, float]] = []
+    for point in points:
+        place = axis.place(point.epsilon.mean), point.accuracy.mean
+        x, y = (72 / figure.dpi * axes.transData.transform(place) + _NAME_OFFSET).tolist()
+        width, lifted = _LETTER_WIDTH * len(point.name), 0.0
+        while any(
+            x < end and start < x + width and abs(y + lifted - height) < _LINE_HEIGHT
+            for start, end, height in taken
+        ):
+            lifted += _LINE_HEIGHT
+        taken.append((x, x + width, y + lifted))
+        axes.annotate(
+            point.name,
+            place,
+            xytext=(_NAME_OFFSET[0], _NAME_OFFSET[1] + lifted),
+            textcoords="offset points",
+            fontsize=_NAME_SIZE,
+            color=point.style.colour,
+        )

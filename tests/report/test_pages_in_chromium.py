@@ -1,15 +1,19 @@
 """Each page in a browser: nothing is cut off, overlaps, is too pale, or needs a mouse."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fl_audit.cli import main
+from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.estimators import CanaryScores, estimate
 from fl_audit.estimators.challenge_bases.grid import grid_posterior
 from fl_audit.estimators.challenge_bases.model import ChallengeCounts, Prior
+from fl_audit.formats.folders import RunFolder
 from fl_audit.membership.outputs import epsilon_star_of_model
+from fl_audit.report import write_report
 from fl_audit.report.attack import (
     AttackedMember,
     AttackReport,
@@ -19,6 +23,7 @@ from fl_audit.report.attack import (
 )
 from fl_audit.sweeps import sweep
 from tests.report.chromium import PROGRAM, Chromium
+from tests.report.conftest import CONFIG, fill
 from tests.tests_of_docs import ROOT
 
 pytestmark = [
@@ -104,6 +109,20 @@ def attack_page() -> str:
     return render_attack(report)
 
 
+def other_runs(folder: Path) -> list[Path]:
+    """Two more runs as `reported` is: of another seed, and of a third of the noise."""
+    runs = []
+    for name, changed, noise in (("again", {"seed": 2}, 0.3), ("quiet", {}, 0.1)):
+        (folder / name).mkdir()
+        run = fill(RunFolder(folder / name), noise)
+        mechanism = {**CONFIG["mechanism"], "noise_multiplier": noise}
+        config = parse_config({**CONFIG, **changed, "mechanism": mechanism}, "config")
+        run.config.write_text(config_to_toml(config))
+        write_report(run)
+        runs.append(run.path)
+    return runs
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory, reported):
     folder = tmp_path_factory.mktemp("pages")
@@ -111,8 +130,9 @@ def pages(tmp_path_factory, reported):
     paths["run"].write_text(reported.html, encoding="utf-8")
     log = ["estimate", str(INPUTS / "log_of_aggregates"), "--delta", "1e-3"]
     assert main([*log, "--claimed-epsilon", "8", "--out", str(paths["log"])]) == 0
-    runs = [INPUTS / "runs" / name for name in ("noisy", "noisy_again", "silent")]
+    runs = [reported.folder.path, *other_runs(folder)]
     assert main(["compare", *map(str, runs), "--out", str(paths["compare"])]) == 0
+    assert '<figure class="epsilons"' in paths["compare"].read_text(encoding="utf-8")
     swept = [shutil.copytree(run, folder / "sweep/runs" / run.name) for run in runs]
     states = [sweep.RunState(run.name, {}, "finished", run) for run in swept]
     sweep._compare(states, folder / "sweep")
