@@ -9,7 +9,7 @@ from fl_audit.config.design import design_run
 from fl_audit.config.file import load_config
 from fl_audit.number_words import epsilon_text
 
-pytestmark = pytest.mark.slow
+slow = pytest.mark.slow
 
 PATTERNS = {
     "once in the run": [],
@@ -38,6 +38,7 @@ def of_canary(config: str, num_clients: int, noise: float, settings: list[str]) 
     return epsilon_text(accounted(config, num_clients, noisy).canary.epsilon)
 
 
+@slow
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_patterns(pattern):
     config = "participation_patterns/config.toml"
@@ -45,6 +46,7 @@ def test_patterns(pattern):
     assert row_of("participation_patterns", pattern) == found
 
 
+@slow
 def test_shakespeare():
     found = accounted("shakespeare/config.toml", 299, ["mechanism.noise_multiplier=0.02"])
     client, canary = (f"{party.epsilon:,.0f}" for party in (found.client, found.canary))
@@ -52,11 +54,13 @@ def test_shakespeare():
     assert f"Analytical ε with noise: {said}" in page_text("shakespeare")
 
 
+@slow
 def test_emnist():
     found = [of_canary("emnist/small.toml", 300, noise, []) for noise in (0.1, 0.3)]
     assert f"ε ≤ {found[0]} at 0.1 and {found[1]} at 0.3" in page_text("emnist")
 
 
+@slow
 @pytest.mark.parametrize("noise", ["0.0644", "0.1023", "0.1836", "0.2344"])
 def test_the_stand_in_of_stack_overflow(noise):
     found = of_canary("stackoverflow/small.toml", 3000, float(noise), [])
