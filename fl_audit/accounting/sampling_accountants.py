@@ -215,9 +215,9 @@ def worst_sensitivity(sampling: Sampling, correlation: Correlation) -> float | N
             | BallsInBinsSampling(bins=groups)
         ):
             return correlation.one_group(groups)
-        case (AllocatedRounds() | MinSeparationSampling()) as drawn if isinstance(
+        case (AllocatedRounds() | MinSeparationSampling()) as sampled if isinstance(
             correlation, Toeplitz
         ):
-            return correlation.min_separation(drawn.most_drawn, drawn.separation)
+            return correlation.min_separation(sampled.most_drawn, sampled.separation)
         case _:
             return None

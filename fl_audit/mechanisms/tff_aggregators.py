@@ -85,13 +85,13 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
         Attributes:
           key: The key of the generator, int64 of shape (2,).
           calls: The number of calls so far, int64.
-          kept: The kept vectors of the stream in blocks, each a tensor of shape (rows, parameters).
+          past: The past vectors of the stream in blocks, each a tensor of shape (rows, parameters).
             Blocks without a new row are handed on, where one stacked tensor would be copied.
         """
 
         key: Any
         calls: Any
-        kept: Any
+        past: Any
 
     def __init__(
         self, clip_norm: float, stddev: float, stream: NoiseStream, record_specs: Any
@@ -117,7 +117,7 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
         return self.GlobalState(
             key=tf.random.uniform([2], tf.int64.min, tf.int64.max, tf.int64),
             calls=tf.constant(0, tf.int64),
-            kept=(tf.zeros([rows, size], specs[0].dtype),) * blocks,
+            past=(tf.zeros([rows, size], specs[0].dtype),) * blocks,
         )
 
     def derive_sample_params(self, global_state: "MatrixSumQuery.GlobalState") -> Any:
@@ -140,9 +140,9 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
             self._stddev * tf.random.stateless_normal(value.shape, seed, dtype=value.dtype)
             for value, seed in zip(sums, _seeds(key, len(sums)), strict=True)
         ]
-        noise, kept = self._next(_joined(fresh), global_state)
+        noise, past = self._next(_joined(fresh), global_state)
         noised = [value + part for value, part in zip(sums, _parted(noise, sums), strict=True)]
-        state = self.GlobalState(global_state.key, global_state.calls + 1, kept)
+        state = self.GlobalState(global_state.key, global_state.calls + 1, past)
         result = tf.nest.pack_sequence_as(sample_state, noised)
         return result, state, dp_accounting.UnsupportedDpEvent()
 
@@ -150,28 +150,28 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
         self, fresh: tf.Tensor, state: "MatrixSumQuery.GlobalState"
     ) -> tuple[tf.Tensor, tuple[tf.Tensor, ...]]:
         """The noise of a call, and the blocks that are kept after it."""
-        stream, kept = self._stream, state.kept
+        stream, past = self._stream, state.past
         noise = stream.fresh * fresh
         if not stream.weights:
-            return noise, kept
+            return noise, past
         if stream.decays is not None:
-            noise += _weighted_sum(tf.constant(stream.weights, fresh.dtype), kept)
-            pairs = zip(stream.decays, kept, strict=True)
+            noise += _weighted_sum(tf.constant(stream.weights, fresh.dtype), past)
+            pairs = zip(stream.decays, past, strict=True)
             return noise, tuple(decay * block + noise for decay, block in pairs)
         # A ring: the newest vectors are in the first block, the oldest make room for the next.
-        rows = kept[0].shape[0]
+        rows = past[0].shape[0]
         row = state.calls % rows
         if rows == 1:
-            kept = _turned(kept)
+            past = _turned(past)
         else:
-            kept = tf.cond(tf.equal(row, 0), lambda: _turned(kept), lambda: kept)
-        number = len(kept) * rows
+            past = tf.cond(tf.equal(row, 0), lambda: _turned(past), lambda: past)
+        number = len(past) * rows
         places = np.arange(number).reshape(-1, rows)[:, ::-1].ravel() - rows
         weights = [*stream.weights, *[0.0] * (number - len(stream.weights))]
-        noise += _weighted_sum(tf.gather(weights, (places + row) % number), kept)
+        noise += _weighted_sum(tf.gather(weights, (places + row) % number), past)
         newest = (fresh if stream.keeps_fresh else noise)[None]
-        first = newest if rows == 1 else tf.tensor_scatter_nd_update(kept[0], [[row]], newest)
-        return noise, (first, *kept[1:])
+        first = newest if rows == 1 else tf.tensor_scatter_nd_update(past[0], [[row]], newest)
+        return noise, (first, *past[1:])
 
 
 _MOST_BLOCKS = 32

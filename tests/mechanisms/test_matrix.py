@@ -140,7 +140,7 @@ def test_a_ring_of_few_blocks_makes_the_same_noise(
     monkeypatch.setattr(tff_aggregators, "_MOST_BLOCKS", most)
     monkeypatch.setattr(tff_aggregators, "_AT_ONCE", 100)
     few = Aggregation(table, COHORT, 64, rounds)
-    kept = few.state.query_state.numerator_state.kept
+    kept = few.state.query_state.numerator_state.past
     assert len(kept) <= most
     assert len(kept[0]) > 1
     query = few.state.query_state

@@ -160,14 +160,14 @@ class CorrelatedState(NamedTuple):
     Attributes:
       key: The words of the key of all rounds, uint32.
       calls: The number of rounds so far, int32.
-      kept: The kept vectors, stacked, one array for each of the sum.
+      past: The vectors of past noise, stacked, one array for each of the sum.
       released: Under trees, the noise of the sum over the tree's rounds so far, in the shapes of
         the sum; else empty.
     """
 
     key: Array
     calls: Array
-    kept: list[Array]
+    past: list[Array]
     released: list[Array]
 
 
@@ -181,9 +181,9 @@ class CorrelatedNoise(NoiseProcess):
 
     def begin(self, weights: Weights, key: Array) -> CorrelatedState:
         """See `NoiseProcess.begin`."""
-        kept = [jnp.zeros((self._num_kept, *w.shape), jnp.float32) for w in weights]
+        past = [jnp.zeros((self._num_kept, *w.shape), jnp.float32) for w in weights]
         calls = jnp.zeros((), jnp.int32)
-        return CorrelatedState(jax.random.key_data(key), calls, kept, self._none_released(weights))
+        return CorrelatedState(jax.random.key_data(key), calls, past, self._none_released(weights))
 
     def _none_released(self, weights: Weights) -> list[Array]:
         del weights
@@ -216,25 +216,25 @@ class MatrixNoise(CorrelatedNoise):
         """See `NoiseProcess.next`."""
         pairs = [
             self._row(fresh, vectors)
-            for fresh, vectors in zip(normal_like(key, sums), state.kept, strict=True)
+            for fresh, vectors in zip(normal_like(key, sums), state.past, strict=True)
         ]
-        kept = [moved_on for _, moved_on in pairs]
-        return [noise for noise, _ in pairs], state._replace(calls=state.calls + 1, kept=kept)
+        past = [moved_on for _, moved_on in pairs]
+        return [noise for noise, _ in pairs], state._replace(calls=state.calls + 1, past=past)
 
-    def _row(self, fresh: Array, kept: Array) -> tuple[Array, Array]:
+    def _row(self, fresh: Array, past: Array) -> tuple[Array, Array]:
         """The noise of a round, and the vectors that are kept after it."""
         stream = self._stream
         noise = stream.fresh * fresh
         if not stream.weights:
-            return noise, kept
+            return noise, past
         weights = jnp.asarray(stream.weights, jnp.float32)
         with jax.default_matmul_precision("float32"):
-            noise = noise + jnp.tensordot(weights, kept, 1)
+            noise = noise + jnp.tensordot(weights, past, 1)
         if stream.decays is None:
             newest = fresh if stream.keeps_fresh else noise
-            return noise, jnp.concatenate([newest[None], kept[:-1]])
+            return noise, jnp.concatenate([newest[None], past[:-1]])
         decays = jnp.asarray(stream.decays, jnp.float32)
-        return noise, decays.reshape(-1, *[1] * fresh.ndim) * kept + noise
+        return noise, decays.reshape(-1, *[1] * fresh.ndim) * past + noise
 
 
 class TreeNoise(CorrelatedNoise):
@@ -268,22 +268,22 @@ class TreeNoise(CorrelatedNoise):
         """See `NoiseProcess.next`."""
         leaf = state.calls % self._period
         is_first = leaf == 0
-        kept, prefix = self._with_leaf(leaf, key, state.kept)
+        past, prefix = self._with_leaf(leaf, key, state.past)
         noise = [
             now - jnp.where(is_first, 0.0, before)
             for now, before in zip(prefix, state.released, strict=True)
         ]
-        return noise, state._replace(calls=state.calls + 1, kept=kept, released=prefix)
+        return noise, state._replace(calls=state.calls + 1, past=past, released=prefix)
 
     def _with_leaf(
-        self, leaf: Array, key: Array, kept: Sequence[Array]
+        self, leaf: Array, key: Array, past: Sequence[Array]
     ) -> tuple[list[Array], list[Array]]:
         """The nodes that are left children after a leaf, and the noise of the prefix sum.
 
-        The place of a node in `kept` is its height; of the places, those are taken that are bits of
+        The place of a node in `past` is its height; of the places, those are taken that are bits of
         the number of leaves.
         """
-        shapes = [jnp.zeros(vectors.shape[1:], jnp.float32) for vectors in kept]
+        shapes = [jnp.zeros(vectors.shape[1:], jnp.float32) for vectors in past]
 
         def is_right(merged: tuple[Array, list[Array]]) -> Array:
             return (leaf >> merged[0]) & 1 == 1
@@ -293,7 +293,7 @@ class TreeNoise(CorrelatedNoise):
             own = normal_like(jax.random.fold_in(key, height + 1), shapes)
             parents = [
                 mine + 0.5 * (vectors[height] + part)
-                for mine, vectors, part in zip(own, kept, right, strict=True)
+                for mine, vectors, part in zip(own, past, right, strict=True)
             ]
             return height + 1, parents
 
@@ -302,6 +302,6 @@ class TreeNoise(CorrelatedNoise):
         heights = jnp.arange(self._num_kept)
         is_taken = ((leaf + 1) >> heights) & 1 == 1
         factors = jnp.where(is_taken, 1.0 / (2.0 - 0.5**heights), 0.0).astype(jnp.float32)
-        stored = [vectors.at[height].set(part) for vectors, part in zip(kept, node, strict=True)]
+        stored = [vectors.at[height].set(part) for vectors, part in zip(past, node, strict=True)]
         with jax.default_matmul_precision("float32"):
             return stored, [jnp.tensordot(factors, vectors, 1) for vectors in stored]
