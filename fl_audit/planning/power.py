@@ -16,8 +16,6 @@ from fl_audit.accounting import (
     canaries_to_prove,
     most_provable,
 )
-from fl_audit.attacks.compared_vectors import ANY_VECTOR
-from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.canaries.tables import coin_probability
 from fl_audit.config import Config
@@ -272,8 +270,6 @@ def curve_power(run: PlannedRun, release: Release) -> CurvePower | None:
         return None
     (trial,) = simulated_trials(run, MIDDLE, 1)
     confidence = audit.confidence if claim.is_stated else UNSTATED_CONFIDENCE
-    # A run keeps what it takes to know the null distribution in several own rounds too.
-    trial = dataclasses.replace(trial, compared={**trial.compared, OWN_ROUNDS.name: ANY_VECTOR})
     tests = curve_tests(claim, _scored(run, statistics, trial), confidence)
     if not tests.tests or tests.tests[0].method != "trade_off_sum":
         return None

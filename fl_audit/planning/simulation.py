@@ -16,6 +16,7 @@ them.
 """
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -471,8 +472,10 @@ def with_own_rounds(
 ) -> TrialScores:
     """Adds one trial's scores on `own_rounds`, drawn independently of the others.
 
-    A canary is compared with the rounds that it is dealt, included or not: with one the score is
-    the cosine there, with n the sum of the cosines over sqrt(n).
+    A canary is compared with its assigned rounds, included or not: with one the score is the cosine
+    there, with several the cosine with U, the sum of their directions: the sum of the cosines over
+    ||U||. Directions have inner products sqrt(s_i s_j) where s_i is the share of round i that
+    rounds have in common, and what an included canary adds to both.
 
     Args:
       trial: The scores on the other statistics.
@@ -493,16 +496,17 @@ def with_own_rounds(
     noise = np.sqrt(share) * random.standard_normal(run.num_canaries)[canary]
     noise += np.sqrt(1 - share) * random.standard_normal(len(canary))
     cosines = cosine(is_in + deviation * noise, rounds.norm[number])
-    counts = np.bincount(canary, minlength=run.num_canaries)
-    total = np.bincount(canary, cosines, minlength=run.num_canaries)
+    per_canary = functools.partial(np.bincount, canary, minlength=run.num_canaries)
+    total = per_canary(cosines)
+    squared_norm = per_canary(1 - share) + per_canary(np.sqrt(share)) ** 2
+    squared_norm += per_canary(is_in * cosines) ** 2 - per_canary(is_in * cosines**2)
     nowhere = random.standard_normal(run.num_canaries) / np.sqrt(run.task.dim)
-    scores = np.where(counts > 0, total / np.sqrt(np.maximum(counts, 1)), nowhere)
-    own = run.canary_scores(scores)
-    compared = {OWN_ROUNDS.name: ANY_VECTOR} if counts.max(initial=0) <= 1 else {}
+    has_rounds = squared_norm > 0
+    scores = np.where(has_rounds, total / np.sqrt(np.where(has_rounds, squared_norm, 1.0)), nowhere)
     return dataclasses.replace(
         trial,
-        scores={**trial.scores, OWN_ROUNDS.name: own},
-        compared={**trial.compared, **compared},
+        scores={**trial.scores, OWN_ROUNDS.name: run.canary_scores(scores)},
+        compared={**trial.compared, OWN_ROUNDS.name: ANY_VECTOR},
     )
 
 
