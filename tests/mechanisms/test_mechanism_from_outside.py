@@ -8,7 +8,7 @@ import pytest
 
 from fl_audit.accounting import Denominator, Noise, NoiseLaw, account
 from fl_audit.accounting.gaussian_accountants import account_gaussian
-from fl_audit.accounting.noise_laws import GAUSSIAN
+from fl_audit.accounting.noise_laws import GAUSSIAN, register_noise_law, remove_noise_law
 from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.checks import why_not_checked
 from fl_audit.config import Canaries, EveryRound
@@ -79,6 +79,23 @@ def test_its_noise_is_accounted(registered):
     assert (release.noise, release.zeroing) == (Noise("gaussian", 1.4, 1.4), "none")
     assert release.denominator == Denominator("actual_cohort", schedule.expected_cohort)
     assert account(release, 1e-5).client.by_accountant == account_gaussian(1.4, 3, 1e-5)
+
+
+@pytest.mark.parametrize(("is_by_participants", "fewest"), [(True, 4), (False, None)])
+def test_a_law_from_outside_says_whether_participants_add_the_noise(is_by_participants, fewest):
+    words = ("The sum alone is released.",), "Noise is a toy."
+    law = register_noise_law(
+        NoiseLaw("by_each", None, False, *words, is_by_participants=is_by_participants)
+    )
+    MECHANISMS.register(MechanismKind(**{**PARTS, "noise_law": law}))
+    roster = ["a", "b"], np.array([True, False, True, False])
+    schedule = make_schedule(EveryRound(rounds=3), Canaries(count=4), 1, *roster)
+    try:
+        release = describe(DoubledNoise(noise_multiplier=0.7), law.noise(1.0, 1.0), schedule, 4)
+    finally:
+        MECHANISMS.remove("doubled_noise")
+        remove_noise_law("by_each")
+    assert release.fewest == fewest
 
 
 def test_noise_of_another_law_than_it_says_is_refused():
