@@ -14,7 +14,7 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array
 from fl_audit.attacks.framework_adapter import AdapterAudit, moved_along, open_audit, widened
-from fl_audit.attacks.scorer import RoundScorer, ToldRound
+from fl_audit.attacks.scorer import RoundScorer, StatedRound
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
 from fl_audit.participation.placement import spread
@@ -76,7 +76,7 @@ class ScoredAggregator(ModelAggregator):
         self.aggregator, self.folder, self.num_rounds = aggregator, folder, num_rounds
         self.seed, self.count, self.repeats = seed, count, repeats
         self.canary_norm = canary_norm
-        self._stated = ToldRound(canary_length, noise_stddev, norm_bound)
+        self._stated = StatedRound(canary_length, noise_stddev, norm_bound)
         self._check()
         self._dealt = spread(np.arange(count), seed, num_rounds, repeats)
         self._audit = AdapterAudit()

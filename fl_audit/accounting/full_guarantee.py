@@ -98,7 +98,7 @@ class ProfilePoint:
 
 
 @dataclass(frozen=True)
-class FoundAtMost:
+class DetectionBound:
     """What an attacker can find of the participants.
 
     Attributes:
@@ -139,7 +139,7 @@ class FullGuarantee:
     tail: float | None
     profile: tuple[ProfilePoint, ...]
     advantage: float | None
-    found: tuple[FoundAtMost, ...]
+    found: tuple[DetectionBound, ...]
 
 
 def full_guarantee(
@@ -171,7 +171,9 @@ def full_guarantee(
         tail=None if approximate is None else _TAIL * delta,
         profile=profile,
         advantage=_advantage(pair, profile),
-        found=tuple(FoundAtMost(rate, largest_tpr(rate, pair, profile)) for rate in REPORTED_RATES),
+        found=tuple(
+            DetectionBound(rate, largest_tpr(rate, pair, profile)) for rate in REPORTED_RATES
+        ),
     )
 
 

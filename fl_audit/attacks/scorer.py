@@ -42,7 +42,7 @@ from fl_audit.inner_products import euclidean_norm
 
 
 @dataclass(frozen=True)
-class ToldRound:
+class StatedRound:
     """What a server says of a round's mechanism, as `RoundScorer.score_round` takes it.
 
     Raises:
@@ -270,7 +270,7 @@ class RoundScorer:
             raise InputError(
                 f"round_number: must be in 1 to {self.num_rounds} (num_rounds), got {round_number}"
             )
-        mechanism = ToldRound(canary_length, noise_stddev, norm_bound)
+        mechanism = StatedRound(canary_length, noise_stddev, norm_bound)
         name = f"aggregate of round {round_number}"
         vector = flatten(aggregate, self.pool.dim, name)
         cosines = self.pool.cosines(vector)
@@ -285,7 +285,7 @@ class RoundScorer:
         return cosines
 
     def _write(
-        self, index: int, vector: Float32Array, cosines: FloatArray, mechanism: ToldRound
+        self, index: int, vector: Float32Array, cosines: FloatArray, mechanism: StatedRound
     ) -> list[int]:
         """Writes a round in an order such that no crash pairs its cosines with another vector.
 

@@ -24,7 +24,7 @@ from fl_audit.config.file import recorded_config
 from fl_audit.estimators import AndersonDarling, AuditResult, Estimate
 from fl_audit.estimators.result import Record, data_frame
 from fl_audit.estimators.roc import RocSummary
-from fl_audit.estimators.roc.summary import FoundAtRate
+from fl_audit.estimators.roc.summary import DetectionRate
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.json_records import (
     UNWRITTEN,
@@ -103,7 +103,7 @@ class StatisticReport(AuditResult):
     bounds_null: str = field(default="", metadata=WRITTEN_IF_SET)
     anderson_darling: NormalityTests
     null_check: NullCheck | None
-    found: tuple[FoundAtRate, ...] = field(default=(), metadata=WRITTEN_IF_SET)
+    found: tuple[DetectionRate, ...] = field(default=(), metadata=WRITTEN_IF_SET)
     knows: int | None = field(default=None, metadata=WRITTEN_IF_SET)
 
     def estimate_by(self, method: str) -> Estimate | None:

@@ -108,7 +108,7 @@ def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) ->
                 canary=_at_most(in_full.canary, index),
                 rate_found="–"
                 if measured is None
-                else _rate_found(measured, at.false_positive_rate),
+                else _detection_rate(measured, at.false_positive_rate),
             )
             for index, at in enumerate(rates)
         ),
@@ -162,7 +162,7 @@ def _at_most(full: FullGuarantee, index: int) -> str:
     return f"≤ {upper_bound_text(100 * full.found[index].true_positive_rate)} %"
 
 
-def _rate_found(statistic: StatisticReport, false_positive_rate: float) -> str:
+def _detection_rate(statistic: StatisticReport, false_positive_rate: float) -> str:
     """What the attack found at a share of false alarms, with its interval."""
     known = next((p for p in statistic.found if p.false_positive_rate == false_positive_rate), None)
     if known is not None:

@@ -24,7 +24,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import AndersonDarling, AuditResult, Estimate, anderson_darling, estimate
 from fl_audit.estimators.null import Null
 from fl_audit.estimators.result import WHATEVER_DISTRIBUTION
-from fl_audit.estimators.roc.summary import FoundAtRate, found_at_known_rates
+from fl_audit.estimators.roc.summary import DetectionRate, detection_rates
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.formats.run_record import LiveRecord
 from fl_audit.report.finished_run import FinishedRun
@@ -138,16 +138,16 @@ def with_checks(result: AuditResult, scored: ScoredStatistic, threat_model: str)
             included=_normality(scores.included), excluded=_normality(scores.excluded)
         ),
         null_check=_null_check(scored.null, scores),
-        found=_found_at_rates(scored, result.confidence),
+        found=_detection_rates(scored, result.confidence),
     )
 
 
-def _found_at_rates(scored: ScoredStatistic, confidence: float) -> tuple[FoundAtRate, ...]:
+def _detection_rates(scored: ScoredStatistic, confidence: float) -> tuple[DetectionRate, ...]:
     """What the scores find at known false positive rates; nothing without a null by design."""
     null, included = scored.null.known_tail(), scored.scores.included
     if null is None or scored.null.source != "design" or not len(included):
         return ()
-    return found_at_known_rates(included, null, confidence)
+    return detection_rates(included, null, confidence)
 
 
 def _normality(scores: FloatArray) -> AndersonDarling | None:

@@ -395,7 +395,7 @@ def _operating_point(
 
 
 @dataclass(frozen=True)
-class FoundAtRate:
+class DetectionRate:
     """The share of included canaries that are found at a false positive rate of a known null.
 
     Attributes:
@@ -411,9 +411,9 @@ class FoundAtRate:
     upper: float
 
 
-def found_at_known_rates(
+def detection_rates(
     included: FloatArray, null: NullTail, confidence: float
-) -> tuple[FoundAtRate, ...]:
+) -> tuple[DetectionRate, ...]:
     """What scores find at each of REPORTED_RATES, by the threshold that the null's tail gives.
 
     A score is above the threshold of a rate if the chance of as large a score of an excluded canary
@@ -427,7 +427,7 @@ def found_at_known_rates(
 
     >>> from fl_audit.estimators.null import GaussianCanaryNull
     >>> included = np.arange(10) / 100  # the standard deviation of the null is 0.01
-    >>> found = found_at_known_rates(included, GaussianCanaryNull(10_000), 0.95)
+    >>> found = detection_rates(included, GaussianCanaryNull(10_000), 0.95)
     >>> [point.true_positive_rate for point in found]
     [0.6, 0.7, 0.8]
     """
@@ -438,7 +438,7 @@ def found_at_known_rates(
     )
 
 
-def _detected_at(rate: float, detected: int, num_included: int, confidence: float) -> FoundAtRate:
+def _detected_at(rate: float, detected: int, num_included: int, confidence: float) -> DetectionRate:
     miss = (1 - confidence) / 2
     lower = (
         float(special.betaincinv(detected, num_included - detected + 1, miss)) if detected else 0.0
@@ -448,4 +448,4 @@ def _detected_at(rate: float, detected: int, num_included: int, confidence: floa
         if detected < num_included
         else 1.0
     )
-    return FoundAtRate(rate, detected / num_included, lower, upper)
+    return DetectionRate(rate, detected / num_included, lower, upper)

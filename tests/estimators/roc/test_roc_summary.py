@@ -25,7 +25,7 @@ from fl_audit.estimators.roc import (
 )
 from fl_audit.estimators.roc.summary import (
     bias_corrected_interval,
-    found_at_known_rates,
+    detection_rates,
     tpr_at_fpr_replicates,
 )
 from fl_audit.estimators.scores import CanaryScores
@@ -339,7 +339,7 @@ def test_what_is_found_at_rates_of_a_known_null_has_the_rates_and_covers():
     missed, rates = 0, []
     for _ in range(300):
         included = (rng.normal(size=100) + 3) / dim**0.5
-        low, at, _ = found_at_known_rates(included, GaussianCanaryNull(dim), 0.95)
+        low, at, _ = detection_rates(included, GaussianCanaryNull(dim), 0.95)
         assert low.true_positive_rate <= at.true_positive_rate
         rates.append(at.true_positive_rate)
         missed += not at.lower <= truth <= at.upper
@@ -349,8 +349,8 @@ def test_what_is_found_at_rates_of_a_known_null_has_the_rates_and_covers():
 
 def test_nobody_found_and_all_found_have_intervals_to_the_end():
     null = GaussianCanaryNull(10_000)
-    nobody = found_at_known_rates(np.full(10, -1e-3), null, 0.95)[0]
-    everybody = found_at_known_rates(np.full(10, 0.9), null, 0.95)[0]
+    nobody = detection_rates(np.full(10, -1e-3), null, 0.95)[0]
+    everybody = detection_rates(np.full(10, 0.9), null, 0.95)[0]
     assert (nobody.true_positive_rate, nobody.lower) == (0.0, 0.0)
     assert (everybody.true_positive_rate, everybody.upper) == (1.0, 1.0)
     assert nobody.upper == pytest.approx(1 - everybody.lower)

@@ -152,12 +152,12 @@ class RemoteSum:
     Attributes:
       subtree: The subtree whose sum it is.
       reference: Ray's reference to it.
-      made_of: The two sums that it is merged from; none where an actor made it of shards.
+      merged_from: The two sums that it is merged from; none where an actor made it of shards.
     """
 
     subtree: Subtree
     reference: Any
-    made_of: tuple["RemoteSum", ...] = ()
+    merged_from: tuple["RemoteSum", ...] = ()
 
 
 class Region:
@@ -288,6 +288,6 @@ class RoundWork:
 
     def lost_sum(self, lost: RemoteSum) -> list[RemoteSum]:
         """What is to be fetched in place of a lost sum; its shards are open again if none."""
-        if not lost.made_of:
+        if not lost.merged_from:
             self._work.give_back(lost.subtree)
-        return list(lost.made_of)
+        return list(lost.merged_from)
