@@ -160,7 +160,7 @@ def usual_size(task: LearningTask) -> int:
 def _random(
     canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
 ) -> list[Examples]:
-    """Canaries of random examples; see `fl_audit.canaries.random_examples`.
+    """Canaries of random examples; see `fl_audit.canaries.example_data`.
 
     Raises:
       InputError: The task's inputs are no numbers and no sentences whose next words are labels, or
