@@ -96,7 +96,7 @@ def _strategies(task: PlottedTask, folder: Path) -> Iterator[Strategy]:
 def private(recipe: Recipe, epsilon: float, size: int, parts: int | None) -> Recipe:
     """The recipe with DP-SGD of an analytical epsilon, perhaps in micro-batches."""
     noiseless = replace(recipe, privacy=DpSgd(CLIP_NORM, 0.0, size, parts))
-    return with_epsilon(noiseless, epsilon, _delta(size))
+    return with_epsilon(noiseless, epsilon, delta_of(size))
 
 
 def training_set(num_points: int) -> npt.NDArray[np.bool_]:
@@ -120,7 +120,7 @@ def trained(
 def _measured(
     name: str, outputs: ModelOutputs, members: npt.NDArray[np.bool_], is_private: bool
 ) -> Strategy:
-    delta = _delta(int(members.sum()))
+    delta = delta_of(int(members.sum()))
     settings = [
         AuditSetting(CanaryScores(own[members], own[~members]), delta, 0.95)
         for own in outputs.margins
@@ -134,7 +134,7 @@ def _measured(
     )
 
 
-def _delta(size: int) -> float:
+def delta_of(size: int) -> float:
     """The delta of the paper's section 4."""
     return float(1 / (size * np.log(size)))
 

@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 from experiment_pages import ROOT, page_rows, page_text, row_of, table_rows
 
+from experiments.andrew2023_table1 import law as andrew_law
 from experiments.broken_mechanisms import power
-from experiments.coverage import own_rounds
+from experiments.coverage import own_rounds, quickstart_seeds
+from experiments.coverage import run as coverage
+from experiments.negoescu2024_appendix_b import figures as figures_3_to_5
 from experiments.negoescu2024_appendix_b import run as gamma_losses
 from experiments.steinke2023_training import run as steinke_training
 
@@ -42,11 +45,23 @@ def test_andrew_by_real_releases(epsilon):
     assert np.std(found["epsilons"]) == pytest.approx(found["std"], rel=1e-9)
 
 
+@slow
+def test_andrew_by_the_exact_law(capsys):
+    andrew_law.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 6
+    for line in lines:
+        epsilon, trials, cell = re.fullmatch(r"epsilon (\d+), (\d+) trials: (.+)", line).groups()
+        assert row_of("andrew2023_table1", epsilon)[{"50": 3, "20000": 4}[trials]] == cell
+
+
 # Zanella-Béguelin et al. (2022), Table 2.
 
 _ATTACKED = {
     "plain": "digits, 50 epochs without noise (96.2 % right)",
     "no_noise": "digits, five epochs without noise (89.9 % right)",
+    "epsilon_8": "the same with DP-SGD",
+    "epsilon_1": "the same, other noise, 512 challenges",
 }
 
 
@@ -67,6 +82,7 @@ def test_zanella_beguelin_table_2(name, tmp_path):
 
 
 # Steinke et al. (2023).
+
 
 _SHORT = (
     (4, "ε = 2", 100),
@@ -154,7 +170,56 @@ def test_negoescu_figure_1_without_noise(name, epochs, tmp_path):
     assert [cell.strip().replace("%", " %") for cell in row.split(" | ")[1:]] == shown
 
 
+@slow
+@pytest.mark.tff
+def test_negoescu_losses_that_tell_nothing(capsys):
+    from experiments.negoescu2024_figure_1 import uninformative_losses
+
+    for number, parametric, empirical in printed(uninformative_losses.main, capsys)[1:]:
+        text = " ".join(page_text("negoescu2024_figure_1").split())
+        assert f"{parametric} with {number} members (the empirical one {empirical}" in text
+
+
+@slow
+def test_negoescu_figure_3(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["", str(tmp_path / "figures.png")])
+    found = [_numbers(words.split()[-1])[0] for _, words in printed(figures_3_to_5.main, capsys)]
+    text = " ".join(page_text("negoescu2024_appendix_b").split())
+    truth, *of_samples = (f"{largest:.1f}" for largest in found)
+    assert f"the log of the largest is {truth}," in text
+    assert f"{of_samples[0]}, {of_samples[1]} and {of_samples[2]}, at the ends" in text
+
+
 # How often bounds exceed the truth.
+
+
+@slow
+@pytest.mark.parametrize(
+    ("epsilon", "num_canaries"), [(0.5, 100), (4.0, 1000)], ids=["few canaries", "many"]
+)
+@pytest.mark.parametrize("kind", range(5))
+def test_coverage_of_known_mechanisms(epsilon, num_canaries, kind):
+    mechanism = coverage.mechanisms(epsilon)[kind]
+    (row,) = table_rows(coverage.row(mechanism, num_canaries, 200))
+    assert row_of("coverage", *row[:3]) == row[3:]
+
+
+@slow
+def test_coverage_of_claims_on_the_quickstart(capsys):
+    common = {"0": "cancel", "20": "all point one way"}
+    rows = printed(lambda: quickstart_seeds.claimed(range(1, 21)), capsys)[1:]
+    assert len(rows) == 6
+    for clients, noise, contradicted, p in rows:
+        shown = row_of("coverage", common[clients], noise)
+        assert shown == [contradicted, "below 2e-12" if _numbers(p)[0] < 2 and "e-12" in p else p]
+
+
+@slow
+def test_coverage_of_bounds_on_the_quickstart(capsys):
+    head, _, extreme = printed(lambda: quickstart_seeds.proven(range(1, 21)), capsys)
+    for method, cell in zip(head[2:-1], extreme[2:-1], strict=True):
+        median, low, high = _numbers(cell)
+        assert row_of("coverage", f"`{method}`") == [f"{median:g}", f"{low:g} to {high:g}"]
 
 
 @slow
