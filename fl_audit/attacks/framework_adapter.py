@@ -23,7 +23,7 @@ from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.participation_files import Participation
 from fl_audit.formats.text_files import atomic_writer, write_text
 from fl_audit.participation.placement import poisson_sampled, spread
-from fl_audit.participation.schedule import Presentations
+from fl_audit.participation.schedule import ParticipationTable
 
 _LOG = logging.getLogger("fl_audit")
 
@@ -122,7 +122,7 @@ class CanaryRounds:
       participation: How clients participate, and whether a claim counts on their sampling.
     """
 
-    presentations: Presentations
+    presentations: ParticipationTable
     participation: Participation
 
     @classmethod

@@ -62,7 +62,7 @@ def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
 def _check_dealt_to_all(
     path: str, included: npt.NDArray[np.bool_], rounds: Sequence[IndexArray]
 ) -> None:
-    """Refuses rounds that know the coins, most of all none where a canary is excluded.
+    """Refuses a column of rounds that depends on the coins: empty for the excluded, say.
 
     Scores in rounds that only the included have would differ without any leak. Who has rounds is
     independent of the coins where all were dealt theirs before.
@@ -70,7 +70,7 @@ def _check_dealt_to_all(
     has_rounds = np.array([len(own) > 0 for own in rounds])
     among_included = np.sum(included & has_rounds)
     among_excluded = np.sum(~included & has_rounds)
-    chance = chance_of_split(len(included), included.sum(), has_rounds.sum(), among_included)
+    chance = hypergeometric_p_value(len(included), included.sum(), has_rounds.sum(), among_included)
     if chance < _FALSE_REFUSAL:
         raise InputError(
             f"{path}: {among_included} included canaries have rounds and {among_excluded} excluded "
@@ -79,12 +79,12 @@ def _check_dealt_to_all(
         )
 
 
-def chance_of_split(total: int, included: int, sampled: int, observed: int) -> float:
-    """Twice the smaller tail at `observed` of the included among `sampled` of `total` canaries.
+def hypergeometric_p_value(total: int, included: int, sampled: int, observed: int) -> float:
+    """The two-sided p-value of `observed` included ones among `sampled` of `total` canaries.
 
     The law is hypergeometric; scipy.stats has it too, and takes half a second to import.
 
-    >>> chance_of_split(total=4, included=2, sampled=2, observed=2)  # 1 of 6 pairs
+    >>> hypergeometric_p_value(total=4, included=2, sampled=2, observed=2)  # 1 of 6 pairs
     0.333...
     """
     possible = np.arange(max(0, sampled - (total - included)), min(sampled, included) + 1)

@@ -15,7 +15,12 @@ import numpy as np
 from scipy import special
 
 from fl_audit.checks.canary_projections import NO_FAULT, Coefficient, Presentations, coefficient
-from fl_audit.checks.lost_canaries import Mixture, excluded_nats, looks_lost, uneven
+from fl_audit.checks.lost_canaries import (
+    Mixture,
+    excluded_log_e_value,
+    log_ratio_lost_or_shorter,
+    uneven,
+)
 from fl_audit.json_records import UNWRITTEN
 
 ARRIVAL_FALSE_ALARM = 1e-6
@@ -187,9 +192,10 @@ class _FirstRounds:
         mixture = uneven(presentations, arrived) if presentations.knows_tails else None
         return cls(presentations, arrived, mixture)
 
-    def mixture_beyond(self, nats: float) -> Mixture | None:
-        """The mixture, where the evidence for it is beyond some nats."""
-        return self.mixture if self.mixture is not None and self.mixture.nats > nats else None
+    def mixture_beyond(self, log_e_value: float) -> Mixture | None:
+        """The mixture, where the logarithm of the e-value for it is beyond a number."""
+        mixture = self.mixture
+        return mixture if mixture is not None and mixture.log_e_value > log_e_value else None
 
     @property
     def is_faulty(self) -> bool:
@@ -234,7 +240,9 @@ class _FirstRounds:
         if self.arrived.ratio <= self.arrived.deviation(ARRIVED):
             return f"they are missing ({_GONE})"
         knows_tails = self.presentations.knows_tails
-        leaning = looks_lost(self.presentations, self.arrived) if knows_tails else 0.0
+        leaning = (
+            log_ratio_lost_or_shorter(self.presentations, self.arrived) if knows_tails else 0.0
+        )
         if leaning > _LEANING:
             return f"it looks as if about {100 * (1 - self.arrived.ratio):.2g} % were lost ({LOST})"
         if leaning < -_LEANING:
@@ -251,7 +259,7 @@ def _excluded_cause(excluded: Presentations, included: Coefficient) -> str | Non
     absent = coefficient(presentations, 0)
     if absent is None:
         return None
-    is_mixed = presentations.knows_tails and excluded_nats(presentations.first) > ALARM
+    is_mixed = presentations.knows_tails and excluded_log_e_value(presentations.first) > ALARM
     if not is_mixed and not absent.differs_by(0, 0, ALARM):
         return None
     who = (
@@ -278,7 +286,7 @@ def _doubt(
     if absent is not None and (
         absent.differs_by(0, 0, ARRIVED)
         or absent.deviation(ARRIVED) > _WIDE
-        or (presentations.knows_tails and excluded_nats(presentations.first) > ARRIVED)
+        or (presentations.knows_tails and excluded_log_e_value(presentations.first) > ARRIVED)
     ):
         return f"excluded ones, which send nothing, at {_share(absent)}"
     return None

@@ -3,8 +3,8 @@
 An e-value is a random number with mean 1 at most where the null hypothesis holds, so that it
 exceeds 1/p with probability p at most (Markov). Here it is a likelihood ratio of Gaussian
 distributions. A canary's inner product with a vector that is independent of it is sub-Gaussian
-with the variance of that distribution (Hoeffding 1963 for random signs), so that it is an
-e-value in any dimension.
+with that Gaussian's variance (Hoeffding 1963 for random signs), so the ratio has mean at most 1 in
+any dimension.
 """
 
 import itertools
@@ -17,12 +17,11 @@ from fl_audit.array_types import FloatArray
 from fl_audit.checks.canary_projections import Coefficient, Presentations
 
 _PARTS = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
-"""Parts of the excluded canaries that may take part."""
+"""Fractions of the excluded canaries that are tried as sent."""
 
 _KEPT = (0.1, 0.3, 0.5, 0.7, 0.9)
 _SHARES = (0.5, 0.75, 1.0, 1.4, 2.0, 4.0)
-"""Parts of the included canaries that may be kept, and shares of a client's length that they are
-then long."""
+"""Fractions of the included canaries that are tried as kept, and their lengths over a client's."""
 
 _ERRORS, _POINTS = 6.0, 25
 """Standard errors around the mean share, and points in them, that the null is tried for."""
@@ -37,15 +36,15 @@ class Mixture:
     Attributes:
       arriving: The part that arrives.
       share: The share of a client's length at which it does.
-      nats: The logarithm of the e-value against canaries that all arrive alike.
+      log_e_value: The logarithm of the e-value against canaries that all arrive alike.
     """
 
     arriving: float
     share: float
-    nats: float
+    log_e_value: float
 
 
-def excluded_nats(excluded: Presentations) -> float:
+def excluded_log_e_value(excluded: Presentations) -> float:
     """The logarithm of the e-value for some of the excluded canaries having been sent.
 
     Aggregates are independent of canaries that were not sent, and these of each other.
@@ -72,16 +71,16 @@ def uneven(included: Presentations, arrived: Coefficient) -> Mixture:
     width = _ERRORS * arrived.standard_error
     alike = np.append(np.linspace(arrived.ratio - width, arrived.ratio + width, _POINTS), 1.0)
     arriving, share = _best(included, arrived.ratio)
-    return Mixture(arriving, share, min(_nats(included, float(null)) for null in alike))
+    return Mixture(arriving, share, min(_log_e_value(included, float(null)) for null in alike))
 
 
-def looks_lost(included: Presentations, arrived: Coefficient) -> float:
+def log_ratio_lost_or_shorter(included: Presentations, arrived: Coefficient) -> float:
     """The log-likelihood of canaries that are whole or lost, less that of all being shorter."""
     whole, lost = (_log_ratios(included, arrived.ratio, share) for share in (1.0, 0.0))
     return float(np.sum(np.logaddexp(*_parted(min(arrived.ratio, 1.0), whole, lost))))
 
 
-def _nats(included: Presentations, null: float) -> float:
+def _log_e_value(included: Presentations, null: float) -> float:
     """The logarithm of the e-value against a share that all canaries have alike."""
     lost = _log_ratios(included, null, 0.0)
     logs = [
@@ -115,7 +114,10 @@ def _best(included: Presentations, null: float) -> tuple[float, float]:
 
 
 def _log_ratios(presentations: Presentations, null: float, share: float) -> FloatArray:
-    """The log-likelihood ratios of a share against another; their exponentials' mean is 1."""
+    """The log-likelihood ratios of a share against another, the null's.
+
+    Their exponentials have mean at most 1 under the null.
+    """
     rest = presentations.rest(null)
     crowd = np.minimum(presentations.others / rest, 1.0) if null else np.zeros(len(presentations))
     away = share - null

@@ -1,4 +1,6 @@
-"""The promise of a clip norm that follows a quantile of updates' norms.
+"""What the clip norms of a run tell of the noised count that moves them.
+
+The update itself stands in `engines/jax/aggregation.py` and in tensorflow-privacy.
 
 Andrew et al. 2021, "Differentially private learning with adaptive clipping" (arXiv:1905.03871),
 algorithm 1, as tensorflow-privacy's `QuantileAdaptiveClipSumQuery` has it: after a round

@@ -19,6 +19,7 @@ from fl_audit.participation.client_patterns import (
     CyclicPoisson,
     RandomAllocation,
 )
+from fl_audit.participation.logged_cohorts import REPLAY, Replay
 from fl_audit.participation.patterns import (
     BERNOULLI,
     EVERY_ROUND,
@@ -32,7 +33,6 @@ from fl_audit.participation.patterns import (
     Uniform,
 )
 from fl_audit.participation.placement import DrawnParticipation
-from fl_audit.participation.replayed_cohorts import REPLAY, Replay
 from fl_audit.participation.schedule import (
     PATTERNS,
     Cohort,

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError, nearest
 from fl_audit.number_words import count
-from fl_audit.participation.schedule import CanaryAttendance, Presentations, Roster
+from fl_audit.participation.schedule import CanaryAttendance, ParticipationTable, Roster
 from fl_audit.seeds import Stream, generator
 
 _WORDS = {
@@ -177,5 +177,5 @@ def arms_attendance(
         those, when = arm.presences(len(members), num_rounds, random)
         canaries.append(members[those])
         rounds.append(when)
-    table = Presentations(np.concatenate(canaries), np.concatenate(rounds), num_rounds)
+    table = ParticipationTable(np.concatenate(canaries), np.concatenate(rounds), num_rounds)
     return table.of_canaries(roster.included)

@@ -45,7 +45,7 @@ from fl_audit.participation.schedule import (
     CanaryAttendance,
     Draw,
     ParticipationPattern,
-    Presentations,
+    ParticipationTable,
     Roster,
     Schedule,
     check_cohort_size,
@@ -260,7 +260,7 @@ def random_allocation_schedule(config: RandomAllocation, seed: int, roster: Rost
     def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
         rounds = _without_replacement(generator(seed, stream), config.rounds, number, len(members))
         everybody = np.repeat(members, number)
-        return Presentations(everybody, rounds.ravel(), config.rounds).members_in
+        return ParticipationTable(everybody, rounds.ravel(), config.rounds).members_in
 
     sampling = AllocatedRounds(number, config.rounds)
     return _schedule(
@@ -363,7 +363,7 @@ def _rested(members: IndexArray, random: np.random.Generator, coin: float, confi
         who.append(members)
         when.append(rounds)
         rounds = rounds + rest + random.geometric(coin, len(members))
-    return Presentations(np.concatenate(who), np.concatenate(when), config.rounds).members_in
+    return ParticipationTable(np.concatenate(who), np.concatenate(when), config.rounds).members_in
 
 
 def _separated_client_rounds(record: RunRecord, config: BMinSep) -> str:

@@ -56,7 +56,7 @@ from fl_audit.participation.schedule import (
     Draw,
     Participation,
     ParticipationPattern,
-    Presentations,
+    ParticipationTable,
     Roster,
     Schedule,
     check_cohort_size,
@@ -470,13 +470,13 @@ def _drawn_from_groups(urn: Urn, separation: int, seed: int) -> Draw:
     return draw
 
 
-def _every_turn(canaries: IndexArray, seed: int, config: MinSeparation) -> Presentations:
+def _every_turn(canaries: IndexArray, seed: int, config: MinSeparation) -> ParticipationTable:
     """Places each canary in all rounds of one group, drawn among those whose turn comes."""
     num_groups = min(config.separation, config.rounds)
     groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))
     rounds = [np.arange(group, config.rounds, config.separation) for group in groups]
     members = np.repeat(canaries, [len(own_rounds) for own_rounds in rounds])
-    return Presentations(members, np.concatenate(rounds), config.rounds)
+    return ParticipationTable(members, np.concatenate(rounds), config.rounds)
 
 
 def _min_separation_client_rounds(record: RunRecord, config: MinSeparation) -> str:

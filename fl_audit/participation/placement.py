@@ -10,7 +10,12 @@ from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.table import NumRounds, PositiveInt, Table
 from fl_audit.errors import InputError
 from fl_audit.number_words import count
-from fl_audit.participation.schedule import CanaryAttendance, Participation, Presentations, Roster
+from fl_audit.participation.schedule import (
+    CanaryAttendance,
+    Participation,
+    ParticipationTable,
+    Roster,
+)
 from fl_audit.seeds import Stream, generator
 
 
@@ -158,7 +163,7 @@ def placement_words(
 
 def spread(
     canaries: IndexArray, seed: int, num_rounds: int, repeats: int, first: int | None = None
-) -> Presentations:
+) -> ParticipationTable:
     """Draws a round for each canary in each of `repeats` equal parts (Andrew et al. sec. 5.3).
 
     Args:
@@ -174,7 +179,7 @@ def spread(
 
 def once_per_epoch(
     canaries: IndexArray, seed: int, num_rounds: int, rounds_per_epoch: int
-) -> Presentations:
+) -> ParticipationTable:
     """Draws a round for each canary in each epoch, even a short last one (Andrew et al. sec. 4)."""
     starts = np.arange(rounds_per_epoch, num_rounds, rounds_per_epoch)
     return _once_in_each(canaries, seed, num_rounds, np.split(np.arange(num_rounds), starts))
@@ -182,16 +187,18 @@ def once_per_epoch(
 
 def _once_in_each(
     canaries: IndexArray, seed: int, num_rounds: int, parts: Sequence[IndexArray]
-) -> Presentations:
+) -> ParticipationTable:
     random = generator(seed, Stream.CANARY_ROUNDS)
     sampled = [random.integers(part[0], part[-1] + 1, len(canaries)) for part in parts]
     blocks = tuple(map(len, parts))
-    return Presentations(np.tile(canaries, len(parts)), np.concatenate(sampled), num_rounds, blocks)
+    return ParticipationTable(
+        np.tile(canaries, len(parts)), np.concatenate(sampled), num_rounds, blocks
+    )
 
 
 def in_last_rounds(
     canaries: IndexArray, seed: int, num_rounds: int, last: int, mean: float
-) -> Presentations:
+) -> ParticipationTable:
     """Draws a Poisson number of the last rounds for each canary (Andrew et al. section 4).
 
     The rounds are drawn uniformly without replacement; a number above `last` counts as `last`.
@@ -207,15 +214,15 @@ def in_last_rounds(
     numbers = np.minimum(random.poisson(mean, len(canaries)), last)
     rounds = [random.choice(last, number, replace=False) for number in numbers]
     sampled = np.concatenate([np.zeros(0, np.int64), *rounds])
-    return Presentations(np.repeat(canaries, numbers), num_rounds - last + sampled, num_rounds)
+    return ParticipationTable(np.repeat(canaries, numbers), num_rounds - last + sampled, num_rounds)
 
 
 def poisson_sampled(
     canaries: IndexArray, seed: int, num_rounds: int, probability: float
-) -> Presentations:
+) -> ParticipationTable:
     """Draws each canary into each round with one probability, as Poisson sampling draws clients."""
     random = generator(seed, Stream.CANARY_ROUNDS)
     numbers = random.binomial(num_rounds, probability, len(canaries))
     rounds = [random.choice(num_rounds, number, replace=False) for number in numbers]
     sampled = np.concatenate([np.zeros(0, np.int64), *rounds])
-    return Presentations(np.repeat(canaries, numbers), sampled, num_rounds)
+    return ParticipationTable(np.repeat(canaries, numbers), sampled, num_rounds)

@@ -206,7 +206,7 @@ def check_room_for_canaries(expected_canaries: float, max_canaries: int) -> None
 # Participations that are drawn or read before the run, and looked up by round.
 
 
-class Presentations:
+class ParticipationTable:
     """A table of who takes part in which round, 8 bytes per participation."""
 
     def __init__(
@@ -246,7 +246,7 @@ class Presentations:
           included: The coins, bool of shape (num_canaries,).
         """
         is_included = included[self._members]
-        attending = Presentations(
+        attending = ParticipationTable(
             self._members[is_included], self._rounds[is_included], self._num_rounds
         )
         attendance = attending.attendance

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.attacks.listed_canaries import chance_of_split
+from fl_audit.attacks.listed_canaries import hypergeometric_p_value
 from fl_audit.attacks.log_scores import score_log
 from fl_audit.attacks.logs import read_log
 from fl_audit.canaries.pool import read_pool
@@ -190,7 +190,9 @@ def test_files_are_read_once_however_many_ask(folder):
 def test_the_chance_is_twice_the_smaller_hypergeometric_tail(total, included, drawn, observed):
     law = stats.hypergeom(total, included, drawn)
     expected = 2 * min(law.cdf(observed), law.sf(observed - 1))
-    assert chance_of_split(total, included, drawn, observed) == pytest.approx(expected, rel=1e-9)
+    assert hypergeometric_p_value(total, included, drawn, observed) == pytest.approx(
+        expected, rel=1e-9
+    )
 
 
 # The examples of docs/logs.md, run as they stand there.

@@ -33,7 +33,7 @@ def test_half_of_the_canaries_lost_is_found():
     found = uneven(shown, coefficient(shown, 1.0))
     assert found.arriving == pytest.approx(0.5, abs=0.01)
     assert found.share == pytest.approx(1.0, abs=0.01)
-    assert found.nats > 50
+    assert found.log_e_value > 50
 
 
 def test_canaries_that_are_all_short_are_no_mixture():
@@ -41,4 +41,4 @@ def test_canaries_that_are_all_short_are_no_mixture():
     shown = presentations(np.full(COUNT, 0.05), rest=0.1)
     found = uneven(shown, coefficient(shown, 1.0))
     assert math.isfinite(found.arriving) and math.isfinite(found.share)
-    assert found.nats < 0
+    assert found.log_e_value < 0

@@ -22,7 +22,7 @@ from fl_audit.formats.text_files import text_lines
 from fl_audit.participation.schedule import (
     Participation,
     ParticipationPattern,
-    Presentations,
+    ParticipationTable,
     Roster,
     Schedule,
     most_rounds_of_a_client,
@@ -178,7 +178,7 @@ def replay_schedule(config: Replay, seed: int, roster: Roster) -> Schedule:
     models = _models(config, seed, roster, log)
     return Schedule(
         num_rounds=log.num_rounds,
-        client_attendance=Presentations(log.clients, log.rounds, log.num_rounds).attendance,
+        client_attendance=ParticipationTable(log.clients, log.rounds, log.num_rounds).attendance,
         canary_attendance=_like(models, log, roster.pool).of_canaries(roster.included),
     )
 
@@ -201,13 +201,13 @@ def _models(config: Replay, seed: int, roster: Roster, log: ReplayLog) -> IndexA
     return random.choice(np.flatnonzero(is_eligible), len(roster.pool))
 
 
-def _like(models: IndexArray, log: ReplayLog, canaries: IndexArray) -> Presentations:
+def _like(models: IndexArray, log: ReplayLog, canaries: IndexArray) -> ParticipationTable:
     by_client = np.argsort(log.clients, kind="stable")
     starts = np.searchsorted(log.clients, models, side="left", sorter=by_client)
     ends = np.searchsorted(log.clients, models, side="right", sorter=by_client)
     rows = [by_client[start:end] for start, end in zip(starts, ends, strict=True)]
     members = np.repeat(canaries, ends - starts)
-    return Presentations(members, log.rounds[np.concatenate(rows)], log.num_rounds)
+    return ParticipationTable(members, log.rounds[np.concatenate(rows)], log.num_rounds)
 
 
 def _client_rounds(record: RunRecord, config: Replay) -> str:

@@ -11,7 +11,7 @@ from fl_audit.accounting import FixedRounds
 from fl_audit.config import Replay
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
-from fl_audit.participation.replayed_cohorts import read_replay_log
+from fl_audit.participation.logged_cohorts import read_replay_log
 
 NUM_CLIENTS = 12
 # 30 rounds from 1; client 7 takes part most often, client 11 never.
