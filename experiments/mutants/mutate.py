@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
+_PACKAGES = ("tf", "tff", "tfp", "jax", "jnp", "lax", "np")
+"""What another attribute of would be another function of a library, not another fact."""
+
 _COMPARISONS = {ast.LtE: ast.Gt, ast.Lt: ast.GtE, ast.Gt: ast.LtE, ast.GtE: ast.Lt}
 
 
@@ -26,11 +29,15 @@ class Mutant:
     source: str
 
 
-def mutants(source: str, classes: tuple[str, ...]) -> list[Mutant]:
-    """The mutants of some classes of a module, in the order of its lines."""
+def mutants(source: str, names: tuple[str, ...]) -> list[Mutant]:
+    """The mutants of some classes and functions of a module, in the order of its lines."""
     tree = ast.parse(source)
-    kept = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name in classes]
-    functions = [n for one in kept for n in one.body if isinstance(n, ast.FunctionDef)]
+    functions: list[ast.FunctionDef] = []
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name in names:
+            functions += [part for part in node.body if isinstance(part, ast.FunctionDef)]
+        elif isinstance(node, ast.FunctionDef) and node.name in names:
+            functions.append(node)
     found = []
     for function in functions:
         for node in _changeable(function):
@@ -113,7 +120,7 @@ def _other_attributes(
         for part in ast.walk(function)
         if isinstance(part, ast.Attribute) and ast.unparse(part.value) == of
     }
-    for name in sorted(names - {node.attr}) if of != "tf" else ():
+    for name in sorted(names - {node.attr}) if of not in _PACKAGES else ():
         yield f"{name} in place of {node.attr}", ast.Attribute(node.value, name, node.ctx)
 
 

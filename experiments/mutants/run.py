@@ -1,177 +1,110 @@
-"""Mutants of tensorflow-privacy's queries, and which of our tools find them.
+"""Mutants of DP code, and which of our tools find them.
 
-    python -m experiments.mutants.run OUT.jsonl [--part 1/2]
+    python -m experiments.mutants.run LIBRARY OUT.jsonl [--part 1/2] [--sample 100]
 
 Each mutant is a line of OUT.jsonl; those that are there are left out, so that the command goes on
 where it was stopped. `--table` prints what is there.
 """
 
 import argparse
+import importlib
 import json
 import logging
-import math
 import os
-import tempfile
+import random
+import signal
 import time
 import warnings
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 
-from experiments.mutants import queries
+from experiments.mutants import distributions
 from experiments.mutants.mutate import Mutant, mutants
-from experiments.mutants.queries import Rounds
-from fl_audit import Promise, replay_round
-from fl_audit.attacks import CanaryPool, RoundScorer, unflatten
-from fl_audit.checks import check_clip_norms
-from fl_audit.errors import InputError
-from fl_audit.participation.placement import spread
-from fl_audit.report.checks import folder_arrival, folder_checks
-from fl_audit.report.folder import AuditedFolder, folder_statistics
-from fl_audit.verdict.claims import GaussianClaim
-from fl_audit.verdict.curve_claim_tests import curve_tests
+from experiments.mutants.tools import looked_at
 
-ROUNDS, CANARIES, DELTA, CONFIDENCE = 12, 300, 1e-3, 0.95
 TOOLS = ("replay", "checks", "canaries")
+LIBRARIES = {
+    "tensorflow_privacy": "queries",
+    "fl_audit_jax": "jax_rounds",
+    "fl_audit_tensorflow": "own_queries",
+}
+"""The module with the subjects of each library."""
+
+_MOST_SECONDS = 120
 
 
-def replay(rounds: Rounds) -> list[str]:
-    """The questions of a replay that fail."""
-    subject = rounds.subject
-
-    def server(state: object, updates: list, random: np.random.Generator) -> tuple:
-        return rounds.drawn(int(random.integers(2**31)), state, updates)
-
-    promise = Promise(
-        clip_norm=queries.CLIP_NORM,
-        denominator=subject.denominator,
-        noise_multiplier=queries.NOISE_MULTIPLIER,
-        adaptive_clip=subject.adaptive_clip,
-    )
-    found = replay_round(
-        server,
-        rounds.start(),
-        queries.updates(1),
-        seed=1,
-        promise=promise,
-        clip_norm_of=subject.clip_norm,
-    )
-    return list(found.failed)
-
-
-def trained(rounds: Rounds) -> tuple[list[str], bool]:
-    """The checks that fail on a training with canaries, and whether the canaries tell."""
-    subject = rounds.subject
-    dim = sum(int(np.prod(shape)) for shape in queries.SHAPES)
-    pool = CanaryPool(seed=4, count=CANARIES, dim=dim)
-    dealt = spread(np.arange(CANARIES), 4, ROUNDS, 1)
-    state, like = rounds.start(), [np.zeros(s, np.float32) for s in queries.SHAPES]
-    clip_norms, sizes = [], []
-    with tempfile.TemporaryDirectory() as parent:
-        folder = Path(parent) / "audit"
-        scorer = RoundScorer.create(folder, pool, ROUNDS, dealt.by_member(CANARIES))
-        for number in range(ROUNDS):
-            clip = subject.clip_norm(state)
-            cohort = queries.updates(100 + number)
-            for canary in dealt.members_in(number):
-                if pool.included[canary]:
-                    cohort.append(unflatten(100 * clip * pool.vector(int(canary)), like))
-            clip_norms.append(clip)
-            sizes.append(len(cohort))
-            state, made = rounds.drawn(500 + number, state, cohort)
-            scorer.score_round(
-                number + 1,
-                made,
-                canary_length=clip / subject.denominator,
-                noise_stddev=queries.NOISE_MULTIPLIER * clip / subject.denominator,
-                norm_bound=len(cohort) * clip / subject.denominator,
-            )
-        audited = AuditedFolder(folder)
-        statistics = folder_statistics(audited)
-        tests = curve_tests(GaussianClaim(subject.mu, DELTA), statistics, CONFIDENCE).tests
-        contradicted = any(t.p_value is not None and t.p_value <= t.level for t in tests)
-        arrival = folder_arrival(audited, statistics)
-        faulty = arrival.state == "not_arrived" or arrival.fault is not None
-        made_checks = folder_checks(audited)
-        results = [] if made_checks is None else list(made_checks.results)
-    if subject.adaptive_clip is not None:
-        promise = subject.adaptive_clip
-        results.append(check_clip_norms(np.array(clip_norms), np.array(sizes), promise))
-    return [check.name for check in results if not check.passed], contradicted or faulty
-
-
-def tried(module: str, mutant: Mutant, original: np.ndarray) -> dict:
+def tried(
+    library: Any, module: str, mutant: Mutant, originals: list[tuple[np.ndarray, float]]
+) -> dict:
     """What became of a mutant: `kind` is crashes, same law, or changed; and who found it.
 
-    The law is tested on TensorFlow. The tools look at rounds on NumPy where their fingerprint is
-    the same, else at rounds on TensorFlow.
+    A mutant changes the law where it does that of one of its module's subjects; the tools look at
+    the first such subject, else at the first of all. The law is tested as the library is; the
+    tools look at fast rounds where there are such and their fingerprint is the same.
     """
-    subject, started = queries.SUBJECT_OF[module], time.process_time()
-    row: dict = {"module": module, "mutant": mutant.name}
+    started, row = time.process_time(), {"module": module, "mutant": mutant.name}
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(_MOST_SECONDS)
     try:
-        with queries.loaded(module, mutant.source) as modules:
-            rounds = Rounds.of(subject, modules)
-            prints = [queries.fingerprint(rounds, sign) for sign in (1.0, -1.0)]
-            is_same = any(queries.are_equal(made, original) for made in prints)
-            row["kind"] = "same law" if is_same else "changed"
-            row["on"] = (
-                "numpy" if _is_the_same_on_numpy(module, mutant, prints[0]) else "tensorflow"
-            )
-            if row["on"] == "tensorflow":
-                return row | _looked_at(rounds) | _seconds(started)
-        with queries.loaded(module, mutant.source, on_numpy=True) as modules:
-            row |= _looked_at(Rounds.of(subject, modules))
+        at, kind = _first_changed(library, module, mutant.source, originals)
+        row |= {"kind": kind, "subject": at}
+        row["on"] = _fast_enough(library, module, mutant, at)
+        with library.loaded(module, mutant.source, fast=row["on"] == "fast") as modules:
+            row |= looked_at(library.rounds_of(module, at, modules), originals[at][1])
     except Exception as error:  # whatever a mutant raises
         row |= {"kind": "crashes", "error": f"{type(error).__name__}: {error}"[:120]}
-    return row | _seconds(started)
+    finally:
+        signal.alarm(0)
+    return row | {"seconds": round(time.process_time() - started, 1)}
 
 
-def _seconds(started: float) -> dict:
-    return {"seconds": round(time.process_time() - started, 1)}
+def _too_long(signum: int, frame: Any) -> None:
+    raise TimeoutError(f"more than {_MOST_SECONDS} s")
 
 
-def _is_the_same_on_numpy(module: str, mutant: Mutant, on_tensorflow: np.ndarray) -> bool:
+def _first_changed(
+    library: Any, module: str, source: str, originals: list[tuple[np.ndarray, float]]
+) -> tuple[int, str]:
+    """The first subject whose distribution is another, and the kind; else the first of all."""
+    for at, (original, _) in enumerate(originals):
+        with library.loaded(module, source) as modules:
+            rounds = library.rounds_of(module, at, modules)
+            if not any(
+                distributions.are_equal(distributions.fingerprint(rounds, sign), original)
+                for sign in (1.0, -1.0)
+            ):
+                return at, "changed"
+    return 0, "same law"
+
+
+def _fast_enough(library: Any, module: str, mutant: Mutant, at: int) -> str:
+    """Whether the tools may look at fast rounds, which have to be the same as the slow ones."""
+    if not library.HAS_FAST_ROUNDS:
+        return "slow"
     try:
-        with queries.loaded(module, mutant.source, on_numpy=True) as modules:
-            made = queries.fingerprint(Rounds.of(queries.SUBJECT_OF[module], modules), 1.0)
-            return queries.are_equal(made, on_tensorflow)
+        prints = []
+        for fast in (False, True):
+            with library.loaded(module, mutant.source, fast=fast) as modules:
+                rounds = library.rounds_of(module, at, modules)
+                prints.append(distributions.fingerprint(rounds, 1.0))
+        return "fast" if distributions.are_equal(*prints) else "slow"
     except Exception:  # of what NumPy does not take
-        return False
+        return "slow"
 
 
-def _looked_at(rounds: Rounds) -> dict:
-    """What is found; a round that cannot be computed at all is found by the tool that meets it."""
-    mu = queries.mu(rounds)
-    row: dict = {"mu": mu if math.isfinite(mu) else "inf", "replay": [], "checks": []}
-    row |= {"weaker": not mu <= 1.01 * rounds.subject.mu, "canaries": False}
-    for tool in (_by_replay, _by_training):
-        try:
-            row |= tool(rounds)
-        except InputError as error:  # such as of a release that is not finite
-            row["checks"] = [*row["checks"], "refused"]
-            row["refused"] = str(error)[:120]
-    return row
-
-
-def _by_replay(rounds: Rounds) -> dict:
-    return {"replay": replay(rounds)}
-
-
-def _by_training(rounds: Rounds) -> dict:
-    checks, canaries = trained(rounds)
-    return {"checks": checks, "canaries": canaries}
-
-
-def originals() -> dict[str, np.ndarray]:
-    """The fingerprints of the released queries, by module."""
-    with queries.loaded("", "") as modules:
-        return {
-            module: queries.fingerprint(Rounds.of(subject, modules), 1.0)
-            for module, subject in queries.SUBJECT_OF.items()
-        }
+def originals(library: Any) -> dict[str, list[tuple[np.ndarray, float]]]:
+    """The fingerprint and the mu of each subject of the released modules."""
+    with library.loaded("", "") as modules:
+        known = {}
+        for module, subjects in library.SUBJECTS_OF.items():
+            each = [library.rounds_of(module, at, modules) for at in range(len(subjects))]
+            known[module] = [(distributions.fingerprint(r, 1.0), distributions.mu(r)) for r in each]
+        return known
 
 
 def table(rows: list[dict]) -> None:
@@ -204,8 +137,10 @@ def _is_found(row: dict) -> bool:
 def main() -> None:
     """Tries the mutants that are not in the file yet."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("library", choices=LIBRARIES)
     parser.add_argument("out", type=Path)
     parser.add_argument("--part", default="1/1", help="which of how many parts, such as 1/2")
+    parser.add_argument("--sample", type=int, help="as many mutants of each module, seed 1")
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -216,18 +151,26 @@ def main() -> None:
     if arguments.table:
         table(rows)
         return
-    done, kept = {(row["module"], row["mutant"]) for row in rows}, originals()
+    library = importlib.import_module(f"experiments.mutants.{LIBRARIES[arguments.library]}")
+    done, kept = {(row["module"], row["mutant"]) for row in rows}, originals(library)
     part, parts = map(int, arguments.part.split("/"))
     places = [
         (module, mutant)
-        for module in queries.MODULES
-        for mutant in mutants(queries.source(module), queries.CLASSES)
+        for module, names in library.MODULES.items()
+        for mutant in _sampled(mutants(library.source(module), names), arguments.sample)
     ][part - 1 :: parts]
     with arguments.out.open("a") as file:
         for module, mutant in places:
             if (module, mutant.name) not in done:
-                print(json.dumps(tried(module, mutant, kept[module])), file=file, flush=True)
+                row = tried(library, module, mutant, kept[module])
+                print(json.dumps(row), file=file, flush=True)
     print(f"{len(arguments.out.read_text().splitlines())} of {len(places)} mutants are tried")
+
+
+def _sampled(every: list[Mutant], number: int | None) -> list[Mutant]:
+    if number is None or number >= len(every):
+        return every
+    return random.Random(1).sample(every, number)
 
 
 if __name__ == "__main__":
