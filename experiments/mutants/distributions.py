@@ -1,4 +1,4 @@
-"""The distribution of rounds: what fixes it, whether two are the same, and how much one record tells.
+"""The distribution of rounds: what fixes it, whether two are the same, and what a record tells.
 
 A `Rounds` computes the rounds of a mechanism whose source may be changed. Its noise can be replaced
 by numbers, so that means and noise are known exactly and not from samples.
@@ -15,6 +15,7 @@ import numpy as np
 
 from fl_audit import Promise
 from fl_audit.checks import AdaptiveClip
+from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 
 SHAPES = ((40, 50), (50,), (50, 50), (50,))
 COHORT, CLIP_NORM, NOISE_MULTIPLIER, COUNT_STDDEV = 20, 0.3, 0.8, 3.0
@@ -39,6 +40,7 @@ class Subject:
       correlation: What correlates noise over rounds; None where each round draws its own.
       zeroing_norm: The largest coordinate of a record that is not counted as zero.
       zeroing_norm_of: The largest coordinate that a state says, of zeroing that adapts.
+      adaptive_zeroing: What is promised to move it.
       has_keys: Whether noise is drawn by keys, which may be the same by mistake.
     """
 
@@ -49,12 +51,15 @@ class Subject:
     correlation: Any = None
     zeroing_norm: float = math.inf
     zeroing_norm_of: Callable[[Any], float] | None = None
+    adaptive_zeroing: AdaptiveZeroing | None = None
     has_keys: bool = False
 
     def norms(self, state: Any) -> np.ndarray:
         """The norms that a state says, which everybody knows."""
         norms = [self.clip_norm(state)]
-        return np.array(norms if self.zeroing_norm_of is None else [*norms, self.zeroing_norm_of(state)])
+        return np.array(
+            norms if self.zeroing_norm_of is None else [*norms, self.zeroing_norm_of(state)]
+        )
 
     @property
     def promise(self) -> Promise:
@@ -66,6 +71,7 @@ class Subject:
             adaptive_clip=self.adaptive_clip,
             correlation=self.correlation,
             zeroing_norm=self.zeroing_norm,
+            adaptive_zeroing=self.adaptive_zeroing,
         )
 
 

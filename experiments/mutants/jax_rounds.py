@@ -121,6 +121,7 @@ ZEROING = Subject(
     denominator=COHORT,
     clip_norm=_clip_norm,
     zeroing_norm=1.5 * 0.02 + 0.01,
+    adaptive_zeroing=_ZEROING,
     zeroing_norm_of=lambda state: 1.5 * float(state[0].zeroing_estimate) + 0.01,
     has_keys=True,
 )
@@ -174,8 +175,7 @@ class JaxRounds:
             block = updates[first : first + _BLOCK]
             filled = [*block, *[block[0]] * (_BLOCK - len(block))]
             stacked = [
-                np.array([update[at] for update in filled], np.float32)
-                for at in range(len(SHAPES))
+                np.array([update[at] for update in filled], np.float32) for at in range(len(SHAPES))
             ]
             takes_part = np.arange(_BLOCK) < len(block)
             total = add(total, norms, stacked, np.ones((_BLOCK, 2), np.float32), takes_part)

@@ -1,4 +1,4 @@
-"""Our own queries on TensorFlow as subjects: noise that a matrix correlates, and noise of clients."""
+"""Our own query on TensorFlow as subject: noise that a matrix correlates."""
 
 import contextlib
 import functools

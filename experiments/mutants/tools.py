@@ -62,6 +62,7 @@ def replay(rounds: Rounds) -> list[str]:
         promise=subject.promise,
         begun=None if is_fresh else (rounds.start(1), rounds.start(2)),
         clip_norm_of=subject.clip_norm,
+        zeroing_norm_of=subject.zeroing_norm_of,
     )
     return list(replayed.failed)
 

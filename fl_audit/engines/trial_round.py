@@ -9,6 +9,7 @@ from fl_audit.array_types import Float32Array
 from fl_audit.checks import Promise, why_not_checked
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.mechanisms import MECHANISMS
+from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 
 _MOST_CLIENTS = 32
 """The number of clients of a replayed round, where memory allows so many."""
@@ -27,7 +28,7 @@ def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promi
     """
     table, denominator = run.config.mechanism, run.schedule.expected_cohort
     is_gaussian = why_not_checked(table) is None
-    adaptive_clip = MECHANISMS.kind_of(table).adaptive_clip
+    kind, zeroing = MECHANISMS.kind_of(table), table.zeroing
     return Promise(
         clip_norm=clip_norm,
         denominator=denominator,
@@ -35,8 +36,9 @@ def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promi
         zeroing_norm=zeroing_norm,
         correlation=run.release.correlation,
         adaptive_clip=None
-        if adaptive_clip is None
-        else adaptive_clip(table, run.noise, denominator),
+        if kind.adaptive_clip is None
+        else kind.adaptive_clip(table, run.noise, denominator),
+        adaptive_zeroing=zeroing if isinstance(zeroing, AdaptiveZeroing) else None,
     )
 
 

@@ -1,7 +1,9 @@
 """Mutants of source: what is changed, and that nothing else is."""
 
 import ast
+import math
 
+import numpy as np
 import pytest
 
 from experiments.mutants.mutate import mutants
@@ -60,30 +62,52 @@ def test_every_place_is_changed_alone():
 @pytest.mark.tff
 @pytest.mark.slow
 def test_the_released_queries_have_the_promised_mu_on_tensorflow_and_on_numpy():
-    from experiments.mutants import queries
+    from experiments.mutants import distributions, queries
 
-    for subject in (queries.MEAN, queries.ADAPTIVE):
+    mu_of_sum = 1 / distributions.NOISE_MULTIPLIER
+    of_all = math.hypot(mu_of_sum, 0.5 / distributions.COUNT_STDDEV)
+    for module, mu in (("normalized_query", mu_of_sum), ("quantile_estimator_query", of_all)):
         prints = []
-        for on_numpy in (False, True):
-            with queries.loaded("", "", on_numpy=on_numpy) as modules:
-                rounds = queries.Rounds.of(subject, modules)
-                prints.append(queries.fingerprint(rounds, 1.0))
-                assert queries.mu(rounds) == pytest.approx(subject.mu, rel=1e-3)
-        assert queries.are_equal(*prints)
+        for fast in (False, True):
+            with queries.loaded("", "", fast=fast) as modules:
+                rounds = queries.rounds_of(module, 0, modules)
+                prints.append(distributions.fingerprint(rounds, 1.0))
+                assert distributions.mu(rounds) == pytest.approx(mu, rel=1e-3)
+        assert distributions.are_equal(*prints)
 
 
 @pytest.mark.tff
 @pytest.mark.slow
 def test_a_count_without_noise_is_another_law_and_found_by_replay():
-    from experiments.mutants import queries, run
+    from experiments.mutants import distributions, queries, tools
 
     module = "quantile_estimator_query"
     source = queries.source(module)
     silent = source.replace("stddev=below_estimate_stddev", "stddev=0.0")
-    with queries.loaded("", "", on_numpy=True) as modules:
-        original = queries.fingerprint(queries.Rounds.of(queries.ADAPTIVE, modules), 1.0)
-    with queries.loaded(module, silent, on_numpy=True) as modules:
-        rounds = queries.Rounds.of(queries.ADAPTIVE, modules)
-        assert not queries.are_equal(queries.fingerprint(rounds, 1.0), original)
-        assert queries.mu(rounds) > 100
-        assert run.replay(rounds) == ["count_noise"]
+    with queries.loaded("", "", fast=True) as modules:
+        original = distributions.fingerprint(queries.rounds_of(module, 0, modules), 1.0)
+    with queries.loaded(module, silent, fast=True) as modules:
+        rounds = queries.rounds_of(module, 0, modules)
+        assert not distributions.are_equal(distributions.fingerprint(rounds, 1.0), original)
+        assert distributions.mu(rounds) > 100
+        assert tools.replay(rounds) == ["count_noise"]
+
+
+@pytest.mark.tff
+@pytest.mark.slow
+def test_our_own_queries_have_the_mu_of_their_matrix_and_one_key_for_two_variables_is_found():
+    from experiments.mutants import distributions, own_queries, tools
+
+    module = "tff_aggregators"
+    with own_queries.loaded("", "") as modules:
+        for at, subject in enumerate(own_queries.SUBJECTS_OF[module]):
+            rounds = own_queries.rounds_of(module, at, modules)
+            promised = np.linalg.norm(subject.correlation.column) / distributions.NOISE_MULTIPLIER
+            assert distributions.mu(rounds) == pytest.approx(promised, rel=1e-3)
+        original = distributions.fingerprint(own_queries.rounds_of(module, 0, modules), 1.0)
+    source = own_queries.source(module)
+    one_key = source.replace("stateless_fold_in(key, at) for", "stateless_fold_in(key, 0) for")
+    with own_queries.loaded(module, one_key) as modules:
+        rounds = own_queries.rounds_of(module, 0, modules)
+        assert not distributions.are_equal(distributions.fingerprint(rounds, 1.0), original)
+        assert "noise_echo" in tools.replay(rounds)

@@ -256,6 +256,15 @@ class NoiseQuestions:
             )
         if self.begun is None:
             yield from self._round_findings(expected, stddev, touched)
+        else:
+            yield from self._echo_of_two_starts(self.begun, stddev)
+
+    def _echo_of_two_starts(self, begun: tuple[Any, Any], stddev: float) -> Iterator[Finding]:
+        """Whether one round's noise repeats itself, by first rounds with other noise."""
+        one, other = (self.rounds.go_on(state, self.trials.few, 1).release for state in begun)
+        difference = one - other
+        if np.isfinite(difference).all() and difference.any():
+            yield echo_finding(difference[difference != 0], stddev)
 
     def _round_findings(
         self, expected: str, stddev: float, touched: FloatArray

@@ -31,6 +31,7 @@ from fl_audit.checks.replay.trial_rounds import (
     held,
     inconclusive,
 )
+from fl_audit.checks.replay.zeroing import ZeroingNormOf, zeroing_finding
 from fl_audit.errors import InputError
 
 _ROUNDING = 8 * float(np.finfo(np.float32).eps)
@@ -80,6 +81,7 @@ def replay_round(
     *,
     begun: tuple[Any, Any] | None = None,
     clip_norm_of: ClipNormOf | None = None,
+    zeroing_norm_of: ZeroingNormOf | None = None,
 ) -> Replay:
     """Computes a round many times, with one thing changed each time.
 
@@ -101,17 +103,21 @@ def replay_round(
         whose state, not its generator, fixes noise to come; questions that need other noise from
         one state are then left out.
       clip_norm_of: The reader of a state's clip norm, under a promise with an `adaptive_clip`.
+      zeroing_norm_of: The reader of a state's zeroing norm, under one with `adaptive_zeroing`.
 
     Returns:
       The findings; where the round cannot be repeated, that alone.
 
     Raises:
       InputError: There are fewer than two updates, they differ in their shapes, are empty or not
-        finite, or the function releases another number of numbers; or an adaptive clip is promised
-        and its norm cannot be read.
+        finite, or the function releases another number of numbers; or an adaptive clip or zeroing
+        is promised and its norm cannot be read.
     """
     if promise.adaptive_clip is not None and clip_norm_of is None:
         raise InputError("clip_norm_of: is missing; a promise with adaptive_clip needs it")
+    zeroing = promise.adaptive_zeroing
+    if zeroing is not None and zeroing_norm_of is None:
+        raise InputError("zeroing_norm_of: is missing; a promise with adaptive_zeroing needs it")
     vectors = _checked(updates)
     rounds = TrialRounds(function, state, updates[0], seed)
     recorded = rounds.run(vectors)
@@ -126,7 +132,10 @@ def replay_round(
     touched = np.max([np.zeros(len(rounds.sizes) + 1), *of_all], axis=0)[:-1] > 0
     first = [change.vector for change in changes if change.trial.cohort is vectors]
     sensitivity = ruler.lengths(first[-1]) if first else np.full(len(rounds.sizes) + 1, np.nan)
-    return Replay((again, *clients, *replayed.noise_findings(touched)), sensitivity)
+    findings = [again, *clients, *replayed.noise_findings(touched)]
+    if zeroing is not None and zeroing_norm_of is not None:
+        findings.append(zeroing_finding(rounds, trials, zeroing, zeroing_norm_of))
+    return Replay(tuple(findings), sensitivity)
 
 
 def _checked(updates: Sequence[Update]) -> list[FloatArray]:

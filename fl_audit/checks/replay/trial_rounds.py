@@ -26,6 +26,7 @@ from fl_audit.checks.whitening import new_in_round
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import read_foreign, write_text
 from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
+from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 
 # The promise.
 
@@ -57,6 +58,7 @@ class Promise:
         draws its own.
       rounds_before: The number of rounds before the one that is replayed.
       adaptive_clip: How the clip norm moves after the round; None where it is fixed.
+      adaptive_zeroing: How the zeroing norm does; None where it is fixed or not promised.
 
     Raises:
       InputError: A number is out of its range.
@@ -70,6 +72,7 @@ class Promise:
     correlation: Correlation | None = None
     rounds_before: int = 0
     adaptive_clip: AdaptiveClip | None = None
+    adaptive_zeroing: AdaptiveZeroing | None = None
 
     def __post_init__(self) -> None:
         """Checks the numbers."""

@@ -222,6 +222,7 @@ class JaxEngine(Engine):
             promise,
             begun=begun,
             clip_norm_of=lambda state: float(state.norms.clip),
+            zeroing_norm_of=lambda state: float(self._aggregation.zeroing_norm(state.norms)),
         ).findings
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:

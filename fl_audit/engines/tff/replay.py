@@ -16,6 +16,7 @@ from fl_audit.array_types import Float32Array
 from fl_audit.checks import Finding, Promise, Replay, replay_round
 from fl_audit.checks.replay.clip import ClipNormOf
 from fl_audit.checks.replay.trial_rounds import flat
+from fl_audit.checks.replay.zeroing import ZeroingNormOf
 from fl_audit.engines.engine import not_replayed
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.blocks import as_leaves
@@ -38,6 +39,7 @@ def replay_process(
     state: Any = None,
     seed: int = 1,
     clip_norm_of: ClipNormOf | None = None,
+    zeroing_norm_of: ZeroingNormOf | None = None,
 ) -> Replay:
     """Replays a round of an audited process, see `replay_round`.
 
@@ -50,6 +52,7 @@ def replay_process(
       state: The state before the round; by default the initial one.
       seed: The seed of the updates and of the rounds.
       clip_norm_of: The reader of a state's clip norm, of a promise with an `adaptive_clip`.
+      zeroing_norm_of: The reader of a state's zeroing norm, of one with `adaptive_zeroing`.
 
     Raises:
       NotCompilableError: The local runtime cannot run the process.
@@ -62,6 +65,7 @@ def replay_process(
         seed,
         begun=None if promise.correlation is None else (process.initialize(), process.initialize()),
         clip_norm_of=clip_norm_of,
+        zeroing_norm_of=zeroing_norm_of,
     )
 
 
@@ -74,6 +78,7 @@ def replay_vectors(
     *,
     begun: tuple[Any, Any] | None = None,
     clip_norm_of: ClipNormOf | None = None,
+    zeroing_norm_of: ZeroingNormOf | None = None,
 ) -> Replay:
     """Replays a round whose clients' data is made from vectors.
 
@@ -85,6 +90,7 @@ def replay_vectors(
       seed: The seed of the updates and of the rounds.
       begun: Two first states of a process whose state fixes noise to come, see `replay_round`.
       clip_norm_of: The reader of a state's clip norm, where it is promised to adapt.
+      zeroing_norm_of: The reader of a state's zeroing norm, where it is promised to adapt.
     """
 
     def server(state: Any, updates: Any, random: np.random.Generator) -> tuple[Any, Any]:
@@ -100,6 +106,9 @@ def replay_vectors(
         promise,
         begun=None if begun is None else (_Held(begun[0]), _Held(begun[1])),
         clip_norm_of=None if clip_norm_of is None else lambda held: clip_norm_of(held.state),
+        zeroing_norm_of=None
+        if zeroing_norm_of is None
+        else lambda held: zeroing_norm_of(held.state),
     )
 
 
@@ -147,6 +156,7 @@ def replay_of(
         run.config.seed,
         begun=(begin(), begin()) if is_correlated else None,
         clip_norm_of=lambda state: clip_and_noise(mechanism, state.aggregator).clip_norm,
+        zeroing_norm_of=lambda state: _zeroing_norm(run, state),
     ).findings
 
 

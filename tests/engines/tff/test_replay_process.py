@@ -13,7 +13,7 @@ from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.engines.trial_round import trial_updates
 from fl_audit.mechanisms import clip_and_noise
 from fl_audit.mechanisms.independent import GaussianAdaptive
-from fl_audit.mechanisms.zeroing import AdaptiveZeroing
+from fl_audit.mechanisms.zeroing import AdaptiveZeroing, zeroing_norm
 from fl_audit.tasks.partitioned import load_digits_task
 from fl_audit.tasks.tf.networks import as_classifier
 from fl_audit.training import build_audited_fed_avg, replay_process
@@ -35,9 +35,9 @@ def mean_of(query):
     return tff.aggregators.DifferentiallyPrivateFactory(tfp.NormalizedQuery(query, COHORT))
 
 
-def replayed(factory, promise=PROMISE, clip_norm_of=None):
+def replayed(factory, promise=PROMISE, **readers):
     with local_runtime(LocalContext()):
-        return replay_process(process_of(factory), promise, clip_norm_of=clip_norm_of)
+        return replay_process(process_of(factory), promise, **readers)
 
 
 @pytest.fixture(scope="module")
@@ -66,14 +66,22 @@ def test_an_adaptive_clip_behind_zeroing_passes():
     clip = AdaptiveClip(
         target_quantile=0.5, learning_rate=0.2, count_stddev=count_stddev, denominator=COHORT
     )
-    promise = Promise(clip_norm=0.1, denominator=COHORT, noise_multiplier=noise, adaptive_clip=clip)
+    zeroing = AdaptiveZeroing()
+    promise = Promise(
+        clip_norm=0.1,
+        denominator=COHORT,
+        noise_multiplier=noise,
+        adaptive_clip=clip,
+        adaptive_zeroing=zeroing,
+    )
     found = replayed(
         tff.learning.dp_aggregator(0.5, COHORT),
         promise,
-        lambda state: clip_and_noise(adaptive, state.aggregator).clip_norm,
+        clip_norm_of=lambda state: clip_and_noise(adaptive, state.aggregator).clip_norm,
+        zeroing_norm_of=lambda state: zeroing_norm(zeroing, state.aggregator),
     )
     assert found.passed, str(found)
-    assert {"clip_count", "clip_update", "count_noise"} <= {
+    assert {"clip_count", "clip_update", "count_noise", "zeroing_update"} <= {
         one.name for one in found.findings if one.told
     }
 
