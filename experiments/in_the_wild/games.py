@@ -2,23 +2,11 @@
 
     python -m experiments.in_the_wild.games
 
-In each of 600 games a coin decides whether one canary client takes part in a round of the library,
-whose other clients are known to the attacker. The score is the likelihood ratio of what was
-released, as a number of standard deviations: N(0, 1) without the canary, N(mu, 1) with it. It is
-tested by `fl-audit estimate`, as a claim on scores whose null distribution is known.
+Each is a `Game`. One of a library that needs an environment of its own stands beside its features.
 """
 
-import contextlib
 import functools
-import io
-import json
 import math
-import sys
-import tempfile
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from flwr.clientapp.mod import LocalDpMod
@@ -31,19 +19,11 @@ from experiments.in_the_wild.feature import (
     SHAPES,
     pin_randomness,
 )
-from fl_audit.cli import main as fl_audit
-from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
-
-GAMES = 600
-DELTA = 1e-5
-_DIM = 10**6
-"""Cosines with a vector of so many random signs have the null distribution N(0, 1 / _DIM)."""
+from experiments.in_the_wild.game import DELTA, Game, print_verdicts
 
 _SIZE = sum(math.prod(shape) for shape in SHAPES)
 _DIRECTION = np.full(_SIZE, 1 / math.sqrt(_SIZE))
 """The direction of the canary."""
-
-Play = Callable[[bool, np.random.Generator], float]
 
 
 def _update(length: float) -> list[np.ndarray]:
@@ -178,23 +158,6 @@ def perturbed(epochs: int, included: bool, random: np.random.Generator) -> float
 # The games.
 
 
-@dataclass(frozen=True)
-class Game:
-    """A game and the claim that it tests.
-
-    Attributes:
-      name: The library and its feature.
-      claim: The claim, as options of `fl-audit estimate`.
-      play: A game: whether the canary is included and its randomness, to the score.
-      mu: The mu of the release for the canary, by the exact formula.
-    """
-
-    name: str
-    claim: tuple[str, str]
-    play: Play
-    mu: float
-
-
 def _of_count(count_stddev: float, sum_stddev: float) -> float:
     """The mu of a sum of clip norm 1 and of a count of sensitivity 1."""
     return math.hypot(1 / sum_stddev, 1 / count_stddev)
@@ -245,42 +208,5 @@ GAMES_PLAYED = (
 )
 
 
-def verdict(game: Game, seed: int) -> dict:
-    """What `fl-audit estimate` says of a game's claim."""
-    generator = np.random.default_rng(seed)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "scores.csv"
-        rows = ["canary_id,included,score"]
-        for number in range(GAMES):
-            included = bool(generator.integers(2))
-            score = game.play(included, generator) / math.sqrt(_DIM)
-            rows.append(f"{number},{int(included)},{score!r}")
-        path.write_text("\n".join(rows) + "\n")
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
-            fl_audit(
-                [
-                    *("estimate", str(path), "--delta", str(DELTA), "--dim", str(_DIM)),
-                    *("--canaries", "gaussian", "--json", *game.claim),
-                ]
-            )
-    return json.loads(said.getvalue())
-
-
-def main() -> None:
-    """Prints a row for each game."""
-    warnings.simplefilter("ignore")
-    print("| game | claimed | exact ε | verdict | p | lower bound |\n|---|---|---|---|---|---|")
-    for game in GAMES_PLAYED:
-        found = verdict(game, seed=int(sys.argv[1]) if sys.argv[1:] else 1)
-        made, estimates = found["verdict"], {one["method"]: one for one in found["estimates"]}
-        print(
-            f"| {game.name} | {' '.join(game.claim).lstrip('-')} | "
-            f"{epsilon_of_mu(game.mu, DELTA):.2f} | {made['outcome']} | {made['p_value']:.1g} | "
-            f"{estimates['threshold_gdp']['lower']:.2f} |",
-            flush=True,
-        )
-
-
 if __name__ == "__main__":
-    main()
+    print_verdicts(GAMES_PLAYED)
