@@ -39,9 +39,11 @@ from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 PACKAGE = "fl_audit.engines.jax"
 MODULES = {
     "aggregation": ("Aggregation",),
-    "noise": ("_normal_like", "CorrelatedNoise", "FreshNoise", "MatrixNoise", "TreeNoise"),
+    "noise": ("normal_like", "CorrelatedNoise", "FreshNoise", "MatrixNoise", "TreeNoise"),
 }
 HAS_FAST_ROUNDS = False
+LEFT_OUT = ("_with_noise_of_each", "noise_of")
+"""Noise at clients, which is no part of these subjects."""
 
 _BLOCK = 16
 _ZEROING_NORM = 1.0
@@ -177,8 +179,9 @@ class JaxRounds:
             stacked = [
                 np.array([update[at] for update in filled], np.float32) for at in range(len(SHAPES))
             ]
-            takes_part = np.arange(_BLOCK) < len(block)
-            total = add(total, norms, stacked, np.ones((_BLOCK, 2), np.float32), takes_part)
+            numbers = np.where(np.arange(_BLOCK) < len(block), first + np.arange(_BLOCK), -1)
+            counts = np.ones((_BLOCK, 2), np.float32)
+            total = add(total, norms, stacked, counts, numbers, np.zeros(2, np.uint32))
         return total
 
     def _added(self, total: Any, norms: Any, *block: Any) -> Any:

@@ -35,6 +35,7 @@ MODULES = {
     ),
 }
 HAS_FAST_ROUNDS = False
+LEFT_OUT = ()
 
 
 def source(module: str) -> str:

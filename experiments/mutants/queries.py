@@ -35,6 +35,7 @@ MODULES = {
     "quantile_adaptive_clip_sum_query": ("QuantileAdaptiveClipSumQuery",),
 }
 HAS_FAST_ROUNDS = True
+LEFT_OUT = ()
 
 
 @functools.cache

@@ -157,7 +157,7 @@ def main() -> None:
     places = [
         (module, mutant)
         for module, names in library.MODULES.items()
-        for mutant in _sampled(mutants(library.source(module), names), arguments.sample)
+        for mutant in _sampled(_places(library, module, names), arguments.sample)
     ][part - 1 :: parts]
     with arguments.out.open("a") as file:
         for module, mutant in places:
@@ -165,6 +165,12 @@ def main() -> None:
                 row = tried(library, module, mutant, kept[module])
                 print(json.dumps(row), file=file, flush=True)
     print(f"{len(arguments.out.read_text().splitlines())} of {len(places)} mutants are tried")
+
+
+def _places(library: Any, module: str, names: tuple[str, ...]) -> list[Mutant]:
+    """The mutants of a module, without those of functions that no subject runs."""
+    every = mutants(library.source(module), names)
+    return [mutant for mutant in every if mutant.name.split(":")[0] not in library.LEFT_OUT]
 
 
 def _sampled(every: list[Mutant], number: int | None) -> list[Mutant]:
