@@ -6,6 +6,7 @@ A node trains one round on records whose gradients lie apart; "local" noises eac
 "central" the trained model once.
 """
 
+import math
 import warnings
 from collections.abc import Callable
 
@@ -62,7 +63,7 @@ def central(optimizer: Optimizer, steps: int) -> Callable[[bool, np.random.Gener
     def play(included: bool, random: np.random.Generator) -> float:
         pin_randomness(random)
         sent = trained(included, optimizer, steps, "central", 1.0)
-        return -float(sent[-1].sum()) / np.sqrt(SIZE) / CLIP
+        return -float(sent[-1].sum()) / math.sqrt(SIZE) / CLIP
 
     return play
 
@@ -72,7 +73,7 @@ def local(included: bool, random: np.random.Generator) -> float:
     pin_randomness(random)
     sent = trained(included, SGD, 1, "local", 1.0)
     step = 0.1 * CLIP / (RECORDS - 1 + included)  # Opacus divides by the records that there are
-    return -float(sent[-1].sum()) / np.sqrt(SIZE) / step
+    return -float(sent[-1].sum()) / math.sqrt(SIZE) / step
 
 
 _MU = ("--claimed-mu", "1")

@@ -242,7 +242,7 @@ def _correlated_mu(rounds: Rounds) -> float:
     """The mu of a record in one round: change^T covariance^-1 change, each variable by itself."""
     covariance = noise_covariance(rounds)
     scale = np.max(np.diag(covariance))
-    if not np.linalg.eigvalsh(covariance)[0] > 1e-9 * scale:
+    if not np.isfinite(covariance).all() or not np.linalg.eigvalsh(covariance)[0] > 1e-9 * scale:
         return math.inf
     precision = np.diag(np.linalg.inv(covariance)).reshape(ROUNDS, len(SHAPES))
     largest, random = 0.0, np.random.default_rng(5)
