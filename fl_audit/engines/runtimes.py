@@ -125,13 +125,16 @@ def make_runtime(run: "PreparedRun", worker_log: Path) -> "Engine":
       worker_log: The file that a worker's output would be appended to.
 
     Raises:
-      InputError: The config asks for an unknown runtime, for one that cannot run the process, or
-        for clients in blocks that cannot train so.
+      InputError: The config asks for an unknown runtime, for one that cannot run the process, for
+        clients in blocks that cannot train so, or has [ray] beside another runtime.
     """
-    check_runtime_name(run.config.runtime, "config")
-    if run.config.runtime == AUTO:
+    name = run.config.runtime
+    check_runtime_name(name, "config")
+    if run.config.ray is not None and name != RAY.name:
+        raise InputError(f"runtime: must be {RAY.name!r} for [ray] to be used, is {name!r}")
+    if name == AUTO:
         return _first_that_can(run, worker_log)
-    return _asked_for(RUNTIMES[run.config.runtime], run, worker_log)
+    return _asked_for(RUNTIMES[name], run, worker_log)
 
 
 def _asked_for(kind: RuntimeKind, run: "PreparedRun", worker_log: Path) -> "Engine":
@@ -147,8 +150,6 @@ def _asked_for(kind: RuntimeKind, run: "PreparedRun", worker_log: Path) -> "Engi
 
 
 def _first_that_can(run: "PreparedRun", worker_log: Path) -> "Engine":
-    if run.config.ray is not None:
-        raise InputError(f"runtime: must be {RAY.name!r} for [ray] to be used, is {AUTO!r}")
     installed = [kind for kind in RUNTIMES.values() if kind.is_installed]
     if not installed:
         raise InputError(

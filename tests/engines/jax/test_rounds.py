@@ -4,7 +4,9 @@ import jax
 import numpy as np
 import pytest
 
+from fl_audit.config import RayCluster
 from fl_audit.engines.jax.engine import JaxEngine
+from fl_audit.engines.runtimes import make_runtime
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.distributed import Distributed
 from fl_audit.mechanisms.independent import GaussianAdaptive
@@ -88,6 +90,13 @@ def test_what_it_does_not_have_is_one_line(run):
     discrete = Distributed(noise_multiplier=1.0, clip_norm=1.0)
     with pytest.raises(InputError, match=r"mechanism.kind: 'distributed' is not for runtime"):
         JaxEngine(with_keys(run, mechanism=discrete))
+
+
+def test_a_cluster_of_ray_is_refused(run):
+    for runtime in ("jax", "auto"):
+        changed = with_keys(run, runtime=runtime, ray=RayCluster(gpus_per_actor=1))
+        with pytest.raises(InputError, match=rf"must be 'ray' for \[ray\] .*, is '{runtime}'"):
+            make_runtime(changed, worker_log=None)
 
 
 def test_the_evaluator_counts_what_is_predicted(run, engine, rounds):
