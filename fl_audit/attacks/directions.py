@@ -9,13 +9,14 @@ The cosines of an excluded canary c with unit directions d_t add up to <c, U> wi
 over its own rounds. Given the directions, that is |U| times one cosine, so the null law of a sum
 over any rounds is known as soon as |U| is, however alike the directions are. Which rounds are added
 differs by canary, so every direction is kept until the last round, whole if all of them fit into
-`_MOST_BYTES`, and else as its image under one random linear map P to `width` numbers: coordinate i
-is added to bucket h(i) with sign s_i, both drawn once for all rounds (Charikar, Chen &
-Farach-Colton 2002).
+`_MOST_BYTES`, and else as its image under one random linear map to `width` numbers, drawn once for
+all rounds. First a rotation: random signs on n = 2^p >= dim coordinates, then the Sylvester matrix
+over sqrt(n) (Ailon & Chazelle 2009), which keeps lengths and makes every vector flat. Then
+coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen & Farach-Colton 2002).
 
-A bound on N = |U| from y = |P U|^2. Let u be the coordinates of U, w_b the sum of u_i^2 over bucket
-b, and x_b the signed sum there, so that y is the sum of x_b^2 and E x_b^2 = w_b, E x_b^4 <= 3 w_b^2
-given h. For any a >= 0:
+A bound on N = |U| from y, the squared length of the image of U. Let u be the coordinates of the
+rotated U, w_b the sum of u_i^2 over bucket b, and x_b the signed sum there, so that y is the sum of
+x_b^2 and E x_b^2 = w_b, E x_b^4 <= 3 w_b^2 given h. For any a >= 0:
 
 1. Given h, E exp(-a x_b^2) <= f(a w_b) with f(v) = 1 - v + 3 v^2 / 2 up to v = 1/3 and 5/6 beyond,
    as exp(-v) <= 1 - v + v^2 / 2 for v >= 0, and as a larger v only makes exp(-v x_b^2 / w_b)
@@ -26,14 +27,21 @@ given h. For any a >= 0:
 3. f(v) <= 1 - v + 3 v^2 / 2 everywhere, E w_1 = N^2 / width and E w_1^2 <= A / width + N^4 /
    width^2 with A the sum of u_i^4. So E exp(-a y) <= exp(-a N^2 + 3 a^2 (A + N^4 / width) / 2).
 4. With the best a, P(N^2 - y >= s) <= exp(-s^2 / (6 (A + N^4 / width))); and A is at most the
-   fourth power of the sum of the directions' 4-norms, by the triangle inequality of that norm.
+   fourth power of the sum of the rotated directions' 4-norms, by the triangle inequality of that
+   norm. So, except with probability p / 2, N^2 is at most the larger root x of
+   (x - y)^2 = 6 log(2 / p) (A + x^2 / width).
+5. That is far above N where directions cancel, as those of correlated noise do. But a coordinate
+   of the rotated U is a sum of signs times U_j / sqrt(n), so that it is beyond N sqrt(2 L / n) with
+   probability at most 2 exp(-L) (Hoeffding 1963). With L = log(4 n / p) no coordinate is, except
+   with probability p / 2, and then A <= N^2 max u_i^2 <= 2 L N^4 / n. So, except with probability p
+   altogether, N^2 <= y / (1 - r) with r^2 = 6 log(2 / p) (2 L / n + 1 / width), if r < 1.
 
-So, except with probability p, N^2 is at most the larger root x of (x - y)^2 = 6 log(1 / p) (A + x^2
-/ width). It is also at most the square of the number of rounds. The map is drawn from the audit's
-seed and from nothing that training sees, so it does not depend on U.
+N is also at most the number of rounds. The map is drawn from the audit's seed and from nothing that
+training sees, so it does not depend on U.
 """
 
 import functools
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +51,7 @@ import numpy.typing as npt
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, one_vector
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
+from fl_audit.canaries.families import walsh_hadamard
 from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import Concentration, concentration_of
 from fl_audit.formats.folders import RunFolder
@@ -173,9 +182,9 @@ def width_of(dim: int, num_rounds: int) -> int:
     """The length of a kept direction, dim where whole ones fit; no confidence is lost to it then.
 
     >>> width_of(167_178, 100), width_of(4_050_748, 2048)
-    (167178, 65536)
+    (167178, 65535)
     """
-    return max(1, min(dim, _MOST_BYTES // (4 * num_rounds)))
+    return max(1, min(dim, _MOST_BYTES // (4 * num_rounds) - 1))
 
 
 class Sketch:
@@ -193,41 +202,67 @@ class Sketch:
         self._buckets: npt.NDArray[np.uint32] | None = None
         if width < dim:
             random = generator(seed, Stream.SKETCH)
+            self._are_negative = random.integers(2, size=dim, dtype=np.bool_)
             # The first half of these buckets is added, the second subtracted.
-            self._buckets = random.integers(2 * width, size=dim, dtype=np.uint32)
+            size = rotated_size(dim)
+            self._buckets = random.integers(2 * width, size=size, dtype=np.uint32)
 
-    def image(self, vector: Float32Array) -> Float32Array:
-        """The image of a vector's direction, float32 of shape (width,); zeros for zero."""
-        norm = euclidean_norm(vector)
-        if norm == 0:
-            return np.zeros(self._width, np.float32)
+    def rotated(self, vector: Float32Array) -> Float32Array:
+        """A vector's direction in the basis that is folded; zeros for zero.
+
+        Returns:
+          Float32 of shape (`rotated_size(dim)`,), or of the vector's where directions are whole.
+        """
+        norm = euclidean_norm(vector) or 1.0
         if self._buckets is None:
             return (vector / np.float64(norm)).astype(np.float32)
-        sums = np.bincount(self._buckets, vector, minlength=2 * self._width)
-        return ((sums[: self._width] - sums[self._width :]) / norm).astype(np.float32)
+        padded = np.zeros(self._buckets.size)
+        padded[: len(vector)] = np.where(self._are_negative, -vector, vector)
+        return (walsh_hadamard(padded) / (norm * math.sqrt(padded.size))).astype(np.float32)
+
+    def folded(self, rotated: Float32Array) -> Float32Array:
+        """The image of a rotated direction, float32 of shape (width,)."""
+        if self._buckets is None:
+            return rotated
+        sums = np.bincount(self._buckets, rotated, minlength=2 * self._width)
+        return (sums[: self._width] - sums[self._width :]).astype(np.float32)
+
+
+def rotated_size(dim: int) -> int:
+    """The length of a rotated direction: the least power of two that is at least `dim`.
+
+    >>> rotated_size(4_050_748), rotated_size(4)
+    (4194304, 4)
+    """
+    return 1 << (dim - 1).bit_length()
 
 
 def largest_lengths(
-    squares: FloatArray, fourth_norms: FloatArray, counts: FloatArray, width: int
+    squares: FloatArray, fourth_norms: FloatArray, counts: FloatArray, width: int, size: int
 ) -> FloatArray:
     """Upper bounds on the lengths of sums of directions, which hold at once but for `FAILURE`.
 
     Args:
       squares: The squared lengths of the sums' images, float64 of shape (sums,).
-      fourth_norms: The sums of the directions' 4-norms, times their absolute weights, float64 of
-        shape (sums,).
+      fourth_norms: The sums of the rotated directions' 4-norms, times their absolute weights,
+        float64 of shape (sums,).
       counts: The numbers of directions, or the sums of their absolute weights, float64 of shape
         (sums,).
       width: The length of an image.
+      size: The length of a rotated direction.
     """
-    spread = 6 * np.log(max(len(squares), 1) / FAILURE)
+    events = 2 * max(len(squares), 1) / FAILURE
+    spread = 6 * math.log(events)
     left = 1 - spread / width
     if left <= 0:
         return counts
     constant = spread * fourth_norms**4
     # The larger root of left x^2 - 2 y x + y^2 - constant = 0.
     root = np.sqrt(np.maximum(squares**2 - left * (squares**2 - constant), 0))
-    return np.asarray(np.minimum(np.sqrt((squares + root) / left), counts))
+    of_norms = (squares + root) / left
+    share = math.sqrt(spread * (2 * math.log(2 * size * events) / size + 1 / width))
+    of_flat = squares / (1 - share) if share < 1 else np.full_like(squares, np.inf)
+    return np.asarray(np.minimum(np.sqrt(np.minimum(of_norms, of_flat)), counts))
 
 
 # The directions of all rounds, and the sums over each canary's own ones.
@@ -312,9 +347,10 @@ class RoundDirections:
 
     def add(self, round_index: int, vector: Float32Array) -> None:
         """Writes the direction of a round's vector."""
-        known = concentration_of(vector)
+        rotated = self._sketch.rotated(vector)
+        known = concentration_of(rotated)
         fourth_norm = 0.0 if known is None else known.fourth_powers**0.25
-        self._log.write_round(round_index, fourth_norm, self._sketch.image(vector))
+        self._log.write_round(round_index, fourth_norm, self._sketch.folded(rotated))
 
     def forget(self, round_index: int) -> None:
         """Makes a round's direction unknown, before its cosines are replaced."""
@@ -358,7 +394,13 @@ class RoundDirections:
             lengths = np.sqrt(squares)
         else:
             sizes = np.abs(weights.of_set)
-            lengths = largest_lengths(squares, sizes @ norms, sizes.sum(axis=1), self._log.width)
+            lengths = largest_lengths(
+                squares,
+                sizes @ norms,
+                sizes.sum(axis=1),
+                self._log.width,
+                rotated_size(self._dim),
+            )
         if lengths.min() < CANCELLED:
             return None
         worst = _worst(squares, cubes, fourth_powers) if self._is_exact else None

@@ -364,7 +364,7 @@ class HadamardFamily(CanaryFamily):
     def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
         """The inner product of every canary's unit vector with one vector; see CanaryFamily."""
         self._check_shape(target)
-        products = _walsh_hadamard(self._spread(target))[self.rows()]
+        products = walsh_hadamard(self._spread(target))[self.rows()]
         return np.asarray(products / math.sqrt(self.dim))
 
     def rows(self) -> Words:
@@ -458,7 +458,7 @@ def _factor_sizes(log_size: int) -> tuple[int, ...]:
     return tuple(1 << ((log_size + axis) // 3) for axis in range(3))
 
 
-def _walsh_hadamard(values: FloatArray) -> FloatArray:
+def walsh_hadamard(values: FloatArray) -> FloatArray:
     """The product of H with 2^p values, where H = H_a x H_b x H_c (Kronecker) for p = a + b + c.
 
     TensorFlow multiplies, on the device that it sees, where this process has imported it; otherwise

@@ -126,11 +126,12 @@ def make_runtime(run: "PreparedRun", worker_log: Path) -> "Engine":
 
     Raises:
       InputError: The config asks for an unknown runtime, for one that cannot run the process, for
-        clients in blocks that cannot train so, or has [ray] beside another runtime.
+        clients in blocks that cannot train so, or has [ray] beside `auto` or `jax`.
     """
     name = run.config.runtime
     check_runtime_name(name, "config")
-    if run.config.ray is not None and name != RAY.name:
+    # Who names a runtime of TensorFlow Federated means to do without Ray for once.
+    if run.config.ray is not None and name in (AUTO, JAX.name):
         raise InputError(f"runtime: must be {RAY.name!r} for [ray] to be used, is {name!r}")
     if name == AUTO:
         return _first_that_can(run, worker_log)

@@ -11,11 +11,11 @@ from fl_audit.attacks.directions import Sketch, largest_lengths, width_of
 
 def test_what_fits_is_kept_whole():
     assert width_of(1000, 10) == 1000
-    assert width_of(4_050_748, 2048) == 65_536
-    image = Sketch(0, 3, 3).image(np.float32([3, 0, -4]))
+    assert width_of(4_050_748, 2048) == 65_535
+    image = image_of(Sketch(0, 3, 3), np.float32([3, 0, -4]))
     np.testing.assert_allclose(image, [0.6, 0, -0.8], rtol=1e-6)
     for width in (3, 2):
-        assert not Sketch(0, 3, width).image(np.zeros(3, np.float32)).any()
+        assert not image_of(Sketch(0, 3, width), np.zeros(3, np.float32)).any()
 
 
 def test_the_map_is_linear_on_directions_and_a_function_of_the_seed():
@@ -23,13 +23,30 @@ def test_the_map_is_linear_on_directions_and_a_function_of_the_seed():
     one, other = random.standard_normal((2, 500)).astype(np.float32)
     one, other = one / np.linalg.norm(one), other / np.linalg.norm(other)
     drawn = Sketch(3, 500, 40)
-    total = drawn.image(one + other) * np.linalg.norm(one + other)
-    np.testing.assert_allclose(total, drawn.image(one) + drawn.image(other), atol=1e-6)
-    np.testing.assert_array_equal(Sketch(3, 500, 40).image(one), drawn.image(one))
-    assert (Sketch(4, 500, 40).image(one) != drawn.image(one)).any()
-    # One coordinate goes to one bucket whole, with a sign.
-    image = drawn.image(np.eye(500, dtype=np.float32)[7])
+    total = image_of(drawn, one + other) * np.linalg.norm(one + other)
+    np.testing.assert_allclose(total, image_of(drawn, one) + image_of(drawn, other), atol=1e-6)
+    np.testing.assert_array_equal(image_of(Sketch(3, 500, 40), one), image_of(drawn, one))
+    assert (image_of(Sketch(4, 500, 40), one) != image_of(drawn, one)).any()
+
+
+def test_a_rotation_keeps_lengths_and_makes_one_coordinate_flat():
+    drawn = Sketch(3, 500, 40)
+    one, other = np.random.default_rng(0).standard_normal((2, 500)).astype(np.float32)
+    cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+    assert drawn.rotated(one) @ drawn.rotated(other) == pytest.approx(cosine, abs=1e-5)
+    alone = drawn.rotated(np.eye(500, dtype=np.float32)[7])
+    np.testing.assert_allclose(np.abs(alone), 512**-0.5, rtol=1e-6)
+    # One rotated coordinate goes to one bucket whole, with a sign.
+    image = drawn.folded(np.eye(512, dtype=np.float32)[7])
     assert sorted(np.abs(image))[-2:] == [0, 1]
+
+
+def image_of(drawn: Sketch, vector: np.ndarray) -> np.ndarray:
+    return drawn.folded(drawn.rotated(vector))
+
+
+def fourth_norm(vectors: np.ndarray) -> float:
+    return float(np.sum(np.sum(vectors.astype(np.float64) ** 4, axis=1) ** 0.25))
 
 
 def vectors_of(kind: str, random: np.random.Generator, dim: int) -> np.ndarray:
@@ -53,13 +70,14 @@ def test_lengths_are_exceeded_no_more_often_than_is_said(monkeypatch, kind, widt
     vectors = vectors_of(kind, np.random.default_rng(1), dim).astype(np.float32)
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     length = np.linalg.norm(units.sum(axis=0))
-    fourth_norms = np.array([np.sum(np.sum(units**4, axis=1) ** 0.25)])
     failures = 0
     for seed in range(runs):
         drawn = Sketch(seed, dim, width)
-        image = sum(drawn.image(vector) for vector in vectors)
+        rotated = np.stack([drawn.rotated(vector) for vector in vectors])
+        image = sum(drawn.folded(vector) for vector in rotated)
         square = np.array([float(image @ image)])
-        (bound,) = largest_lengths(square, fourth_norms, np.array([4.0]), width)
+        norms = np.array([fourth_norm(rotated)])
+        (bound,) = largest_lengths(square, norms, np.array([4.0]), width, rotated.shape[1])
         assert bound <= 4
         failures += bool(bound < length * (1 - 1e-6))
     # 70 or more of 200 at 20 % each have probability below 1e-6.
@@ -71,9 +89,33 @@ def test_a_long_sketch_of_dense_vectors_tells_the_length():
     dim, width, rounds = 200_000, 65_536, 4
     vectors = random.standard_normal((rounds, dim)).astype(np.float32)
     drawn = Sketch(1, dim, width)
-    image = sum(drawn.image(vector) for vector in vectors)
-    fourth_norms = np.array([rounds * (3 / dim) ** 0.25])
+    rotated = np.stack([drawn.rotated(vector) for vector in vectors])
+    image = sum(drawn.folded(vector) for vector in rotated)
     (bound,) = largest_lengths(
-        np.array([float(image @ image)]), fourth_norms, np.array([float(rounds)]), width
+        np.array([float(image @ image)]),
+        np.array([fourth_norm(rotated)]),
+        np.array([float(rounds)]),
+        width,
+        rotated.shape[1],
     )
     assert math.sqrt(rounds) < bound < 1.15 * math.sqrt(rounds)
+
+
+def test_the_length_of_what_is_left_of_cancelling_directions_is_told():
+    random = np.random.default_rng(1)
+    dim, width, rounds = 1 << 20, 65_535, 60
+    common = 3 * random.standard_normal(dim)
+    signs = np.where(np.arange(rounds) % 2, -1.0, 1.0)
+    drawn, total, image, norms = Sketch(1, dim, width), np.zeros(dim), np.zeros(width), 0.0
+    for sign in signs:
+        vector = (common + random.standard_normal(dim)).astype(np.float32)
+        rotated = drawn.rotated(vector)
+        total += sign * vector / np.linalg.norm(vector)
+        image += sign * drawn.folded(rotated)
+        norms += fourth_norm(rotated[None])
+    square = np.array([image @ image])
+    sizes = (np.array([norms]), np.array([float(rounds)]), width, dim)
+    (bound,) = largest_lengths(square, *sizes)
+    length = np.linalg.norm(total)
+    assert length < 3  # of 60
+    assert length < bound < 1.15 * length

@@ -24,7 +24,7 @@ from fl_audit.canaries.families import (
     HalfNormals,
     RademacherFamily,
     _Shuffle,
-    _walsh_hadamard,
+    walsh_hadamard,
 )
 from fl_audit.canaries.store import StoredGaussianFamily
 from fl_audit.config import Audit, DigitsTask, TextTask
@@ -331,7 +331,7 @@ def without_tensorflow_or_with_it(request, monkeypatch) -> None:
 def test_the_transform_is_that_of_the_sylvester_matrix(log_size):
     values = np.random.default_rng(1).normal(size=1 << log_size)
     expected = linalg.hadamard(1 << log_size) @ values
-    np.testing.assert_allclose(_walsh_hadamard(values), expected, atol=1e-10)
+    np.testing.assert_allclose(walsh_hadamard(values), expected, atol=1e-10)
 
 
 @pytest.mark.parametrize("log_size", [1, 2, 9, 17])
@@ -479,7 +479,7 @@ def test_without_the_shuffle_an_embedding_row_would_meet_few_patterns():
     dim, size = 100_000, 1 << 17
     spread = np.zeros(size)
     spread[9600:9696] = np.random.default_rng(3).normal(size=96).astype(np.float32)
-    plain = _walsh_hadamard(spread)[np.random.default_rng(4).choice(size, 2000, replace=False)]
+    plain = walsh_hadamard(spread)[np.random.default_rng(4).choice(size, 2000, replace=False)]
     assert len(np.unique(np.abs(plain).round(4))) <= 256
     target = np.zeros(dim, np.float32)
     target[9600:9696] = spread[9600:9696]
