@@ -111,7 +111,7 @@ def test_a_null_of_its_own_needs_no_dim_and_no_cosines():
         estimate(scores, delta=1e-5, methods=["threshold_valid"], null_tail=tail).estimates[0]
         for tail in (rounds, None)
     ]
-    assert "largest of 50 rounds" in found[0].assumes
+    assert "largest of 50 round scores" in found[0].assumes
     assert found[0].epsilon > 20 > found[1].epsilon > 4
 
 
