@@ -202,14 +202,15 @@ def _checks(report: Report, indent: int) -> list[str]:
 def _analytical(analytical: Accounting | None) -> list[str]:
     if analytical is None:
         return []
-    if analytical.epsilon is not None:
-        epsilon = upper_bound_text(analytical.epsilon)
-        words = f"{epsilon} (upper bound from accounting for a client)"
+    client, canary = analytical.client, analytical.canary
+    if client.epsilon is not None and canary.epsilon is not None:
+        words = f"{upper_bound_text(client.epsilon)} for a client"
+        if canary.epsilon != client.epsilon:
+            words += f", {upper_bound_text(canary.epsilon)} for a canary"
     else:
-        parties = (analytical.client, analytical.canary)
-        unknown = next(party for party in parties if party.epsilon is None)
+        unknown = client if client.epsilon is None else canary
         words = f"none known ({unknown.by_accountant[0].reason})"
-    return [f"analytical epsilon  {words}"]
+    return [f"upper bound         {words}"]
 
 
 def _arrival(arrival: Arrival | None, indent: int) -> list[str]:

@@ -176,7 +176,7 @@ def test_summary_is_an_aligned_table_and_the_analytical_epsilon(run_folder, chan
     assert table[0].split() == ["statistic", *SUMMARISED]
     assert table[1] == "valid lower bounds"
     assert any("94.3 %" in line and "held-out images" in line for line in lines)
-    assert any(line.startswith("analytical epsilon  ∞") for line in lines)
+    assert any(line.startswith("upper bound         ∞") for line in lines)
 
 
 def test_summary_gives_three_digits(reported):

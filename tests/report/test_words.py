@@ -163,8 +163,8 @@ def test_none_known_is_said_everywhere_with_the_reason(run_folder, change_record
     change_record(**change)
     report = write_report(run_folder)
     assert report.analytical.epsilon is None
-    (line,) = [line for line in summary_lines(report) if line.startswith("analytical epsilon")]
-    assert line.startswith("analytical epsilon  none known (")
+    (line,) = [line for line in summary_lines(report) if line.startswith("upper bound")]
+    assert line.startswith("upper bound         none known (")
     assert reason in line
     html = run_folder.report_html.read_text()
     assert "none known" in html
