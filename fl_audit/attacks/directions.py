@@ -285,7 +285,7 @@ class OwnSums:
 
 
 class RoundDirections:
-    """The directions of a run's or a log's rounds, whole or sketched (sketch.py)."""
+    """The directions of a run's or a log's rounds, whole or sketched."""
 
     def __init__(self, log: DirectionLog, seed: int, dim: int) -> None:
         """Takes a log, to write to or to read.

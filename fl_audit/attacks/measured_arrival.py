@@ -14,6 +14,7 @@ import numpy.typing as npt
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
+from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.checks import Arrival, Presentations, canary_arrival
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import open_log
@@ -125,7 +126,7 @@ def arrival_in_rounds(
       included: Whether each canary was included, bool of shape (num_canaries,).
       lengths: A function that gives the lengths of rounds once the rows are read.
       dim: The length of the vectors.
-      family: The canaries' family; "dirac" canaries' inner products have any tails.
+      family: The canaries' family; inner products of one without a known null have any tails.
     """
     collected, scored = _collect(rows, own, included)
     rounds = _Rounds(
@@ -133,7 +134,7 @@ def arrival_in_rounds(
         first=_first_rounds(own),
         crowd=_included_per_round(own, included),
         dim=dim,
-        knows_tails=family != "dirac",
+        knows_tails=family in (None, *WITH_KNOWN_NULL),
     )
     presentations = {key: rounds.presentations(part, key[1]) for key, part in collected.items()}
     arrival = canary_arrival(

@@ -100,6 +100,19 @@ class CanaryFamily(abc.ABC):
             raise ValueError(f"target must have shape ({self.dim},), got {target.shape}")
 
 
+class SignFamily(CanaryFamily):
+    """Canaries each of which by itself is a vector of independent fair signs."""
+
+    null_depends_on_vector: ClassVar[bool] = True
+
+    @classmethod
+    def null_tail(cls, dim: int, concentration: "Concentration | None") -> "SignCanaryNull":
+        """A bound for random signs, see `CanaryFamily.null_tail`."""
+        from fl_audit.estimators.null import SignCanaryNull
+
+        return SignCanaryNull(dim, concentration)
+
+
 def cosines_of(target: Float32Array, products: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The cosines of unit vectors with `target`, 0 if that is zero and has no direction.
 
@@ -258,21 +271,12 @@ class GaussianFamily(RegeneratedFamily):
         return HalfNormals(min(PIECE, self.dim)).draw
 
 
-class RademacherFamily(RegeneratedFamily):
+class RademacherFamily(SignFamily, RegeneratedFamily):
     """Vectors of independent fair signs over the square root of the dimension.
 
     The cosine of an excluded canary with any model vector has mean 0 and variance exactly
     1/dim, and is sub-Gaussian (Hoeffding): P(cosine >= t) <= exp(-t^2 dim / 2).
     """
-
-    null_depends_on_vector: ClassVar[bool] = True
-
-    @classmethod
-    def null_tail(cls, dim: int, concentration: "Concentration | None") -> "SignCanaryNull":
-        """A bound for random signs, see `CanaryFamily.null_tail`."""
-        from fl_audit.estimators.null import SignCanaryNull
-
-        return SignCanaryNull(dim, concentration)
 
     def new_draw(self) -> Draw:
         """A function that draws signs; each piece is an array of its own."""
@@ -312,7 +316,7 @@ _PARITY_OF_HALF: npt.NDArray[np.int8] = np.array(
 
 
 @dataclass(frozen=True)
-class HadamardFamily(CanaryFamily):
+class HadamardFamily(SignFamily):
     """Rows of one Walsh-Hadamard matrix, its columns shuffled and given random signs.
 
     With N = 2^p >= dim, H the N x N Sylvester matrix, pi an injection of coordinates into columns
@@ -330,15 +334,6 @@ class HadamardFamily(CanaryFamily):
     H x is a product with small matrices along the axes of x as a cube, by TensorFlow on the device
     that it sees, or by NumPy: O(N log N) for all canaries, where others cost O(dim) for each.
     """
-
-    null_depends_on_vector: ClassVar[bool] = True
-
-    @classmethod
-    def null_tail(cls, dim: int, concentration: "Concentration | None") -> "SignCanaryNull":
-        """A bound for random signs, see `CanaryFamily.null_tail`."""
-        from fl_audit.estimators.null import SignCanaryNull
-
-        return SignCanaryNull(dim, concentration)
 
     def __post_init__(self) -> None:
         """Checks that the matrix has enough rows.
