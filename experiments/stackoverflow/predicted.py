@@ -67,9 +67,14 @@ def predicted(run: PlannedRun, trials: int) -> list[str]:
     for statistic, method in ASKED:
         key = (statistic.name, method)
         everything = np.concatenate([found[key] for found in (middle, *ends)])
-        low, high = everything.min(), everything.max()
-        cells.append(f"{np.median(middle[key]):.3g} ({low:.3g} … {high:.3g})")
+        cells.append(_cell(middle[key], everything))
     return cells
+
+
+def _cell(middle: npt.ArrayLike, everything: npt.ArrayLike) -> str:
+    """The median of some runs, and the range of all."""
+    low, high = np.min(everything), np.max(everything)
+    return f"{np.median(middle):.3g} ({low:.3g} … {high:.3g})"
 
 
 def second_simulation(noise: float, random: np.random.Generator) -> float:
@@ -104,9 +109,9 @@ def main() -> None:
     sys.stdout.write("| noise | lo-all | est-all | lo-final | est-final | lo-all, second |\n")
     sys.stdout.write("|---|---|---|---|---|---|\n")
     for noise in NOISES:
-        second = np.median([second_simulation(noise, random) for _ in range(arguments.trials)])
+        second = [second_simulation(noise, random) for _ in range(arguments.trials)]
         run = planned(noise, arguments.clip_norm)
-        cells = [*predicted(run, arguments.trials), f"{second:.3g}"]
+        cells = [*predicted(run, arguments.trials), _cell(second, second)]
         sys.stdout.write(f"| {noise} | {' | '.join(cells)} |\n")
         sys.stdout.flush()
 

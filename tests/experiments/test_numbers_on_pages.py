@@ -20,6 +20,7 @@ from experiments.coverage import own_rounds, quickstart_seeds
 from experiments.coverage import run as coverage
 from experiments.negoescu2024_appendix_b import figures as figures_3_to_5
 from experiments.negoescu2024_appendix_b import run as gamma_losses
+from experiments.stackoverflow import predicted
 from experiments.steinke2023_training import run as steinke_training
 
 slow = pytest.mark.slow
@@ -84,19 +85,14 @@ def test_zanella_beguelin_table_2(name, tmp_path):
 # Steinke et al. (2023).
 
 
-_SHORT = (
-    (4, "ε = 2", 100),
-    (4, "ε = 8", 250),
-    (6, "ε = 8, no other images", 1),
-    (6, "ε = 8", 20),
-    (8, "mislabelled", 50),
-    (9, "in distribution", 100),
-)
-"""A few points of the figures, by figure, line and place."""
+_STEINKE_POINTS = [
+    (one.figure, one.name, x) for one in steinke_training.all_series() for x, _ in one.points
+]
+"""All points of the figures, by figure, line and place."""
 
 
 @slow
-@pytest.mark.parametrize(("figure", "line", "place"), _SHORT)
+@pytest.mark.parametrize(("figure", "line", "place"), _STEINKE_POINTS)
 def test_steinke_points_of_figures_4_to_9(figure, line, place, monkeypatch):
     (series,) = (
         one for one in steinke_training.all_series() if (one.figure, one.name) == (figure, line)
@@ -111,6 +107,40 @@ def test_steinke_points_of_figures_4_to_9(figure, line, place, monkeypatch):
         pytest.approx(_numbers(cell), abs=0.1 if "%" not in cell else 1)
         for cell in row[3:]
     ]
+
+
+@pytest.mark.parametrize(
+    ("figure", "line", "places", "words"),
+    [
+        (4, "ε = 8", (100, 500, 2000, 4000), "{} at m = 100, {} at 500, {} at 2,000, {} at 4,000"),
+        (5, "ε = 8", (0, 1000, 1500), "{} with none, {} with 1,000, {} with 1,500"),
+        (
+            6,
+            "ε = 8, no other images",
+            (1, 5, 20, 100, 400),
+            "no other images: {}, {}, {}, {}, {} at 1, 5, 20, 100, 400 steps",
+        ),
+        (6, "ε = 8", (1, 5, 20, 100, 400), "with 1,000: {}, {}, {}, {}, {} |"),
+        (7, "ours", (1, 2, 4, 8), "{}, {}, {}, {}, at 87 %"),
+        (
+            8,
+            "mislabelled",
+            (50, 100, 200, 500, 1000, 1500),
+            "mislabelled: {}, {}, {}, {}, {}, {} at m = 50 … 1,500",
+        ),
+        (9, "mislabelled", (0, 1500), "mislabelled: {} with none, {} with 1,500"),
+        (9, "in distribution", (0, 1500), "in distribution: {} and {} |"),
+    ],
+)
+def test_steinke_medians_beside_the_paper_are_those_of_the_points(figure, line, places, words):
+    rows = [row for row in page_rows("steinke2023_training") if row[:2] == [str(figure), line]]
+    medians = {row[2].rpartition(" = ")[2]: row[3].split()[0] for row in rows if len(row) == 6}
+    (beside,) = (
+        shown
+        for shown in page_text("steinke2023_training").splitlines()
+        if shown.startswith(f"| {figure} |") and shown.count("|") == 5
+    )
+    assert words.format(*(medians[str(place)] for place in places)) in beside
 
 
 def _numbers(cell):
@@ -237,6 +267,45 @@ def test_coverage_of_own_rounds(cell):
     found.pop("one_run_valid")
     on_page.pop("one_run_valid")
     assert on_page == found
+
+
+# Stack Overflow, as a plan predicts it.
+
+
+@slow
+@pytest.mark.parametrize("noise", predicted.NOISES)
+@pytest.mark.parametrize("clip_norm", [0.1, 1.0])
+def test_what_a_plan_says_of_stack_overflow(noise, clip_norm):
+    cells = predicted.predicted(predicted.planned(noise, clip_norm), 3)
+    rows = [row[1:] for row in page_rows("stackoverflow") if row[0] == f"{noise:g}"]
+    if clip_norm == 0.1:
+        (shown,) = (row for row in rows if ["…" in cell for cell in row] == 4 * [True])
+    else:
+        (shown,) = (row[::2] for row in rows if ["…" in cell for cell in row] == 2 * [True, False])
+        cells = cells[2:]
+    _rounds_to(shown, cells)
+
+
+@slow
+def test_the_second_simulation_of_stack_overflow(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["", "--trials", "19"])
+    monkeypatch.setattr(predicted, "predicted", lambda run, trials: [])
+    _, *rows = printed(predicted.main, capsys)
+    found = [cell for _, cell in rows]
+    for shown, cell in zip(row_of("stackoverflow", "simulated"), found, strict=True):
+        # The range is on the page where it is no point.
+        numbers = cell if "…" in shown else cell.split()[0]
+        _rounds_to([shown], [numbers])
+
+
+def _rounds_to(shown, found):
+    """Whether the numbers of each cell on a page are those found, to the page's last place."""
+    for on_page, cell in zip(shown, found, strict=True):
+        words = re.findall(r"[\d,.]*\d", on_page)
+        numbers = re.findall(r"\d[\d.]*(?:e[+-]\d+)?", cell)
+        for word, number in zip(words, numbers, strict=True):
+            places = len(word.partition(".")[2])
+            assert abs(float(word.replace(",", "")) - float(number)) < 0.501 * 10**-places, cell
 
 
 # Broken mechanisms.
