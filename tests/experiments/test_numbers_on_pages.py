@@ -22,6 +22,9 @@ from experiments.negoescu2024_appendix_b import figures as figures_3_to_5
 from experiments.negoescu2024_appendix_b import run as gamma_losses
 from experiments.stackoverflow import predicted
 from experiments.steinke2023_training import run as steinke_training
+from fl_audit.estimators import AuditSetting, CanaryScores
+from fl_audit.estimators.distributions import Gaussian
+from fl_audit.estimators.epsilon_star import epsilon_star_of_laws
 
 slow = pytest.mark.slow
 
@@ -75,11 +78,41 @@ def test_zanella_beguelin_table_2(name, tmp_path):
 
     config = ROOT / f"experiments/zanella_beguelin2023_figures/{name}.toml"
     main(["attack", str(config), "--out", str(tmp_path / name)])
-    found = {way: words for _, way, words, _ in figures._table_2(tmp_path / name)}
+    rows = figures._table_2(tmp_path / name)
+    found = {way: words for _, way, words, _ in rows}
     shown = row_of("zanella_beguelin2023_figures", _ATTACKED[name])
     for cell, way in zip(shown, ("Clopper-Pearson", "Jeffreys", "Bayes"), strict=False):
         interval = found[way].rpartition(",")[0].replace("inf", "∞")
         assert cell.replace(".00", "") == interval.replace("0.00", "0"), way
+    text = " ".join(page_text("zanella_beguelin2023_figures").split())
+    (valid,) = re.findall(
+        "although the threshold is chosen prove (.+?), (.+?), (.+?) and (.+?)\\. ", text
+    )
+    report = json.loads((tmp_path / name / "report.json").read_text())
+    (bound,) = (
+        estimate["epsilon"]
+        for estimate in report["statistics"]["lira"]["estimates"]
+        if estimate["method"] == "threshold_valid"
+    )
+    assert _rounded(bound) == valid[list(_ATTACKED).index(name)]
+    if name == "no_noise":
+        same, own = (
+            {way: cells[place].rpartition(", ")[2] for _, way, *cells in rows} for place in (1, 0)
+        )
+        assert (
+            f"{same['Clopper-Pearson']} by Clopper-Pearson, {same['Jeffreys']} by Jeffreys and "
+            f"{same['Bayes']} by Bayes"
+        ) in text
+        assert f"({own['Jeffreys']} and {own['Clopper-Pearson']})" in text
+        counts = figures._best_of(tmp_path / name)
+        members = counts.true_positives + counts.false_negatives
+        others = counts.false_positives + counts.true_negatives
+        called = f"{counts.true_positives} of {members} members and {counts.false_positives} of"
+        assert f"{called} {others} others called members" in text
+
+
+def _rounded(bound):
+    return f"{bound:.2f}" if bound else "0"
 
 
 # Steinke et al. (2023).
@@ -163,6 +196,49 @@ def test_negoescu_gamma_losses(capsys):
     assert len(rows) == 24
     shown = page_rows("negoescu2024_appendix_b")
     assert [row for row in rows if row not in shown] == []
+
+
+@slow
+def test_negoescu_gamma_losses_of_a_million():
+    found, limits = [], []
+    for d in (1, 2, 3):
+        estimates = gamma_losses.estimates(d, 10**6, 1e-5, 10, seed=2024)
+        found.append(f"{estimates[:, 1].mean():.2f}")
+        shapes = gamma_losses.SHAPE, gamma_losses.SHAPE + d
+        laws = (Gaussian(-5 * shape, 5 * shape**0.5) for shape in shapes)
+        limits.append(f"{epsilon_star_of_laws(*laws, 1e-5).epsilon:.2f}")
+    text = " ".join(page_text("negoescu2024_appendix_b").split())
+    assert f"with Epsilon* {limits[0]}, {limits[1]} and {limits[2]} for" in text
+    assert f"means of 10 runs: {', '.join(found)})" in text
+
+
+def test_negoescu_one_outlying_loss():
+    random = np.random.default_rng([2024, 0, 1000])
+    own, others = random.gamma(2, 5, 1000), random.gamma(2, 5, 1000)
+    found = []
+    for outlier in (others[0], 1000.0):
+        others[0] = outlier
+        setting = AuditSetting(CanaryScores(-own, -others), 1e-5, 0.95)
+        found.append([method(setting).epsilon for method in gamma_losses.METHODS])
+    (empirical, before), (empirical_after, after) = found
+    text = " ".join(page_text("negoescu2024_appendix_b").split())
+    assert f"took one run's value from {before:.1f} to {after:.1f}," in text
+    assert empirical == empirical_after
+
+
+@slow
+@pytest.mark.tff
+def test_negoescu_figure_6(capsys, monkeypatch, tmp_path):
+    from experiments.negoescu2024_figure_1 import figure_6
+
+    monkeypatch.setattr(sys, "argv", ["", str(tmp_path / "figure.png"), str(tmp_path / "models")])
+    (_, *plain), (_, *private) = printed(figure_6.main, capsys)
+    one, mixtures = zip(
+        *[[cell.replace("%", " %") for cell in row] for row in (plain, private)], strict=True
+    )
+    text = " ".join(page_text("negoescu2024_figure_1").split())
+    assert f"One normal passes {one[0]} of the tests without and {one[1]} with DP-SGD" in text
+    assert f"of 1 to 20 components {mixtures[0]} and {mixtures[1]}" in text
 
 
 @slow
