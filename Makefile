@@ -65,8 +65,8 @@ test-jax: .venv-light/.synced
 # What starts Ray, in an environment of its own: a large package that `make test` does not need, and
 # each of these tests starts processes that import TensorFlow for themselves.
 test-ray: .venv-ray/.synced
-	.venv-ray/bin/python -m pytest -m "" tests/engines/tff/ray tests/sweeps \
-		tests/config_tables/test_plugins_on_ray.py
+	.venv-ray/bin/python -m pytest -m "" tests/engines/ray tests/engines/tff/test_tff_on_ray.py \
+		tests/engines/jax/test_jax_on_ray.py tests/sweeps tests/config_tables/test_plugins_on_ray.py
 
 .venv-ray/.synced: uv.lock pyproject.toml setup.cfg $(STAMP)
 	UV_PROJECT_ENVIRONMENT=.venv-ray $(BIN)/uv sync --frozen --compile-bytecode --extra training --extra report \

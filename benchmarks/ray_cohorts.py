@@ -22,10 +22,10 @@ import numpy as np
 
 from benchmarks.timing import wall_time
 from fl_audit.config import Canaries, Config, FedAvg, GaussianFixed, RayCluster, Shuffle
-from fl_audit.engines.ray_cluster import node_of_this_process, ray_on_this_machine
-from fl_audit.engines.tff.ray.actors import Actors
-from fl_audit.engines.tff.ray.tree_sum import OpenWork, Subtree, TreeSum, shards_of
-from fl_audit.engines.tff.ray.worker import Arrays, Sent, WorkerSetup
+from fl_audit.engines.ray.actors import Actors
+from fl_audit.engines.ray.cluster import node_of_this_process, ray_on_this_machine
+from fl_audit.engines.ray.tree_sum import OpenWork, Subtree, TreeSum, shards_of
+from fl_audit.engines.ray.worker import Arrays, Sent, WorkerSetup
 from fl_audit.participation import Cohort
 from fl_audit.tasks.kinds import PythonTask
 
@@ -122,7 +122,7 @@ def rounds_of(config: Config) -> Iterator[Callable[[], Any]]:
 
     with ExitStack() as stack:
         if config.runtime == "ray":
-            stack.callback(runtime.context.close)
+            stack.callback(runtime.context.on_ray.close)
         one_round()
         yield one_round
 
@@ -144,7 +144,7 @@ def cpu_seconds() -> float:
 class SleepingWorker:
     """An actor that sleeps for each client and returns a sum as large as the LSTM's."""
 
-    def load(self, setup: WorkerSetup, has_gpus: bool) -> str:
+    def load(self, setup: WorkerSetup) -> str:
         """Needs nothing; returns the place where it is."""
         return node_of_this_process()
 
@@ -177,9 +177,8 @@ def with_sleeps(place: Callable[[int], Any], numbers: Sequence[int], dim: int, t
         clients = 40 * actors
         shards = shards_of(Cohort(np.arange(clients), np.zeros(0, np.int64)), 4)
         with place(actors) as ray:
-            pool = Actors(
-                ray, RayCluster(actors=actors), WorkerSetup("", "", {}, 1), SleepingWorker
-            )
+            setup = WorkerSetup(version="", config="", cpus=1, gpus=0.0, parts={})
+            pool = Actors(ray, RayCluster(actors=actors), setup, SleepingWorker)
             while pool.num_loading:  # actors that come late would import while others are timed
                 pool.total(Sent(0, [np.zeros(1, np.float32)], [], 1.0, len(shards)), shards, add)
             rounds = [timed_round(pool, shards, dim) for _ in range(1 + turns)][1:]

@@ -32,7 +32,6 @@ from fl_audit.config import (
     Shuffle,
     Uniform,
 )
-from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.engine import CohortReader, Engine, TrainedRound, Weights
 from fl_audit.engines.prepare import PreparedRun, canaries_csv, prepare
 from fl_audit.formats.folders import RunFolder
@@ -131,7 +130,7 @@ class NoisySums(Engine):
 
     def reader(self, run: PreparedRun) -> CohortReader:
         """See `Engine`."""
-        return CohortData(run.task, run.config.client, run.config.seed).round_data
+        return run.cohort_data.round_data
 
     def run_round(self, state: np.ndarray, data: Any, index: int) -> TrainedRound:
         """Clips, sums, adds noise and divides; the learning rate of the server is 1."""

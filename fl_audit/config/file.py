@@ -20,7 +20,7 @@ from fl_audit.attacks.threat_models import (
 )
 from fl_audit.config import Config, Table
 from fl_audit.config_tables import kinds_of
-from fl_audit.config_tables.kinds import key_types, required_keys, table_variants
+from fl_audit.config_tables.kinds import key_types, required_keys, table_variants, variants
 from fl_audit.config_tables.plugins import has_plugins, import_plugins, in_full
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators import valid_methods
@@ -267,6 +267,8 @@ def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: st
 
 
 def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
+    if len(allowed := [each for each in variants(annotation) if each is not type(None)]) == 1:
+        (annotation,) = allowed
     if isinstance(value, Mapping) and typing.get_origin(annotation) is not dict:
         _check_keys(value, annotation, name, f"{path}.")
     elif typing.get_origin(annotation) is Literal and value not in typing.get_args(annotation):

@@ -12,6 +12,7 @@ from fl_audit.canaries.families import CanaryFamily, RademacherFamily
 from fl_audit.canaries.store import StoredGaussianFamily, make_family
 from fl_audit.config import Config, ExampleCanaries
 from fl_audit.config.design import RunDesign, design_run
+from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.example_canaries import make_example_pool
 from fl_audit.formats.participation_files import canaries_text
 from fl_audit.tasks import load_task
@@ -34,6 +35,12 @@ class PreparedRun(RunDesign):
     task: LearningTask
     family: CanaryFamily
     canary_examples: Sequence[Examples] = ()
+
+    @property
+    def cohort_data(self) -> CohortData:
+        """The reader of all participants' data in this process."""
+        config = self.config
+        return CohortData(self.task, config.client, config.seed, self.canary_examples)
 
 
 def prepare(config: Config) -> PreparedRun:

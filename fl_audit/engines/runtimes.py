@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.errors import InputError, nearest
+from fl_audit.extras import import_extra
 from fl_audit.registry import Registry
 
 if TYPE_CHECKING:  # a runtime's name is checked without any engine
@@ -70,10 +71,16 @@ def _native(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
 
 
 def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
-    from fl_audit.engines.tff.compiled import NotCompilableError
-    from fl_audit.engines.tff.ray.runtime import make_ray
-
     del worker_log, why  # Ray keeps its own logs, and is never chosen without being asked for
+    engine = run.config.ray and run.config.ray.engine
+    if engine == "jax" or (engine is None and not RAY.is_installed):
+        import_extra("jax")
+        from fl_audit.engines.jax.on_ray import make_jax_on_ray
+
+        return make_jax_on_ray(run)
+    from fl_audit.engines.tff.compiled import NotCompilableError
+    from fl_audit.engines.tff.on_ray import make_ray
+
     try:
         return make_ray(run)
     except NotCompilableError as error:
@@ -81,8 +88,6 @@ def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
 
 
 def _jax(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
-    from fl_audit.extras import import_extra
-
     del worker_log, why  # it has no worker, and is chosen where it is all there is
     import_extra("jax")
     from fl_audit.engines.jax.engine import make_jax
@@ -132,7 +137,10 @@ def make_runtime(run: "PreparedRun", worker_log: Path) -> "Engine":
     check_runtime_name(name, "config")
     # Who names a runtime of TensorFlow Federated means to do without Ray for once.
     if run.config.ray is not None and name in (AUTO, JAX.name):
-        raise InputError(f"runtime: must be {RAY.name!r} for [ray] to be used, is {name!r}")
+        raise InputError(
+            f"runtime: must be {RAY.name!r} for [ray] to be used, is {name!r}; its actors train in "
+            "JAX with ray.engine = 'jax'"
+        )
     if name == AUTO:
         return _first_that_can(run, worker_log)
     return _asked_for(RUNTIMES[name], run, worker_log)

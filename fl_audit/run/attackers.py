@@ -30,7 +30,6 @@ from fl_audit.attacks.threat_models import register_attacker, statistics_of
 from fl_audit.attacks.update_logs import UpdateLogs
 from fl_audit.attacks.update_ratio import RoundFilter, Signals, clipped
 from fl_audit.canaries.tables import family_of
-from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.engine import ClientUpdates, Engine, Weights, as_vector
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.stand_ins import make_stand_ins
@@ -135,8 +134,7 @@ class UpdateAttacker(Attacker):
         self._own = run.own_rounds
         self._stand_ins = make_stand_ins(run)
         self._denominator = run.release.denominator.expected
-        examples = run.canary_examples
-        self._data = CohortData(run.task, run.config.client, run.config.seed, examples)
+        self._data = run.cohort_data
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:

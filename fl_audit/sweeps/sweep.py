@@ -31,7 +31,7 @@ from fl_audit.comparison import (
 from fl_audit.config import Config
 from fl_audit.config.file import config_of_table, config_to_toml, parse_config, set_key
 from fl_audit.config_tables.table import NonNegativeInt, Table
-from fl_audit.engines.ray_cluster import check_ray, end_with_parent, lost_part, ray_on_this_machine
+from fl_audit.engines.ray.cluster import check_ray, end_with_parent, lost_part, ray_on_this_machine
 from fl_audit.errors import InputError, nearest, one_line
 from fl_audit.formats.folders import RunFolder, locked
 from fl_audit.formats.text_files import read_foreign, read_toml, unfinished_files, write_text

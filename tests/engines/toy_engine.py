@@ -14,7 +14,6 @@ import numpy as np
 from fl_audit import load_config, start_run
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.config_tables import Table
-from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.engine import Engine, TrainedRound, as_vector
 from fl_audit.engines.runtimes import RUNTIMES, RuntimeKind
 from fl_audit.seeds import Stream, generator
@@ -76,7 +75,7 @@ class MeanOfVectors(Engine):
         return {"model": self._run.task.classifier.initial_weights[0], "rounds": np.int64(0)}
 
     def reader(self, run):
-        return CohortData(run.task, run.config.client, run.config.seed).round_data
+        return run.cohort_data.round_data
 
     def run_round(self, state, data, index):
         run, clip = self._run, self._run.config.mechanism.clip_norm

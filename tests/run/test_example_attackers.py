@@ -20,7 +20,6 @@ from fl_audit.config import (
     GaussianFixed,
     TextTask,
 )
-from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.prepare import prepare
 from fl_audit.engines.stand_ins import make_stand_ins
 from fl_audit.engines.tff import measures
@@ -176,7 +175,7 @@ def attacker_of(run, folder, completed=0):
 
 def test_white_box_scores_are_inner_products_with_clipped_updates(run, tmp_path):
     attacker = attacker_of(run, tmp_path)
-    data = CohortData(run.task, run.config.client, run.config.seed, run.canary_examples)
+    data = run.cohort_data
     clip_norms = [CLIP, np.inf]
     products, clipped = np.zeros((2, len(run.included))), 0
     for index, clip_norm in enumerate(clip_norms):
@@ -202,7 +201,7 @@ def test_signals_take_off_what_stand_ins_send(digits_run, tmp_path):
     assert num == 2 * len(run.included) <= MOST_DIRECTIONS
     attacker, seen = attacker_of(run, tmp_path), seen_round(run, 1)
     attacker.see_round(seen)
-    data = CohortData(run.task, run.config.client, run.config.seed, run.canary_examples)
+    data = run.cohort_data
 
     def sent(examples):
         update = steps(run, other_weights(run, 1), examples).astype(np.float64)

@@ -15,7 +15,7 @@ from fl_audit.config import (
     GaussianFixed,
     ServerSgd,
 )
-from fl_audit.engines.cohort import CohortData, RoundData
+from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import prepare
 from fl_audit.engines.runtimes import make_runtime
 from fl_audit.engines.tff.rounds import run_round
@@ -44,7 +44,7 @@ def run():
 
 def _data(run):
     """Of the second round; twelve of the canaries are enough."""
-    cohort_data = CohortData(run.task, run.config.client, run.config.seed, run.canary_examples)
+    cohort_data = run.cohort_data
     cohort = run.schedule.cohort(1)
     return cohort_data.round_data(dataclasses.replace(cohort, canaries=cohort.canaries[:12]), 1)
 
@@ -77,11 +77,11 @@ def test_a_round_holds_clients_and_canaries(run):
 
 
 def test_the_order_of_a_canarys_examples_changes_from_round_to_round(run):
-    data = CohortData(run.task, run.config.client, run.config.seed, run.canary_examples)
+    data = run.cohort_data
     canary = int(np.argmax([len(set(c.labels.tolist())) for c in run.canary_examples]))
     orders = {tuple(data.of_canary(canary, r).labels) for r in range(30)}
     assert len(orders) > 1
-    again = CohortData(run.task, run.config.client, run.config.seed, run.canary_examples)
+    again = run.cohort_data
     np.testing.assert_array_equal(
         data.of_canary(canary, 4).inputs, again.of_canary(canary, 4).inputs
     )

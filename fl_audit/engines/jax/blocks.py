@@ -36,7 +36,7 @@ else:
 _BATCHES_AT_ONCE = 4
 """The batches of a client that one call of a compiled function trains on, or fewer."""
 
-_CLIENTS_PER_BLOCK_ON_CPU = 4
+CLIENTS_PER_BLOCK_ON_CPU = 4
 
 NO_KEY = np.zeros(2, np.uint32)
 """The words of a key that nobody draws by."""
@@ -317,5 +317,5 @@ def default_clients_per_block(dim: int, device: Any) -> int:
       device: The device.
     """
     if device.platform == "cpu":
-        return _CLIENTS_PER_BLOCK_ON_CPU
+        return CLIENTS_PER_BLOCK_ON_CPU
     return clients_in_memory(dim, device.memory_stats()["bytes_limit"])

@@ -14,7 +14,7 @@ from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.uploads import ScoredCanaries
 from fl_audit.checks import Finding, replay_round
-from fl_audit.engines.cohort import CohortData, RoundData
+from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.engine import (
     ClientUpdates,
     CohortReader,
@@ -28,7 +28,7 @@ from fl_audit.engines.engine import (
 )
 from fl_audit.engines.jax import environment
 from fl_audit.engines.jax.aggregation import Norms
-from fl_audit.engines.jax.blocks import Blocks, default_clients_per_block
+from fl_audit.engines.jax.blocks import NO_KEY, Blocks, default_clients_per_block
 from fl_audit.engines.jax.compilation import CompilationClock
 from fl_audit.engines.jax.from_config import aggregation_of, local_training, server_optimizer
 from fl_audit.engines.jax.measures import Evaluator, MeanLosses
@@ -124,24 +124,18 @@ class JaxEngine(Engine):
 
     def reader(self, run: PreparedRun) -> CohortReader:
         """The reader of all participants' data in this process."""
-        return CohortData(
-            run.task, run.config.client, run.config.seed, run.canary_examples
-        ).round_data
+        return run.cohort_data.round_data
 
     def run_round(self, state: State, data: RoundData, index: int) -> TrainedRound:
         """Runs a round on all devices."""
-        weights = [np.asarray(array) for array in state.weights]
+        weights = self.weights(state)
         clip = float(state.norms.clip)
         length = canary_length(
             self._run.config.mechanism, clip, float(self._aggregation.zeroing_norm(state.norms))
         )
-        vectors = (
-            unflatten(self._run.family.vector(int(canary)) * np.float32(length), weights)
-            for canary in data.vectors
-        )
         key = self._aggregation.process.key_of_round(state.noise, self._keys(index))
         words = jax.random.key_data(key)
-        total = self._blocks.sum_of(weights, state.norms, data.trained, vectors, words)
+        total = self.sum_of(weights, state.norms, data, length, words)
         after, aggregate = self._finish(state, total, key)
         loss, tokens = np.asarray(total.totals, np.float64)
         seen = SeenRound(
@@ -154,13 +148,36 @@ class JaxEngine(Engine):
         )
         stddev = clip * self._aggregation.noise.sum_noise_multiplier if np.isfinite(clip) else 0.0
         if self._aggregation.process.is_at_clients:
-            stddev *= math.sqrt(len(data.trained) + len(data.vectors))
+            stddev *= math.sqrt(len(data.clients) + len(data.canaries))
         return TrainedRound(
             after,
             seen,
             noise_stddev=stddev,
             train_loss=float(loss / tokens) if tokens else 0.0,
         )
+
+    def sum_of(
+        self,
+        weights: Weights,
+        norms: Norms,
+        data: Any,
+        length: float,
+        key: Any = NO_KEY,
+    ) -> Any:
+        """The `Summed` of a round's participants, on the first device.
+
+        Args:
+          weights: The round's model.
+          norms: Its norms.
+          data: What the reader gave for the round.
+          length: The length of the update of a canary that is a vector.
+          key: The words of the round's key, by which participants who add noise draw it.
+        """
+        vectors = (
+            unflatten(self._run.family.vector(int(canary)) * np.float32(length), weights)
+            for canary in data.vectors
+        )
+        return self._blocks.sum_of(weights, norms, data.trained, vectors, key)
 
     def _uploads(
         self, state: State, data: RoundData, length: float, key: Any

@@ -14,7 +14,6 @@ from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.checks import Finding
 from fl_audit.config import Mechanism
-from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.engine import (
     ClientUpdates,
     CohortReader,
@@ -64,7 +63,7 @@ class TffEngine(Engine):
 
     def reader(self, run: PreparedRun) -> CohortReader:
         """The reader of all participants' data in this process."""
-        return cohort_data_of(run).round_data
+        return run.cohort_data.round_data
 
     def run_round(self, state: Any, data: Any, index: int) -> TrainedRound:
         """Runs a round of the process."""
@@ -129,11 +128,6 @@ class TffEngine(Engine):
     def client_updates(self, run: PreparedRun) -> ClientUpdates:
         """What clients would send, trained in blocks; see `Engine.client_updates`."""
         return BlockUpdates.from_run(run).updates
-
-
-def cohort_data_of(run: PreparedRun) -> CohortData:
-    """The reader of all participants' data in this process."""
-    return CohortData(run.task, run.config.client, run.config.seed, run.canary_examples)
 
 
 def refuse_uploads(run: PreparedRun, runtime: str) -> None:

@@ -23,7 +23,6 @@ from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.shadow_recipe import InitialWeights, initial_weights
 from fl_audit.engines.tff.compiled import NotCompilableError, SeededRounds
-from fl_audit.engines.tff.engine import cohort_data_of
 from fl_audit.engines.tff.local import clients_side_by_side, local_of
 from fl_audit.engines.tff.measures import Evaluator, MeanLosses
 from fl_audit.engines.tff.rounds import model_weights
@@ -142,7 +141,7 @@ class FederatedRuns:
         """The weights after all rounds of one run."""
         run, seed = self._seeded(number), self._run.config.seed
         noise = int(generator(seed, Stream.MODEL_NOISE, number).integers(1, 2**31))
-        one_round, read = self._rounds.begun(noise), cohort_data_of(run).round_data
+        one_round, read = self._rounds.begun(noise), run.cohort_data.round_data
         state = self._initial_state(number)
         for index in range(run.num_rounds):
             clients = run.schedule.clients(index)

@@ -5,7 +5,6 @@ import pytest
 
 from fl_audit.config import Bernoulli, Canaries, Config, FedAvg, GaussianFixed
 from fl_audit.engines.prepare import prepare
-from fl_audit.engines.tff.engine import cohort_data_of
 from fl_audit.engines.tff.rounds import model_weights
 from fl_audit.engines.tff.shadow_runs import FederatedRuns
 from fl_audit.errors import InputError
@@ -91,7 +90,7 @@ def test_a_run_is_the_configs_own_without_the_clients_that_are_out(plain):
         for index in range(3):
             clients = [c for c in run.schedule.clients(index) if c != 2]
             cohort = Cohort(np.array(clients, np.int64), NO_CANARIES)
-            data = cohort_data_of(run).round_data(cohort, index)
+            data = run.cohort_data.round_data(cohort, index)
             state = runtime.process.next(state, runtime.participants(state, data)).state
     for found, expected in zip(weights, model_weights(state), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from fl_audit.config import RayCluster
-from fl_audit.engines.tff.ray.actors import Actors
-from fl_audit.engines.tff.ray.tree_sum import Subtree, TreeSum, shards_of
-from fl_audit.engines.tff.ray.worker import Sent, WorkerSetup
+from fl_audit.engines.ray.actors import Actors
+from fl_audit.engines.ray.tree_sum import Subtree, TreeSum, shards_of
+from fl_audit.engines.ray.worker import ClientWorker, Sent, WorkerSetup
 from fl_audit.errors import InputError
 from fl_audit.participation import Cohort
 
-SETUP = WorkerSetup("", "", {}, 1)
+SETUP = WorkerSetup(version="", config="", cpus=1, gpus=0.0, parts={})
 
 
 class LostError(Exception):
@@ -113,7 +113,7 @@ def _value(shard):
 
 
 def _total(ray, **keys):
-    actors = Actors(ray, RayCluster(**keys), SETUP, lost=lambda: None)
+    actors = Actors(ray, RayCluster(**keys), SETUP, ClientWorker, lost=lambda: None)
     shards = shards_of(Cohort(np.arange(41), np.arange(2)), 4)
     assert len(shards) == 11
     total = actors.total(Sent(0, [], [], 1.0, 11), shards, np.add)
@@ -230,7 +230,7 @@ def test_by_default_there_are_as_many_actors_as_there_is_room_for():
     _total(ray, cpus_per_actor=2)
     assert ray.started == 5
     ray = StandIn(cpus=(8,))
-    actors = Actors(ray, RayCluster(), SETUP, lost=lambda: None)
+    actors = Actors(ray, RayCluster(), SETUP, ClientWorker, lost=lambda: None)
     ray.cpus = (8, 2)
     actors.total(Sent(0, [], [], 1.0, 11), shards_of(Cohort(np.arange(44), []), 4), np.add)
     assert ray.started == 10

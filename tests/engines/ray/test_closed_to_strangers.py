@@ -55,7 +55,7 @@ for port in ports:
 @pytest.fixture(scope="module")
 def started():
     """Ray's module with an actor at work, and its folder: (module, folder)."""
-    from fl_audit.engines.ray_cluster import ray_on_this_machine
+    from fl_audit.engines.ray.cluster import ray_on_this_machine
 
     def process():
         return os.getpid()
@@ -161,7 +161,7 @@ def test_a_run_without_the_clusters_token_is_told_so(started):
     program = """
 import sys
 from fl_audit.errors import InputError
-from fl_audit.engines.ray_cluster import ray_at
+from fl_audit.engines.ray.cluster import ray_at
 try:
     with ray_at(sys.argv[1]):
         print("let in")
@@ -182,7 +182,7 @@ def test_nothing_is_left_and_a_second_one_asks_for_another_token(started):
     program = """
 import os
 from pathlib import Path
-from fl_audit.engines.ray_cluster import ray_on_this_machine
+from fl_audit.engines.ray.cluster import ray_on_this_machine
 process = lambda: os.getpid()
 for _ in range(2):
     with ray_on_this_machine(1, 80 * 2**20) as ray:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fl_audit.config import RayCluster
-from fl_audit.engines.ray_cluster import lost_part
-from fl_audit.engines.tff.ray.tree_sum import Piece, RemoteSum, RoundWork, Subtree, TreeSum
-from fl_audit.engines.tff.ray.worker import Arrays, ClientWorker, Sent, WorkerSetup
+from fl_audit.engines.ray.cluster import lost_part
+from fl_audit.engines.ray.tree_sum import Piece, RemoteSum, RoundWork, Subtree, TreeSum
+from fl_audit.engines.ray.worker import Arrays, Sent, WorkerSetup
 from fl_audit.errors import InputError
 from fl_audit.participation import Cohort
 
@@ -59,7 +59,7 @@ class Actors:
         ray: Any,
         cluster: RayCluster,
         setup: WorkerSetup,
-        worker: type[Any] = ClientWorker,
+        worker: type[Any],
         lost: Callable[[], str | None] = lost_part,
     ) -> None:
         """Starts as many actors as the config asks for, or as there is room for.
@@ -158,7 +158,7 @@ class Actors:
         wanted = self._cluster.actors or max(self._room(), 1)
         for _ in range(wanted - len(self.all)):
             actor = _Actor(self._class.remote())
-            call = actor.handle.load.remote(self._setup, self._cluster.gpus_per_actor > 0)
+            call = actor.handle.load.remote(self._setup)
             self._busy[call] = _Call(actor)
 
     def _room(self) -> int:

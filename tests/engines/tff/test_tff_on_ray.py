@@ -87,7 +87,7 @@ def test_an_actor_that_is_killed_costs_nothing_but_time(run, on_one):
 
     def kill(index, runtime):
         if index == 2:
-            actors = runtime.context.actors
+            actors = runtime.context.on_ray.actors
             threading.Timer(0.05, lambda: ray.kill(actors.all[0])).start()
 
     _assert_same_bits(_train(_with(run, "ray", actors=2), kill), on_one)
@@ -98,7 +98,7 @@ def test_a_node_that_is_killed_in_mid_round_costs_nothing_but_time(run, on_one, 
 
     def kill(index, runtime):
         if index == 2:
-            _wait_until(lambda: len(runtime.context.actors.all) == 3)
+            _wait_until(lambda: len(runtime.context.on_ray.actors.all) == 3)
             lost = {"allow_graceful": False}
             other = _without_this_program(nodes)
             threading.Timer(0.05, cluster.remove_node, [other], lost).start()
@@ -126,7 +126,7 @@ def test_a_node_that_comes_is_used(run, on_one, cluster, node_of):
         if index == 1:
             node_of(1)
         if index > 1:
-            counts.append(len(runtime.context.actors.all))
+            counts.append(len(runtime.context.on_ray.actors.all))
 
     _assert_same_bits(_train(_with(run, "ray", address=cluster.address), add), on_one)
     assert counts[0] == 2
@@ -147,7 +147,7 @@ def test_a_loss_may_end_the_run(run, policy, message):
 
     def kill(index, runtime):
         if index == 1:
-            ray.kill(runtime.context.actors.all[0])
+            ray.kill(runtime.context.on_ray.actors.all[0])
 
     with pytest.raises(InputError, match=rf"^ray: {message}[^\n]*--resume goes on"):
         _train(_with(run, "ray", actors=1, lost_actors=policy), kill)

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from fl_audit.engines.tff.ray.tree_sum import (
+from fl_audit.engines.ray.tree_sum import (
     OpenWork,
     RemoteSum,
     RoundWork,
@@ -17,7 +17,7 @@ from fl_audit.engines.tff.ray.tree_sum import (
     shards_of,
 )
 from fl_audit.participation import Cohort
-from tests.engines.tff.ray.written_trees import merged, tree_of
+from tests.engines.ray.written_trees import merged, tree_of
 
 
 def _cohort(clients, canaries):

@@ -1,1 +1,0 @@
-"""The runtime `ray`: the clients' work of a TFF process on Ray's actors."""
