@@ -1,6 +1,6 @@
 """The next-word LSTM with made-up clients, as a task that a config names and every actor makes."""
 
-from benchmarks.next_word import PAPER, Sizes, classifier_of, made_up_clients
+from benchmarks.next_word import PAPER, Sizes, made_up_clients, model_of
 from benchmarks.rounds import in_memory
 from fl_audit.tasks.learning_task import LearningTask
 
@@ -16,4 +16,4 @@ def make(seed: int, cohort: int, batches: int, is_small: bool = False) -> Learni
     """
     del seed
     sizes = Sizes(600, 32, 100) if is_small else PAPER
-    return in_memory("made up", classifier_of(sizes), made_up_clients(sizes, cohort, batches))
+    return in_memory("made up", model_of(sizes), made_up_clients(sizes, cohort, batches))

@@ -1,7 +1,8 @@
-"""Rounds on Ray's actors: against `local`, and with sleeps for the clients' work.
+"""Rounds on Ray's actors: beside one process, and with sleeps for the clients' work.
 
 `python -m benchmarks.ray_cohorts` by hand, where the extra `ray` is installed; about ten minutes on
-two idle cores. It is no part of `make bench`, whose environment has no Ray.
+two idle cores. `python -m benchmarks.ray_cohorts jax` has clients trained in JAX, and needs no
+TensorFlow. It is no part of `make bench`, whose environment has no Ray.
 """
 
 import argparse
@@ -9,7 +10,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -44,21 +45,29 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=LSTM, help="parameters, for what sleeps")
     parser.add_argument("--actors", type=int, nargs="*", default=[1, 2, 4, 8, 16])
     arguments = parser.parse_args()
-    if "local" in arguments.what:
-        against_local(arguments.cohort, arguments.turns)
+    for one_process in {"local", "jax"} & set(arguments.what):
+        beside(one_process, arguments.cohort, arguments.turns)
     if "sleep" in arguments.what:
         with_sleeps(one_machine, arguments.actors, arguments.dim, arguments.turns)
     if "nodes" in arguments.what:
         with_sleeps(many_nodes, arguments.actors, arguments.dim, arguments.turns)
 
 
-def against_local(cohort: int, turns: int) -> None:
-    """Prints the times of rounds of `local` on two threads and of `ray` on two actors, in turns."""
+def beside(one_process: str, cohort: int, turns: int) -> None:
+    """Prints the times of rounds in one process on two cores and on two actors, in turns.
+
+    Args:
+      one_process: The runtime in one process, `local` or `jax`; actors have the same engine.
+      cohort: The number of clients.
+      turns: The number of rounds of each.
+    """
     print(f"A round of {cohort} clients of 4 batches of 16 x 20 words, LSTM, two cores: seconds,")
     print("and seconds of CPU time in all processes")
     with ExitStack() as stack:
-        local = stack.enter_context(rounds_of(config_of("local", cohort)))
-        ray = stack.enter_context(rounds_of(config_of("ray", cohort)))
+        local = stack.enter_context(rounds_of(config_of(one_process, cohort)))
+        cluster = RayCluster(engine="jax" if one_process == "jax" else "tff")
+        on_ray = msgspec.structs.replace(config_of("ray", cohort), ray=cluster)
+        ray = stack.enter_context(rounds_of(on_ray))
         local_cpu, ray_cpu = [], []
         pairs = []
         for _ in range(turns):
@@ -70,15 +79,16 @@ def against_local(cohort: int, turns: int) -> None:
             pairs.append(times)
             ratio = times[0] / times[1]
             print(
-                f"  local {times[0]:6.2f} ({local_cpu[-1]:6.2f})   ray {times[1]:6.2f} "
+                f"  {one_process} {times[0]:6.2f} ({local_cpu[-1]:6.2f})   ray {times[1]:6.2f} "
                 f"({ray_cpu[-1]:6.2f})   clients a second: {ratio:.3f} times",
                 flush=True,
             )
         ratios = [mine / other for mine, other in pairs]
         per_cpu = [a / b for a, b in zip(local_cpu, ray_cpu, strict=True)]
-        print(f"ray over local, clients a second: {statistics.median(ratios):.3f}", end=" ")
+        print(f"ray over {one_process}, clients a second: {statistics.median(ratios):.3f}", end=" ")
         print(f"({min(ratios):.3f} to {max(ratios):.3f})", end="; ")
-        print(f"clients a second of CPU time: {statistics.median(per_cpu):.3f}")
+        print(f"clients a second of CPU time: {statistics.median(per_cpu):.3f}", end=" ")
+        print(f"({min(per_cpu):.3f} to {max(per_cpu):.3f})")
 
 
 def config_of(runtime: str, cohort: int) -> Config:
@@ -88,7 +98,7 @@ def config_of(runtime: str, cohort: int) -> Config:
         folder=str(ROOT),
         options={"cohort": cohort, "batches": 4},
     )
-    config = Config(
+    return Config(
         task=task,
         client=FedAvg(),
         mechanism=GaussianFixed(noise_multiplier=0.0, clip_norm=1.0),
@@ -97,7 +107,6 @@ def config_of(runtime: str, cohort: int) -> Config:
         runtime=runtime,
         clients_per_block=1,
     )
-    return config if runtime == "local" else msgspec.structs.replace(config, ray=RayCluster())
 
 
 @contextmanager
@@ -105,26 +114,30 @@ def rounds_of(config: Config) -> Iterator[Callable[[], Any]]:
     """A function that runs the first round of a run, which has been run once before."""
     from fl_audit.engines.prepare import prepare
     from fl_audit.engines.runtimes import make_runtime
-    from fl_audit.engines.tff.compiled import local_runtime
-    from fl_audit.engines.tff.rounds import run_round
 
     run = prepare(config)
-    runtime: Any = make_runtime(run, Path(os.devnull))
-    read = runtime.reader(run)
+    engine: Any = make_runtime(run, Path(os.devnull))
+    read = engine.reader(run)
 
     def one_round() -> Any:
-        # Not runtime.session(), which would end the actors.
-        with local_runtime(runtime.context):
-            state = runtime.process.initialize()
-            data = read(run.schedule.cohort(0), 0)
-            participants = runtime.participants(state, data)
-            return run_round(runtime.process, config.mechanism, state, participants)
+        # Not engine.session(), which would end the actors.
+        with _context_of(engine):
+            return engine.run_round(engine.begin(), read(run.schedule.cohort(0), 0), 0)
 
     with ExitStack() as stack:
         if config.runtime == "ray":
-            stack.callback(runtime.context.on_ray.close)
+            stack.callback(getattr(engine, "context", engine).on_ray.close)
         one_round()
         yield one_round
+
+
+def _context_of(engine: Any) -> Any:
+    """A block in which TFF's computations run as an engine on TFF has them run."""
+    if not hasattr(engine, "context"):
+        return nullcontext()
+    from fl_audit.engines.tff.compiled import local_runtime
+
+    return local_runtime(engine.context)
 
 
 def cpu_seconds() -> float:

@@ -60,8 +60,18 @@ def started(config, mark, folder, *arguments):
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_a_killed_program_leaves_nothing_and_the_run_goes_on(tmp_path, config, number):
+@pytest.mark.parametrize(
+    ("number", "engine"),
+    [
+        (signal.SIGKILL, "tff"),
+        (signal.SIGINT, "tff"),
+        (signal.SIGTERM, "tff"),
+        (signal.SIGKILL, "jax"),
+        (signal.SIGINT, "jax"),
+    ],
+)
+def test_a_killed_program_leaves_nothing_and_the_run_goes_on(tmp_path, config, number, engine):
+    config.write_text(f'{CONFIG}engine = "{engine}"\n')
     out, mark = tmp_path / "out", tmp_path / "mark"
     process = started(config, mark, out)
     wait_for((out / "checkpoint.npz").exists, 300)
