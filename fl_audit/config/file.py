@@ -267,6 +267,8 @@ def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: st
 
 
 def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
+    if value is None:  # as JSON has keys that are left out
+        return
     if len(allowed := [each for each in variants(annotation) if each is not type(None)]) == 1:
         (annotation,) = allowed
     if isinstance(value, Mapping) and typing.get_origin(annotation) is not dict:

@@ -15,6 +15,7 @@ from fl_audit.config import (
     TextTask,
 )
 from fl_audit.config.file import config_to_toml, load_config, parse_config
+from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
 from tests.small_configs import SMALLEST
 
@@ -144,6 +145,11 @@ def test_toml_round_trip(tmp_path, text, task):
     table = tomllib.loads(text) | {"task": tomllib.loads(task)}
     config = parse_config(table, "test")
     assert parse_config(tomllib.loads(config_to_toml(config)), "again") == config
+
+
+def test_a_report_has_keys_that_are_left_out_as_nothing():
+    table = tomllib.loads(SMALLEST) | {"audit": {"claim": None, "delta": None}, "ray": None}
+    assert parse_config(table, "report.json").audit == Audit()
 
 
 def test_toml_round_trip_keeps_a_relative_path_where_it_pointed(tmp_path):
@@ -290,6 +296,7 @@ BAD_VALUES = [
     ),
     ("runtime=3", "key `runtime`: Expected `str`, got `int`"),
     ("runtime={a=1}", "key `runtime` takes a value, not a table"),
+    ("ray.engine=jx", "key `ray.engine`: unknown 'jx'; did you mean 'jax'?"),
     ("canaries.store=disc", "key `canaries.store`: unknown 'disc'; did you mean 'disk'?"),
     (
         "task={kind='emnist', word_counts='w'}",
