@@ -129,7 +129,7 @@ def folder_statistics(
     Args:
       folder: The folder.
       dim: Number of trainable parameters; None takes the folder's.
-      null: The null law for all statistics; None takes what is known of each statistic.
+      null: The null distribution for all statistics; None takes what is known of each statistic.
       family: The canaries' family; None takes the folder's.
 
     Raises:
@@ -222,7 +222,7 @@ def _audit(folder: RunFolder) -> Audit:
 
 
 def _null(name: str, facts: RunFacts, kind: NullKind | None) -> Null:
-    """The null law asked for, or the statistic's own; "empirical" for an unknown statistic."""
+    """The null distribution that is asked for; else the statistic's, empirical if it is unknown."""
     statistic = STATISTICS.get(name)
     if kind == "closed_form" and (statistic is None or statistic.law(facts).kind == "empirical"):
         raise InputError(
