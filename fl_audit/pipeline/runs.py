@@ -14,10 +14,12 @@ from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder, locked
 from fl_audit.formats.round_chain import ChainWriter, Reported, digests_of
 from fl_audit.formats.text_files import unfinished_files
-from fl_audit.progress import hint
+from fl_audit.progress import doing, hint
 from fl_audit.version import code_digest
 
 if TYPE_CHECKING:
+    from fl_audit.engines.engine import Engine
+    from fl_audit.engines.prepare import PreparedRun
     from fl_audit.report import Report
     from fl_audit.run.observers import RoundObserver
 
@@ -49,14 +51,10 @@ def start_run(
 
     folder = check_new(out)
     opened = None if commitment is None else check_committed(commitment, config)
-    environment.set_defaults()
-    _say_what_takes_so_long(config)
-    from fl_audit.engines.prepare import canaries_csv, prepare
-    from fl_audit.engines.runtimes import make_runtime
+    run, runtime = _loaded(config, folder)
+    from fl_audit.engines.prepare import canaries_csv
     from fl_audit.run.train import train
 
-    run = prepare(config)
-    runtime = make_runtime(run, folder.worker_log)
     with at_work(folder):
         check_new(out)  # another process may have been faster
         with _emptied_if_refused(folder):
@@ -108,19 +106,27 @@ def continue_run(
     with at_work(check_resumable(out, config)) as folder:
         if folder.record.exists():
             return _report(folder)
-        environment.set_defaults()
-        _say_what_takes_so_long(config)
-        from fl_audit.engines.prepare import canaries_csv, prepare
-        from fl_audit.engines.runtimes import make_runtime
+        run, runtime = _loaded(config, folder)
+        from fl_audit.engines.prepare import canaries_csv
         from fl_audit.run.train import train
 
-        run = prepare(config)
         check_same_canaries(folder, canaries_csv(run))
         if commitment is not None and opened is not None and not folder.chain.exists():
             begin_try(commitment, opened, folder)  # the process was killed before it did
-        runtime = make_runtime(run, folder.worker_log)
         train(run, runtime, folder, [*_listed(commitment), *observers])
         return _report(folder)
+
+
+def _loaded(config: Config, folder: RunFolder) -> "tuple[PreparedRun, Engine]":
+    """The prepared run and what trains it, which may take minutes to load."""
+    environment.set_defaults()
+    _say_what_takes_so_long(config)
+    with doing("loading libraries and data"):
+        from fl_audit.engines.prepare import prepare
+        from fl_audit.engines.runtimes import make_runtime
+
+        run = prepare(config)
+        return run, make_runtime(run, folder.worker_log)
 
 
 def _say_what_takes_so_long(config: Config) -> None:
@@ -139,7 +145,8 @@ def _report(folder: RunFolder) -> "Report":
         path.unlink()
     folder.round_directions.unlink(missing_ok=True)
     folder.upload_directions.unlink(missing_ok=True)
-    report = write_report(folder)
+    with doing("estimating epsilon and writing the report"):
+        report = write_report(folder)
     if folder.chain.exists():  # an older version left none
         chain = ChainWriter.go_on(folder.chain)
         files = digests_of([folder.report_html, folder.report_json])
