@@ -86,6 +86,8 @@ class Headline:
         known.
       threat_model: The title of the attacker's threat model; empty where it is not known.
       proven_if: What the bound assumes, in a few words.
+      most_of: The number of canaries, where the bound is the most that its method can prove with
+        so many, as the attack makes no error; None where it is not.
     """
 
     guaranteed: float | None
@@ -98,6 +100,7 @@ class Headline:
     to_canary: str = " for a canary"
     to_client: str = ""
     proven_if: str = "for any mechanism"
+    most_of: int | None = None
 
     def lines(self) -> list[str]:
         """The three numbers and the sentence, each behind its label."""
@@ -164,9 +167,14 @@ class Headline:
     def _proof(self) -> tuple[str, str]:
         if self.proven is None:
             return "none", ", because no valid method applies to these scores"
+        most = (
+            ""
+            if self.most_of is None
+            else f", the most that this method can prove with {self.most_of:,} canaries"
+        )
         return (
             f"ε ≥ {lower_bound_text(self.proven.epsilon)}",
-            f" for a canary, with {100 * self.confidence:g} % confidence, {self.proven_if}",
+            f" for a canary, with {100 * self.confidence:g} % confidence, {self.proven_if}{most}",
         )
 
     def _estimate(self) -> tuple[str, str]:
@@ -291,6 +299,7 @@ def headline_on(
         why_unknown=why_unknown,
         proven=proven,
         proven_if=_proven_if(proven),
+        most_of=_most_of(proven, statistic),
         estimated=statistic.estimate_by(ESTIMATE),
         confidence=confidence,
         sees=sees,
@@ -336,6 +345,17 @@ def _proven_if(proven: Estimate | None) -> str:
     if proven is not None and proven.valid_for == "independent scores":
         return "if canaries’ scores are independent"
     return "for any mechanism"
+
+
+def _most_of(proven: Estimate | None, statistic: StatisticReport) -> int | None:
+    """The number of canaries, where the bound's method counts errors and there are none."""
+    if proven is None or proven.epsilon == 0:
+        return None
+    canaries = statistic.num_included + statistic.num_excluded
+    details = proven.details
+    has_no_error = details.get("false_negatives") == details.get("false_positives") == 0
+    has_all_right = details.get("correct") == canaries
+    return canaries if has_no_error or has_all_right else None
 
 
 def strongest_first(
