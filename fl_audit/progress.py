@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -89,6 +89,7 @@ class _Pulse:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._changed = self.last_said = time.monotonic()
+        self.stream: TextIO | None = None  # where lines go in place of standard error
 
     def begin(self, work: _Work) -> None:
         """Adds work inside the one that is being done, of which nothing is said meanwhile."""
@@ -241,6 +242,16 @@ def bar(items: Iterable[T], name: str, unit: str = "it", delay: float = 0) -> It
         yield from counted
 
 
+@contextlib.contextmanager
+def lines_to(stream: TextIO) -> Iterator[None]:
+    """Writes lines to another stream while standard error is turned away."""
+    _PULSE.stream = stream
+    try:
+        yield
+    finally:
+        _PULSE.stream = None
+
+
 def warn(line: str) -> None:
     """Writes what is wrong, in a line above the bar where there is one."""
     _write(logging.WARNING, line)
@@ -257,7 +268,7 @@ def _write(level: int, line: str) -> None:
 
     if _LOG.isEnabledFor(level):
         _PULSE.last_said = time.monotonic()
-        tqdm.write(line, file=sys.stderr)
+        tqdm.write(line, file=_PULSE.stream or sys.stderr)
 
 
 def _no_bar() -> bool | None:

@@ -16,7 +16,16 @@ from absl import logging as absl_logging
 
 from fl_audit import progress as module
 from fl_audit.cli import main
-from fl_audit.progress import VERBOSITIES, Progress, bar, doing, hint, set_verbosity, warn
+from fl_audit.progress import (
+    VERBOSITIES,
+    Progress,
+    bar,
+    doing,
+    hint,
+    lines_to,
+    set_verbosity,
+    warn,
+)
 from tests.small_configs import TINY_RUN
 
 
@@ -171,6 +180,15 @@ def test_short_work_and_a_lower_level_say_nothing(impatient, kept_verbosity, mon
         with doing("the report"):
             time.sleep(0.6)
     assert terminal.getvalue() == ""
+
+
+def test_lines_go_elsewhere_while_standard_error_is_turned_away(impatient):
+    ours, away = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stderr(away), lines_to(ours), doing("starting"):
+        _until(lambda: "starting, " in ours.getvalue())
+    with contextlib.redirect_stderr(away):
+        warn("later")
+    assert away.getvalue() == "later\n"
 
 
 def test_lines_become_rarer_the_longer_a_work_takes(monkeypatch):

@@ -18,11 +18,11 @@ from fl_audit.progress import doing, hint
 from fl_audit.version import code_digest
 
 if TYPE_CHECKING:
-    from fl_audit.engines.engine import Engine
-    from fl_audit.engines.prepare import PreparedRun
     from fl_audit.report import Report
     from fl_audit.run.observers import RoundObserver
 
+
+_LOADING = "loading libraries and data"
 
 _MANY_ROUNDS = 100_000
 """Rounds whose cohorts take seconds to draw."""
@@ -51,10 +51,15 @@ def start_run(
 
     folder = check_new(out)
     opened = None if commitment is None else check_committed(commitment, config)
-    run, runtime = _loaded(config, folder)
-    from fl_audit.engines.prepare import canaries_csv
-    from fl_audit.run.train import train
+    environment.set_defaults()
+    _say_what_takes_so_long(config)
+    with doing(_LOADING):
+        from fl_audit.engines.prepare import canaries_csv, prepare
+        from fl_audit.engines.runtimes import make_runtime
+        from fl_audit.run.train import train
 
+        run = prepare(config)
+        runtime = make_runtime(run, folder.worker_log)
     with at_work(folder):
         check_new(out)  # another process may have been faster
         with _emptied_if_refused(folder):
@@ -106,27 +111,20 @@ def continue_run(
     with at_work(check_resumable(out, config)) as folder:
         if folder.record.exists():
             return _report(folder)
-        run, runtime = _loaded(config, folder)
-        from fl_audit.engines.prepare import canaries_csv
-        from fl_audit.run.train import train
+        environment.set_defaults()
+        _say_what_takes_so_long(config)
+        with doing(_LOADING):
+            from fl_audit.engines.prepare import canaries_csv, prepare
+            from fl_audit.engines.runtimes import make_runtime
+            from fl_audit.run.train import train
 
+            run = prepare(config)
         check_same_canaries(folder, canaries_csv(run))
         if commitment is not None and opened is not None and not folder.chain.exists():
             begin_try(commitment, opened, folder)  # the process was killed before it did
+        runtime = make_runtime(run, folder.worker_log)
         train(run, runtime, folder, [*_listed(commitment), *observers])
         return _report(folder)
-
-
-def _loaded(config: Config, folder: RunFolder) -> "tuple[PreparedRun, Engine]":
-    """The prepared run and what trains it, which may take minutes to load."""
-    environment.set_defaults()
-    _say_what_takes_so_long(config)
-    with doing("loading libraries and data"):
-        from fl_audit.engines.prepare import prepare
-        from fl_audit.engines.runtimes import make_runtime
-
-        run = prepare(config)
-        return run, make_runtime(run, folder.worker_log)
 
 
 def _say_what_takes_so_long(config: Config) -> None:
