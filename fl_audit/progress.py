@@ -124,7 +124,8 @@ class _Pulse:
                     work.counter.refresh(nolock=True)
             self.last_said = now
         elif now - self.last_said >= max(LONGEST_SILENCE, _SILENT_SHARE * (now - self._changed)):
-            _write(logging.INFO, f"{work.words()}, {elapsed:.0f} s so far")
+            so_far = f", {elapsed:.0f} s so far" if elapsed >= 1 else ""
+            _write(logging.INFO, f"{work.words()}{so_far}")
 
 
 _PULSE = _Pulse()
