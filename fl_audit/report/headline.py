@@ -292,6 +292,7 @@ def headline_on(
     """
     bounds = filter(None, map(statistic.estimate_by, BOUNDS))
     proven = next((bound for bound in bounds if bound.valid_for is not None), None)
+    is_most = proven is not None and proven.is_without_error
     return Headline(
         guaranteed=guaranteed,
         to_canary=to_canary,
@@ -299,7 +300,7 @@ def headline_on(
         why_unknown=why_unknown,
         proven=proven,
         proven_if=_proven_if(proven),
-        most_of=_most_of(proven, statistic),
+        most_of=statistic.num_included + statistic.num_excluded if is_most else None,
         estimated=statistic.estimate_by(ESTIMATE),
         confidence=confidence,
         sees=sees,
@@ -345,17 +346,6 @@ def _proven_if(proven: Estimate | None) -> str:
     if proven is not None and proven.valid_for == "independent scores":
         return "if canaries’ scores are independent"
     return "for any mechanism"
-
-
-def _most_of(proven: Estimate | None, statistic: StatisticReport) -> int | None:
-    """The number of canaries, where the bound's method counts errors and there are none."""
-    if proven is None or proven.epsilon == 0:
-        return None
-    canaries = statistic.num_included + statistic.num_excluded
-    details = proven.details
-    has_no_error = details.get("false_negatives") == details.get("false_positives") == 0
-    has_all_right = details.get("correct") == canaries
-    return canaries if has_no_error or has_all_right else None
 
 
 def strongest_first(

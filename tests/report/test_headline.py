@@ -56,8 +56,8 @@ def test_three_numbers_and_a_sentence():
         ({"false_negatives": 0, "false_positives": 0}, True),
         ({"false_negatives": 0, "false_positives": 1}, False),
         ({"false_negatives": 0}, False),  # a known null: higher scores would prove more
-        ({"correct": 18, "guesses": 18}, True),
-        ({"correct": 17, "guesses": 17}, False),
+        ({"m": 18, "correct": 18, "guesses": 18}, True),
+        ({"m": 18, "correct": 17, "guesses": 17}, False),
     ],
 )
 def test_a_bound_without_an_error_is_said_to_be_the_most(details, is_most):
