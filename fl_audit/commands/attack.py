@@ -46,11 +46,17 @@ def _attack(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(report.to_json())
         return 0
+    width = max(map(len, report.results))
+    share = f"{100 * report.confidence:g} %"
     for name, result in report.results.items():
         bayes, valid = result.estimates[:2]
+        scores = report.scores[name]
+        models = scores.num_included + scores.num_excluded
+        most = f" (the most that {models:,} models can show)"
         print(
-            f"{name:<7} credible interval of epsilon {epsilon_text(bayes.lower)} to "
-            f"{epsilon_text(bayes.upper)}, lower bound {lower_bound_text(valid.lower)}"
+            f"{name:<{width}}  {share} credible interval of epsilon {epsilon_text(bayes.lower)} to "
+            f"{epsilon_text(bayes.upper)}, {share} lower bound {lower_bound_text(valid.lower)}"
+            f"{most if valid.is_without_error else ''}"
         )
     most = f"{upper_bound_text(report.guaranteed.epsilon)} at delta {delta_text(report.delta)}"
     print(f"upper bound from accounting: epsilon {most}")

@@ -126,6 +126,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
     is_claimed = any(getattr(arguments, name) is not None for name in _CLAIMS)
     check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
+    _check_source(arguments.scores)
     source = AuditedFolder(arguments.scores, scoring_progress)
     if arguments.delta is None:
         arguments.delta = _recorded_delta(arguments.scores)
@@ -141,6 +142,27 @@ def _estimate(arguments: argparse.Namespace) -> int:
         print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
     write_junit(report, arguments.junit, arguments.require)
     return verdict_status(report.verdict, arguments.require)
+
+
+def _check_source(scores: Path) -> None:
+    """Checks that there are scores, before it is asked for what belongs to them.
+
+    Raises:
+      InputError: The path names nothing, a config, or a folder without scores.
+    """
+    from fl_audit.errors import InputError
+    from fl_audit.report.folder import check_holds_scores
+
+    try:
+        scores.stat()
+    except OSError as error:
+        raise InputError(f"{scores}: cannot be read: {error.strerror}") from error
+    if scores.suffix == ".toml":
+        raise InputError(
+            f"{scores}: is a config, without scores; `fl-audit run {scores} --out DIR` makes some"
+        )
+    if scores.is_dir():
+        check_holds_scores(scores)
 
 
 def _recorded_delta(scores: Path) -> float:

@@ -156,7 +156,7 @@ def _sentence(title: str, settings: Sequence[Setting], statistic: str) -> str:
     tied = any(len(group.settings) > 1 for group in groups)
     return " ".join(
         [
-            f"{where}, settings leak from the least ε to the most: {'; '.join(parts)}.",
+            f"{where}, the order from least to most leakage is: {'; '.join(parts)}.",
             *(["Between settings joined by “and” it cannot tell."] if tied else []),
             *_against_accounting(groups),
         ]

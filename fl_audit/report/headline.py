@@ -86,6 +86,8 @@ class Headline:
         known.
       threat_model: The title of the attacker's threat model; empty where it is not known.
       proven_if: What the bound assumes, in a few words.
+      most_of: The number of canaries, where the bound is the most that its method can prove with
+        so many, as the attack makes no error; None where it is not.
     """
 
     guaranteed: float | None
@@ -98,6 +100,7 @@ class Headline:
     to_canary: str = " for a canary"
     to_client: str = ""
     proven_if: str = "for any mechanism"
+    most_of: int | None = None
 
     def lines(self) -> list[str]:
         """The three numbers and the sentence, each behind its label."""
@@ -164,9 +167,14 @@ class Headline:
     def _proof(self) -> tuple[str, str]:
         if self.proven is None:
             return "none", ", because no valid method applies to these scores"
+        most = (
+            ""
+            if self.most_of is None
+            else f", the most that this method can prove with {self.most_of:,} canaries"
+        )
         return (
             f"ε ≥ {lower_bound_text(self.proven.epsilon)}",
-            f" for a canary, with {100 * self.confidence:g} % confidence, {self.proven_if}",
+            f" for a canary, with {100 * self.confidence:g} % confidence, {self.proven_if}{most}",
         )
 
     def _estimate(self) -> tuple[str, str]:
@@ -284,6 +292,7 @@ def headline_on(
     """
     bounds = filter(None, map(statistic.estimate_by, BOUNDS))
     proven = next((bound for bound in bounds if bound.valid_for is not None), None)
+    is_most = proven is not None and proven.is_without_error
     return Headline(
         guaranteed=guaranteed,
         to_canary=to_canary,
@@ -291,6 +300,7 @@ def headline_on(
         why_unknown=why_unknown,
         proven=proven,
         proven_if=_proven_if(proven),
+        most_of=statistic.num_included + statistic.num_excluded if is_most else None,
         estimated=statistic.estimate_by(ESTIMATE),
         confidence=confidence,
         sees=sees,

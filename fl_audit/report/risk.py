@@ -32,12 +32,21 @@ class CurveRow:
       mu: The mu of Gaussian differential privacy, in words.
       rho: The rho of zero-concentrated differential privacy, in words.
       profile: Epsilon at several deltas, in words; the reason where nothing is known.
+      is_known: Whether epsilon is known at any delta.
     """
 
     party: str
     mu: str
     rho: str
     profile: str
+    is_known: bool = True
+
+    @property
+    def line(self) -> str:
+        """The row as a line of text."""
+        if not self.is_known:
+            return f"{self.party.lower()}: none ({self.profile})"
+        return f"{self.party.lower()}: μ {self.mu}, ρ {self.rho}, ε ≤ {self.profile} (δ)"
 
 
 @dataclass(frozen=True)
@@ -76,7 +85,7 @@ class AttackerRisk:
     @property
     def curve_cells(self) -> list[tuple[str, ...]]:
         """The cells of the table of curves, by row."""
-        return [dataclasses.astuple(row) for row in self.curves]
+        return [(row.party, row.mu, row.rho, row.profile) for row in self.curves]
 
     @property
     def risk_cells(self) -> list[tuple[str, ...]]:
@@ -131,7 +140,7 @@ def _curves(in_full: FullGuarantees) -> Iterator[CurveRow]:
 
 
 def _curve(party: str, full: FullGuarantee) -> CurveRow:
-    return CurveRow(party, mu_words(full), rho_words(full), profile_words(full))
+    return CurveRow(party, mu_words(full), rho_words(full), profile_words(full), bool(full.profile))
 
 
 def mu_words(full: FullGuarantee) -> str:
@@ -189,9 +198,6 @@ def risk_lines(report: Report) -> list[str]:
     lines = []
     for risk in attacker_risks(report):
         lines += ["", f"guarantee in full: {risk.title[0].lower()}{risk.title[1:]}"]
-        lines += [
-            f"  {row.party.lower()}: μ {row.mu}, ρ {row.rho}, ε ≤ {row.profile} (δ)"
-            for row in risk.curves
-        ]
+        lines += [f"  {row.line}" for row in risk.curves]
         lines += [f"  {risk_sentence(risk, row)}" for row in risk.risks]
     return lines

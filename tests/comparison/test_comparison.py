@@ -85,7 +85,7 @@ def test_lines_are_aligned_and_mark_the_front(comparison):
     lines = comparison_lines(comparison)
     assert lines[0] == "digits: 3 settings, 4 runs"
     assert lines[1].startswith(
-        "With 1 round per canary, by “Largest round”, settings leak from the least ε to the most: "
+        "With 1 round per canary, by “Largest round”, the order from least to most leakage is: "
     )
     start = next(i for i, line in enumerate(lines) if line.startswith("max "))
     head, none, some, dear = lines[start : start + 4]

@@ -42,7 +42,7 @@ def test_overlapping_intervals_are_one_group(make_run):
     assert (few.lower, few.upper) == pytest.approx((4.5, 6.6))
     assert [s.label for s in many.settings] == ["noise 0.1"]
     assert beyond_noise(comparison) == (
-        "With 1 round per canary, by “Largest round”, settings leak from the least ε to the most: "
+        "With 1 round per canary, by “Largest round”, the order from least to most leakage is: "
         "“noise 0.3” and “noise 0.2” (4.50 … 6.60); “noise 0.1” (18.0 … 22.0). Between settings "
         "joined by “and” it cannot tell."
     )

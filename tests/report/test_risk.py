@@ -63,6 +63,8 @@ def test_without_a_guarantee_the_reason_is_said_and_no_risk(facts):
     assert both.curves[0].mu == both.curves[0].rho == "none known"
     assert both.risks == ()
     assert len(both.curves[0].profile) > 10
+    line = risk_lines(made_report(1, **facts))[-1]
+    assert line == f"  client or canary: none ({both.curves[0].profile})"
 
 
 def test_lines_say_who_finds_how_many():

@@ -124,7 +124,7 @@ def test_a_line_for_each_tenth_of_a_run(capsys):
 
 def test_the_largest_epsilon_that_is_tested_is_said_to_be_that(capsys):
     show(ProgressDisplay(), started(10), [finished(n, None, LARGEST_TESTED) for n in range(1, 11)])
-    assert "a canary's ε at least 295, no larger one tested\n" in capsys.readouterr().err
+    assert "a canary's ε at least 295, the largest tested\n" in capsys.readouterr().err
 
 
 def test_a_resumed_run_counts_on(capsys):
