@@ -139,7 +139,7 @@ def inclusion() -> Iterator[tuple[str, ...]]:
 
 
 def revealed(runs: int = 2000) -> Iterator[tuple[str, ...]]:
-    """How often bounds exceed 0 where 20 of 1,000 canaries are revealed together, a (0, δ)-DP act."""
+    """How often bounds exceed 0 where 20 of 1,000 canaries are revealed together, at (0, δ)-DP."""
     count, shown, delta = 1000, 20, 1e-3
     for method in BOTH:
         above = 0
