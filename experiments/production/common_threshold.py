@@ -70,8 +70,10 @@ def proven(shifts: FloatArray, seed: int, by_likelihood: bool) -> float:
 def main() -> None:
     """Prints medians and ranges over seeds, of canaries in all rounds and in the first half."""
     seeds = range(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
-    print("| strategy | rounds of canaries | ε at the mean shift | by z | by likelihood ratios |")
-    print("|---|---|---|---|---|")
+    print(
+        "| strategy | canaries in rounds | accounting at the mean shift | by the score "
+        "| by its log-likelihood ratio |\n|---|---|---|---|---|"
+    )
     for name, column in COLUMNS.items():
         squares = np.cumsum(np.square(np.pad(column, (0, ROUNDS - len(column)))))
         by_round = LARGEST_SHIFT * np.sqrt(squares[::-1] / squares[-1])
