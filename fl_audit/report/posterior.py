@@ -197,8 +197,8 @@ def plot_trace(axes: Axes, name: str, chains: FloatArray) -> None:
     at = np.arange(0, chains.shape[1], every)
     colours = (ORANGE, BLUE, INK, FAINT)
     for number, (chain, colour) in enumerate(zip(chains[:_LINES], colours, strict=False), start=1):
-        looks = {"color": colour, "lw": 0.5, "alpha": 0.8, "rasterized": True}
-        axes.plot(at, chain[at], label=f"chain {number}", **looks)
+        label = f"chain {number}"
+        axes.plot(at, chain[at], color=colour, lw=0.5, alpha=0.8, rasterized=True, label=label)
     axes.set_xlabel("iteration after the burn-in")
     axes.set_ylabel(name)
     # Room for the legend above the chains.
