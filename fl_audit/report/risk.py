@@ -178,9 +178,9 @@ def _detection_rate(statistic: StatisticReport, false_positive_rate: float) -> s
 
 def risk_sentence(risk: AttackerRisk, row: RiskRow) -> str:
     """What a guarantee means at a share of false alarms, beside what the attack found."""
-    most = f"at {row.false_alarms} false alarms an attacker finds {row.client} of clients"
-    canary = "" if row.canary == row.client else f" and {row.canary} of canaries"
-    by_attack = "" if risk.attack is None else f"; found by {risk.attack}: {row.rate_found}"
+    most = f"false positive rate {row.false_alarms}: true positive rate {row.client} for clients"
+    canary = "" if row.canary == row.client else f", {row.canary} for canaries"
+    by_attack = "" if risk.attack is None else f"; measured by {risk.attack}: {row.rate_found}"
     return f"{most}{canary}{by_attack}"
 
 
@@ -188,7 +188,7 @@ def risk_lines(report: Report) -> list[str]:
     """The guarantees in full, a line per party and per share of false alarms."""
     lines = []
     for risk in attacker_risks(report):
-        lines += ["", f"guarantee in full: {risk.title[0].lower()}{risk.title[1:]}"]
+        lines += ["", f"upper bounds in full: {risk.title[0].lower()}{risk.title[1:]}"]
         lines += [
             f"  {row.party.lower()}: μ {row.mu}, ρ {row.rho}, ε ≤ {row.profile} (δ)"
             for row in risk.curves
