@@ -113,13 +113,13 @@ _WORDS = {
     ),
     "fresh_noise": _CheckWords(
         "Fresh noise",
-        "The same holds for the component that is orthogonal to the previous aggregate, so the "
-        "noise is not the previous round’s.",
+        "So is the norm of the component that is orthogonal to the previous aggregate: the noise "
+        "is not used again.",
         _OF_NOISE,
     ),
     "bounded_length": _CheckWords(
         "Bounded norm",
-        "No norm exceeds that of as many clipped updates and their noise together.",
+        "No norm exceeds what the cohort’s clipped updates and the noise allow.",
         _at("the largest plausible norm"),
     ),
     "no_echo": _CheckWords(
