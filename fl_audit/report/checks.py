@@ -100,7 +100,8 @@ _OF_NOISE = _at("the expected norm of the noise")
 _WORDS = {
     "enough_noise": _CheckWords(
         "Enough noise",
-        "In every aggregate, each variable’s norm is at least that of the configured noise.",
+        "Each variable of an aggregate has at least the norm of the configured noise, up to "
+        "chance.",
         _OF_NOISE,
     ),
     "noise_everywhere": _CheckWords(
@@ -113,7 +114,7 @@ _WORDS = {
     ),
     "fresh_noise": _CheckWords(
         "Fresh noise",
-        "So is the norm of the component that is orthogonal to the previous aggregate: the noise "
+        "Its component orthogonal to the previous aggregate has at least that norm too: the noise "
         "is not used again.",
         _OF_NOISE,
     ),
