@@ -34,7 +34,7 @@ def csv_text(rows: Sequence[Record]) -> str:
 _HEAD = (
     " & Rounds & & \\multicolumn{2}{c}{$\\varepsilon$ by accounting} & & & \\\\",
     "\\cmidrule(lr){4-5}",
-    "Setting & of a canary & Accuracy & client & canary & Statistic & Lower bound & Estimate \\\\",
+    "Setting & per canary & Accuracy & client & canary & Statistic & Lower bound & Estimate \\\\",
 )
 
 

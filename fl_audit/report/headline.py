@@ -411,11 +411,11 @@ _MEANINGS = {
 
 
 _STANDS_FOR_CLIENTS = (
-    "A canary is such a client and takes part no more often, so a bound for the canary counts."
+    "A canary is such a client and participates no more often, so a bound for the canary counts."
 )
 _STANDS_FOR_THOSE_LIKE_IT = (
-    "How often clients take part is not known here: a bound for a canary counts for clients that "
-    "take part as often as canaries did, and a claim about more rounds was not tested."
+    "How often clients participate is not known here: a bound for a canary counts for clients "
+    "that participate as often as canaries did; a claim about more rounds was not tested."
 )
 
 
@@ -479,13 +479,13 @@ def _facts(verdict: Verdict, report: Report) -> list[Note]:
     return [
         Note("Claim", _claim(verdict, report)),
         Note("Accounting", _accounting(verdict, report)),
-        Note("Looked at", _looks(verdict)),
+        Note("Tests", _looks(verdict)),
         *_evidence(verdict),
     ]
 
 
 def _claim(verdict: Verdict, report: Report) -> str:
-    claim = f"for a {verdict.claim.whom}: one more or less, or one that sends nothing."
+    claim = f"for a {verdict.claim.whom}, added or removed, or zeroed out (it sends nothing)."
     if verdict.p_value is None or verdict.claim.whom == "canary":
         return claim
     return f"{claim} {_STANDS_FOR_THOSE_LIKE_IT if report.run is None else _STANDS_FOR_CLIENTS}"
@@ -511,7 +511,7 @@ def _accounting(verdict: Verdict, report: Report) -> str:
 def _looks(verdict: Verdict) -> str:
     num, confidence = verdict.num_tests, verdict.confidence
     if not isinstance(verdict.claim, Claim):
-        return f"{count(num, 'test')} of the curve, which hold together at {100 * confidence:g} %"
+        return f"{count(num, 'test')} of the curve, at {100 * confidence:g} % confidence together"
     each = f"{count(num, 'lower bound')}, valid for any mechanism"
     if num == 1:
         return f"{each}, at {100 * confidence:g} %"
@@ -524,8 +524,13 @@ def _as_curve(curve: AsCurve) -> str:
     outcome = "would be contradicted" if curve.is_contradicted else "would not be contradicted"
     return (
         f"the Gaussian curve through the claim, μ ≤ {significant(curve.mu)}, {outcome} "
-        f"(p ≤ {significant(curve.p_value, 2)}); claim it as one where that is what is meant"
+        f"(p ≤ {significant(curve.p_value, 2)}); to claim the curve itself, state μ"
     )
+
+
+def _p_value(verdict: Verdict) -> str:
+    """The p-value, to be followed by how it was made."""
+    return "" if verdict.p_value is None else f"at most {significant(verdict.p_value, 2)}, "
 
 
 def _evidence(verdict: Verdict) -> list[Note]:
@@ -538,10 +543,10 @@ def _evidence(verdict: Verdict) -> list[Note]:
         if isinstance(verdict.claim, Claim):
             facts.append(Note("Largest bound", f"ε ≥ {epsilon} {by}"))
         else:
-            facts.append(Note("Smallest p-value", by))
-        facts.append(Note("It assumes", verdict.assumes))
-    if verdict.p_value is not None:
-        facts.append(Note("p-value", f"at most {significant(verdict.p_value, 2)}"))
+            facts.append(Note("Smallest p-value", f"{_p_value(verdict)}{by}"))
+        facts.append(Note("Assumption", verdict.assumes))
+    if verdict.p_value is not None and not any(fact.label == "Smallest p-value" for fact in facts):
+        facts.append(Note("p-value", _p_value(verdict).rstrip(", ")))
     if verdict.as_curve is not None:
         facts.append(Note("As a curve", _as_curve(verdict.as_curve)))
     if verdict.power is not None:

@@ -187,9 +187,9 @@ def _detection_rate(statistic: StatisticReport, false_positive_rate: float) -> s
 
 def risk_sentence(risk: AttackerRisk, row: RiskRow) -> str:
     """What a guarantee means at a share of false alarms, beside what the attack found."""
-    most = f"at {row.false_alarms} false alarms an attacker finds {row.client} of clients"
-    canary = "" if row.canary == row.client else f" and {row.canary} of canaries"
-    by_attack = "" if risk.attack is None else f"; found by {risk.attack}: {row.rate_found}"
+    most = f"false positive rate {row.false_alarms}: true positive rate {row.client} for clients"
+    canary = "" if row.canary == row.client else f", {row.canary} for canaries"
+    by_attack = "" if risk.attack is None else f"; measured by {risk.attack}: {row.rate_found}"
     return f"{most}{canary}{by_attack}"
 
 
@@ -197,7 +197,7 @@ def risk_lines(report: Report) -> list[str]:
     """The guarantees in full, a line per party and per share of false alarms."""
     lines = []
     for risk in attacker_risks(report):
-        lines += ["", f"guarantee in full: {risk.title[0].lower()}{risk.title[1:]}"]
+        lines += ["", f"upper bounds in full: {risk.title[0].lower()}{risk.title[1:]}"]
         lines += [f"  {row.line}" for row in risk.curves]
         lines += [f"  {risk_sentence(risk, row)}" for row in risk.risks]
     return lines

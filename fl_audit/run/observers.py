@@ -259,8 +259,10 @@ class ProgressDisplay(RoundObserver):
                 "accuracy": f"{metrics.accuracy:.3f}",
             }
         proven = metrics.epsilon_proven
-        most = ", the largest tested" if proven and proven >= LARGEST_TESTED else ""
-        bound = {"a canary's ε at least": f"{lower_bound_text(proven)}{most}"} if proven else {}
+        most = " (the largest value tested)" if proven and proven >= LARGEST_TESTED else ""
+        bound = (
+            {"lower bound for a canary": f"ε ≥ {lower_bound_text(proven)}{most}"} if proven else {}
+        )
         self._progress.advance(facts=self._evaluated | bound)
 
     def run_ended(self, *, finished: bool) -> None:

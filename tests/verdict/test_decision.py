@@ -192,7 +192,7 @@ def test_few_canaries_cannot_contradict_a_large_claim_whatever_they_score():
         for name in valid_methods()
     )
     assert f"can show at most ε ≥ {limit:.3g}, even if" in verdict.reason
-    assert verdict.reason.endswith("or use more presentations of each canary and more canaries.")
+    assert verdict.reason.endswith("or use more rounds per canary and more canaries.")
 
 
 def test_power_is_that_of_the_statistic_on_which_least_can_be_proven():
