@@ -244,10 +244,15 @@ def after_failed_checks(failed: Sequence[str], reason: str) -> str:
 
 def not_all_checked(not_checked: str, reason: str) -> str:
     """The reason of a verdict with what was not checked, before what to do next."""
+    return before_next_steps(reason, f"not all of the mechanism was checked: {not_checked}")
+
+
+def before_next_steps(reason: str, *clauses: str) -> str:
+    """The reason of a verdict with further clauses before what to do next."""
     reasons = reason.splitlines()
     last = [line for line in reasons if line.startswith(NEXT)]
     rest = [line for line in reasons if line not in last]
-    return lines((*rest, f"not all of the mechanism was checked: {not_checked}", *last))
+    return lines((*rest, *clauses, *last))
 
 
 # Not contradicted.

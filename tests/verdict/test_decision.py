@@ -321,3 +321,11 @@ def test_a_bound_that_exceeds_the_claim_by_itself_is_named_with_what_correction_
     assert f"corrected for all 10 bounds it is {lower_bound_text(corrected)}.\n" in verdict.reason
     assert "Next: choose this statistic and this method" in verdict.reason
     assert "canaries instead" not in verdict.reason
+    doubtful = reach_verdict(
+        claim, many, Scope(not_covered="a client may do more"), arrival=ARRIVED
+    )
+    assert doubtful.outcome == "inconclusive"
+    assert "a client may do more" in doubtful.reason.splitlines()[0]
+    assert f"corrected for all 10 bounds it is {lower_bound_text(corrected)}.\n" in doubtful.reason
+    steps = [line for line in doubtful.reason.splitlines() if line.startswith("Next: ")]
+    assert [step.split()[1] for step in steps] == ["choose", "let"]
