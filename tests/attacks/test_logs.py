@@ -218,16 +218,16 @@ def served(tmp_path_factory) -> Path:
 
 
 def test_the_server_scored_every_round(served):
-    scorer = RoundScorer.open(served / "audit")
+    scorer = RoundScorer.open(served / "audit_log")
     assert scorer.scored_rounds == list(range(1, 31))
-    assert {path.name for path in (served / "audit").glob("scores_*.csv")} == {
+    assert {path.name for path in (served / "audit_log").glob("scores_*.csv")} == {
         f"scores_{name}.csv" for name in ("final", "final_minus_initial", "max", "sum")
     }
 
 
 def test_the_folder_by_hand_is_of_the_same_pool(served):
     written = read_pool(served / "log" / "pool.json")
-    assert written == read_pool(served / "audit" / "pool.json")
+    assert written == read_pool(served / "audit_log" / "pool.json")
     (line,) = re.findall(r'`(\{"format_version".*?\})`', TEXT)
     assert written == CanaryPool(**{k: v for k, v in json.loads(line).items() if k[:6] != "format"})
 

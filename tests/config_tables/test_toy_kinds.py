@@ -182,7 +182,7 @@ def test_the_report_says_it_in_the_patterns_words(config):
     run = SimpleNamespace(record=record_of(config), config=config, presentations=presentations)
     facts = run_facts(run)
     assert facts["Participation"] == "Odd and even take turns, odd first, 5 each."
-    assert "took part in 1 round. Its rounds are one, whether odd or not." in facts["Canaries"]
+    assert "participated in 1 round. Its rounds are one, whether odd or not." in facts["Canaries"]
 
 
 def test_what_is_not_registered_fails_loudly(config):

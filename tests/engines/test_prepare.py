@@ -63,7 +63,7 @@ def test_the_pools_file_lists_each_canarys_rounds():
         ),
         (
             {"participation": Shuffle(rounds=2, clients_per_round=5, canary_repeats=3)},
-            r"participation\.canary_repeats: 3 presentations .* must be at most 2",
+            r"participation\.canary_repeats: 3 rounds per canary .* must be at most 2",
         ),
         (
             {"canaries": Canaries(count=100_000)},

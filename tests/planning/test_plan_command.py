@@ -55,8 +55,8 @@ def test_prints_one_json_object(config, capsys):
             "value": 8,
             "planned": False,
             "statistics": {},
-            "refused": "participation.canary_repeats: 8 presentations of a canary do not fit into "
-            "6 rounds; must be at most 6",
+            "refused": "participation.canary_repeats: 8 rounds per canary do not fit into 6 "
+            "rounds; must be at most 6",
         }
     ]
     assert [fault["noise_factor"] for fault in plan["power"]["faults"]] == [1.0, 0.5, 0.0]

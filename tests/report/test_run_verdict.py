@@ -235,7 +235,7 @@ def test_a_canary_that_is_drawn_like_a_client_stands_for_it(claim, change_record
         (["claimed_epsilon=1", "verdict_statistic=fnal"], "did you mean 'final'"),
         (["claimed_epsilon=1", "delta=1e-3", "claimed_delta=1e-5"], "they must be equal"),
         (["claimed_epsilon=1", "claimed_mu=1"], "are two claims; make one of them"),
-        (["claim=confgured"], "Invalid enum value"),
+        (["claim=confgured"], "unknown 'confgured'; did you mean 'configured'"),
         (["claimed_epsilom=1"], "did you mean 'claimed_epsilon'"),
     ],
 )

@@ -122,7 +122,7 @@ def test_the_documents_process_in_its_program_runs_and_finds_the_canaries(tmp_pa
     exec(compile(ast.Module(kept, []), "docs/any_process.md", "exec"), names)
     scores, pool = (names[name] for name in ("scorer", "pool"))
     assert scores.scored_rounds == list(range(1, 21))
-    cosines = np.load(tmp_path / "audit" / "round_cosines.npy")
+    cosines = np.load(tmp_path / "audit_log" / "round_cosines.npy")
     present = np.zeros_like(cosines, bool)
     for round_number in range(1, 21):
         present[round_number - 1, names["canaries"].in_round(round_number)] = True
@@ -133,7 +133,7 @@ def test_the_documents_process_in_its_program_runs_and_finds_the_canaries(tmp_pa
     assert cosines[present].mean() > 0.06
     assert abs(cosines[~present].mean()) < 0.01
     for statistic in ("final", "final_minus_initial", "max", "sum", "own_rounds"):
-        scored = read_score_file(tmp_path / "audit" / f"scores_{statistic}.csv")
+        scored = read_score_file(tmp_path / "audit_log" / f"scores_{statistic}.csv")
         methods = [row["method"] for row in estimate(scored.canary_scores(), delta=1e-3).records()]
         assert "threshold_valid" in methods
 
@@ -160,7 +160,7 @@ def test_the_documents_whole_program_ends_and_leaves_no_worker(tmp_path):
     )
     assert ended.stdout.splitlines()[-1] == "round 20 of 20", ended.stderr
     assert not left_of(mark)
-    assert RoundScorer.open(tmp_path / "audit").scored_rounds == list(range(1, 21))
-    scores = read_score_file(tmp_path / "audit" / "scores_own_rounds.csv")
+    assert RoundScorer.open(tmp_path / "audit_log").scored_rounds == list(range(1, 21))
+    scores = read_score_file(tmp_path / "audit_log" / "scores_own_rounds.csv")
     # As above: included canaries have a mean of about 0.1 with a standard error of 0.004.
     assert scores.score[scores.included].mean() > 0.06
