@@ -115,6 +115,7 @@ experiments-small: $(STAMP)
 	$(BIN)/python -m experiments.dp_sgd.known_steps --source noise
 	$(BIN)/python -m experiments.dp_sgd.known_steps --source noise --clip 1
 	$(BIN)/python experiments/pure_noise/run.py
+	$(BIN)/python -m experiments.production.common_threshold 40
 	$(BIN)/python experiments/negoescu2024_appendix_b/run.py 2
 	$(BIN)/python -m experiments.negoescu2024_appendix_b.figures $(PICTURES)/negoescu2024_figures_3_to_5.png
 	$(BIN)/python -m experiments.yildirim2025_table1.artificial $(PICTURES)/yildirim2025_figures_2_3.png

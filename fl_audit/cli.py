@@ -37,7 +37,7 @@ from fl_audit.commands.process import (
 )
 from fl_audit.errors import InputError, Interrupted, one_line
 from fl_audit.extras import missing_extra
-from fl_audit.progress import set_verbosity
+from fl_audit.progress import doing, set_verbosity
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -110,7 +110,8 @@ def _call(argv: Sequence[str]) -> int:
     if arguments.verbosity is not None:
         set_verbosity(arguments.verbosity)
     try:
-        status: int = arguments.command(arguments)
+        with doing(f"{arguments.called}: at work"):
+            status: int = arguments.command(arguments)
     except ModuleNotFoundError as error:
         missing = missing_extra(error)
         raise error if missing is None else missing from error

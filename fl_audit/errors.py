@@ -52,7 +52,11 @@ _TERMS = {
         "the largest norm of an update",
         "clip clipping c s l2_norm_clip max_grad_norm sensitivity",
     ),
-    "clients_per_round": ("the cohort's size", "cohort cohort_size"),
+    "clients_per_round": (
+        "the cohort's size; under Poisson sampling its mean",
+        "cohort cohort_size sampling_rate sampling_probability sampling_prob q",
+    ),
+    "count": ("how many, included or not", "number num num_canaries n size"),
     "learning_rate": ("the step size", "lr eta step_size"),
     "rademacher": ("random signs", "sign signs random_signs"),
     "hadamard": ("orthogonal random signs", "walsh walsh_hadamard orthogonal"),
@@ -64,6 +68,11 @@ _TERMS = {
     "gaussian_fit": ("Andrew et al.", "andrew"),
     "one_run_fdp": ("Mahloujifar et al.", "f_dp fdp mahloujifar"),
     "bayes": ("Zanella-Béguelin et al.", "zanella_beguelin bayesian"),
+    "local": ("TensorFlow in this process, on a GPU where there is one", "tensorflow tf gpu cuda"),
+    "native": ("TFF's own C++ runtime", "tff cpp"),
+    "estimate": ("audits scores, a log or a run", "audit score evaluate analyze analyse"),
+    "show": ("prints the report of a run", "report print summary view"),
+    "run": ("trains and audits", "train start"),
 }
 """The field's words for names of ours: what each name is, and the words that are looked for."""
 
@@ -77,14 +86,19 @@ def nearest(name: str, known: Iterable[str]) -> str:
     "did you mean 'bernoulli' (Poisson sampling)?"
     """
     names = sorted(known)
+    if suggestion := suggested(name, names):
+        return suggestion
+    return f"known: {', '.join(names)}"
+
+
+def suggested(name: str, names: Sequence[str]) -> str:
+    """The hint on one known name; empty where none is near."""
     word = name.casefold().replace("-", "_").replace(" ", "_")
     for ours, (meaning, terms) in _TERMS.items():
         if ours in names and word in terms.split():
             return f"did you mean {ours!r} ({meaning})?"
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"known: {', '.join(names)}"
+    return f"did you mean {close[0]!r}?" if close else ""
 
 
 def refuse_misspelt(what: str, names: Iterable[str], optional: Sequence[str]) -> None:

@@ -1,17 +1,26 @@
 """What is written on standard error while something works, and how much of it.
 
 A bar on a terminal, and a line per tenth of the work elsewhere; warnings; hints for who waits at a
-terminal. `set_verbosity` says which of them are shown, and what the libraries below may log there:
+terminal; and, where nothing else is said for `LONGEST_SILENCE`, what the program is doing and since
+when. `set_verbosity` says which of them are shown, and what the libraries below may log there:
 TensorFlow Federated, TensorFlow Privacy and dp_accounting log with absl, TensorFlow with a logger
 of its own and in C++. One choice is for all (`fl-audit COMMAND --verbosity LEVEL`).
 """
 
+import contextlib
+import importlib
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TextIO, TypeVar
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 T = TypeVar("T")
 
@@ -50,6 +59,96 @@ def set_verbosity(level: str) -> None:
     logging.getLogger("tensorflow").setLevel(of_libraries)
 
 
+LONGEST_SILENCE = 8.0
+"""The seconds after which it is said what is being done, while the work is young."""
+
+_SILENT_SHARE = 0.1
+"""The share of a work's time that may pass without a line, as logs of long runs fill up else."""
+
+
+@dataclass(eq=False)
+class _Work:
+    """What is being done now.
+
+    Attributes:
+      words: What it is called, by how far it is.
+      counter: The bar that shows it on a terminal; None where there is none.
+      begun: When it began, in seconds of the monotonic clock.
+    """
+
+    words: Callable[[], str]
+    counter: "tqdm | None" = None
+    begun: float = field(default_factory=time.monotonic)
+
+
+class _Pulse:
+    """A thread that says what is being done while nothing else is said; it ends with the work."""
+
+    def __init__(self) -> None:
+        self._works: list[_Work] = []
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._changed = self.last_said = time.monotonic()
+        self.stream: TextIO | None = None  # where lines go in place of standard error
+
+    def begin(self, work: _Work) -> None:
+        """Adds work inside the one that is being done, of which nothing is said meanwhile."""
+        with self._lock:
+            self._works.append(work)
+            self._changed = work.begun
+            if len(self._works) == 1:
+                self.last_said = work.begun
+                self._ended = threading.Event()
+                threading.Thread(target=self._beat, args=(self._ended,), daemon=True).start()
+
+    def end(self, work: _Work) -> None:
+        """Takes work away."""
+        with self._lock:
+            self._works.remove(work)
+            self._changed = time.monotonic()
+            if not self._works:
+                self._ended.set()
+
+    def _beat(self, ended: threading.Event) -> None:
+        while not ended.wait(0.5):
+            with self._lock:
+                if self._works:
+                    self._say(self._works[-1])
+
+    def _say(self, work: _Work) -> None:
+        now = time.monotonic()
+        elapsed = now - work.begun
+        if work.counter is not None:
+            with work.counter.get_lock():
+                if not work.counter.disable and elapsed > work.counter.delay:
+                    work.counter.refresh(nolock=True)
+            self.last_said = now
+        elif now - self.last_said >= max(LONGEST_SILENCE, _SILENT_SHARE * (now - self._changed)):
+            so_far = f", {elapsed:.0f} s so far" if elapsed >= 1 else ""
+            _write(logging.INFO, f"{work.words()}{so_far}")
+
+
+_PULSE = _Pulse()
+
+
+@contextlib.contextmanager
+def doing(words: str | Callable[[], str], counter: "tqdm | None" = None) -> Iterator[None]:
+    """Says what the block does if it takes long and nothing else is said meanwhile.
+
+    Args:
+      words: What it does, such as "writing the report"; or a function that says how far it is.
+      counter: A bar that shows it on a terminal, which is kept moving; None for lines.
+    """
+    importlib.import_module("tqdm")  # an import in the thread might wait for one that goes on here
+    shown = None if counter is None or counter.disable else counter
+    work = _Work(words if callable(words) else lambda: words, shown)
+    _PULSE.begin(work)
+    try:
+        yield
+    finally:
+        _PULSE.end(work)
+
+
 class Progress:
     """The progress of work whose amount is known.
 
@@ -61,7 +160,9 @@ class Progress:
     sweep: 18 of 20 runs, failed none
     """
 
-    def __init__(self, name: str, total: int, unit: str, done: int = 0) -> None:
+    def __init__(
+        self, name: str, total: int, unit: str, done: int = 0, first_unit: str = ""
+    ) -> None:
         """Shows a bar, or nothing where standard error is no terminal.
 
         Args:
@@ -69,13 +170,21 @@ class Progress:
           total: The number of units of the whole work.
           unit: A unit in words, such as "round".
           done: The number of units that were done before.
+          first_unit: Why the first unit takes longer than the others; empty where it does not.
         """
         from tqdm import tqdm
 
         self._name, self._total, self._unit, self._done = name, total, unit, done
+        self._first_unit = first_unit
         self._bar = tqdm(
             desc=name, total=total, initial=done, unit=unit, disable=_no_bar(), leave=False
         )
+        self._at_work = contextlib.ExitStack()
+        self._at_work.enter_context(doing(self._words, self._bar))
+
+    def _words(self) -> str:
+        how_far = f"{self._name}: {self._done} of {self._total} {self._unit}s"
+        return f"{how_far} ({self._first_unit})" if self._first_unit else how_far
 
     def advance(self, units: int = 1, facts: Mapping[str, str] | None = None) -> None:
         """Shows that some units more are done; without a terminal only as a tenth is over.
@@ -85,11 +194,12 @@ class Progress:
           facts: What is to be shown beside the progress, by name.
         """
         self._bar.update(units)
+        self._first_unit = ""
         before, self._done = self._done, self._done + units
         if not self._bar.disable:
             self._bar.set_postfix(facts or {})
         elif 10 * self._done // self._total > 10 * before // self._total:
-            parts = [f"{self._name}: {self._done} of {self._total} {self._unit}s"]
+            parts = [self._words()]
             parts += [f"{name} {value}" for name, value in (facts or {}).items()]
             _write(logging.INFO, ", ".join(parts))
 
@@ -100,6 +210,7 @@ class Progress:
 
     def close(self) -> None:
         """Takes the bar away."""
+        self._at_work.close()
         self._bar.close()
 
     def __enter__(self) -> Self:
@@ -128,7 +239,18 @@ def bar(items: Iterable[T], name: str, unit: str = "it", delay: float = 0) -> It
     from tqdm import tqdm
 
     counted = tqdm(items, desc=name, unit=unit, delay=delay, disable=_no_bar(), leave=False)
-    yield from counted
+    with doing(f"{name}, {unit} by {unit}" if unit != "it" else name, counted):
+        yield from counted
+
+
+@contextlib.contextmanager
+def lines_to(stream: TextIO) -> Iterator[None]:
+    """Writes lines to another stream while standard error is turned away."""
+    _PULSE.stream = stream
+    try:
+        yield
+    finally:
+        _PULSE.stream = None
 
 
 def warn(line: str) -> None:
@@ -146,7 +268,8 @@ def _write(level: int, line: str) -> None:
     from tqdm import tqdm
 
     if _LOG.isEnabledFor(level):
-        tqdm.write(line, file=sys.stderr)
+        _PULSE.last_said = time.monotonic()
+        tqdm.write(line, file=_PULSE.stream or sys.stderr)
 
 
 def _no_bar() -> bool | None:

@@ -25,5 +25,18 @@ def test_links_lead_somewhere(page):
     assert not dead
 
 
+def _words(page):
+    return len(page.read_text(encoding="utf-8").split())
+
+
 def test_readme_is_short():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
+    assert _words(ROOT / "README.md") <= 800
+
+
+@pytest.mark.parametrize("name", ["tutorial", "reading", "research", "release", "patterns"])
+def test_first_pages_are_short(name):
+    assert _words(ROOT / "docs" / f"{name}.md") <= 700
+
+
+def test_docs_as_a_whole_are_short():
+    assert sum(map(_words, (ROOT / "docs").glob("*.md"))) <= 30_000

@@ -255,7 +255,7 @@ def test_what_a_private_strategy_says_of_its_noise_is_checked(tmp_path, share):
     assert [check.name for check in checks.results if not check.passed] == (
         [] if share == 1 else ["enough_noise", "noise_everywhere", "fresh_noise"]
     )
-    assert checks.not_checked == "how long aggregates may be is not known; hand over norm_bound"
+    assert checks.not_checked == "the largest norm of an aggregate is unknown; hand over norm_bound"
     assert {check.num_tests for check in checks.results if check.name == "enough_noise"} == {3 * 13}
 
 

@@ -2,18 +2,30 @@
 
 import contextlib
 import io
+import itertools
 import json
 import logging
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from absl import flags
 from absl import logging as absl_logging
 
+from fl_audit import progress as module
 from fl_audit.cli import main
-from fl_audit.progress import VERBOSITIES, Progress, bar, hint, set_verbosity, warn
+from fl_audit.progress import (
+    VERBOSITIES,
+    Progress,
+    bar,
+    doing,
+    hint,
+    lines_to,
+    set_verbosity,
+    warn,
+)
 from tests.small_configs import TINY_RUN
 
 
@@ -107,6 +119,96 @@ def test_the_command_line_takes_it_anywhere_and_results_stay(kept_verbosity, cap
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert all(level in error for level in VERBOSITIES)
+
+
+def _until(condition) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Says what is done after a tenth of a second, whatever the machine does beside."""
+    monkeypatch.setattr(module, "LONGEST_SILENCE", 0.1)
+
+
+def test_long_work_is_named_and_the_inner_one_speaks(impatient):
+    terminal = io.StringIO()
+    with contextlib.redirect_stderr(terminal), doing("the command"):
+        _until(lambda: "the command, " in terminal.getvalue())
+        with doing("the report"):
+            _until(lambda: "the report, " in terminal.getvalue())
+        before = terminal.getvalue().count("the command, ")
+        _until(lambda: terminal.getvalue().count("the command, ") > before)
+    lines = terminal.getvalue().splitlines()
+    speakers = [line.partition(", ")[0] for line in lines]
+    assert [name for name, _ in itertools.groupby(speakers)] == [
+        "the command",
+        "the report",
+        "the command",
+    ]
+    assert all(line in speakers or line.endswith(" s so far") for line in lines)
+
+
+def test_counted_work_says_how_far_it_is_and_why_its_start_takes_long(impatient):
+    log = io.StringIO()
+    with contextlib.redirect_stderr(log), Progress("run", 40, "round", 0, "it compiles") as shown:
+        _until(lambda: "run: 0 of 40 rounds (it compiles), " in log.getvalue())
+        shown.advance()
+        _until(lambda: "run: 1 of 40 rounds, " in log.getvalue())
+    with contextlib.redirect_stderr(log):
+        for _ in bar([1], "loop"):
+            _until(lambda: "loop, " in log.getvalue())
+
+
+def test_a_bar_on_a_terminal_goes_on_in_its_line_and_no_line_is_added(impatient):
+    terminal = _Terminal()
+    with contextlib.redirect_stderr(terminal), Progress("work", 10, "step"):
+        drawn = terminal.getvalue().count("work:   0%")
+        _until(lambda: terminal.getvalue().count("work:   0%") > drawn + 1)
+    assert "so far" not in terminal.getvalue()
+    assert "\n" not in terminal.getvalue()
+
+
+def test_short_work_and_a_lower_level_say_nothing(impatient, kept_verbosity, monkeypatch):
+    terminal = io.StringIO()
+    with contextlib.redirect_stderr(terminal):
+        set_verbosity("warning")
+        with doing("the report"):
+            time.sleep(1.2)
+        set_verbosity("info")
+        monkeypatch.setattr(module, "LONGEST_SILENCE", 60.0)
+        with doing("the report"):
+            time.sleep(0.6)
+    assert terminal.getvalue() == ""
+
+
+def test_lines_go_elsewhere_while_standard_error_is_turned_away(impatient):
+    ours, away = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stderr(away), lines_to(ours), doing("starting"):
+        _until(lambda: "starting, " in ours.getvalue())
+    with contextlib.redirect_stderr(away):
+        warn("later")
+    assert away.getvalue() == "later\n"
+
+
+def test_lines_become_rarer_the_longer_a_work_takes(monkeypatch):
+    log, now = io.StringIO(), [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    pulse = module._Pulse()
+    monkeypatch.setattr(module, "_PULSE", pulse)
+    work = module._Work(lambda: "training", begun=0.0)
+    with contextlib.redirect_stderr(log):
+        for second in range(36_000):
+            now[0] = float(second)
+            pulse._say(work)
+    times = [int(line.split()[1]) for line in log.getvalue().splitlines()]
+    assert times[:3] == [8, 16, 24]
+    stretches = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert max(s for s, at in zip(stretches, times, strict=False) if at < 80) <= 10
+    assert 50 < len(times) < 90
 
 
 def test_an_unknown_level_is_an_error():

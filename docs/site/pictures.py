@@ -67,7 +67,7 @@ def main(runs: Path, compared: Path) -> None:
         _shoot(noisy, "report_wide.png", 1300, 1120)
         _shoot(noisy, "report_dark.png", 1300, 1120, is_dark=True)
         _shoot(_framed(noisy, Path(folder), 400, 1300), "report_narrow.png", 400, 1300)
-    _shoot(compared, "compare.png", 1000, 470)
+    _shoot(compared, "compare.png", 1000, 500)
 
 
 if __name__ == "__main__":

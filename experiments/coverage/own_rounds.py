@@ -4,7 +4,7 @@ Usage: python experiments/coverage/own_rounds.py worlds|sizes|live [RUNS, 200 by
 
 A round releases the sum of its included canaries' vectors, each a clip norm long, and of clients'
 updates, with Gaussian noise: for a canary with R own rounds that is the Gaussian mechanism of shift
-sqrt(R) / noise multiplier. Scores, null laws and bounds are made by fl_audit's own code.
+sqrt(R) / noise multiplier. Scores, null distributions and bounds are made by fl_audit's own code.
 """
 
 import sys

@@ -19,9 +19,14 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
-from fl_audit.tasks.tff_datasets import new_sqlite_file
+from fl_audit.engines.tff import environment
+
+environment.set_defaults()
+
+import tensorflow as tf  # noqa: E402
+
+from fl_audit.tasks.tff_datasets import new_sqlite_file  # noqa: E402
 
 WRITERS = 3_400
 CLASSES = 62

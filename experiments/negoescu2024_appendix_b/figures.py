@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy import stats
 
+from experiments.method_colours import COLOURS
 from experiments.negoescu2024_appendix_b.run import estimates, true_epsilon_star
 from fl_audit.array_types import FloatArray
 
@@ -63,9 +64,12 @@ def _figure_3(axes: Axes, title: str, tpr: FloatArray, fpr: FloatArray) -> None:
 def _figures_4_and_5(axes: Axes, d: int) -> None:
     """Means and deviations over runs against the number of losses."""
     found = np.array([estimates(d, n, DELTA, RUNS, seed=2024) for n in SAMPLES])
-    for column, name in enumerate(("empirical", "parametric")):
-        own = found[:, :, column]
-        axes.errorbar(SAMPLES, own.mean(axis=1), own.std(axis=1), marker="o", label=name)
+    names = {"empirical": "epsilon_star_empirical", "parametric": "epsilon_star"}
+    for column, (name, method) in enumerate(names.items()):
+        own, colour = found[:, :, column], COLOURS[method]
+        axes.errorbar(
+            SAMPLES, own.mean(axis=1), own.std(axis=1), None, "o-", color=colour, label=name
+        )
     for below, style in ((DELTA, "--"), (0.001, ":")):
         truth = true_epsilon_star(d, DELTA, below)
         axes.axhline(truth, color="0.5", linestyle=style, label=f"truth, rates > {below:g}")

@@ -11,7 +11,11 @@ from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_delta
 from fl_audit.estimators.distributions import Gaussian
-from fl_audit.estimators.epsilon_star import LossTransform, ModelEpsilon, epsilon_star_of_laws
+from fl_audit.estimators.epsilon_star import (
+    LossTransform,
+    ModelEpsilon,
+    epsilon_star_of_distributions,
+)
 
 _HALVINGS = 200
 """The number of halvings; enough to narrow any interval of floats to two neighbours."""
@@ -161,7 +165,7 @@ def epsilon_star_of_mixtures(
         fitted_mixture(transform.logits(losses), num_components, seed)
         for losses in (member_losses, non_member_losses)
     )
-    found = epsilon_star_of_laws(members, others, delta)
+    found = epsilon_star_of_distributions(members, others, delta)
     threshold = None if found.threshold is None else float(transform.loss(found.threshold))
     return ModelEpsilon(found.epsilon, threshold, found.ratio)
 

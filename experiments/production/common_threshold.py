@@ -70,7 +70,10 @@ def proven(shifts: FloatArray, seed: int, by_likelihood: bool) -> float:
 def main() -> None:
     """Prints medians and ranges over seeds, of canaries in all rounds and in the first half."""
     seeds = range(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
-    print("strategy, rounds of canaries: accounting at the mean shift; by z; by likelihood ratios")
+    print(
+        "| strategy | canaries in rounds | accounting at the mean shift | by the score "
+        "| by its log-likelihood ratio |\n|---|---|---|---|---|"
+    )
     for name, column in COLUMNS.items():
         squares = np.cumsum(np.square(np.pad(column, (0, ROUNDS - len(column)))))
         by_round = LARGEST_SHIFT * np.sqrt(squares[::-1] / squares[-1])
@@ -80,7 +83,7 @@ def main() -> None:
             for by_likelihood in (False, True):
                 found = [proven(shifts, seed, by_likelihood) for seed in seeds]
                 cells.append(f"{np.median(found):.2f} ({min(found):.2f} to {max(found):.2f})")
-            print(f"{name}, first {rounds}: {'; '.join(cells)}", flush=True)
+            print(f"| {name} | 1 to {rounds} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ def draw(settings: Settings, picture: Path) -> None:
 
 
 def _densities(axes: Axes, settings: Mapping[float, Setting], colours: Mapping[float, Any]) -> None:
-    """Figure 1: a curve for each number of presentations, and the null law."""
+    """Figure 1: a curve for each number of presentations, and the null distribution."""
     spread = 1 / np.sqrt(max(setting.dim for setting in settings.values()))
     everything = np.concatenate([setting.cosines for setting in settings.values()])
     low, high = min(everything.min(), -3 * spread), max(everything.max(), 3 * spread)

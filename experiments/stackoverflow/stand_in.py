@@ -23,9 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 
-from fl_audit.tasks.tff_datasets import NewSqliteFile, new_sqlite_file
+from fl_audit.engines.tff import environment
+
+environment.set_defaults()
+
+import tensorflow as tf  # noqa: E402
+
+from fl_audit.tasks.tff_datasets import NewSqliteFile, new_sqlite_file  # noqa: E402
 
 CLIENTS = 342_477
 WORDS = 100_000

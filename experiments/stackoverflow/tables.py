@@ -5,7 +5,8 @@
 A row for each of the paper's noise multipliers; what no finished run of the sweep has stays empty.
 Several runs of a noise multiplier, such as those of other seeds, are given by their median. Runs
 whose canaries coins included (`coins.toml`) are shown in a table of their own, with the one-run
-bounds of Steinke et al. (2023), which a fixed half of the pool does not allow.
+bounds of Steinke et al. (2023), which a fixed half of the pool does not allow. A last table has
+what the same scores prove by bounds that hold, beside the upper bound from accounting.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from dp_accounting.rdp import RdpAccountant
 
 from fl_audit.comparison import ReportedRun, read_reported_runs
 from fl_audit.errors import InputError
-from fl_audit.number_words import significant
+from fl_audit.number_words import significant, upper_bound_text
 
 CLIENTS, COHORT, ROUNDS = 341_000, 167, 2048
 DELTA = CLIENTS**-1.1
@@ -149,6 +150,33 @@ def one_run_table(runs: Sequence[ReportedRun]) -> list[str]:
     )
 
 
+_VALID = (
+    ("max", "threshold_valid"),
+    ("own_rounds", "threshold_valid"),
+    ("own_rounds", "shift_fit"),
+)
+
+
+def valid_table(runs: Sequence[ReportedRun]) -> list[str]:
+    """Valid bounds, the estimate with its interval, and the upper bound for a canary."""
+    head = ("noise", *(f"`{statistic}`: `{method}`" for statistic, method in _VALID), "upper bound")
+    rows = []
+    for noise in PAPER:
+        of_noise = [run for run in _of_noise(runs, noise) if run.report.num_canaries]
+        if of_noise:
+            upper = of_noise[0].guarantee("canary")
+            cells = [_median(of_noise, *pair) for pair in _VALID]
+            cells[-1] += _interval(of_noise, *_VALID[-1])
+            rows.append((f"{noise:g}", *cells, "" if upper is None else upper_bound_text(upper)))
+    return _markdown(head, rows) if rows else []
+
+
+def _interval(runs: Sequence[ReportedRun], statistic: str, method: str) -> str:
+    """The interval of a single run in brackets; nothing of several or of none."""
+    ends = [found for run in runs if (found := run.interval(statistic, method)) is not None]
+    return f" ({' … '.join(map(significant, ends[0]))})" if len(ends) == 1 else ""
+
+
 def _of_noise(runs: Sequence[ReportedRun], noise: float) -> list[ReportedRun]:
     return [run for run in runs if run.config["mechanism.noise_multiplier"] == noise]
 
@@ -177,7 +205,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sweep", type=Path, help="the folder of `fl-audit sweep`")
     runs = read_runs(parser.parse_args().sweep)
-    tables = {"Table 2": table_2(runs), "Table 3": table_3(runs), "One run": one_run_table(runs)}
+    tables = {
+        "Table 2": table_2(runs),
+        "Table 3": table_3(runs),
+        "One run": one_run_table(runs),
+        "Valid bounds": valid_table(runs),
+    }
     for title, lines in tables.items():
         if lines:
             sys.stdout.write("\n".join([f"{title}:", "", *lines, "", ""]))

@@ -130,6 +130,7 @@ def _figure_11(axes: Axes) -> None:
         axes.semilogx(guesses, bounds, label=f"δ = {delta:g}")
     upper = epsilon_of_sigma(SIGMA / 2, DELTA)
     axes.axhline(upper, color="k", linestyle=":", label="upper bound, δ = 1e-05")
+    axes.set_ylim(top=1.5 * upper)  # room for the legend
     axes.set_xlabel("guesses of 100,000")
     axes.set_ylabel("lower bound on ε")
 

@@ -15,10 +15,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from experiments.method_colours import COLOURS
 from experiments.steinke2023_training.simulation import DELTA, Trained, Training, train
 from fl_audit.estimators import METHODS, AuditSetting
 
 COLUMNS = ("figure", "series", "x", "repeat", "published", "valid", "accuracy")
+
+METHOD_NAMES = {"published": "one_run", "valid": "one_run_valid"}
+"""The methods behind two of the columns."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +101,9 @@ def draw(rows: Sequence[Row], picture: Path) -> None:
     figure, axes = plt.subplots(2, 3, figsize=(11, 6.4), constrained_layout=True)
     for series in all_series():
         axis = axes.ravel()[series.figure - 4]
-        for method, style in (("published", "-o"), ("valid", ":s")):
-            _draw_line(axis, series, method, style, rows)
+        is_first = not axis.containers
+        for method in METHOD_NAMES:
+            _draw_line(axis, series, method, "-o" if is_first else "--s", rows)
         axis.set_title(f"figure {series.figure}", fontsize=9)
         axis.set_xlabel(series.axis, fontsize=8)
         axis.set_ylabel("bound on ε, 95 %", fontsize=8)
@@ -118,10 +123,9 @@ def _draw_line(axis: Axes, series: Series, method: str, style: str, rows: Sequen
     ends = [_quartiles(rows, series, x, method) for x, _ in series.points]
     low, middle, high = np.array(ends).T
     x = [x for x, _ in series.points]
-    label = f"{series.name}, {method}"
-    axis.errorbar(
-        x, middle, [middle - low, high - middle], fmt=style, ms=3, lw=1, capsize=2, label=label
-    )
+    looks = {"color": COLOURS[METHOD_NAMES[method]], "ms": 3, "lw": 1, "capsize": 2}
+    ends = [middle - low, high - middle]
+    axis.errorbar(x, middle, ends, fmt=style, label=f"{series.name}, {method}", **looks)
 
 
 def _quartiles(rows: Sequence[Row], series: Series, x: float, method: str) -> list[float]:

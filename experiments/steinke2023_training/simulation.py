@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from experiments.dp_sgd.known_steps import (
     Gradients,
@@ -78,6 +79,8 @@ def noise_multiplier(epsilon: float, steps: int, share: float) -> float:
     return noise_multiplier_for(epsilon, epsilon_of)
 
 
+# Two threads round sums in another order than one, and training goes on from there.
+@threadpool_limits.wrap(limits=1)
 def train(setting: Training) -> Trained:
     """Trains once and scores the canaries, by the inner product of section 6.1 or by the loss."""
     rng = np.random.default_rng((setting.seed, setting.canaries, setting.others, setting.steps))

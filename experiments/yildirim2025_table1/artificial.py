@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from experiments.method_colours import COLOURS
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.challenge_bases import ChainSettings, ChallengeCounts
 from fl_audit.estimators.challenge_bases.grid import grid_posterior
@@ -74,10 +75,12 @@ def _figure_2(
     axes: Axes, x: FloatArray, intervals: Sequence[tuple[float, float, float]], label: str
 ) -> None:
     lower, upper, mean = np.array(intervals).T
-    axes.fill_between(x, lower, upper, alpha=0.4)
-    axes.plot(x, mean)
+    colour = COLOURS["mcmc"]
+    axes.fill_between(x, lower, upper, color=colour, alpha=0.28, lw=0, label="90 % interval")
+    axes.plot(x, mean, color=colour, label="mean")
+    axes.legend(loc="upper right")
     axes.set_xlabel(label)
-    axes.set_ylabel("ε, 90 %")
+    axes.set_ylabel("ε")
     axes.set_title("figure 2")
     for at in (0, -1):
         name = label.replace(";", f" = {x[at]:g},")

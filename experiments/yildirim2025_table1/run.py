@@ -19,6 +19,7 @@ from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws, mhaar_posterio
 from fl_audit.estimators.challenge_bases.model import Prior
 from fl_audit.estimators.challenge_bases.summary import Marginal
 from fl_audit.membership.measure_mia import measure_mia_fast
+from fl_audit.report.figure import BLUE, INK
 from fl_audit.report.posterior import plot_autocorrelation, plot_joint
 
 DELTA, TARGET, CONFIDENCE = 1e-3, 0.1, 0.9
@@ -132,8 +133,9 @@ def _interval(marginal: Marginal) -> str:
 def _plot_counts(axes: Axes, curve: tuple[FloatArray, FloatArray], models: int) -> None:
     """The error rates of each base at all target rates, and its counts at the one of Table 1."""
     false_positives, false_negatives = (counts / models for counts in curve)
-    axes.plot(false_positives, false_negatives, linewidth=0.6)
-    axes.plot(false_positives[9], false_negatives[9], "k.", markersize=3)
+    lines = axes.plot(false_positives, false_negatives, color=BLUE, lw=0.6, alpha=0.6)
+    dots = axes.plot(false_positives[9], false_negatives[9], ".", color=INK, markersize=3)
+    axes.legend([lines[0], dots[0]], ["a base", "at α* = 0.1"], loc="upper right", fontsize=7)
     axes.set(xlabel="false positives", ylabel="false negatives", xlim=(0, 1), ylim=(0, 1))
 
 

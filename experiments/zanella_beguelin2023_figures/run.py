@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from scipy import stats
 
+from experiments import method_colours
 from fl_audit.estimators.counts import (
     ConfusionCounts,
     EpsilonPosterior,
@@ -28,10 +29,14 @@ from fl_audit.estimators.threshold.error_rates import clopper_pearson_upper, jef
 from fl_audit.formats.score_file import read_score_file
 
 METHODS = ("clopper_pearson", "jeffreys", "bayes")
-COLOURS = {"clopper_pearson": "tab:green", "jeffreys": "tab:blue", "bayes": "tab:orange"}
+COLOURS = {
+    "clopper_pearson": method_colours.COLOURS["threshold_clopper_pearson"],
+    "jeffreys": method_colours.COLOURS["threshold_jeffreys"],
+    "bayes": method_colours.COLOURS["bayes"],
+}
 """The colour of each method in every figure."""
 
-TRAININGS = ("tab:purple", "tab:red", "tab:brown", "tab:pink")
+TRAININGS = ("tab:purple", "tab:brown", "tab:olive", "tab:cyan")
 """Colours of trainings in figure 1, none of them that of a method."""
 
 CONFIDENCE, DELTA = 0.9, 1e-5

@@ -32,7 +32,7 @@ from fl_audit.accounting.gaussian_accountants import SampledRounds, account_gaus
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee
 from fl_audit.accounting.hidden_rounds import (
     LARGEST_SHIFT,
-    RatioLaw,
+    RatioDistribution,
     one_round_of_each,
     sampled_rounds,
 )
@@ -60,7 +60,7 @@ from fl_audit.array_types import FloatArray
 # The pairs that dominate what an attacker sees.
 
 
-def hidden_pair(release: Release, party: Party, delta: float) -> RatioLaw | None:
+def hidden_pair(release: Release, party: Party, delta: float) -> RatioDistribution | None:
     """The law of a ratio that dominates what is seen of a party's rounds, where its draw hides it.
 
     Args:
@@ -84,7 +84,7 @@ def hidden_pair(release: Release, party: Party, delta: float) -> RatioLaw | None
             return _coins(release, party.sampling, delta)
 
 
-def _coins(release: Release, sampling: Sampling, delta: float) -> RatioLaw | None:
+def _coins(release: Release, sampling: Sampling, delta: float) -> RatioDistribution | None:
     """The law where coins decide, perhaps only for who does not rest."""
     sampled = None
     if isinstance(sampling, CyclicPoissonSampling):
@@ -97,7 +97,7 @@ def _coins(release: Release, sampling: Sampling, delta: float) -> RatioLaw | Non
     return sampled_rounds(sampled.noise_multiplier, sampled.probability, sampled.rounds, delta)
 
 
-def _one_of(noise_multiplier: float, blocks: Blocks, delta: float) -> RatioLaw | None:
+def _one_of(noise_multiplier: float, blocks: Blocks, delta: float) -> RatioDistribution | None:
     number = sum(count for _, count in blocks)
     is_hidden = any(length > 1 for length, _ in blocks)
     if not is_hidden or math.sqrt(number) / noise_multiplier > LARGEST_SHIFT:

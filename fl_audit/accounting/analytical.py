@@ -158,8 +158,7 @@ def _participation_assumption(law: NoiseLaw, party: Party) -> str:
     if law.counts_drawing and accountant is not None:
         return accountant.assumption(party.sampling)
     return (
-        "The bound does not count on a random order of clients: the attacker may know which "
-        "rounds a client takes part in."
+        "No amplification is counted: the attacker may know in which rounds a client participates."
     )
 
 

@@ -55,7 +55,7 @@ from fl_audit.estimators.optimal_tests import (
     largest_provable_gaussian,
 )
 
-_RELIES_ON_DRAW = "the accountant relies on nobody knowing who is drawn into a round"
+_RELIES_ON_DRAW = "the accountant relies on nobody knowing who is sampled into a round"
 
 _TESTS = 4_000
 """The number of thresholds to choose from."""

@@ -52,8 +52,8 @@ _NEGLIGIBLE = 40.0
 
 
 @dataclass(frozen=True, eq=False)
-class RatioLaw:
-    """The law of a likelihood ratio R = dP/dQ under Q, at points of a geometric grid.
+class RatioDistribution:
+    """The distribution of a likelihood ratio R = dP/dQ under Q, at points of a geometric grid.
 
     Attributes:
       step: The distance h of two points in log R.
@@ -99,8 +99,8 @@ class RatioLaw:
         least = supremum(lambda epsilon: max(self.deltas(epsilon)) > allowed)
         return least + _ROUNDING if least else 0.0
 
-    def trimmed(self, tail: float) -> "RatioLaw":
-        """The law without its ends, which go to 0, infinity and the ends of what is left.
+    def trimmed(self, tail: float) -> "RatioDistribution":
+        """The distribution without its ends, which go to 0, infinity and the ends of what is left.
 
         Args:
           tail: The most Q-mass to move below, and the most P-mass to move above.
@@ -116,7 +116,7 @@ class RatioLaw:
         of_highest = self.logs[high] - self.logs[high + 1 :]
         masses[0] += below @ np.exp(of_lowest)
         masses[-1] += above.sum()
-        return RatioLaw(
+        return RatioDistribution(
             self.step,
             float(self.logs[low]),
             masses,
@@ -137,16 +137,16 @@ class RatioLaw:
         )
 
 
-def product(first: RatioLaw, second: RatioLaw) -> RatioLaw:
-    """The law of the product of two independent ratios: of both releases together.
+def product(first: RatioDistribution, second: RatioDistribution) -> RatioDistribution:
+    """The distribution of the product of two independent ratios: of both releases together.
 
     The points of the product are points of a grid again, so that nothing is rounded.
 
     Args:
-      first: One law.
+      first: One distribution.
       second: The other one, of the same step.
     """
-    return RatioLaw(
+    return RatioDistribution(
         first.step,
         first.first + second.first,
         np.convolve(first.masses, second.masses),
@@ -155,17 +155,19 @@ def product(first: RatioLaw, second: RatioLaw) -> RatioLaw:
     )
 
 
-def weighted_sum(first: RatioLaw, weight: float, second: RatioLaw) -> RatioLaw:
-    """The law of weight R_1 + (1 - weight) R_2 of independent ratios, rounded to the grid.
+def weighted_sum(
+    first: RatioDistribution, weight: float, second: RatioDistribution
+) -> RatioDistribution:
+    """The distribution of weight R_1 + (1 - weight) R_2 of independent ratios, rounded to the grid.
 
     The sum of e^x and e^y with x >= y is e^(x + log(1 + e^(y - x))), so that how it is rounded
     depends on the difference x - y alone.
 
     Args:
-      first: The law of R_1.
+      first: The distribution of R_1.
       weight: The weight of R_1, in (0, 1).
-      second: The law of R_2, of the same step. The weighted points of both have to lie on one
-        grid, as sums of different numbers of copies of one law do.
+      second: The distribution of R_2, of the same step. The weighted points of both have to lie on
+        one grid, as sums of different numbers of copies of one distribution do.
     """
     step, low = first.step, first.first + math.log(weight)
     lag = round((second.first + math.log1p(-weight) - low) / step)
@@ -177,7 +179,7 @@ def weighted_sum(first: RatioLaw, weight: float, second: RatioLaw) -> RatioLaw:
     _add_pairs(smaller, b, a, lag, step, from_difference=1)
     larger[: len(a)] += second.at_zero * a
     smaller[: len(b)] += first.at_zero * b
-    return RatioLaw(
+    return RatioDistribution(
         step,
         low + step * start,
         summed,
@@ -248,8 +250,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 @functools.lru_cache(maxsize=16)
-def one_round_of_each(noise_multiplier: float, blocks: Blocks, delta: float) -> RatioLaw:
-    """The law of the ratio where a canary is in one round of each block, drawn uniformly.
+def one_round_of_each(noise_multiplier: float, blocks: Blocks, delta: float) -> RatioDistribution:
+    """The distribution of the ratio where a canary is in one round of each block, drawn uniformly.
 
     Args:
       noise_multiplier: The noise multiplier of one round, above 0.
@@ -260,20 +262,22 @@ def one_round_of_each(noise_multiplier: float, blocks: Blocks, delta: float) -> 
     number = sum(count for _, count in blocks)
     tail, shift = _TAIL * delta / number, 1 / noise_multiplier
     step = _width(shift, tail) / _POINTS
-    laws = []
+    distributions = []
     for length, count in blocks:
         if length == 1:
-            laws.append(gaussian_ratio(math.sqrt(count) * shift, step, tail))
+            distributions.append(gaussian_ratio(math.sqrt(count) * shift, step, tail))
         else:
-            laws.append(_power(_mean_of(shift, length, step, tail), count, tail))
-    return functools.reduce(lambda law, other: product(law, other).trimmed(tail), laws)
+            distributions.append(_power(_mean_of(shift, length, step, tail), count, tail))
+    return functools.reduce(
+        lambda earlier, later: product(earlier, later).trimmed(tail), distributions
+    )
 
 
 @functools.lru_cache(maxsize=16)
 def sampled_rounds(
     noise_multiplier: float, probability: float, rounds: int, delta: float
-) -> RatioLaw:
-    """The law of the ratio where a canary is in each round by an independent coin.
+) -> RatioDistribution:
+    """The distribution of the ratio where a canary is in each round by an independent coin.
 
     A round's ratio is 1 - q + q W (Abadi et al. 2016, arXiv:1607.00133, lemma 3).
 
@@ -294,8 +298,8 @@ def sampled_rounds(
     np.add.at(masses, below, (1 - share) * of_round.masses)
     np.add.at(masses, below + 1, share * of_round.masses)
     masses[0] += of_round.at_zero
-    law = RatioLaw(step, lowest, masses, 0.0, probability * of_round.at_infinity)
-    return _power(law.trimmed(tail), rounds, tail)
+    distribution = RatioDistribution(step, lowest, masses, 0.0, probability * of_round.at_infinity)
+    return _power(distribution.trimmed(tail), rounds, tail)
 
 
 def _width(shift: float, tail: float) -> float:
@@ -303,10 +307,10 @@ def _width(shift: float, tail: float) -> float:
     return shift * (2 * float(-special.ndtri(tail)) + shift)
 
 
-def _mean_of(shift: float, length: int, step: float, tail: float) -> RatioLaw:
-    """The law of the mean of so many independent ratios, by doubling."""
+def _mean_of(shift: float, length: int, step: float, tail: float) -> RatioDistribution:
+    """The distribution of the mean of so many independent ratios, by doubling."""
     doubled, number = gaussian_ratio(shift, step, tail), 1
-    mixture: RatioLaw | None = None
+    mixture: RatioDistribution | None = None
     done = 0
     while True:
         if length & number:
@@ -318,17 +322,17 @@ def _mean_of(shift: float, length: int, step: float, tail: float) -> RatioLaw:
         doubled, number = weighted_sum(doubled, 0.5, doubled).trimmed(tail), 2 * number
 
 
-def _power(law: RatioLaw, exponent: int, tail: float) -> RatioLaw:
-    """The law of the product of so many independent ratios, by squaring."""
+def _power(distribution: RatioDistribution, exponent: int, tail: float) -> RatioDistribution:
+    """The distribution of the product of so many independent ratios, by squaring."""
     if exponent == 1:
-        return law
-    half = _power(law, exponent // 2, tail)
+        return distribution
+    half = _power(distribution, exponent // 2, tail)
     square = product(half, half).trimmed(tail)
-    return product(square, law).trimmed(tail) if exponent % 2 else square
+    return product(square, distribution).trimmed(tail) if exponent % 2 else square
 
 
-def gaussian_ratio(shift: float, step: float, tail: float) -> RatioLaw:
-    """The law of the ratio of N(shift, 1) to N(0, 1), rounded to the grid.
+def gaussian_ratio(shift: float, step: float, tail: float) -> RatioDistribution:
+    """The distribution of the ratio of N(shift, 1) to N(0, 1), rounded to the grid.
 
     Under N(0, 1) the log ratio is shift z - shift^2 / 2. The mass of each cell is shared between
     its ends by Gauss-Legendre quadrature, whose error is far below the rounding of floats.
@@ -353,4 +357,4 @@ def gaussian_ratio(shift: float, step: float, tail: float) -> RatioLaw:
     to_lowest = p_below * math.exp(-low)
     masses[0] += to_lowest
     masses[-1] += above
-    return RatioLaw(step, low, masses, below - to_lowest, p_above)
+    return RatioDistribution(step, low, masses, below - to_lowest, p_above)

@@ -120,7 +120,7 @@ def _correlated(release: Release, party: Party, delta: float) -> Guarantee:
         return none_known(
             party.participations,
             "no accountant at hand counts noise that is correlated over rounds together with "
-            "rounds that are drawn at random",
+            "rounds that are sampled",
         )
     return Guarantee(party.participations, known_rounds_epsilons(release, party, delta))
 

@@ -118,9 +118,9 @@ def _fixed_size(release: Release, sampling: FixedSizeSampling, delta: float) -> 
 
 def _fixed_size_assumption(sampling: FixedSizeSampling) -> str:
     return (
-        f"Each round draws {sampling.sample_size} of {sampling.sampled_from} uniformly without "
-        "replacement. For Rényi DP nobody sees who was drawn, and a client may even be replaced by "
-        "any other; the other accountant lets the attacker see who was."
+        f"Each round samples {sampling.sample_size} of {sampling.sampled_from} uniformly without "
+        "replacement. For Rényi DP nobody sees who was sampled, and a client may even be replaced "
+        "by any other; the other accountant lets the attacker see who was."
     )
 
 

@@ -71,7 +71,7 @@ def _guarantee(release: Release, party: Party, delta: float) -> Guarantee:
         )
     if rounds is None:
         return none_known(
-            None, "no accountant at hand counts Skellam noise together with rounds that are drawn"
+            None, "no accountant at hand counts Skellam noise together with sampled rounds"
         )
     if rounds == 0:
         return Guarantee(0, (AccountedEpsilon("rdp", 0.0),))

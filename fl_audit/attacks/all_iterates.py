@@ -211,7 +211,8 @@ WINDOW_MAX = Statistic(
     title="Largest in window",
     meaning=(
         "Largest cosine with the noisy aggregate of a round of the window: the attacker joined "
-        "late or left early. A canary that took part in other rounds only counts as included."
+        "late or left early. A canary that participated only in other rounds still counts as "
+        "included."
     ),
     threat_model="window",
     canaries="vectors",
@@ -224,8 +225,8 @@ WINDOW_SUM = Statistic(
     title="Sum in window",
     meaning=(
         "Sum of the cosines with the noisy aggregates of the window’s rounds: the attacker "
-        "joined late or left early. A canary that took part in other rounds only counts as "
-        "included."
+        "joined late or left early. A canary that participated only in other rounds still counts "
+        "as included."
     ),
     threat_model="window",
     canaries="vectors",

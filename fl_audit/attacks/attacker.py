@@ -61,7 +61,7 @@ class AttackContext:
       completed: The number of rounds that are done, after which the folder holds the state.
       given_cosines: The cosines of a log; None for a run, which logs its own.
       family: The canaries' family, as in `canaries.family`; None where they belong to none,
-        so that nothing is known of their null law.
+        so that nothing is known of their null distribution.
       canary_rounds: The rounds of every canary; None where they are not known.
       seed: The seed of the run or of the pool.
       correlation: What correlates the noise over rounds; None where it is independent or not known.
@@ -129,7 +129,7 @@ class AttackContext:
         )
 
     def concentration_log(self, path: Path, num_vectors: int) -> ConcentrationLog | None:
-        """The log of a run's vectors; None where the canaries' null law does not depend on them.
+        """The log of a run's vectors; None where no canary's null distribution depends on them.
 
         Args:
           path: The path of the log.
@@ -209,7 +209,8 @@ class Attacker(abc.ABC):
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
         """What is known of the vectors behind the scores, by statistic, after the last round.
 
-        A statistic that is left out has a null law in closed form only if its `law` says so.
+        A statistic that is left out has a null distribution in closed form only if its `law` says
+        so.
 
         Args:
           final: The trained model as for `scores`, which must have been called before.

@@ -51,7 +51,7 @@ class CheckpointAttacker(Attacker):
     It scores canaries by the differences of consecutive models; the last difference may span fewer
     than n rounds. Memory is one model, and a second one while two are compared.
 
-    The state on disk is a log of the differences' cosines, what the null law needs of the
+    The state on disk is a log of the differences' cosines, what the null distribution needs of the
     differences, and, where the run's checkpoint lies between two released models, the earlier of
     the two.
     """

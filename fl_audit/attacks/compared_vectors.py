@@ -39,7 +39,7 @@ class Vectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
       count: The number of vectors, at least 1.
       concentration: An upper bound on both sums of each vector; None where nothing is known of
-        them, or the canaries' null law does not depend on it.
+        them, or the canaries' null distribution does not depend on it.
     """
 
     count: int
@@ -85,7 +85,7 @@ ANY_VECTOR = ComparedVectors((Vectors(1),))
 
 
 def depends_on_vectors(family: str | None) -> bool:
-    """Whether the null law of canaries of a family depends on what they are compared with."""
+    """Whether a family's null distribution depends on what its canaries are compared with."""
     return family is not None and FAMILIES[family].null_depends_on_vector
 
 

@@ -1,17 +1,17 @@
 """Directions of rounds: the sums that canaries are compared with, in little room.
 
 For a unit vector c and vectors v_1 to v_T the sum of the cosines of c is <c, U>, where U is the sum
-of v_t / |v_t|; this is |U| times the cosine of c with U. So its null law is that of one vector,
-however alike the vectors are. Over all rounds U takes the memory of one more model, in float64, and
-is saved with the rest of the state that survives a crash (`DirectionSum`).
+of v_t / |v_t|; this is |U| times the cosine of c with U. So its null distribution is that of one
+vector, however alike the vectors are. Over all rounds U takes the memory of one more model, in
+float64, and is saved with the rest of the state that survives a crash (`DirectionSum`).
 
 The cosines of an excluded canary c with unit directions d_t add up to <c, U> with U the sum of d_t
-over its own rounds. Given the directions, that is |U| times one cosine, so the null law of a sum
-over any rounds is known as soon as |U| is, however alike the directions are. Which rounds are added
-differs by canary, so every direction is kept until the last round, whole if all of them fit into
-`_MOST_BYTES`, and else as its image under one random linear map to `width` numbers, drawn once for
-all rounds. First a rotation: random signs on n = 2^p >= dim coordinates, then the Sylvester matrix
-over sqrt(n) (Ailon & Chazelle 2009), which keeps lengths and makes every vector flat. Then
+over its own rounds. Given the directions, that is |U| times one cosine, so the null distribution of
+a sum over any rounds is known as soon as |U| is, however alike the directions are. Which rounds are
+added differs by canary, so every direction is kept until the last round, whole if all of them fit
+into `_MOST_BYTES`, and else as its image under one random linear map to `width` numbers, drawn once
+for all rounds. First a rotation: random signs on n = 2^p >= dim coordinates, then the Sylvester
+matrix over sqrt(n) (Ailon & Chazelle 2009), which keeps lengths and makes every vector flat. Then
 coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen & Farach-Colton 2002).
 
 A bound on N = |U| from y, the squared length of the image of U. Let u be the coordinates of the

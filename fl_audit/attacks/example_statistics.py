@@ -67,8 +67,8 @@ WHITE_BOX_OWN = Statistic(
     name="white_box_own_rounds",
     title="White box, own rounds",
     meaning=(
-        "The same signals in the very rounds that the canary takes part in, or would have taken "
-        "part in were it included: their sum over its standard deviation."
+        "The same signals in the very rounds in which the canary participates, or would have "
+        "participated in were it included: their sum over its standard deviation."
     ),
     threat_model="known_rounds",
     canaries="examples",

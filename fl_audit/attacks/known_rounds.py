@@ -34,9 +34,9 @@ OWN_ROUNDS = Statistic(
     name="own_rounds",
     title="Own rounds",
     meaning=(
-        "Cosine with the noisy aggregate of the round that the canary is in, or would have been "
-        "in; over several rounds, with the sum of their directions. The attacker sees every round, "
-        "and knows when the canary participates. Under correlated noise all rounds count, weighted."
+        "Cosine with the noisy aggregate of the canary’s own round, which excluded canaries have "
+        "too; with several rounds, with the sum of their directions. The attacker sees every round "
+        "and knows the schedule. Under correlated noise all rounds count, weighted."
     ),
     threat_model="known_rounds",
     canaries="vectors",

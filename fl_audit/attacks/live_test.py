@@ -81,8 +81,9 @@ class LiveTest:
     """The anytime-valid test of own-round scores (docs/live_verdict.md).
 
     Each round's included canaries are fresh: none has taken part before. Their scores become
-    p-values under the null law of their round, on which `AnytimeBound` bets. The excluded canaries'
-    p-values test that law, with all their rounds so far; once they refute it, nothing is proven.
+    p-values under the null distribution of their round, on which `AnytimeBound` bets. The excluded
+    canaries' p-values test that distribution, with all their rounds so far; once they refute it,
+    nothing is proven.
 
     Attributes:
       bound: The bound of the rounds so far.

@@ -98,7 +98,8 @@ class SumsInOwnRounds:
     """Every canary's scores in its own rounds, added up.
 
     A canary none of whose rounds was scored has its score in the first round that was. Any round
-    would do: an excluded canary's vector does not depend on it, so the score has the null law.
+    would do: an excluded canary's vector does not depend on it, so the score has the null
+    distribution.
 
     Attributes:
       totals: The sums, float64 of shape (num_canaries,); zeros where no round was scored.

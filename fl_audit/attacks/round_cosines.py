@@ -1,6 +1,6 @@
 """The cosines of every canary with the noised aggregates of rounds, which attackers share.
 
-The same classes hold what is known of the aggregates, for the null law of statistics.
+The same classes hold what is known of the aggregates, for the null distribution of statistics.
 """
 
 import abc
@@ -147,8 +147,8 @@ class RoundLog(_LoggedRounds):
         Args:
           cosines: The function from a vector to its cosine with every canary.
           log: The log of the run's cosines, a row per round.
-          concentrations: The log of the aggregates' concentrations; None where no null law depends
-            on them.
+          concentrations: The log of the aggregates' concentrations; None where no null distribution
+            depends on them.
         """
         super().__init__(log, concentrations)
         self._cosines = cosines

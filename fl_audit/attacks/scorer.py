@@ -239,8 +239,8 @@ class RoundScorer:
         """Scores every canary against a round's aggregate, and writes the cosines to the disk.
 
         A round that is scored again (the server went back to its last checkpoint) is replaced; the
-        null law of `sum` is then known from excluded canaries alone. A round that releases nothing
-        is not scored.
+        null distribution of `sum` is then known from excluded canaries alone. A round that releases
+        nothing is not scored.
 
         Args:
           round_number: The round, counted from 1.

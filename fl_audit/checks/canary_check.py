@@ -263,7 +263,7 @@ def _excluded_cause(excluded: Presentations, included: Coefficient) -> str | Non
     if not is_mixed and not absent.differs_by(0, 0, ALARM):
         return None
     who = (
-        "canaries take part whatever their coin says, or some do"
+        "some or all canaries participate whatever their coin says"
         if included.ratio > absent.ratio / 2
         else "the coins are inverted, or of another pool"
     )
@@ -315,7 +315,7 @@ def _left_over(shifted: Mapping[int, Presentations]) -> str | None:
 def _words(arrived: Coefficient) -> str:
     return (
         f"in the aggregates of their rounds, included canaries have {_share(arrived)} × the "
-        f"expected norm, clip norm / denominator ({arrived.count:,} presentations)"
+        f"expected norm, clip norm / denominator ({arrived.count:,} participations)"
     )
 
 
@@ -337,7 +337,7 @@ def _unclear(arrived: Coefficient) -> str:
         enough = math.ceil(arrived.count * (arrived.standard_error / _WANTED_ERROR) ** 2)
         return (
             f"{_words(arrived)}; the noise is too large to tell, and about {_rounded(enough)} "
-            "presentations would be enough"
+            "participations would be enough"
         )
     return f"{_words(arrived)}, too far from 1 for the check to pass"
 
@@ -347,12 +347,12 @@ def _rounded(number: int) -> str:
     return f"{-(-number // unit) * unit:,}"
 
 
-_PROMISE = "the length of a client in each round (canary_length, or round_lengths.npy)"
+_PROMISE = "the expected norm in each round (canary_length, or round_lengths.npy)"
 
 
 def without_lengths(included: Presentations, excluded: Presentations) -> Arrival:
     """What became of them where no length is promised: whether they stand out, and evenly."""
-    unknown = "what length the mechanism allows a client is not known"
+    unknown = "the expected norm is unknown"
     scored = coefficient(included.as_cosines, 0)
     if scored is None:
         return Arrival("cannot_tell", None, "no round of an included canary was seen")
@@ -372,7 +372,7 @@ def without_lengths(included: Presentations, excluded: Presentations) -> Arrival
         reason = f"{seen}, which chance does too, and {unknown}"
         return Arrival("cannot_tell", None, reason)
     if included.knows_tails and _is_uneven(included.first):
-        fault = f"{seen}, but unevenly within rounds: some may be lost ({LOST})"
+        fault = f"{seen}, but unevenly within rounds: some canaries may be lost ({LOST})"
         return Arrival("cannot_tell", None, f"{fault}, and {unknown}", fault=fault)
     return Arrival("arrived", None, f"{seen} above chance; {unknown}", _PROMISE)
 

@@ -109,7 +109,8 @@ def detectable_noise(
     """The largest noise, over what it should be, that one of several tests would have failed.
 
     With noise r times as large a squared length is around that of the updates, which is about the
-    measured one without the noise's own, and r^2 dof. A normal law is taken for what it then is.
+    measured one without the noise's own, and r^2 dof. A normal distribution is taken for what it
+    then is.
 
     Args:
       lengths: Squared lengths over the noise's variance, of any shape; NaN where none is tested.

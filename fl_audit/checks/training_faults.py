@@ -21,6 +21,10 @@ _RUN_AWAY = 20.0
 _STILL_MOVES = 1.1
 """The factor by which it has then moved, the same way, in the last quarter of the rounds."""
 
+_CONVERGED = 2.0
+"""The factor by which the loss has fallen where updates, and a clip norm that follows them, shrink
+because there is little left to learn."""
+
 _LOSS_GROWTH = 1.2
 """The factor between the mean losses of the first and the last fifth of the rounds."""
 
@@ -77,7 +81,7 @@ def training_faults(
     faults = [*_empty_rounds(curves, denominator)]
     if len(curves.clip_norm) >= _FEWEST_ROUNDS:
         faults += [
-            *_clip_norm(curves.clip_norm),
+            *_clip_norm(curves.clip_norm, curves.train_loss),
             *_loss(curves.train_loss),
             *_accuracy(curves.accuracy, num_classes),
             *_share(curves),
@@ -96,13 +100,15 @@ def _empty_rounds(curves: TrainingCurves, denominator: Denominator) -> Iterator[
         )
 
 
-def _clip_norm(clip_norm: FloatArray) -> Iterator[TrainingFault]:
+def _clip_norm(clip_norm: FloatArray, train_loss: FloatArray) -> Iterator[TrainingFault]:
     first, late, last = clip_norm[0], clip_norm[3 * len(clip_norm) // 4], clip_norm[-1]
     if not np.isfinite(clip_norm).all():
         return
     grown, moving = last / first, last / late
     is_moving = moving > _STILL_MOVES if grown > 1 else 1 / moving > _STILL_MOVES
-    if max(grown, 1 / grown) > _RUN_AWAY and is_moving:
+    before, after = _ends(train_loss)
+    has_converged = grown < 1 and before > _CONVERGED * after
+    if max(grown, 1 / grown) > _RUN_AWAY and is_moving and not has_converged:
         way = "grew" if grown > 1 else "shrank"
         yield TrainingFault(
             "clip norm runs away",
@@ -118,14 +124,22 @@ def _loss(train_loss: FloatArray) -> Iterator[TrainingFault]:
     if not np.isfinite(known).all():
         yield TrainingFault("loss grows", "The training loss is infinite.")
         return
-    fifth = max(1, len(known) // 5)
-    before, after = known[:fifth].mean(), known[-fifth:].mean()
+    before, after = _ends(train_loss)
     if after > _LOSS_GROWTH * before:
         yield TrainingFault(
             "loss grows",
             f"The training loss grew from {significant(before)} to {significant(after)} (means of "
             "the first and the last fifth of the rounds).",
         )
+
+
+def _ends(train_loss: FloatArray) -> tuple[float, float]:
+    """The mean losses of the first and the last fifth of the rounds; NaN where none is known."""
+    known = train_loss[~np.isnan(train_loss)]
+    if not len(known):
+        return np.nan, np.nan
+    fifth = max(1, len(known) // 5)
+    return float(known[:fifth].mean()), float(known[-fifth:].mean())
 
 
 def _accuracy(accuracy: FloatArray, num_classes: int | None) -> Iterator[TrainingFault]:

@@ -18,17 +18,19 @@ def add(commands: "Commands") -> None:
         commands,
         _attack,
         name="attack",
-        summary="shadow models, and membership attacks on a task's model or clients",
+        summary="membership inference with shadow models, on examples or clients",
         description=(
-            "Train shadow models of a task, choose the points that they give away, and tell models "
-            "trained with such a point from models trained without it. With the config of a run, "
-            "the models are whole federated runs, and the points are clients."
+            "Train shadow models of a task, choose the most exposed examples, and run membership "
+            "inference (LiRA): which models were trained with such an example? With the config of "
+            "a run, each model is a whole federated run, and clients take the place of examples."
         ),
         example="fl-audit attack attack.toml --out runs/attack",
     )
-    add_config_arguments(parser, "the task, or the run, and how it is attacked")
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the folder")
-    parser.add_argument("--resume", action="store_true", help="go on with DIR's attack")
+    add_config_arguments(parser, "config of the task or the run, with a table [attack]")
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, required=True, help="the folder to write"
+    )
+    parser.add_argument("--resume", action="store_true", help="continue DIR's attack")
     parser.add_argument("--json", action="store_true", help="print report.json")
 
 
@@ -46,11 +48,17 @@ def _attack(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(report.to_json())
         return 0
+    width = max(map(len, report.results))
+    share = f"{100 * report.confidence:g} %"
     for name, result in report.results.items():
         bayes, valid = result.estimates[:2]
+        scores = report.scores[name]
+        models = scores.num_included + scores.num_excluded
+        most = f" (the most that {models:,} models can show)"
         print(
-            f"{name:<7} credible interval of epsilon {epsilon_text(bayes.lower)} to "
-            f"{epsilon_text(bayes.upper)}, lower bound {lower_bound_text(valid.lower)}"
+            f"{name:<{width}}  {share} credible interval of epsilon {epsilon_text(bayes.lower)} to "
+            f"{epsilon_text(bayes.upper)}, {share} lower bound {lower_bound_text(valid.lower)}"
+            f"{most if valid.is_without_error else ''}"
         )
     most = f"{upper_bound_text(report.guaranteed.epsilon)} at delta {delta_text(report.delta)}"
     print(f"upper bound from accounting: epsilon {most}")

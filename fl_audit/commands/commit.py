@@ -22,16 +22,16 @@ def add(commands: "Commands") -> None:
         commands,
         _commit,
         name="commit",
-        summary="pin config, method and claim before training",
+        summary="fix config, method and claim before training",
         description=(
-            "Write a commitment to a config: its claim and how it is tested, in plain words, and "
-            "of every key a digest under a secret nonce, so that no seed can be guessed. Publish "
-            "FILE before `fl-audit run CONFIG --commitment FILE`. FILE.opening holds the nonce: "
-            "keep it until you hand over the folder of the run."
+            "Write a commitment to a config: the claim and its tests in plain words, and a digest "
+            "of every key under a secret nonce, so that nobody can guess the seed. Publish FILE "
+            "before `fl-audit run CONFIG --commitment FILE`. FILE.opening holds the nonce: keep it "
+            "secret until you hand over the folder of the run."
         ),
         example="fl-audit commit config.toml --out commitment.json",
     )
-    add_config_arguments(parser, "what will be run")
+    add_config_arguments(parser, "the config of the run")
     parser.add_argument("--out", metavar="FILE", type=Path, required=True, help="the file to write")
 
 

@@ -28,9 +28,9 @@ def add(commands: "Commands") -> None:
         name="compare",
         summary="tables and plots over finished runs",
         description=(
-            "Lay finished runs or logs side by side: patterns, noise levels. They are "
-            "named by the config keys that differ; those that differ in their seed alone are "
-            "repetitions."
+            "Compare finished runs or logs, for example of several participation patterns or noise "
+            "levels. A setting is named by the config keys that differ; runs that differ only in "
+            "their seed are repetitions of one setting."
         ),
         example="fl-audit compare runs/grid/runs/* --out compare.html --csv results.csv",
     )

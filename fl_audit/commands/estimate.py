@@ -37,9 +37,9 @@ def add(commands: "Commands") -> None:
         name="estimate",
         summary="epsilon from the scores of canaries, a log or a finished run",
         description=(
-            "Estimate epsilon from a file of canary scores (CSV or .parquet), or from a folder: a "
-            "production system's log (docs/logs.md) or a finished run. Exits with status 3 where "
-            "the scores contradict the claim."
+            "Estimate epsilon from a file of canary scores (CSV or .parquet), or from a folder: "
+            "another system's log (docs/logs.md) or a finished run. Exits with status 3 if the "
+            "scores contradict the claim."
         ),
         example="fl-audit estimate scores.csv --delta 1e-5 --dim 167178",
     )
@@ -53,10 +53,10 @@ def add(commands: "Commands") -> None:
         "--delta", type=float, help="in [0, 1); default: that of a run's folder, else needed"
     )
     parser.add_argument(
-        "--statistic", metavar="NAME", help="the one statistic of a folder to look at; default: all"
+        "--statistic", metavar="NAME", help="use only this statistic of a folder; default: all"
     )
     parser.add_argument(
-        "--dim", type=int, help="number of trainable parameters; a folder names its own"
+        "--dim", type=int, help="number of trainable parameters; a folder states it"
     )
     parser.add_argument(
         "--canaries",
@@ -83,7 +83,7 @@ def add(commands: "Commands") -> None:
     _add_claims(parser)
     add_require(parser)
     add_junit(parser)
-    parser.add_argument("--out", metavar="FILE.html", type=Path, help="write a page, as runs have")
+    parser.add_argument("--out", metavar="FILE.html", type=Path, help="write the report as a page")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_verbose(parser)
 
@@ -104,7 +104,10 @@ def _add_claims(parser: argparse.ArgumentParser) -> None:
         help="test the claim that training is MU-GDP, as a whole trade-off curve",
     )
     claims.add_argument(
-        "--claimed-rho", metavar="RHO", type=float, help="test the claim of RHO-zCDP, likewise"
+        "--claimed-rho",
+        metavar="RHO",
+        type=float,
+        help="test the claim that training is RHO-zCDP, likewise",
     )
     claims.add_argument(
         "--claimed-noise",
@@ -126,6 +129,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
     is_claimed = any(getattr(arguments, name) is not None for name in _CLAIMS)
     check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
+    _check_source(arguments.scores)
     source = AuditedFolder(arguments.scores, scoring_progress)
     if arguments.delta is None:
         arguments.delta = _recorded_delta(arguments.scores)
@@ -141,6 +145,27 @@ def _estimate(arguments: argparse.Namespace) -> int:
         print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
     write_junit(report, arguments.junit, arguments.require)
     return verdict_status(report.verdict, arguments.require)
+
+
+def _check_source(scores: Path) -> None:
+    """Checks that there are scores, before it is asked for what belongs to them.
+
+    Raises:
+      InputError: The path names nothing, a config, or a folder without scores.
+    """
+    from fl_audit.errors import InputError
+    from fl_audit.report.folder import check_holds_scores
+
+    try:
+        scores.stat()
+    except OSError as error:
+        raise InputError(f"{scores}: cannot be read: {error.strerror}") from error
+    if scores.suffix == ".toml":
+        raise InputError(
+            f"{scores}: is a config, without scores; `fl-audit run {scores} --out DIR` makes some"
+        )
+    if scores.is_dir():
+        check_holds_scores(scores)
 
 
 def _recorded_delta(scores: Path) -> float:

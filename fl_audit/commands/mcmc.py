@@ -24,10 +24,10 @@ _ENOUGH_R_HAT = 1.05
 """Chains with a larger split R-hat have not yet converged (Gelman et al. 2013)."""
 
 _CHAIN_FLAGS = {
-    "--draws": "of mhaar, over all chains; default: 20000",
-    "--burn-in": "of mhaar, a chain; default: 1000",
-    "--chains": "of mhaar, at least 4; default: 8",
-    "--auxiliary": "of mhaar: K, the error rates a base that a move is averaged over; default: 32",
+    "--draws": "mhaar: draws of all chains together; default: 20000",
+    "--burn-in": "mhaar: discarded first draws of each chain; default: 1000",
+    "--chains": "mhaar: chains, at least 4; default: 8",
+    "--auxiliary": "mhaar: K of Algorithm 1, the error rates per base and move; default: 32",
 }
 
 

@@ -23,12 +23,14 @@ def add(commands: "Commands") -> None:
             "--seed 1"
         ),
     )
-    parser.add_argument("--epsilon", type=float, required=True, help="true one, which sets sigma")
+    parser.add_argument(
+        "--epsilon", type=float, required=True, help="true epsilon, which determines sigma"
+    )
     parser.add_argument("--delta", type=float, required=True, help="in (0, 1)")
     parser.add_argument("--dim", type=int, required=True, help="length of a release")
-    parser.add_argument("--canaries", type=int, required=True, help="in each release")
+    parser.add_argument("--canaries", type=int, required=True, help="canaries in each release")
     parser.add_argument("--trials", type=int, required=True, help="independent releases")
-    parser.add_argument("--seed", type=int, required=True, help="of canaries and noise")
+    parser.add_argument("--seed", type=int, required=True, help="seed of canaries and noise")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

@@ -20,12 +20,16 @@ def add(commands: "Commands") -> None:
         description="Lower bound on epsilon from guesses in one run (Steinke et al. 2023).",
         example="fl-audit one-run --examples 100 --guesses 100 --correct 75 --delta 0",
     )
-    parser.add_argument("--examples", type=int, required=True, help="canaries, each a fair coin")
+    parser.add_argument(
+        "--examples", type=int, required=True, help="canaries, each included by a fair coin"
+    )
     parser.add_argument("--guesses", type=int, required=True, help="guesses made")
     parser.add_argument("--correct", type=int, required=True, help="guesses that were right")
     parser.add_argument("--delta", type=float, required=True, help="in [0, 1)")
     parser.add_argument("--confidence", type=float, default=0.95, help="confidence of the bound")
-    parser.add_argument("--epsilon", type=float, help="null hypothesis to give a p-value for")
+    parser.add_argument(
+        "--epsilon", type=float, help="null hypothesis: also print the p-value of this epsilon"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

@@ -114,7 +114,7 @@ def add_command(
         name, description=description, epilog=f"example:\n  {example}", allow_abbrev=False
     )
     parser.summary = summary
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, called=parser.prog)
     parser.add_argument(
         "--verbosity",
         choices=VERBOSITIES,

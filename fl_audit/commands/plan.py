@@ -30,13 +30,13 @@ def add(commands: "Commands") -> None:
         name="plan",
         summary="what an audit can show and what it costs, before training",
         description=(
-            "Predict the estimates of a run by simulation of its aggregates alone: how they depend "
-            "on canaries, repeats, noise and clip norm, what the audit can tell of a claim, and "
-            "what it costs. No client is trained."
+            "Predict the bounds and estimates of a run, how they depend on canaries, repeats, "
+            "noise and clip norm, how often the audit would contradict a claim, and the cost. Only "
+            "aggregates are simulated; no client is trained, except with --calibrate."
         ),
         example="fl-audit plan config.toml --set mechanism.noise_multiplier=0.5",
     )
-    add_config_arguments(parser, "what would be run")
+    add_config_arguments(parser, "the config of the run")
     parser.add_argument(
         "--trials", metavar="N", type=int, help="simulated runs; default: 39, or 19 for large ones"
     )
@@ -44,16 +44,14 @@ def add(commands: "Commands") -> None:
         "--epsilon",
         metavar="E",
         type=float,
-        help="find the least noise that guarantees clients this epsilon, and plan with it",
+        help="find the least noise whose accounting gives clients this epsilon, and plan with it",
     )
-    add_calibrate(
-        parser, "train the first rounds for so long, by default a minute, and predict hours"
-    )
+    add_calibrate(parser, "train the first rounds for SECONDS (default: 60), and predict hours")
     parser.add_argument(
         "--machine",
         metavar="FILE",
         type=Path,
-        help="predict hours on another machine, from what benchmarks/gpu.py printed there",
+        help="predict hours on another machine, from the output of benchmarks/gpu.py there",
     )
     parser.add_argument(
         "--runs", metavar="N", type=int, default=1, help="number of runs to estimate hours for"

@@ -105,7 +105,7 @@ def add_require(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--require",
         choices=("consistent",),
-        help="exit with status 4 where the claim is neither consistent nor contradicted",
+        help="exit with status 4 if the claim is neither consistent nor contradicted",
     )
 
 

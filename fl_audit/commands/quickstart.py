@@ -39,4 +39,5 @@ def _quickstart(arguments: argparse.Namespace) -> int:
         print_report(report, in_full if arguments.verbose else in_brief, page)
         print()
     print(quickstart.comparison(reports))
+    print("\nNoise is new in every run, so a second quickstart gives other numbers.")
     return 0

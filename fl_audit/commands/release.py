@@ -29,12 +29,12 @@ def add(commands: "Commands") -> None:
         example="fl-audit release runs/first --out sheet.html --statement statement.toml",
     )
     parser.add_argument("folder", metavar="RUN", type=Path, help="the folder of a finished run")
-    parser.add_argument("--out", metavar="FILE.html", type=Path, help="the sheet")
+    parser.add_argument("--out", metavar="FILE.html", type=Path, help="the sheet to write")
     parser.add_argument(
         "--statement",
         metavar="FILE.toml",
         type=Path,
-        help="a file with a table [release], whose keys stand before those of the config",
+        help="a file with a table [release]; its keys take precedence over the config's",
     )
     parser.add_argument("--json", action="store_true", help="print a registry's entry")
 

@@ -31,18 +31,18 @@ def add(commands: "Commands") -> None:
         summary="train with canaries, score them, estimate epsilon, report",
         description=(
             "Train with canary clients, score them, estimate epsilon and write a report. Exits "
-            "with status 3 where the config's claim is contradicted."
+            "with status 3 if the config's claim is contradicted."
         ),
         example="fl-audit run config.toml --out runs/first",
     )
-    add_config_arguments(parser, "what to run")
+    add_config_arguments(parser, "the config of the run")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run folder")
-    parser.add_argument("--resume", action="store_true", help="go on from DIR's last checkpoint")
+    parser.add_argument("--resume", action="store_true", help="continue from DIR's last checkpoint")
     parser.add_argument(
         "--commitment",
         metavar="FILE",
         type=Path,
-        help="refuse any other config than `fl-audit commit` wrote FILE for, and note it in DIR",
+        help="refuse another config than that of FILE, which `fl-audit commit` wrote",
     )
     add_require(parser)
     add_junit(parser)

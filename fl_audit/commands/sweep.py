@@ -23,27 +23,27 @@ def add(commands: "Commands") -> None:
         commands,
         _sweep,
         name="sweep",
-        summary="many runs of one config, side by side, and their comparison",
+        summary="all runs of a grid of configs, and their comparison",
         description=(
-            "Run all combinations of a grid, some side by side in processes; finished runs are not "
-            "run again, interrupted ones go on. Exits with status 1 where a run failed."
+            "Run all combinations of a grid, several at a time. Called again, it skips finished "
+            "runs and continues interrupted ones. Exits with status 1 if a run failed."
         ),
         example="fl-audit sweep grid.toml --out runs/grid --dry-run",
     )
     parser.add_argument(
-        "grid", metavar="GRID.toml", type=Path, help="the base config, and what changes in it"
+        "grid", metavar="GRID.toml", type=Path, help="the base config, and the keys that change"
     )
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the sweep's folder")
     parser.add_argument("--dry-run", action="store_true", help="list the runs, start nothing")
     add_calibrate(
         parser,
-        "with --dry-run: train a run's first rounds, by default for a minute, to tell hours",
+        "with --dry-run: train one run's first rounds for SECONDS (default: 60), to estimate hours",
     )
     parser.add_argument(
         "--jobs",
         metavar="N",
         type=int,
-        help="runs at a time; default: one a GPU, or else one a core, as far as memory goes",
+        help="runs at a time; default: one per GPU, or one per core with 2 GiB of memory each",
     )
     parser.add_argument("--json", action="store_true", help="print sweep.json")
 

@@ -20,12 +20,12 @@ def add(commands: "Commands") -> None:
         commands,
         _verify,
         name="verify",
-        summary="check that what a folder says follows from its logs",
+        summary="compute a folder's numbers again from its logs",
         description=(
-            "Make the numbers of report.json again from a folder's logs, without data and without "
-            "TensorFlow, and name what does not fit: a changed digit, a dropped, repeated or moved "
-            "round, another seed, a claim or statistic that was chosen afterwards. Exits with "
-            "status 1 where something does not fit."
+            "Compute the numbers of report.json again from a folder's logs, without data and "
+            "without TensorFlow, and name what does not fit: a changed digit, a dropped, repeated "
+            "or moved round, another seed, a claim or statistic that was chosen afterwards. Exits "
+            "with status 1 if something does not fit."
         ),
         example="fl-audit verify runs/first --commitment commitment.json",
     )
@@ -34,7 +34,7 @@ def add(commands: "Commands") -> None:
         "--commitment",
         metavar="FILE",
         type=Path,
-        help="what `fl-audit commit` wrote before the run, as it was published",
+        help="the commitment that `fl-audit commit` wrote before the run",
     )
     parser.add_argument("--json", action="store_true", help="print findings as JSON")
 

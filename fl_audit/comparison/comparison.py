@@ -369,7 +369,7 @@ def _failed_checks(runs: Sequence[ReportedRun]) -> Iterable[str]:
         if checks is not None and (failed := failed_checks(checks)):
             yield (
                 f"The mechanism of {run.folder} is not as configured: {', '.join(failed)} failed. "
-                "Its analytical ε is that of the config, not of what ran."
+                "Its upper bound is that of the config, not of what ran."
             )
 
 

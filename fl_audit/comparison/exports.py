@@ -34,7 +34,7 @@ def csv_text(rows: Sequence[Record]) -> str:
 _HEAD = (
     " & Rounds & & \\multicolumn{2}{c}{$\\varepsilon$ by accounting} & & & \\\\",
     "\\cmidrule(lr){4-5}",
-    "Setting & of a canary & Accuracy & client & canary & Statistic & Lower bound & Estimate \\\\",
+    "Setting & per canary & Accuracy & client & canary & Statistic & Lower bound & Estimate \\\\",
 )
 
 
@@ -82,15 +82,16 @@ def _latex_rows(comparison: Comparison, setting: Setting) -> Iterator[str]:
 
 
 def _numbers(headline: Headline) -> tuple[str, str]:
-    """The lower bound and the estimate of one statistic."""
+    """The lower bound and the estimate of one statistic, as a run's page has them."""
     bound = LEFT_OUT if headline.proven is None else lower_bound_text(headline.proven.epsilon)
-    fit = headline.estimated
-    if fit is None:
+    fit, within = headline.estimated, headline.estimate_within()
+    if fit is None or within is None:
         return bound, LEFT_OUT
     if fit.lower is None or fit.upper is None:
-        return bound, epsilon_text(fit.epsilon)
-    ends = f"({epsilon_text(fit.lower)} to {epsilon_text(fit.upper)})"
-    return bound, f"{epsilon_text(fit.epsilon)} {ends}"
+        return bound, epsilon_text(within)
+    most = headline.most()
+    upper = fit.upper if fit.lower > most else min(fit.upper, most)
+    return bound, f"{epsilon_text(within)} ({epsilon_text(fit.lower)} to {epsilon_text(upper)})"
 
 
 _LATEX = str.maketrans(

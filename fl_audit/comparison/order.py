@@ -150,14 +150,14 @@ def _sentence(title: str, settings: Sequence[Setting], statistic: str) -> str:
     if len(groups) == 1:
         return f"{where}, this audit cannot tell which of {_listed(settings)} leaks more."
     parts = [
-        f"{group.names} ({epsilon_text(group.lower)} … {epsilon_text(group.upper)})"
+        f"{group.names} (ε {epsilon_text(group.lower)} … {epsilon_text(group.upper)})"
         for group in groups
     ]
     tied = any(len(group.settings) > 1 for group in groups)
     return " ".join(
         [
-            f"{where}, settings leak from the least ε to the most: {'; '.join(parts)}.",
-            *(["Between settings joined by “and” it cannot tell."] if tied else []),
+            f"{where}, leakage increases in this order: {', then '.join(parts)}.",
+            *(["This audit cannot tell settings joined by “and” apart."] if tied else []),
             *_against_accounting(groups),
         ]
     )

@@ -146,7 +146,7 @@ def comparison_lines(comparison: Comparison) -> list[str]:
 
 
 def _settings_table(comparison: Comparison) -> list[str]:
-    head = ("runs", "rounds", "of a canary", "cohort", "accuracy", "ε client", "ε canary")
+    head = ("runs", "rounds", "per canary", "cohort", "accuracy", "ε client", "ε canary")
     rows = [
         (
             str(len(setting.runs)),
@@ -201,7 +201,7 @@ def _table(
 
 def _explanation(comparison: Comparison) -> list[str]:
     lines = [
-        "of a canary: mean number of rounds in which a canary participates. cohort: expected",
+        "per canary: mean number of rounds in which a canary participates. cohort: expected",
         "clients and canaries per round. ε client, ε canary: upper bounds from accounting.",
         "threshold_valid, one_run_valid: lower bounds; each holds at its confidence by itself.",
         "shift_fit: an estimate, not a bound.",

@@ -22,7 +22,7 @@ from fl_audit.config import Config, Table
 from fl_audit.config_tables import kinds_of
 from fl_audit.config_tables.kinds import key_types, required_keys, table_variants, variants
 from fl_audit.config_tables.plugins import has_plugins, import_plugins, in_full
-from fl_audit.errors import InputError, nearest
+from fl_audit.errors import InputError, nearest, suggested
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.text_files import check_values, read_toml
 
@@ -256,7 +256,8 @@ def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: st
     table_type, known = _select_variant(table, annotation, name, prefix)
     for key, value in table.items():
         if key not in known:
-            hint = nearest(key, known)
+            hint = suggested(key, sorted(known)) or _in_other_sections(key, prefix)
+            hint = hint or nearest(key, known)
             raise InputError(f"{name}: unknown key `{prefix}{key}`; {hint}")
         if key in key_types(table_type):
             _check_value(value, key_types(table_type)[key], name, f"{prefix}{key}")
@@ -264,6 +265,19 @@ def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: st
         if key not in table:
             what = f"key `{prefix}{key}`" if prefix else f"section [{key}]"
             raise InputError(f"{name}: {what} is missing")
+
+
+def _in_other_sections(key: str, prefix: str) -> str:
+    """The hint that a key is one of other sections alone; empty where it is not."""
+    sections = {name: table_variants(kinds) for name, kinds in key_types(Config).items()}
+    places = [
+        f"{section}."
+        for section, tables in sections.items()
+        if any(key in key_types(table) for table in tables)
+    ]
+    if not places or prefix in places:
+        return ""
+    return f"did you mean {' or '.join(f'`{place}{key}`' for place in places)}?"
 
 
 def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:

@@ -204,7 +204,7 @@ def config_reference() -> str:
 
 
 def _title(name: str) -> str:
-    return f"[{name}]" if name else "Above all tables"
+    return f"[{name}]" if name else "Top-level keys"
 
 
 def _page_section(title: str, kinds: Sequence[TableOfKeys]) -> str:

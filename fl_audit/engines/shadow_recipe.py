@@ -210,7 +210,7 @@ def initial_weights(classifier: Model, seed: int, model: int) -> list[Float32Arr
     """Weights of one model's own: normal, with the root mean square of each array of the task's.
 
     Arrays of zeros (biases) stay zeros. For He's normal initial weights this is their own law; for
-    a uniform one it is a normal law of the same variance.
+    a uniform one it is a normal distribution of the same variance.
 
     Args:
       classifier: The model whose initial weights give the scales.

@@ -13,12 +13,12 @@ mechanisms it holds.
 """
 
 from fl_audit.estimators.audit import AuditResult, estimate
-from fl_audit.estimators.distributions import ExactCosine, Gaussian, Law, closed_form_null
+from fl_audit.estimators.distributions import Distribution, ExactCosine, Gaussian, closed_form_null
 from fl_audit.estimators.gaussian.fit import (
     AndersonDarling,
     BestThreshold,
     anderson_darling,
-    epsilon_of_laws,
+    epsilon_of_distributions,
     epsilon_over_all_regions,
 )
 from fl_audit.estimators.methods import (
@@ -63,12 +63,12 @@ __all__ = [
     "BestThreshold",
     "CanaryScores",
     "Concentration",
+    "Distribution",
     "Estimate",
     "ExactCosine",
     "Gaussian",
     "GaussianCanaryNull",
     "LargestOfRoundsNull",
-    "Law",
     "Method",
     "NotApplicableError",
     "Null",
@@ -83,7 +83,7 @@ __all__ = [
     "closed_form_null",
     "concentration_of",
     "epsilon_lower_bound",
-    "epsilon_of_laws",
+    "epsilon_of_distributions",
     "epsilon_over_all_regions",
     "estimate",
     "katz_log_bound",

@@ -1,7 +1,8 @@
 """Distributions of a canary's score: Gaussian, and the cosine of a random direction.
 
-Of each both tails are accurate in log space, and quantiles with them (`Law`). `ExactCosine` is the
-null distribution of a Gaussian canary's cosine in any dimension; the Gaussian is its limit.
+Of each both tails are accurate in log space, and quantiles with them (`Distribution`).
+`ExactCosine` is the null distribution of a Gaussian canary's cosine in any dimension; the Gaussian
+is its limit.
 """
 
 import math
@@ -16,7 +17,7 @@ from fl_audit.array_types import FloatArray
 from fl_audit.estimators.arguments import check_dim
 
 
-class Law(Protocol):
+class Distribution(Protocol):
     """A distribution on the real line whose tails are accurate in log space."""
 
     def logsf(self, x: npt.ArrayLike) -> FloatArray:
@@ -31,7 +32,7 @@ class Law(Protocol):
     def ppf(self, p: npt.ArrayLike) -> FloatArray:
         """The point with P(X <= x) = p, accurate for small p."""
 
-    def reflected(self) -> "Law":
+    def reflected(self) -> "Distribution":
         """The distribution of -X."""
 
 

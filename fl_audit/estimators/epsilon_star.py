@@ -23,8 +23,8 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_delta
-from fl_audit.estimators.distributions import Gaussian, Law
-from fl_audit.estimators.gaussian.fit import Guess, epsilon_of_laws
+from fl_audit.estimators.distributions import Distribution, Gaussian
+from fl_audit.estimators.gaussian.fit import Guess, epsilon_of_distributions
 from fl_audit.estimators.privacy_region import log_ratio
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.setting import AuditSetting
@@ -189,7 +189,9 @@ class LossTransform:
 # Epsilon* of two distributions, over all thresholds or over those with moderate error rates.
 
 
-def epsilon_star_of_laws(members: Law, non_members: Law, delta: float) -> ModelEpsilon:
+def epsilon_star_of_distributions(
+    members: Distribution, non_members: Distribution, delta: float
+) -> ModelEpsilon:
     """Epsilon* over the thresholds where FPR and FNR lie in (delta, 1 - delta).
 
     This is what the paper's experiments compute: log sup over thresholds of the four ratios and 1
@@ -213,7 +215,7 @@ def epsilon_star_of_laws(members: Law, non_members: Law, delta: float) -> ModelE
       InputError: If delta is out of range.
 
     >>> from fl_audit.estimators.distributions import Gaussian
-    >>> found = epsilon_star_of_laws(Gaussian(1, 1), Gaussian(0, 1), 1e-5)
+    >>> found = epsilon_star_of_distributions(Gaussian(1, 1), Gaussian(0, 1), 1e-5)
     >>> round(found.epsilon, 2)
     3.98
     """
@@ -227,11 +229,13 @@ def epsilon_star_of_laws(members: Law, non_members: Law, delta: float) -> ModelE
     )
 
 
-def epsilon_star_over_all_thresholds(members: Law, non_members: Law, delta: float) -> ModelEpsilon:
+def epsilon_star_over_all_thresholds(
+    members: Distribution, non_members: Distribution, delta: float
+) -> ModelEpsilon:
     """Epsilon* over all thresholds, however small the rates: Definition 2 with all thresholds.
 
     It is the log sup of the four ratios and 1; Negoescu et al. (2024), equation after 9. Arguments
-    and result are those of `epsilon_star_of_laws`.
+    and result are those of `epsilon_star_of_distributions`.
 
     Raises:
       InputError: If delta is out of range.
@@ -244,8 +248,8 @@ def epsilon_star_over_all_thresholds(members: Law, non_members: Law, delta: floa
     check_delta(delta)
     if members == non_members:
         return ModelEpsilon(0.0, None, None)
-    first = epsilon_of_laws(non_members, members, delta)
-    second = epsilon_of_laws(members, non_members, delta)
+    first = epsilon_of_distributions(non_members, members, delta)
+    second = epsilon_of_distributions(members, non_members, delta)
     if first.epsilon >= second.epsilon:
         return ModelEpsilon(first.epsilon, first.threshold, _ratio(_MEMBERS_ABOVE, first.guess))
     return ModelEpsilon(second.epsilon, second.threshold, _ratio(_MEMBERS_BELOW, second.guess))
@@ -279,7 +283,7 @@ class _Clipped:
     deviation of 0), clipping gives the limit of distributions that just have one.
     """
 
-    distribution: Law
+    distribution: Distribution
     rate: float
 
     def logsf(self, x: npt.ArrayLike) -> FloatArray:
@@ -319,7 +323,7 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
     Losses become logits in four steps (`LossTransform`); a Gaussian is fitted to those of included
     and one to those of excluded canaries (mean and population standard deviation); Epsilon* is
     theirs, over the thresholds where both error rates lie in (delta, 1 - delta)
-    (`epsilon_star_of_laws`). Negoescu et al. (2024), section 3.1 and appendix B, 8.1.
+    (`epsilon_star_of_distributions`). Negoescu et al. (2024), section 3.1 and appendix B, 8.1.
 
     Where all scores of one class are equal (up to rounding) its distribution is a point, and the
     value is the limit of ever narrower distributions. Where all scores are equal it is 0. With
@@ -334,7 +338,7 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
     transform = LossTransform.from_losses(member_losses, other_losses)
     members = Gaussian.fitted_to(transform.logits(member_losses))
     others = Gaussian.fitted_to(transform.logits(other_losses))
-    model = epsilon_star_of_laws(members, others, delta)
+    model = epsilon_star_of_distributions(members, others, delta)
     everywhere = epsilon_star_over_all_thresholds(members, others, delta)
     return Estimate(
         method="epsilon_star",

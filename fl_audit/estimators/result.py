@@ -68,6 +68,16 @@ class Estimate:
         if not self.epsilon >= 0:
             raise ValueError(f"epsilon must be at least 0, got {self.epsilon}")
 
+    @property
+    def is_without_error(self) -> bool:
+        """Whether its method counts errors, of which there are none: as many scores prove no more.
+
+        A closed-form null has no count of false positives, and higher scores prove more.
+        """
+        wrong = [self.details.get(kind) for kind in ("false_negatives", "false_positives")]
+        is_right = self.details.get("correct") == self.details.get("m", -1)
+        return self.epsilon > 0 and (wrong == [0, 0] or is_right)
+
     def record(self) -> Record:
         """The estimate as a row of a data frame, without the method's own numbers (`details`)."""
         return {

@@ -311,7 +311,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         text = read_foreign(path, _MOST_TOML_BYTES).decode("utf-8")
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        inside = path / "config.toml"
+        rather = f"; give {inside}" if inside.exists() else ""
+        raise InputError(f"{path}: cannot be read: {error.strerror}{rather}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not TOML: {error}") from error
     return parse_toml(text, str(path))

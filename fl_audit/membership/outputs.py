@@ -12,7 +12,7 @@ from fl_audit.estimators.epsilon_star import (
     ModelEpsilon,
     checked_losses,
     empirical_epsilon_star,
-    epsilon_star_of_laws,
+    epsilon_star_of_distributions,
     log_odds_losses,
 )
 
@@ -114,7 +114,7 @@ def epsilon_star_of_model(
     members = checked_losses("member_margins", member_margins)
     others = checked_losses("population_margins", population_margins)
     return ModelPrivacy(
-        gaussian=epsilon_star_of_laws(
+        gaussian=epsilon_star_of_distributions(
             Gaussian.fitted_to(members), Gaussian.fitted_to(others), delta
         ),
         empirical=empirical_epsilon_star(-members, -others, delta),

@@ -212,15 +212,15 @@ def _like(models: IndexArray, log: ReplayLog, canaries: IndexArray) -> Participa
 
 def _client_rounds(record: RunRecord, config: Replay) -> str:
     del config  # the record has the facts
-    return f"Clients take part as a production log says, {most_rounds_of_a_client(record)}."
+    return f"Clients participate as a production log says, {most_rounds_of_a_client(record)}."
 
 
 def _canary_rounds(config: Replay) -> str:
     match config.canaries:
         case "like_clients":
-            return "those of a client of the log, drawn at random for each canary"
+            return "those of a client of the log, sampled for each canary"
         case "most_frequent":
-            return "those of the client that takes part most often"
+            return "those of the client that participates most often"
         case unknown:
             assert_never(unknown)
 

@@ -222,7 +222,7 @@ BERNOULLI = ParticipationPattern(
 
 
 # Draws without replacement from an urn that holds real clients and canaries. The whole pool is in
-# the urn: an excluded canary that is drawn sends nothing. So a canary's coin decides only whether
+# the urn: an excluded canary that is sampled sends nothing. So a canary's coin decides only whether
 # it sends its update, and does not change the rounds of anybody else.
 
 
@@ -382,7 +382,7 @@ def _uniform_client_rounds(record: RunRecord, config: Uniform) -> str:
         return f"Each round draws {sampled} clients, uniformly without replacement."
     return (
         f"Each round draws {sampled} clients and canaries, uniformly without replacement; "
-        "an excluded canary that is drawn sends nothing."
+        "an excluded canary that is sampled sends nothing."
     )
 
 
@@ -490,9 +490,9 @@ def _min_separation_client_rounds(record: RunRecord, config: MinSeparation) -> s
 def _min_separation_canary_rounds(config: MinSeparation) -> str:
     match config.canaries:
         case "like_clients":
-            return "drawn like a client’s"
+            return "sampled like a client’s"
         case "most_frequent":
-            return "all those of a group, drawn at random for each canary"
+            return "all those of a group, sampled for each canary"
         case unknown:
             assert_never(unknown)
 
@@ -541,7 +541,7 @@ def _always(members: IndexArray) -> Draw:
 
 def _every_client_rounds(record: RunRecord, config: EveryRound) -> str:
     del record, config  # the sentence is always the same
-    return "Every client takes part in every round."
+    return "Every client participates in every round."
 
 
 def _every_canary_rounds(config: EveryRound) -> str:

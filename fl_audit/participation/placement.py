@@ -76,7 +76,7 @@ def check_placement(config: DrawnParticipation, placement: str) -> None:
     rounds = first or config.rounds
     if config.canary_repeats > rounds:
         raise InputError(
-            f"participation.canary_repeats: {config.canary_repeats} presentations of a canary "
+            f"participation.canary_repeats: {config.canary_repeats} rounds per canary "
             f"do not fit into {rounds} rounds; must be at most {rounds}"
         )
 
@@ -127,7 +127,7 @@ def place(
 def _check_presentations(key: str, num_canaries: int, each: float) -> None:
     if num_canaries * each > _MOST_PRESENTATIONS:
         raise InputError(
-            f"participation.{key}: {num_canaries:,} canaries presented {each:,.10g} times each are "
+            f"participation.{key}: {num_canaries:,} canaries with {each:,.10g} rounds each are "
             f"too many; together must be at most {_MOST_PRESENTATIONS:,}"
         )
 
@@ -144,19 +144,19 @@ def placement_words(
     """
     match placement:
         case "like_clients":
-            return "drawn like a client’s"
+            return "sampled like a client’s"
         case "once_per_epoch":
-            return "drawn at random, one in each epoch"
+            return "sampled at random, one in each epoch"
         case "last_rounds":
             last = count(config.canary_last_rounds or 0, "round")
-            return f"Poisson in number, drawn at random from the last {last}"
+            return f"Poisson in number, sampled at random from the last {last}"
         case "repeats":
             first, repeats = config.canary_first_rounds, config.canary_repeats
             rounds = "the run" if first is None else f"the first {count(first, 'round')}"
             if repeats > 1:
                 parts = count(repeats, "equal part")
-                return f"drawn at random, one in each of {parts} of {rounds}"
-            return "drawn at random" if first is None else f"drawn at random from {rounds}"
+                return f"sampled at random, one in each of {parts} of {rounds}"
+            return "sampled at random" if first is None else f"sampled at random from {rounds}"
         case unknown:
             assert_never(unknown)
 

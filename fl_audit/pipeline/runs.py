@@ -14,13 +14,15 @@ from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder, locked
 from fl_audit.formats.round_chain import ChainWriter, Reported, digests_of
 from fl_audit.formats.text_files import unfinished_files
-from fl_audit.progress import hint
+from fl_audit.progress import doing, hint
 from fl_audit.version import code_digest
 
 if TYPE_CHECKING:
     from fl_audit.report import Report
     from fl_audit.run.observers import RoundObserver
 
+
+_LOADING = "loading libraries and data"
 
 _MANY_ROUNDS = 100_000
 """Rounds whose cohorts take seconds to draw."""
@@ -51,12 +53,13 @@ def start_run(
     opened = None if commitment is None else check_committed(commitment, config)
     environment.set_defaults()
     _say_what_takes_so_long(config)
-    from fl_audit.engines.prepare import canaries_csv, prepare
-    from fl_audit.engines.runtimes import make_runtime
-    from fl_audit.run.train import train
+    with doing(_LOADING):
+        from fl_audit.engines.prepare import canaries_csv, prepare
+        from fl_audit.engines.runtimes import make_runtime
+        from fl_audit.run.train import train
 
-    run = prepare(config)
-    runtime = make_runtime(run, folder.worker_log)
+        run = prepare(config)
+        runtime = make_runtime(run, folder.worker_log)
     with at_work(folder):
         check_new(out)  # another process may have been faster
         with _emptied_if_refused(folder):
@@ -110,11 +113,12 @@ def continue_run(
             return _report(folder)
         environment.set_defaults()
         _say_what_takes_so_long(config)
-        from fl_audit.engines.prepare import canaries_csv, prepare
-        from fl_audit.engines.runtimes import make_runtime
-        from fl_audit.run.train import train
+        with doing(_LOADING):
+            from fl_audit.engines.prepare import canaries_csv, prepare
+            from fl_audit.engines.runtimes import make_runtime
+            from fl_audit.run.train import train
 
-        run = prepare(config)
+            run = prepare(config)
         check_same_canaries(folder, canaries_csv(run))
         if commitment is not None and opened is not None and not folder.chain.exists():
             begin_try(commitment, opened, folder)  # the process was killed before it did
@@ -139,7 +143,8 @@ def _report(folder: RunFolder) -> "Report":
         path.unlink()
     folder.round_directions.unlink(missing_ok=True)
     folder.upload_directions.unlink(missing_ok=True)
-    report = write_report(folder)
+    with doing("estimating epsilon and writing the report"):
+        report = write_report(folder)
     if folder.chain.exists():  # an older version left none
         chain = ChainWriter.go_on(folder.chain)
         files = digests_of([folder.report_html, folder.report_json])

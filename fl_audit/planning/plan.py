@@ -39,6 +39,7 @@ from fl_audit.planning.prediction import (
     sample_middle,
     variants,
 )
+from fl_audit.progress import doing
 
 LEAST_TRIALS = 3
 """The smallest number of simulated runs that gives an interval."""
@@ -156,26 +157,31 @@ def make_plan(config: Config, trials: int | None = None, task: TaskFacts | None 
         raise InputError(f"--trials {trials}: must be at least {LEAST_TRIALS}")
     check_covered(config)
     predicted = predicted_statistics(config)
-    run = plan_run(config, task or load_task_facts(config))
+    with doing("loading the task"):
+        run = plan_run(config, task or load_task_facts(config))
     takes_long = run.num_canaries > _MANY_CANARIES
     few = min(trials or _TRIALS, _FEWEST_TRIALS if takes_long else _FEW_TRIALS)
     trials = trials or (_FEW_TRIALS if takes_long else _TRIALS)
     release = run.release
     logged = [statistic.name for statistic in statistics_of(config.canaries, config.audit)]
-    middle = sample_middle(run, trials)
-    return Plan(
-        run=run,
-        trials=trials,
-        variant_trials=few,
-        middle=middle,
-        not_predicted=tuple(n for n in logged if n not in {s.name for s in predicted}),
-        power=claim_power(run, release, few),
-        detectable=curve_power(run, release),
-        cost=measure_cost(run),
-        accuracy=accuracy_cost(run),
-        accounting=account(release, run.delta),
-        efficiency=planned_efficiency(run, middle),
-    )
+    with doing(f"simulating {trials} audits"):
+        middle = sample_middle(run, trials)
+    with doing("simulating audits of wrong claims"):
+        power, detectable = claim_power(run, release, few), curve_power(run, release)
+    with doing("accounting, and timing the scores of a round"):
+        return Plan(
+            run=run,
+            trials=trials,
+            variant_trials=few,
+            middle=middle,
+            not_predicted=tuple(n for n in logged if n not in {s.name for s in predicted}),
+            power=power,
+            detectable=detectable,
+            cost=measure_cost(run),
+            accuracy=accuracy_cost(run),
+            accounting=account(release, run.delta),
+            efficiency=planned_efficiency(run, middle),
+        )
 
 
 # The noise that guarantees clients a stated epsilon.

@@ -74,7 +74,7 @@ class PlannedRun(RunDesign):
     round: IndexArray
 
     def null_facts(self, compared: Mapping[str, ComparedVectors]) -> RunFacts:
-        """What the null laws of the statistics depend on.
+        """What the null distributions of the statistics depend on.
 
         The law is that of `gaussian` canaries for every family: a plan treats its vectors as dense,
         and for dense vectors the bound for random signs is within a few percent of that law.

@@ -235,7 +235,7 @@ def predict(
     fits = [(s, FIT) for s in statistics]
     ends = {
         unknowns: dict(sample(run, unknowns, trials, fits))
-        for unknowns in bar(ENDS, "range of the unknowns")
+        for unknowns in bar(ENDS, "simulating other clients")
     }
     for unknowns, extreme in _extremes(ends, statistics).items():
         pairs = [(s, method) for s in extreme for method in predicted_methods() if method != FIT]
@@ -399,7 +399,7 @@ def variants(run: PlannedRun, trials: int) -> tuple[Variant, ...]:
     planned = _medians(run, predicted_statistics(run.config), trials)
     return tuple(
         _planned(change, planned) if change.is_planned else variant(run, change, trials)
-        for change in bar(changed, "variants")
+        for change in bar(changed, "simulating variants of the config")
     )
 
 

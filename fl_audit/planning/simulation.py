@@ -392,7 +392,7 @@ def _maxima(
     The cosine with a round that a canary is not in is the sum of a part that all rounds share and
     of a part that is the round's own. The weight of the shared part is the root of the share of the
     round's squared norm that other rounds have in common. Rounds are grouped by that share; the
-    largest of n own parts is drawn at once, as the U^(1 / n) quantile of the normal law.
+    largest of n own parts is drawn at once, as the U^(1 / n) quantile of the normal distribution.
     """
     shared = random.standard_normal(run.num_canaries)
     share = shared_share(run, unknowns, rounds)

@@ -416,8 +416,8 @@ def _attack(report: Report) -> Iterator[Line]:
             continue
         row = risk.risks[0]
         yield Line(
-            f"{risk.title} ({risk.attack}) finds of the included canaries, at {row.false_alarms} "
-            f"false alarms: {row.rate_found}; upper bound {row.canary}.",
+            f"{risk.title} ({risk.attack}), false positive rate {row.false_alarms}: true positive "
+            f"rate {row.rate_found} for included canaries; upper bound {row.canary}.",
             f"measured, {100 * report.confidence:g} % interval; bound computed",
         )
 

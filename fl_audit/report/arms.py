@@ -146,7 +146,7 @@ def arms_words(arms: ReportedArms) -> str:
     """How to read the intervals, and what runs side by side would have cost."""
     number = len(arms.comparison.arms)
     words = (
-        f"Canaries were dealt to {number} arms at random. The shift is the mean of included "
+        f"Canaries were assigned to {number} arms at random. The shift is the mean of included "
         f"canaries’ {STATISTIC} scores in standard deviations of the null distribution; the "
         f"{100 * arms.comparison.confidence:g} % intervals hold for all arms at once, and for all "
         f"differences at once. {number} runs side by side, each with one arm’s canaries, would "

@@ -148,6 +148,9 @@ class AttackReport:
 _LEAST_SIDE = 4
 """The side of the smallest picture."""
 
+_TITLES = {"lira": "LiRA", "rmia": "RMIA", "calibrated": "calibrated margin"}
+"""The names of scores on the page, where they are not those of the files."""
+
 _COLOURS = {"lira": ORANGE, "margin": BLUE, "loss": INK, "rmia": GREEN, "calibrated": PURPLE}
 
 
@@ -163,9 +166,9 @@ def render_attack(report: AttackReport) -> str:
         {
             "report": report,
             "rows": [_row(name, result) for name, result in report.results.items()],
-            "roc": draw("roc", 4.6, 3.4, lambda axes: _plot_roc(axes, report)),
+            "roc": draw("roc", 3.6, 2.7, lambda axes: _plot_roc(axes, report)),
             "histogram": score_histogram(report.scores["lira"], None, report.words.models),
-            "density": draw("density", 4.6, 2.7, lambda axes: _plot_density(axes, report)),
+            "density": draw("density", 3.6, 2.7, lambda axes: _plot_density(axes, report)),
             "members": [(_picture(member), _caption(report, member)) for member in report.members],
             **_counts_posterior(report),
             "guarantee": _guarantee(report),
@@ -189,10 +192,10 @@ def _guarantee(report: AttackReport) -> str:
         if e.method == "threshold_valid"
     )
     verdict = (
-        "No lower bound is above it."
+        "No lower bound exceeds it."
         if proven <= guaranteed.epsilon
         else f"The lower bound of {lower_bound_text(proven)} contradicts it, with "
-        f"{100 * report.confidence:g} % confidence: the training does not do what it says."
+        f"{100 * report.confidence:g} % confidence: the training is not as configured."
     )
     return (
         f"Upper bound from accounting, {guaranteed.by} with noise multiplier "
@@ -204,8 +207,8 @@ def _guarantee(report: AttackReport) -> str:
 def _caption(report: AttackReport, member: AttackedMember) -> str:
     facts = ", ".join(f"{name} {value}" for name, value in member.facts.items())
     return (
-        f"{report.words.member.capitalize()} {member.index}, {facts}: LiRA is right "
-        f"about {100 * member.accuracy:.1f} % of held-out shadow {report.words.models}."
+        f"{report.words.member.capitalize()} {member.index}, {facts}: LiRA decides "
+        f"correctly on {100 * member.accuracy:.1f} % of held-out shadow {report.words.models}."
     )
 
 
@@ -217,7 +220,7 @@ def _row(name: str, result: AuditResult) -> dict[str, str]:
     )
     errors = f"{bayes.details['false_negatives']} + {bayes.details['false_positives']}"
     return {
-        "name": name,
+        "name": _TITLES.get(name, name),
         "interval": f"{epsilon_text(bayes.lower)} to {epsilon_text(bayes.upper)}",
         "bound": lower_bound_text(bound.lower),
         "errors": errors,
@@ -236,7 +239,7 @@ def _counts_posterior(report: AttackReport) -> dict[str, object]:
         "ε": partial(plot_epsilon, posterior=posterior, prior=Prior(), interval=summary.epsilon),
         "ε and strength": partial(plot_joint, posterior=posterior),
     }
-    figures = {title: draw(title, 4.6, 2.7, plot) for title, plot in plots.items()}
+    figures = {title: draw(title, 3.6, 2.5, plot) for title, plot in plots.items()}
     return {"posterior": summary, "of_counts": figures}
 
 
@@ -248,7 +251,7 @@ def _plot_roc(axes: Axes, report: AttackReport) -> None:
             curve.true_positive_rates,
             where="post",
             color=_COLOURS[name],
-            label=name,
+            label=_TITLES.get(name, name),
         )
     axes.plot([0, 1], [0, 1], ":", color=FAINT)
     axes.set_xlabel("false positive rate")

@@ -195,7 +195,7 @@ def score_histogram(
 
     Args:
       scores: The canaries' scores, which have a range.
-      null: Law of an excluded score where it is known; None to fit one.
+      null: Distribution of an excluded score where it is known; None to fit one.
       counted: What has a score, in the plural.
     """
     edges = _edges(scores)

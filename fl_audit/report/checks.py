@@ -55,17 +55,17 @@ def _at(words: str) -> Callable[[Check], str]:
         where = "whole model" if check.variable is None else f"variable {check.variable}"
         when = "all rounds together" if check.round is None else f"round {check.round}"
         seen = "" if noise is None else f"; {_detectable(noise, 'this check')}"
-        return f"{significant(check.ratio)} {words} ({where}, {when}){seen}"
+        return f"{significant(check.ratio)} × {words} ({where}, {when}){seen}"
 
     return words_of
 
 
 def _detectable(noise: float, checks: str) -> str:
-    """How little noise some checks of its length would have noticed, rounded down."""
+    """How little noise some checks notice, rounded down."""
     share = math.floor(100 * noise) / 100
     if share == 0:
-        return f"{checks} would not have noticed missing noise"
-    return f"{checks} would have noticed {share:g} × the configured noise"
+        return f"with no noise at all, {checks} would pass too"
+    return f"with {share:g} × the configured noise, {checks} would fail in 95 % of runs"
 
 
 def _correlation(check: Check) -> str:
@@ -73,21 +73,21 @@ def _correlation(check: Check) -> str:
 
 
 def _scarcity(check: Check) -> str:
-    return f"{significant(check.ratio)} times as many short coordinates as chance leaves at most"
+    return f"{significant(check.ratio)} × as many such coordinates as chance allows"
 
 
 def _outflow(check: Check) -> str:
     if check.round is None:
-        return "nothing"
+        return "zero in all rounds"
     return f"not zero in round {check.round} (variable {check.variable})"
 
 
 def _remainder(check: Check) -> str:
-    return f"{significant(check.ratio)} times as far from whole numbers as noise is on average"
+    return f"{significant(check.ratio)} × the expected distance from whole numbers"
 
 
 def _repetition(check: Check) -> str:
-    return "none twice" if check.round is None else f"twice in round {check.round}"
+    return "no canary twice" if check.round is None else f"a canary twice in round {check.round}"
 
 
 def _unknown(check: Check) -> str:
@@ -95,43 +95,47 @@ def _unknown(check: Check) -> str:
     return f"ratio {significant(check.ratio)}"
 
 
-_OF_NOISE = _at("times as long as the noise is on average")
+_OF_NOISE = _at("the expected norm of the noise")
 
 _WORDS = {
     "enough_noise": _CheckWords(
-        "Enough noise", "No variable of an aggregate is shorter than its noise.", _OF_NOISE
+        "Enough noise",
+        "Each variable of an aggregate has at least the norm of the configured noise, up to "
+        "chance.",
+        _OF_NOISE,
     ),
     "noise_everywhere": _CheckWords(
         "Noise everywhere",
-        "Not more coordinates are short in all rounds together than with noise on each.",
+        "No more coordinates change too little over all rounds than chance allows.",
         _scarcity,
     ),
     "frozen_variables": _CheckWords(
-        "Frozen variables", "Nothing comes out of a variable that is not trained.", _outflow
+        "Frozen variables", "A frozen variable is zero in every aggregate.", _outflow
     ),
     "fresh_noise": _CheckWords(
         "Fresh noise",
-        "Nor is the part of it that is at right angles to the aggregate of the round before.",
+        "Its component orthogonal to the previous aggregate has at least that norm too: the noise "
+        "is not used again.",
         _OF_NOISE,
     ),
     "bounded_length": _CheckWords(
-        "Bounded length",
-        "None is longer than as many clipped updates and their noise can be.",
-        _at("times the greatest length to be expected"),
+        "Bounded norm",
+        "No norm exceeds what the cohort’s clipped updates and the noise allow.",
+        _at("the largest plausible norm"),
     ),
     "no_echo": _CheckWords(
         "No echo",
-        "In the first round no stretch of coordinates repeats another: their noise is independent.",
+        "In the first round, no stretch of coordinates repeats the noise of another.",
         _correlation,
     ),
     "count_noise": _CheckWords(
         "Noise of the clip’s count",
-        "The counts that move the clip norm are as far from whole numbers as their noise, anew in "
-        "each round.",
+        "The counts behind an adaptive clip norm differ from whole numbers by noise of the "
+        "configured size, fresh in each round.",
         _remainder,
     ),
     "once_a_round": _CheckWords(
-        "Once a round", "No canary takes part twice in a round.", _repetition
+        "Once a round", "No canary participates twice in a round.", _repetition
     ),
 }
 
@@ -176,13 +180,13 @@ def _log_checks(log: SeenLog) -> Checks:
 def _left_out(num_rounds: int, aggregates: RunAggregates | None) -> Iterator[str]:
     """Why a log's aggregates, or some of them, are not checked."""
     if aggregates is None:
-        yield "how large the noise on a coordinate should be is not known; hand over noise_stddev"
+        yield "the noise’s standard deviation is unknown; hand over noise_stddev"
         return
     if len(aggregates.stddev) < num_rounds:
         missing = num_rounds - len(aggregates.stddev)
-        yield f"how large the noise should be is not known in {missing} of {num_rounds} rounds"
+        yield f"the noise’s standard deviation is unknown in {missing} of {num_rounds} rounds"
     if np.isnan(aggregates.norm_bound).any():
-        yield "how long aggregates may be is not known; hand over norm_bound"
+        yield "the largest norm of an aggregate is unknown; hand over norm_bound"
 
 
 def checks_of_run(run: FinishedRun) -> Checks:
@@ -214,7 +218,7 @@ def _not_kept(run: FinishedRun) -> str | None:
     if run.aggregates is None:
         return "an older version made the run, which did not measure correlated noise"
     if np.isnan(run.aggregates.norm_bound).any() and np.isfinite(run.rounds.clip_norm).all():
-        return "how long aggregates may be is not known: earlier rounds were not kept"
+        return "the largest norm of an aggregate is unknown: earlier rounds were not kept"
     return None
 
 
@@ -254,7 +258,7 @@ def checks_words(checks: Checks) -> str:
     passed = "not made"
     if checks.results:
         count_passed = f"{num_conclusive} of {len(checks.results)}"
-        passed = f"passed, {count_passed}, on the aggregates, without canaries"
+        passed = f"passed, {count_passed}"
     noise = [
         check.detectable_ratio
         for check in checks.results
@@ -267,7 +271,7 @@ def checks_words(checks: Checks) -> str:
             if (inconclusive := len(checks.results) - num_conclusive)
             else []
         ),
-        *([_detectable(max(noise), "these checks")] if noise else []),
+        *([_detectable(max(noise), "they")] if noise else []),
         *([f"{what}: {checks.not_checked}"] if checks.not_checked is not None else []),
     ]
     return f"{passed} ({'; '.join(remarks)})" if remarks else passed
@@ -313,7 +317,7 @@ def _finding_words(check: Check) -> str:
     if check.measured is not None:
         return check.measured
     if check.num_tests == 0:
-        return "nothing to look at"
+        return "nothing to test"
     return _WORDS[check.name].worst(check) if check.name in _WORDS else _unknown(check)
 
 
@@ -321,9 +325,12 @@ def _p_value(value: float) -> str:
     return significant(value, 2) if value >= 1e-300 else "10⁻³⁰⁰"
 
 
-_CLIP = "a run that clips: nothing limits what a client sends, which may be longer than a canary"
+_CLIP = "a run that clips: without a clip, a client’s update may be longer than a canary"
 
-_WHO_WHEN = "the rounds of every canary (canary_rounds, or canaries.csv) and its length in each"
+_WHO_WHEN = (
+    "every canary’s rounds (canary_rounds, or canaries.csv) and expected norm (canary_length, or "
+    "round_lengths.npy)"
+)
 
 
 def folder_arrival(folder: AuditedFolder, statistics: Sequence[ScoredStatistic]) -> Arrival:

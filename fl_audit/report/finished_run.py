@@ -100,14 +100,14 @@ class FinishedRun:
 
     @property
     def facts(self) -> RunFacts:
-        """What the null laws of the statistics depend on."""
+        """What the null distributions of the statistics depend on."""
         family = family_of(self.config.canaries)
         release = self.record.release
         shift = upload_shift(release.noise, release.canary.sampling.most_drawn)
         return RunFacts(self.config.audit, self.record.dim, family, self.compared, shift)
 
     def scored(self, statistic: Statistic) -> ScoredStatistic:
-        """The scores of one of the run's statistics, with their null law."""
+        """The scores of one of the run's statistics, with their null distribution."""
         return scored_statistic(statistic, self.scores[statistic.name].canary_scores(), self.facts)
 
     def included_in(self, seen: range) -> int:

@@ -108,6 +108,21 @@ def recorded_delta(path: Path) -> float | None:
     return load_recorded(run.config).audit.delta if run.config.exists() else None
 
 
+def check_holds_scores(path: Path) -> None:
+    """Checks that a folder holds a log or scores.
+
+    Raises:
+      InputError: It holds neither.
+    """
+    if not (LogFolder(path).pool.exists() or any(path.glob("scores_*.csv"))):
+        raise _nothing_scored(path)
+
+
+def _nothing_scored(path: Path) -> InputError:
+    pool = LogFolder(path).pool.name
+    return InputError(f"{path}: holds neither {pool} (a log) nor scores_STATISTIC.csv")
+
+
 @dataclass(frozen=True, eq=False)
 class _Scores:
     """Scores by statistic, and what is known of the canaries and of the vectors behind them."""
@@ -129,7 +144,7 @@ def folder_statistics(
     Args:
       folder: The folder.
       dim: Number of trainable parameters; None takes the folder's.
-      null: The null law for all statistics; None takes what is known of each statistic.
+      null: The null distribution for all statistics; None takes what is known of each statistic.
       family: The canaries' family; None takes the folder's.
 
     Raises:
@@ -222,7 +237,7 @@ def _audit(folder: RunFolder) -> Audit:
 
 
 def _null(name: str, facts: RunFacts, kind: NullKind | None) -> Null:
-    """The null law asked for, or the statistic's own; "empirical" for an unknown statistic."""
+    """The null distribution that is asked for; else the statistic's, empirical if it is unknown."""
     statistic = STATISTICS.get(name)
     if kind == "closed_form" and (statistic is None or statistic.law(facts).kind == "empirical"):
         raise InputError(
@@ -337,7 +352,6 @@ def _agree(this: ScoreFile, other: ScoreFile, dim: int) -> bool:
 
 def _score(folder: AuditedFolder) -> _Scores:
     if folder.log is None:
-        pool = LogFolder(folder.path).pool.name
-        raise InputError(f"{folder.path}: holds neither {pool} (a log) nor scores_STATISTIC.csv")
+        raise _nothing_scored(folder.path)
     scored = score_log(folder.log)
     return _Scores(scored.scores, scored.compared, scored.pool.dim, scored.pool.family)

@@ -86,6 +86,8 @@ class Headline:
         known.
       threat_model: The title of the attacker's threat model; empty where it is not known.
       proven_if: What the bound assumes, in a few words.
+      most_of: The number of canaries, where the bound is the most that its method can prove with
+        so many, as the attack makes no error; None where it is not.
     """
 
     guaranteed: float | None
@@ -98,6 +100,7 @@ class Headline:
     to_canary: str = " for a canary"
     to_client: str = ""
     proven_if: str = "for any mechanism"
+    most_of: int | None = None
 
     def lines(self) -> list[str]:
         """The three numbers and the sentence, each behind its label."""
@@ -164,9 +167,14 @@ class Headline:
     def _proof(self) -> tuple[str, str]:
         if self.proven is None:
             return "none", ", because no valid method applies to these scores"
+        most = (
+            ""
+            if self.most_of is None
+            else f", the most that this method can prove with {self.most_of:,} canaries"
+        )
         return (
             f"ε ≥ {lower_bound_text(self.proven.epsilon)}",
-            f" for a canary, with {100 * self.confidence:g} % confidence, {self.proven_if}",
+            f" for a canary, with {100 * self.confidence:g} % confidence, {self.proven_if}{most}",
         )
 
     def _estimate(self) -> tuple[str, str]:
@@ -284,6 +292,7 @@ def headline_on(
     """
     bounds = filter(None, map(statistic.estimate_by, BOUNDS))
     proven = next((bound for bound in bounds if bound.valid_for is not None), None)
+    is_most = proven is not None and proven.is_without_error
     return Headline(
         guaranteed=guaranteed,
         to_canary=to_canary,
@@ -291,6 +300,7 @@ def headline_on(
         why_unknown=why_unknown,
         proven=proven,
         proven_if=_proven_if(proven),
+        most_of=statistic.num_included + statistic.num_excluded if is_most else None,
         estimated=statistic.estimate_by(ESTIMATE),
         confidence=confidence,
         sees=sees,
@@ -401,11 +411,11 @@ _MEANINGS = {
 
 
 _STANDS_FOR_CLIENTS = (
-    "A canary is such a client and takes part no more often, so a bound for the canary counts."
+    "A canary is such a client and participates no more often, so a bound for the canary counts."
 )
 _STANDS_FOR_THOSE_LIKE_IT = (
-    "How often clients take part is not known here: a bound for a canary counts for clients that "
-    "take part as often as canaries did, and a claim about more rounds was not tested."
+    "How often clients participate is not known here: a bound for a canary counts for clients "
+    "that participate as often as canaries did; a claim about more rounds was not tested."
 )
 
 
@@ -469,13 +479,13 @@ def _facts(verdict: Verdict, report: Report) -> list[Note]:
     return [
         Note("Claim", _claim(verdict, report)),
         Note("Accounting", _accounting(verdict, report)),
-        Note("Looked at", _looks(verdict)),
+        Note("Tests", _looks(verdict)),
         *_evidence(verdict),
     ]
 
 
 def _claim(verdict: Verdict, report: Report) -> str:
-    claim = f"for a {verdict.claim.whom}: one more or less, or one that sends nothing."
+    claim = f"for a {verdict.claim.whom}, added or removed, or zeroed out (it sends nothing)."
     if verdict.p_value is None or verdict.claim.whom == "canary":
         return claim
     return f"{claim} {_STANDS_FOR_THOSE_LIKE_IT if report.run is None else _STANDS_FOR_CLIENTS}"
@@ -501,7 +511,7 @@ def _accounting(verdict: Verdict, report: Report) -> str:
 def _looks(verdict: Verdict) -> str:
     num, confidence = verdict.num_tests, verdict.confidence
     if not isinstance(verdict.claim, Claim):
-        return f"{count(num, 'test')} of the curve, which hold together at {100 * confidence:g} %"
+        return f"{count(num, 'test')} of the curve, at {100 * confidence:g} % confidence together"
     each = f"{count(num, 'lower bound')}, valid for any mechanism"
     if num == 1:
         return f"{each}, at {100 * confidence:g} %"
@@ -514,8 +524,13 @@ def _as_curve(curve: AsCurve) -> str:
     outcome = "would be contradicted" if curve.is_contradicted else "would not be contradicted"
     return (
         f"the Gaussian curve through the claim, μ ≤ {significant(curve.mu)}, {outcome} "
-        f"(p ≤ {significant(curve.p_value, 2)}); claim it as one where that is what is meant"
+        f"(p ≤ {significant(curve.p_value, 2)}); to claim the curve itself, state μ"
     )
+
+
+def _p_value(verdict: Verdict) -> str:
+    """The p-value, to be followed by how it was made."""
+    return "" if verdict.p_value is None else f"at most {significant(verdict.p_value, 2)}, "
 
 
 def _evidence(verdict: Verdict) -> list[Note]:
@@ -528,10 +543,10 @@ def _evidence(verdict: Verdict) -> list[Note]:
         if isinstance(verdict.claim, Claim):
             facts.append(Note("Largest bound", f"ε ≥ {epsilon} {by}"))
         else:
-            facts.append(Note("Smallest p-value", by))
-        facts.append(Note("It assumes", verdict.assumes))
-    if verdict.p_value is not None:
-        facts.append(Note("p-value", f"at most {significant(verdict.p_value, 2)}"))
+            facts.append(Note("Smallest p-value", f"{_p_value(verdict)}{by}"))
+        facts.append(Note("Assumption", verdict.assumes))
+    if verdict.p_value is not None and not any(fact.label == "Smallest p-value" for fact in facts):
+        facts.append(Note("p-value", _p_value(verdict).rstrip(", ")))
     if verdict.as_curve is not None:
         facts.append(Note("As a curve", _as_curve(verdict.as_curve)))
     if verdict.power is not None:

@@ -59,7 +59,7 @@ _CONTENTS = {
     "run": "The run",
     "attackers": "Threat models",
     "arms": "Arms of canaries",
-    "efficiency": "Lower bound, reachable, upper bound",
+    "efficiency": "What this audit could show",
     "checks": "Mechanism checks",
     "scores": "Scores",
     "normality": "Are the scores Gaussian?",

@@ -19,6 +19,7 @@ from fl_audit.estimators.challenge_bases.grid import GridPosterior
 from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws
 from fl_audit.estimators.challenge_bases.model import BetaStrength, FixedStrength
 from fl_audit.estimators.challenge_bases.summary import Marginal, autocorrelations
+from fl_audit.number_words import significant
 from fl_audit.report.figure import BLUE, FAINT, INK, ORANGE, draw
 from fl_audit.report.page import render
 
@@ -177,24 +178,33 @@ def plot_rates(axes: Axes, counts: ChallengeCounts, delta: float, interval: Marg
     for epsilon, style in ((interval.lower, ":"), (interval.mean, "-"), (interval.upper, ":")):
         steep = np.exp(min(epsilon, 700.0))
         least = np.maximum.reduce([1 - delta - steep * x, (1 - delta - x) / steep, 0 * x])
-        axes.plot(x, least, style, color=BLUE, lw=1.0)
+        label = f"least rates at ε = {significant(epsilon)}" if style == "-" else None
+        axes.plot(x, least, style, color=BLUE, lw=1.0, label=label)
     some = (counts.n0 > 0) & (counts.n1 > 0)
     rates = counts.fp[some] / counts.n0[some], counts.fn[some] / counts.n1[some]
-    axes.plot(*rates, "o", color=ORANGE, ms=4, alpha=0.7)
+    axes.plot(*rates, "o", color=ORANGE, ms=4, alpha=0.7, label="a challenge base")
     axes.set_xlim(-0.02, 1)
-    axes.set_ylim(-0.02, 1)
+    axes.set_ylim(-0.02, 1.4)  # room for the legend above the rates
+    axes.set_yticks(np.linspace(0, 1, 6))
     axes.set_xlabel("false positive rate")
     axes.set_ylabel("false negative rate")
+    axes.legend(loc="upper right")
 
 
 def plot_trace(axes: Axes, name: str, chains: FloatArray) -> None:
     """Plots what the first chains visited, in order; a long chain thinned."""
     every = max(chains.shape[1] // _MOST_OF_A_TRACE, 1)
     at = np.arange(0, chains.shape[1], every)
-    for chain, colour in zip(chains[:_LINES], (ORANGE, BLUE, INK, FAINT), strict=False):
-        axes.plot(at, chain[at], color=colour, lw=0.5, alpha=0.8, rasterized=True)
+    colours = (ORANGE, BLUE, INK, FAINT)
+    for number, (chain, colour) in enumerate(zip(chains[:_LINES], colours, strict=False), start=1):
+        label = f"chain {number}"
+        axes.plot(at, chain[at], color=colour, lw=0.5, alpha=0.8, rasterized=True, label=label)
     axes.set_xlabel("iteration after the burn-in")
     axes.set_ylabel(name)
+    # Room for the legend above the chains.
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high + 0.25 * (high - low))
+    axes.legend(loc="upper right", ncols=_LINES)
 
 
 def plot_autocorrelation(axes: Axes, of_names: dict[str, FloatArray]) -> None:

@@ -32,12 +32,21 @@ class CurveRow:
       mu: The mu of Gaussian differential privacy, in words.
       rho: The rho of zero-concentrated differential privacy, in words.
       profile: Epsilon at several deltas, in words; the reason where nothing is known.
+      is_known: Whether epsilon is known at any delta.
     """
 
     party: str
     mu: str
     rho: str
     profile: str
+    is_known: bool = True
+
+    @property
+    def line(self) -> str:
+        """The row as a line of text."""
+        if not self.is_known:
+            return f"{self.party.lower()}: none ({self.profile})"
+        return f"{self.party.lower()}: μ {self.mu}, ρ {self.rho}, ε ≤ {self.profile} (δ)"
 
 
 @dataclass(frozen=True)
@@ -76,7 +85,7 @@ class AttackerRisk:
     @property
     def curve_cells(self) -> list[tuple[str, ...]]:
         """The cells of the table of curves, by row."""
-        return [dataclasses.astuple(row) for row in self.curves]
+        return [(row.party, row.mu, row.rho, row.profile) for row in self.curves]
 
     @property
     def risk_cells(self) -> list[tuple[str, ...]]:
@@ -131,7 +140,7 @@ def _curves(in_full: FullGuarantees) -> Iterator[CurveRow]:
 
 
 def _curve(party: str, full: FullGuarantee) -> CurveRow:
-    return CurveRow(party, mu_words(full), rho_words(full), profile_words(full))
+    return CurveRow(party, mu_words(full), rho_words(full), profile_words(full), bool(full.profile))
 
 
 def mu_words(full: FullGuarantee) -> str:
@@ -178,9 +187,9 @@ def _detection_rate(statistic: StatisticReport, false_positive_rate: float) -> s
 
 def risk_sentence(risk: AttackerRisk, row: RiskRow) -> str:
     """What a guarantee means at a share of false alarms, beside what the attack found."""
-    most = f"at {row.false_alarms} false alarms an attacker finds {row.client} of clients"
-    canary = "" if row.canary == row.client else f" and {row.canary} of canaries"
-    by_attack = "" if risk.attack is None else f"; found by {risk.attack}: {row.rate_found}"
+    most = f"false positive rate {row.false_alarms}: true positive rate {row.client} for clients"
+    canary = "" if row.canary == row.client else f", {row.canary} for canaries"
+    by_attack = "" if risk.attack is None else f"; measured by {risk.attack}: {row.rate_found}"
     return f"{most}{canary}{by_attack}"
 
 
@@ -188,10 +197,7 @@ def risk_lines(report: Report) -> list[str]:
     """The guarantees in full, a line per party and per share of false alarms."""
     lines = []
     for risk in attacker_risks(report):
-        lines += ["", f"guarantee in full: {risk.title[0].lower()}{risk.title[1:]}"]
-        lines += [
-            f"  {row.party.lower()}: μ {row.mu}, ρ {row.rho}, ε ≤ {row.profile} (δ)"
-            for row in risk.curves
-        ]
+        lines += ["", f"upper bounds in full: {risk.title[0].lower()}{risk.title[1:]}"]
+        lines += [f"  {row.line}" for row in risk.curves]
         lines += [f"  {risk_sentence(risk, row)}" for row in risk.risks]
     return lines

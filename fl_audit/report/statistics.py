@@ -158,10 +158,10 @@ def _normality(scores: FloatArray) -> AndersonDarling | None:
 
 
 def _null_check(null: Null, scores: CanaryScores) -> NullCheck | None:
-    """Mean and variance of the excluded scores beside those of the null law N(0, 1/dim).
+    """Mean and variance of the excluded scores beside those of the null distribution N(0, 1/dim).
 
-    Standard errors are those of the null law. The result is None where the null has no closed form
-    or there are fewer than 2 excluded scores.
+    Standard errors are those of the null distribution. The result is None where the null has no
+    closed form or there are fewer than 2 excluded scores.
     """
     num, dim = scores.num_excluded, null.dim
     if null.kind != "closed_form" or dim is None or num < 2:

@@ -431,7 +431,8 @@ def _row(name: str, efficiency: Efficiency) -> EfficiencyRow:
         guaranteed=_words(efficiency.guaranteed, upper_bound_text, "none known"),
         note=""
         if gaussian is None
-        else f"if Gaussian: {_words(gaussian.proven, lower_bound_text, 'none')} of "
+        else "if the mechanism is Gaussian: lower bound "
+        f"{_words(gaussian.proven, lower_bound_text, 'none')}, reachable "
         f"{lower_bound_text(gaussian.provable)}",
     )
 

@@ -250,7 +250,7 @@ def _unscored(arrival: Arrival) -> str:
 def _absences(report: Report) -> list[str]:
     """A line for each threat model whose attacker does not see the rounds of every canary."""
     return [
-        f"{name}: {num_participants} of {report.num_included} included canaries took part "
+        f"{name}: {num_participants} of {report.num_included} included canaries participated "
         f"in {_rounds(model.first_round, model.last_round)}"
         for name, model in report.threat_models.items()
         if (num_participants := model.num_included_in_rounds) is not None

@@ -27,17 +27,17 @@ ACCOUNTANT_TITLES = {
     "rdp": "Rényi DP",
     "pld": "Privacy loss distributions",
     "analytic_gaussian": "Exact (analytic Gaussian)",
-    "seen_samples": "Exact where the attacker sees who was drawn",
-    "random_allocation": "Random allocation, where nobody knows the rounds",
+    "seen_samples": "Exact, if the attacker sees who was sampled",
+    "random_allocation": "Random allocation, if nobody knows the rounds",
     "coins_without_rest": "Poisson sampling, as if clients did not rest",
-    "truncated_poisson": "Poisson sampling, and the chance of rounds that are cut",
+    "truncated_poisson": "Truncated Poisson sampling",
     "none_known": "None known",
 }
 
 _INCLUDED_BY: dict[Inclusion, str] = {
-    "coins": "a fair coin each included",
-    "unequal_coins": "a coin each that was not fair included",
-    "fixed_half": "a half drawn at random was included,",
+    "coins": "fair coins included",
+    "unequal_coins": "unequal coins included",
+    "fixed_half": "a random half was included,",
     "pairs": "one of each pair was included,",
 }
 
@@ -51,13 +51,13 @@ _LEFT_OUT: dict[Inclusion, str] = {
 
 
 _UNKNOWN = (
-    "It does not say what was trained and how well, or who took part when. So this page has no "
-    "accuracy, no analytical ε and no config."
+    "It does not say what was trained and how well, or who participated when. So this page has no "
+    "accuracy, no upper bound and no config."
 )
 
 _UNKNOWN_WITHOUT_CHECKS = (
-    "It does not say what was trained and how well, who took part when, or what noise was added. "
-    "So this page has no accuracy, no analytical ε, no checks of the mechanism and no config."
+    "It does not say what was trained and how well, who participated when, or what noise was "
+    "added. So this page has no accuracy, no upper bound, no checks of the mechanism and no config."
 )
 
 
@@ -87,7 +87,7 @@ def canary_cost(run: FinishedRun) -> dict[str, str]:
     share = significant(100 * canaries / participations, 2)
     return {
         "Cost of the canaries": f"{share} % of participations; each adds a random vector of the "
-        "clip norm to its round, so accuracy may fall"
+        "clip norm, so accuracy may fall"
     }
 
 
@@ -100,7 +100,7 @@ def rounds_done(record: RunRecord) -> str:
 def _canaries(run: FinishedRun) -> str:
     record, presentations = run.record, run.presentations
     if record.num_canaries == 0:
-        return "There are no canaries, so that nothing is audited."
+        return "There are no canaries, so nothing is audited."
     inclusion = run.config.canaries.inclusion
     start = (
         f"Of {record.num_canaries:,} {_kind_of(run.config.canaries)}, "
@@ -114,11 +114,11 @@ def _canaries(run: FinishedRun) -> str:
         rounds = count(least, "round")
     arms = getattr(run.config.canaries, "arms", ())
     order = (
-        f"Arms, to which canaries were dealt at random: {', '.join(arms)}."
+        f"Arms, to which canaries were assigned at random: {', '.join(arms)}."
         if arms
         else canary_rounds(run.config.participation)
     )
-    sentences = [f"{start}; an included canary took part in {rounds}. {order}"]
+    sentences = [f"{start}; an included canary participated in {rounds}. {order}"]
     if inclusion != "coins":
         sentences.append(_LEFT_OUT[inclusion])
     return " ".join(sentences)
@@ -147,7 +147,7 @@ def scores_facts(report: Report, source: ScoreSource) -> dict[str, str]:
     is_checked = report.checks is not None and report.checks.results
     return {
         "Scores": f"“{source.name}” holds scores of {report.num_canaries:,} {kind}, of which "
-        f"{report.num_included:,} took part in training{rounds}{model}.",
+        f"{report.num_included:,} were included in training{rounds}{model}.",
         "Not known": _not_known(report, is_checked=bool(is_checked)),
     }
 

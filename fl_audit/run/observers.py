@@ -239,10 +239,16 @@ def _truncate(path: Path, completed_rounds: int) -> None:
 class ProgressDisplay(RoundObserver):
     """Shows the rounds, the last evaluation and what is proven."""
 
+    def __init__(self, first_round: str = "") -> None:
+        """Takes why the first round takes longer than the others; empty where it does not."""
+        self._first_round = first_round
+
     def run_started(self, run: StartedRun) -> None:
         """Shows how many rounds there are."""
         self._evaluated: dict[str, str] = {}
-        self._progress = Progress(run.name, run.num_rounds, "round", run.completed_rounds)
+        self._progress = Progress(
+            run.name, run.num_rounds, "round", run.completed_rounds, self._first_round
+        )
 
     def round_finished(self, finished: FinishedRound) -> None:
         """Counts the round."""
@@ -253,8 +259,10 @@ class ProgressDisplay(RoundObserver):
                 "accuracy": f"{metrics.accuracy:.3f}",
             }
         proven = metrics.epsilon_proven
-        most = ", no larger one tested" if proven and proven >= LARGEST_TESTED else ""
-        bound = {"a canary's ε at least": f"{lower_bound_text(proven)}{most}"} if proven else {}
+        most = " (the largest value tested)" if proven and proven >= LARGEST_TESTED else ""
+        bound = (
+            {"lower bound for a canary": f"ε ≥ {lower_bound_text(proven)}{most}"} if proven else {}
+        )
         self._progress.advance(facts=self._evaluated | bound)
 
     def run_ended(self, *, finished: bool) -> None:

@@ -22,7 +22,7 @@ from fl_audit.formats.round_chain import ChainWriter, Scored, digest, digests_of
 from fl_audit.formats.run_record import LiveRecord, RunRecord, record_text
 from fl_audit.formats.score_file import ScoreFile, write_score_file
 from fl_audit.formats.text_files import write_text
-from fl_audit.progress import hint, warn
+from fl_audit.progress import doing, hint, warn
 from fl_audit.run.attackers import attack_context, make_attackers
 from fl_audit.run.folder import check_logs, load_checkpoint, open_chain
 from fl_audit.run.loop import LiveAudit, ReachedRound, RoundLoop, SharedCosines, stop_request
@@ -63,12 +63,12 @@ def train(
     hint(f"runtime: {'; '.join(filter(None, (engine.description, engine.first_round)))}")
     replay_first_round(run, engine, folder)
     with stop_request() as stop:
-        with engine.session():
+        with doing("preparing the first round"), engine.session():
             reached = _starting_point(folder, engine)
         chain = open_chain(folder, reached.completed_rounds)
         context = attack_context(run, engine, folder, reached.completed_rounds)
         attackers, live = make_attackers(context), LiveAudit.from_context(context)
-        everybody = (*observers_of_every(run), *observers)
+        everybody = (*observers_of_every(run, engine), *observers)
         loop = RoundLoop(
             run,
             folder,
@@ -89,8 +89,9 @@ def train(
                     reached = loop.run_rounds(reached)
     if engine.compile_seconds is not None:
         hint(f"compiled for {engine.compile_seconds:.1f} s in all")
-    final = as_vector(engine.weights(reached.state))
-    scores, compared = scores_of(attackers, final), compared_by(attackers, final)
+    with doing("scoring the canaries"):
+        final = as_vector(engine.weights(reached.state))
+        scores, compared = scores_of(attackers, final), compared_by(attackers, final)
     done = _Done(reached.completed_rounds, engine, live.record, chain)
     _write_results(run, folder, done, scores, compared)
 
@@ -195,9 +196,10 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
 # The observers that every run has.
 
 
-def observers_of_every(run: PreparedRun) -> tuple[RoundObserver, ...]:
+def observers_of_every(run: PreparedRun, engine: Engine) -> tuple[RoundObserver, ...]:
     """The observers that every run has; metrics.csv is first, so that the others find its row."""
-    return MetricsCsv(), TensorBoard(), ProgressDisplay(), FaultLines(run), VerdictLine()
+    display = ProgressDisplay(engine.first_round)
+    return MetricsCsv(), TensorBoard(), display, FaultLines(run), VerdictLine()
 
 
 @contextlib.contextmanager

@@ -56,6 +56,9 @@ def reach_verdict(
     arrival = arrival or separation(tests.statistics)
     doubtful = doubt(claim, tests.statistics, arrival, others, scope)
     if doubtful is not None:
+        nearly = nearly_decided(claim, tests, bounds, p)
+        if nearly is not None:
+            doubtful = sentences.before_next_steps(doubtful, *nearly)
         return _verdict(Outcome.INCONCLUSIVE, doubtful, claim, tests, bounds, p_value=p)
     return _not_contradicted(claim, tests, bounds, p, arrival=arrival, scope=scope)
 

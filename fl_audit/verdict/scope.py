@@ -37,7 +37,7 @@ SEES_UPLOADS = (
 )
 
 _DRAWN_OTHERWISE = (
-    "the rounds of canaries are drawn from another distribution than those of clients: a bound "
+    "the rounds of canaries are sampled from another distribution than those of clients: a bound "
     "for a canary may be none for a client"
 )
 
@@ -63,7 +63,7 @@ class Scope:
     """
 
     counts_on_sampling: bool | None = False
-    whom: str = "for a client that takes part as canaries did"
+    whom: str = "for a client that participates as canaries did"
     unfit: str | None = None
     not_covered: str | None = None
     covers_uploads: bool = True
@@ -198,14 +198,14 @@ def why_unfit(release: Release) -> str | None:
 
 def _too_often(canary: int, client: int) -> str:
     return (
-        f"an included canary took part in up to {canary} rounds and a client in at most "
-        f"{client}: a bound for the canary is none for a client"
+        f"an included canary participated in up to {canary} rounds and a client in at most "
+        f"{client}, so a bound for the canary is no bound for a client"
     )
 
 
 def _too_seldom(canary: int, client: int) -> str:
     rounds = "1 round" if canary == 1 else f"{canary} rounds"
-    return f"canaries took part in {rounds} at most and a client may in {client}"
+    return f"canaries participated in {rounds} at most, and a client may participate in {client}"
 
 
 def _number_of_rounds(
@@ -244,4 +244,4 @@ def _rounds_left_out(
     if total * (1 - size / total) ** len(own) >= _BY_CHANCE:
         return None
     first, last = released[edges[longest]] + 1, released[edges[longest] + size - 1] + 1
-    return f"no canary took part in rounds {first} to {last}, of which scores say nothing"
+    return f"no canary participated in rounds {first} to {last}, so scores say nothing of them"

@@ -62,8 +62,9 @@ def tested_unstated(claim: Claim | CurveClaim, confidence: float) -> str | None:
     if claim.is_stated:
         return None
     return (
-        f"You stated no claim: {claim.whom} privacy under the configured noise was tested at "
-        f"{100 * confidence:g} % confidence"
+        f"You stated no claim, so {claim.whom} privacy under the configured noise was tested, at "
+        f"{100 * confidence:g} % confidence: at most one correct run in "
+        f"{1 / (1 - confidence):,.0f} is contradicted"
     )
 
 
@@ -188,7 +189,7 @@ def canaries_missed(arrival: Arrival) -> str:
         start, step = "failed", "fix that fault (docs/arrival.md)"
     else:
         start = "is not conclusive"
-        step = "make the check pass (docs/arrival.md), then use more canaries or presentations"
+        step = "make the check pass (docs/arrival.md), then use more canaries or rounds per canary"
     return lines(
         (
             f"the canary check {start}, so low scores mean nothing: {arrival.reason}",
@@ -201,7 +202,8 @@ def canaries_may_be_lost(claim: Claim | CurveClaim, arrival: Arrival) -> str:
     """The clause that nothing shows that all canaries reached the aggregates."""
     return lines(
         (
-            f"{nothing_contradicts(claim)}, but some canaries may be lost: {arrival.reason}",
+            f"{nothing_contradicts(claim)}, but some canaries may not have reached the aggregates",
+            f"it is known only that {arrival.reason}",
             f"{NEXT}provide {arrival.lacks}",
         )
     )
@@ -235,17 +237,22 @@ def after_failed_checks(failed: Sequence[str], reason: str) -> str:
         (
             f"the mechanism is not as configured: it failed {', '.join(failed)} (see the checks)",
             *canaries,
-            f"{NEXT}mend what the checks name, then audit again",
+            f"{NEXT}repair what the checks name, then audit again",
         )
     )
 
 
 def not_all_checked(not_checked: str, reason: str) -> str:
     """The reason of a verdict with what was not checked, before what to do next."""
+    return before_next_steps(reason, f"not all of the mechanism was checked: {not_checked}")
+
+
+def before_next_steps(reason: str, *clauses: str) -> str:
+    """The reason of a verdict with further clauses before what to do next."""
     reasons = reason.splitlines()
     last = [line for line in reasons if line.startswith(NEXT)]
     rest = [line for line in reasons if line not in last]
-    return lines((*rest, f"not all of the mechanism was checked: {not_checked}", *last))
+    return lines((*rest, *clauses, *last))
 
 
 # Not contradicted.
@@ -309,12 +316,12 @@ def curve_not_contradicted(tests: CurveTests, scope: Scope) -> str:
 
 
 POWER_NOT_KNOWN = (
-    "how likely a test would is not known, as the null distribution of scores is not",
+    "the power is unknown, because the null distribution of scores is",
     f"{NEXT}use scores whose null distribution is known",
 )
 
 NOT_AT_DELTA_0 = (
-    "how likely one would is not simulated at δ = 0, where Gaussian noise has no finite ε",
+    "the power is not simulated at δ = 0, where Gaussian noise has no finite ε",
     f"{NEXT}claim at a δ above 0",
 )
 
@@ -430,14 +437,14 @@ def more_power(tests: ClaimTests, canaries_needed: int | None, scope: Scope) -> 
     if len(tests) > 1:
         steps.append("choose one statistic and one method before training")
     if canaries_needed is None:
-        steps.append("use more presentations of each canary and more canaries")
+        steps.append("use more rounds per canary and more canaries")
     return f"{NEXT}{', or '.join(steps)}"
 
 
 def more_power_of_curve(leading: CurveTest, canaries_needed: int | None) -> str:
     """The sentence on what to do next where an audit had little power against a claimed curve."""
     if canaries_needed is None:
-        return f"{NEXT}use more presentations of each canary and more canaries"
+        return f"{NEXT}use more rounds per canary and more canaries"
     scores = leading.statistic.scores
     return f"{NEXT}{_more_canaries(canaries_needed, scores.num_included + scores.num_excluded)}"
 
@@ -453,11 +460,11 @@ def _at_norm(arrived: ArrivedSignal) -> str:
     """The part of the expected norm that included canaries are taken to have, the least measured.
 
     >>> _at_norm(ArrivedSignal(signal=0.931))
-    'at 93.1 % of the expected norm, the least that the canary check allows'
+    'at 93.1 % of the expected norm, the lower end of the canary check’s interval'
     """
     return (
-        f"at {100 * arrived.signal:.3g} % of the expected norm, the least that the canary check "
-        "allows"
+        f"at {100 * arrived.signal:.3g} % of the expected norm, the lower end of the canary "
+        "check’s interval"
     )
 
 

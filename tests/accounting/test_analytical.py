@@ -177,7 +177,7 @@ def test_placed_canaries_are_not_sampled(run):
     assert accounting.neighbours == ZERO_OUT
     client, canary = (text for text in accounting.assumes if text.startswith("For "))
     assert client.startswith("For real clients: Each ")
-    assert canary.startswith("For canaries: The bound does not count on a random order")
+    assert canary.startswith("For canaries: No amplification is counted")
 
 
 def test_plain_composition_is_one_gaussian_at_less_noise():
@@ -216,7 +216,7 @@ def test_a_tree_under_sampling_has_no_epsilon():
     assert accounting.epsilon is None
     (client,) = accounting.client.by_accountant
     assert (client.accountant, client.epsilon) == ("none_known", None)
-    assert "drawn at random" in client.reason
+    assert "rounds that are sampled" in client.reason
     assert accounting.canary == account(TREE, 1e-5).canary
     assert accounting.neighbours == ZERO_OUT
 

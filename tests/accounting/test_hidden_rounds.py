@@ -9,7 +9,7 @@ from scipy import integrate, special
 
 from fl_audit.accounting.gaussian_accountants import SampledRounds, account_gaussian, epsilon_pld
 from fl_audit.accounting.hidden_rounds import (
-    RatioLaw,
+    RatioDistribution,
     gaussian_ratio,
     one_round_of_each,
     sampled_rounds,
@@ -195,6 +195,6 @@ def test_a_sum_with_unequal_weights_keeps_the_mean_and_only_adds_spread():
 
 
 def test_delta_below_what_lies_outside_the_grid_gives_no_bound():
-    law = RatioLaw(0.1, 0.0, np.array([0.9]), 0.1, 0.1)
+    law = RatioDistribution(0.1, 0.0, np.array([0.9]), 0.1, 0.1)
     assert law.epsilon(0.05) == math.inf
     assert law.epsilon(0.2) == 0.0

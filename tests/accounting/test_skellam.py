@@ -99,6 +99,6 @@ def test_what_is_not_known_is_said():
     assert "the clip norm moves" in moving.reason
     drawn = account(released(sampling=PoissonSampling(0.1)), 1e-5).client.by_accountant[0]
     assert drawn.epsilon is None
-    assert "rounds that are drawn" in drawn.reason
+    assert "sampled rounds" in drawn.reason
     silent = dataclasses.replace(released(), noise=Noise("skellam", 0.0, 0.0))
     assert math.isinf(account(silent, 1e-5).client.epsilon)

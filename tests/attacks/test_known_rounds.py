@@ -1,4 +1,5 @@
-"""Own rounds: scores by hand, the null law by simulation, and logs with and without rounds."""
+"""Own rounds: scores by hand, the null distribution by simulation, and logs with and without
+rounds."""
 
 import csv
 import math

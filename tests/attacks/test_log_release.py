@@ -288,7 +288,7 @@ def test_a_claim_that_counts_on_sampling_says_nothing_of_placed_canaries(tmp_pat
     turns[:4] = True
     path = _written(tmp_path / "log", 0.01, turns=turns)
     assert main(["estimate", str(path), "--delta", "1e-3", "--claimed-epsilon", "1"]) == 0
-    assert "drawn from another distribution than those of clients" in " ".join(
+    assert "sampled from another distribution than those of clients" in " ".join(
         capsys.readouterr().out.split()
     )
 

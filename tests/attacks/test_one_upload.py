@@ -96,7 +96,7 @@ def test_without_directions_a_sum_is_divided_by_the_number_that_bounds_its_lengt
     scored = _scored(tmp_path)
     assert scored.compared["one_upload"].is_limit
     np.testing.assert_allclose(scored.scores["one_upload"].score[[0, 1, 3]], [0.2, 0.2, 0.2])
-    # A canary without an upload has a score of the null law, by the seed.
+    # A canary without an upload has a score of the null distribution, by the seed.
     missing = float(scored.scores["one_upload"].score[2])
     assert missing != 0 and abs(missing) < 6 / np.sqrt(pool.dim)
 

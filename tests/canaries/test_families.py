@@ -499,7 +499,7 @@ def test_the_papers_size_takes_a_moment():
     )
 
 
-# The normal numbers against the normal law; every random test fails below 1e-6.
+# The normal numbers against the normal distribution; every random test fails below 1e-6.
 
 
 COUNT = 1 << 24

@@ -36,7 +36,10 @@ def test_a_good_training_has_none():
     ("changes", "name"),
     [
         ({"clip_norm": 0.1 * 1.15 ** np.arange(ROUNDS)}, "clip norm runs away"),
-        ({"clip_norm": 0.1 * 0.85 ** np.arange(ROUNDS)}, "clip norm runs away"),
+        (
+            {"clip_norm": 0.85 ** np.arange(ROUNDS), "train_loss": np.full(ROUNDS, 2.3)},
+            "clip norm runs away",
+        ),
         ({"train_loss": np.linspace(2.3, 9, ROUNDS)}, "loss grows"),
         ({"train_loss": np.append(np.ones(ROUNDS - 1), np.inf)}, "loss grows"),
         ({"accuracy": np.append(np.full(ROUNDS - 1, np.nan), 0.11)}, "accuracy at chance"),
@@ -45,6 +48,12 @@ def test_a_good_training_has_none():
 )
 def test_each_fault_is_named(changes, name):
     assert names(**changes) == [name]
+
+
+def test_a_clip_norm_may_shrink_with_updates_as_the_model_converges_but_not_grow():
+    converged = {"train_loss": np.geomspace(1.0, 0.05, ROUNDS)}
+    assert names(clip_norm=0.85 ** np.arange(ROUNDS), **converged) == []
+    assert names(clip_norm=1.15 ** np.arange(ROUNDS), **converged) == ["clip norm runs away"]
 
 
 def test_a_regression_has_no_chance_level():

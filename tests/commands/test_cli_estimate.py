@@ -356,6 +356,11 @@ def test_one_run_with_delta_also_prints_the_sharp_bound(capsys):
 
 
 BAD = [
+    (
+        ["audit"],
+        "unknown command 'audit': did you mean 'estimate' (audits scores, a log or a run)?",
+    ),
+    (["report"], "unknown command 'report': did you mean 'show' (prints the report of a run)?"),
     (["estimat"], "unknown command 'estimat': did you mean 'estimate'"),
     (["--jason"], "unknown option '--jason'"),
     (["estimate", "{scores}"], "--delta: is required, as "),
@@ -387,6 +392,11 @@ BAD = [
         "a verdict needs statistics and methods among threshold_valid, one_run_valid, got none",
     ),
     (["estimate", "nowhere.csv", "--delta", "0"], "nowhere.csv: cannot be read: No such file"),
+    (["estimate", "nowhere.csv"], "nowhere.csv: cannot be read: No such file or directory"),
+    (["estimate", "{beside}/nothing"], "nothing: holds neither pool.json (a log) nor scores_"),
+    (["estimate", "{beside}/a.toml"], "a.toml: is a config, without scores; `fl-audit run "),
+    (["plan", "{beside}/run"], "run: cannot be read: Is a directory; give "),
+    (["plan", "{beside}/nothing"], "nothing: cannot be read: Is a directory\n"),
     ([*ONE_RUN, "--guesses", "101"], "guesses (r) must be in [0, 100]"),
     ([*ONE_RUN, "--correct", "101"], "correct (v) must be in [0, 100]"),
     ([*ONE_RUN, "--correct", "-1"], "correct (v) must be in [0, 100]"),
@@ -399,8 +409,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("argv", "message"), BAD)
-def test_bad_input_is_one_line_and_status_2(argv, message, scores_csv, capsys):
-    assert main([argument.format(scores=scores_csv) for argument in argv]) == 2
+def test_bad_input_is_one_line_and_status_2(argv, message, scores_csv, tmp_path, capsys):
+    for folder in ("nothing", "run"):
+        (tmp_path / folder).mkdir()
+    for config in ("a.toml", "run/config.toml"):
+        (tmp_path / config).write_text("seed = 1\n")
+    assert main([argument.format(scores=scores_csv, beside=tmp_path) for argument in argv]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("fl-audit: error: ")

@@ -22,7 +22,12 @@ def path(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("gpu", "key `runtime`: unknown 'gpu'; known: auto, jax, local, native, ray"),
+        ("zzz", "key `runtime`: unknown 'zzz'; known: auto, jax, local, native, ray"),
+        (
+            "gpu",
+            "key `runtime`: unknown 'gpu'; did you mean 'local' (TensorFlow in this process, on a "
+            "GPU where there is one)?",
+        ),
         ("locl", "key `runtime`: unknown 'locl'; did you mean 'local'?"),
     ],
 )

@@ -10,6 +10,7 @@ from fl_audit.attacks.threat_models import THREAT_MODELS
 from fl_audit.canaries.families import FAMILIES, WITH_KNOWN_NULL
 from fl_audit.cli import main
 from fl_audit.config.reference import config_tables
+from fl_audit.engines.runtimes import RUNTIMES
 from fl_audit.errors import _TERMS, nearest
 from fl_audit.estimators import METHODS
 from fl_audit.formats import participation_files
@@ -82,5 +83,5 @@ def test_terms_lead_to_names_that_are_there():
     keys = {key.name for table in tables for key in table.keys}
     kinds = {kind for kinds in (PATTERNS, MECHANISMS) for kind in kinds}
     sampling = get_args(participation_files.SamplingName)
-    known = keys | kinds | {*sampling, *FAMILIES, *THREAT_MODELS, *METHODS}
+    known = keys | kinds | {*sampling, *FAMILIES, *THREAT_MODELS, *METHODS, *RUNTIMES, *COMMANDS}
     assert not [name for name in _TERMS if name not in known]

@@ -85,7 +85,7 @@ def test_lines_are_aligned_and_mark_the_front(comparison):
     lines = comparison_lines(comparison)
     assert lines[0] == "digits: 3 settings, 4 runs"
     assert lines[1].startswith(
-        "With 1 round per canary, by “Largest round”, settings leak from the least ε to the most: "
+        "With 1 round per canary, by “Largest round”, leakage increases in this order: "
     )
     start = next(i for i, line in enumerate(lines) if line.startswith("max "))
     head, none, some, dear = lines[start : start + 4]
@@ -232,7 +232,7 @@ def test_a_mechanism_that_is_not_as_configured_is_named(make_run, built_report):
     (warning,) = warnings_of(make_run("a"), failing)
     assert warning == (
         f"The mechanism of {failing} is not as configured: Enough noise, of tomorrow failed. Its "
-        "analytical ε is that of the config, not of what ran."
+        "upper bound is that of the config, not of what ran."
     )
 
 

@@ -42,9 +42,9 @@ def test_overlapping_intervals_are_one_group(make_run):
     assert (few.lower, few.upper) == pytest.approx((4.5, 6.6))
     assert [s.label for s in many.settings] == ["noise 0.1"]
     assert beyond_noise(comparison) == (
-        "With 1 round per canary, by “Largest round”, settings leak from the least ε to the most: "
-        "“noise 0.3” and “noise 0.2” (4.50 … 6.60); “noise 0.1” (18.0 … 22.0). Between settings "
-        "joined by “and” it cannot tell."
+        "With 1 round per canary, by “Largest round”, leakage increases in this order: “noise "
+        "0.3” and “noise 0.2” (ε 4.50 … 6.60), then “noise 0.1” (ε 18.0 … 22.0). This audit cannot "
+        "tell settings joined by “and” apart."
     )
     nothing = compare(runs[1:3])
     assert "this audit cannot tell which of “noise 0.2” and “noise 0.3” leaks more." in (
@@ -64,11 +64,11 @@ def test_settings_whose_canaries_take_part_differently_often_are_not_ordered(mak
         "Not compared, because canaries participate in different numbers of rounds: 1 round per "
         "canary in “shuffle”; 6.4 rounds per canary in “bernoulli”."
     )
-    assert "leak from" not in said
+    assert "leakage increases" not in said
     page = render_comparison(comparison)
     assert "shuffle, 1 round per canary" in page
     assert "bernoulli, 6.4 rounds per canary" in page
-    assert "of a canary" in "\n".join(comparison_lines(comparison))
+    assert "per canary" in "\n".join(comparison_lines(comparison))
 
 
 def test_rounds_are_counted_where_canaries_csv_lists_them(make_run):
@@ -87,7 +87,7 @@ def test_an_order_that_accounting_has_the_other_way_round_is_said(make_run):
         run_of(make_run, "more noise", 0.3, 8.0, **{HIDDEN: 9.0, CANARY: 9.0}),
     ]
     said = beyond_noise(compare(runs))
-    assert "“noise 0.1” (1.80 … 2.20); “noise 0.3” (7.20 … 8.80)." in said
+    assert "“noise 0.1” (ε 1.80 … 2.20), then “noise 0.3” (ε 7.20 … 8.80)." in said
     assert "its upper bound for “noise 0.1” is larger than for “noise 0.3”" in said
 
 

@@ -269,6 +269,13 @@ BAD_VALUES = [
     # Unknown keys, the nearest named.
     ("sed=3", "unknown key `sed`; did you mean 'seed'?"),
     ("zzz=3", "unknown key `zzz`; known: audit, canaries, client, clients_per_block, log, "),
+    ("rounds=3", "unknown key `rounds`; did you mean `participation.rounds`?"),
+    ("client.clip_norm=3", "unknown key `client.clip_norm`; did you mean `mechanism.clip_norm`?"),
+    (
+        "learning_rate=3",
+        "unknown key `learning_rate`; did you mean `client.learning_rate` or "
+        "`server.learning_rate`?",
+    ),
     ("canary.count=3", "unknown key `canary`; did you mean 'canaries'?"),
     ("task.num_client=3", "unknown key `task.num_client`; did you mean 'num_clients'?"),
     ("canaries.kind=gaussian", "key `canaries.kind`: unknown 'gaussian'; known: examples, vectors"),

@@ -21,7 +21,7 @@ def test_every_key_stands_on_the_page_for_every_kind_that_has_it():
     page = config_reference()
     assert "at most 10⁹" in page and LARGEST_INT == 10**9
     for table in config_tables():
-        title = f"## [{table.name}]" if table.name else "## Above all tables"
+        title = f"## [{table.name}]" if table.name else "## Top-level keys"
         section = page.partition(f"{title}\n")[2].partition("\n## ")[0]
         for key in table.keys:
             (row,) = [

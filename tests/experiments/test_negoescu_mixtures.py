@@ -19,7 +19,7 @@ from experiments.negoescu2024_appendix_b.mixtures import (
 )
 from fl_audit.errors import InputError
 from fl_audit.estimators import Gaussian
-from fl_audit.estimators.epsilon_star import LossTransform, epsilon_star_of_laws
+from fl_audit.estimators.epsilon_star import LossTransform, epsilon_star_of_distributions
 
 TWO = GaussianMixture((0.3, 0.7), (Gaussian(-2.0, 0.5), Gaussian(1.0, 2.0)))
 THREE = GaussianMixture(
@@ -111,7 +111,7 @@ def test_refuses_more_components_than_values(number):
 @pytest.mark.parametrize("delta", [1e-2, 1e-5])
 @pytest.mark.parametrize("others", [TWO, GaussianMixture((1.0,), (Gaussian(0.5, 1.5),))])
 def test_epsilon_star_by_a_dense_grid(others, delta):
-    found = epsilon_star_of_laws(THREE, others, delta).epsilon
+    found = epsilon_star_of_distributions(THREE, others, delta).epsilon
     low = max(float(law.ppf(delta)) for law in (THREE, others))
     high = min(float(law.isf(delta)) for law in (THREE, others))
     a = np.linspace(low, high, 200_001)
@@ -128,7 +128,9 @@ def test_epsilon_star_of_mixtures_of_losses():
     transform = LossTransform.from_losses(members, others)
     fits = [Gaussian.fitted_to(transform.logits(losses)) for losses in (members, others)]
     single = epsilon_star_of_mixtures(members, others, 1e-5, num_components=1, seed=0)
-    assert single.epsilon == pytest.approx(epsilon_star_of_laws(*fits, 1e-5).epsilon, rel=1e-4)
+    assert single.epsilon == pytest.approx(
+        epsilon_star_of_distributions(*fits, 1e-5).epsilon, rel=1e-4
+    )
     several = epsilon_star_of_mixtures(members, others, 1e-5, num_components=3, seed=0)
     assert several == epsilon_star_of_mixtures(members, others, 1e-5, num_components=3, seed=0)
     assert 0 < several.epsilon < math.log(1e5)

@@ -24,7 +24,7 @@ from experiments.stackoverflow import predicted
 from experiments.steinke2023_training import run as steinke_training
 from fl_audit.estimators import AuditSetting, CanaryScores
 from fl_audit.estimators.distributions import Gaussian
-from fl_audit.estimators.epsilon_star import epsilon_star_of_laws
+from fl_audit.estimators.epsilon_star import epsilon_star_of_distributions
 
 slow = pytest.mark.slow
 
@@ -206,7 +206,7 @@ def test_negoescu_gamma_losses_of_a_million():
         found.append(f"{estimates[:, 1].mean():.2f}")
         shapes = gamma_losses.SHAPE, gamma_losses.SHAPE + d
         laws = (Gaussian(-5 * shape, 5 * shape**0.5) for shape in shapes)
-        limits.append(f"{epsilon_star_of_laws(*laws, 1e-5).epsilon:.2f}")
+        limits.append(f"{epsilon_star_of_distributions(*laws, 1e-5).epsilon:.2f}")
     text = " ".join(page_text("negoescu2024_appendix_b").split())
     assert f"with Epsilon* {limits[0]}, {limits[1]} and {limits[2]} for" in text
     assert f"means of 10 runs: {', '.join(found)})" in text

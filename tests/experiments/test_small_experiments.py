@@ -59,6 +59,7 @@ def test_it_runs(command, tmp_path):
 
 NAMED = {
     "dp_sgd",
+    "production",
     "pure_noise",
     "steinke2023_figures",
     "yildirim2025_table1",

@@ -57,6 +57,22 @@ def test_a_sweeps_numbers_stand_beside_the_papers(sweep):
     assert _cells(row)[:2] == ["0.1836", "0.250"]
 
 
+def test_valid_bounds_stand_beside_the_upper_bound(make_run, tmp_path):
+    noise = "config.mechanism.noise_multiplier"
+    (folder := tmp_path / "sweep/runs").mkdir(parents=True)
+    run = make_run("run", {noise: 0.1023}, {"threshold_valid": 1.25})
+    run.rename(folder / "run")
+    head, _, row = tables.valid_table(tables.read_runs(folder.parent))
+    assert _cells(head)[1:] == [
+        "`max`: `threshold_valid`",
+        "`own_rounds`: `threshold_valid`",
+        "`own_rounds`: `shift_fit`",
+        "upper bound",
+    ]
+    assert _cells(row)[:2] == ["0.1023", "1.25"]
+    assert tables.valid_table([]) == []
+
+
 def test_without_coins_there_is_no_one_run_table(sweep):
     runs = [run for run in tables.read_runs(sweep) if run.folder.name != "coins"]
     assert tables.one_run_table(runs) == []

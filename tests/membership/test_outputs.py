@@ -6,7 +6,7 @@ import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.distributions import Gaussian
-from fl_audit.estimators.epsilon_star import epsilon_star_of_laws
+from fl_audit.estimators.epsilon_star import epsilon_star_of_distributions
 from fl_audit.membership.outputs import epsilon_star_of_model, loss, loss_of_margin, margin
 
 
@@ -57,7 +57,7 @@ def test_of_gaussian_margins_it_is_that_of_their_laws():
     quantiles = (np.arange(1, 20_001) - 0.5) / 20_000
     members, others = Gaussian(3, 2).ppf(quantiles), Gaussian(1, 1).ppf(quantiles)
     found = epsilon_star_of_model(members, others, 1e-3)
-    truth = epsilon_star_of_laws(Gaussian(3, 2), Gaussian(1, 1), 1e-3)
+    truth = epsilon_star_of_distributions(Gaussian(3, 2), Gaussian(1, 1), 1e-3)
     assert found.gaussian.epsilon == pytest.approx(truth.epsilon, rel=1e-3)
     assert found.gaussian.ratio == truth.ratio == "(TPR - delta) / FPR"
     assert 0 < found.empirical.epsilon <= np.log(999)

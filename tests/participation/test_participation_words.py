@@ -61,7 +61,7 @@ def record_of(client: Sampling) -> RunRecord:
             FixedSizeSampling(30, 300),
             "Each round draws 30 of 300 clients, uniformly without replacement.",
         ),
-        (EveryRound(rounds=40), FixedRounds(40), "Every client takes part in every round."),
+        (EveryRound(rounds=40), FixedRounds(40), "Every client participates in every round."),
         (
             MinSeparation(**SIZES, separation=10),
             FixedRounds(4),
@@ -97,7 +97,7 @@ def record_of(client: Sampling) -> RunRecord:
         (
             Replay(path="/somewhere/log.csv"),
             FixedRounds(4),
-            "Clients take part as a production log says, each client in at most 4 rounds.",
+            "Clients participate as a production log says, each client in at most 4 rounds.",
         ),
     ],
 )
@@ -108,36 +108,36 @@ def test_sentences_on_real_clients(participation, sampling, sentence):
 @pytest.mark.parametrize(
     ("participation", "sentence"),
     [
-        (Shuffle(**SIZES), "drawn at random."),
+        (Shuffle(**SIZES), "sampled at random."),
         (
             Shuffle(**SIZES, canary_repeats=4),
-            "drawn at random, one in each of 4 equal parts of the run.",
+            "sampled at random, one in each of 4 equal parts of the run.",
         ),
         (
             Shuffle(**SIZES, canary_first_rounds=20),
-            "drawn at random from the first 20 rounds.",
+            "sampled at random from the first 20 rounds.",
         ),
         (
             Shuffle(**SIZES, canary_first_rounds=20, canary_repeats=4),
-            "drawn at random, one in each of 4 equal parts of the first 20 rounds.",
+            "sampled at random, one in each of 4 equal parts of the first 20 rounds.",
         ),
-        (Shuffle(**SIZES, canaries="once_per_epoch"), "drawn at random, one in each epoch."),
+        (Shuffle(**SIZES, canaries="once_per_epoch"), "sampled at random, one in each epoch."),
         (
             Uniform(**SIZES, canaries="last_rounds", canary_last_rounds=5),
-            "Poisson in number, drawn at random from the last 5 rounds.",
+            "Poisson in number, sampled at random from the last 5 rounds.",
         ),
-        (Bernoulli(**SIZES), "drawn like a client’s."),
+        (Bernoulli(**SIZES), "sampled like a client’s."),
         (EveryRound(rounds=40), "all of them."),
-        (MinSeparation(**SIZES, separation=10), "drawn like a client’s."),
+        (MinSeparation(**SIZES, separation=10), "sampled like a client’s."),
         (
             MinSeparation(**SIZES, separation=10, canaries="most_frequent"),
-            "all those of a group, drawn at random for each canary.",
+            "all those of a group, sampled for each canary.",
         ),
-        (CyclicPoisson(**SIZES, separation=5), "drawn like a client’s."),
-        (Replay(path="log.csv"), "those of a client of the log, drawn at random for each canary."),
+        (CyclicPoisson(**SIZES, separation=5), "sampled like a client’s."),
+        (Replay(path="log.csv"), "those of a client of the log, sampled for each canary."),
         (
             Replay(path="log.csv", canaries="most_frequent"),
-            "those of the client that takes part most often.",
+            "those of the client that participates most often.",
         ),
     ],
 )

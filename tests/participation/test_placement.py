@@ -150,7 +150,7 @@ def test_placed_canaries_leave_clients_to_their_sampling():
         (
             Bernoulli,
             {"canaries": "repeats", "canary_repeats": 11},
-            "canary_repeats: 11 presentations .* must be at most 10",
+            "canary_repeats: 11 rounds per canary .* must be at most 10",
         ),
         (
             Bernoulli,
@@ -165,7 +165,7 @@ def test_placed_canaries_leave_clients_to_their_sampling():
         (
             Shuffle,
             {"canary_first_rounds": 4, "canary_repeats": 5},
-            "canary_repeats: 5 presentations of a canary do not fit into 4 rounds; .* at most 4",
+            "canary_repeats: 5 rounds per canary do not fit into 4 rounds; .* at most 4",
         ),
         (
             Bernoulli,
@@ -186,8 +186,8 @@ def test_more_presentations_than_can_be_drawn_are_refused(pattern):
     many = {"rounds": 1_000_000, "clients_per_round": 4}
     included = np.ones(1_000, bool)
     config = pattern(**many, canaries="repeats", canary_repeats=1_000_000)
-    with pytest.raises(InputError, match=r"1,000 canaries presented 1,000,000 times each are too"):
+    with pytest.raises(InputError, match=r"1,000 canaries with 1,000,000 rounds each are too"):
         schedule_of(config, 30, included)
     last = {"canaries": "last_rounds", "canary_last_rounds": 1_000_000}
-    with pytest.raises(InputError, match=r"canary_mean_repeats: 1,000 canaries .* 500,000 times"):
+    with pytest.raises(InputError, match=r"canary_mean_repeats: 1,000 canaries .* 500,000 rounds"):
         schedule_of(pattern(**many, **last, canary_mean_repeats=5e5), 30, included)

@@ -53,7 +53,7 @@ class Walk:
 
 
 def _log(folder: Path) -> list[str]:
-    for name in ("audit", "log"):
+    for name in ("audit_log", "log"):
         shutil.copytree(ROOT / "tests/recorded/inputs/log_of_cosines", folder / name)
     return []
 

@@ -187,7 +187,7 @@ def test_a_claim_that_the_canaries_do_not_bear_on_and_do_not_contradict():
     """40 canaries prove far less than 100, whatever leaks."""
     run = planned(small_config({"audit": {"claimed_epsilon": 100.0}}))
     power = claim_power(run, _rounds(run, client=1, canary=3), 3)
-    assert "an included canary took part in up to 3 rounds" in power.unfit
+    assert "an included canary participated in up to 3 rounds" in power.unfit
     assert power.faults[0].highest == 0
     assert power.ideal_epsilon == 200
 

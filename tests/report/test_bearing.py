@@ -72,7 +72,10 @@ def test_known_rounds_count_where_no_claim_counts_on_sampling(tmp_path):
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"client_rounds": 10}, "canaries took part in 1 round at most and a client may in 10"),
+        (
+            {"client_rounds": 10},
+            "canaries participated in 1 round at most, and a client may participate in 10",
+        ),
         ({"client_weight": 100}, "a client may weigh 100 times as much as a canary"),
     ],
 )
@@ -88,7 +91,7 @@ def test_rounds_without_a_canary_are_named(tmp_path):
     folder = log(tmp_path / "audit", DEALT_BEFOREHAND, released=ROUNDS + 10)
     verdict = verdict_on(folder, 8.4, "own_rounds")
     assert verdict.outcome == "inconclusive"
-    assert "no canary took part in rounds 21 to 30" in verdict.reason
+    assert "no canary participated in rounds 21 to 30" in verdict.reason
 
 
 def test_a_canary_in_more_rounds_than_a_client_contradicts_nothing(tmp_path):
@@ -96,7 +99,7 @@ def test_a_canary_in_more_rounds_than_a_client_contradicts_nothing(tmp_path):
     folder = log(tmp_path / "audit", DEALT_BEFOREHAND, often)
     verdict = verdict_on(folder, 1.0, "own_rounds")
     assert verdict.outcome == "inconclusive"
-    assert "took part in up to 2 rounds and a client in at most 1" in verdict.reason
+    assert "participated in up to 2 rounds and a client in at most 1" in verdict.reason
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,8 @@ def test_a_correct_run(reported):
     seen = checks["results"][0]["detectable_ratio"]
     assert 0.9 < seen < 1
     line = (
-        "checks passed, 6 of 6, on the aggregates, without canaries "
-        f"(these checks would have noticed {math.floor(100 * seen) / 100:g} × the configured noise)"
+        f"checks passed, 6 of 6 (with {math.floor(100 * seen) / 100:g} × the configured noise, "
+        "they would fail in 95 % of runs)"
     )
     assert line in " ".join(" ".join(summary_lines(reported.report)).split())
 
@@ -144,7 +144,7 @@ def test_lengths_beyond_every_float_are_words(run_folder):
     assert checks["bounded_length"].ratio == math.inf
     printed = json.loads(run_folder.report_json.read_text())["checks"]["results"]
     assert {c["name"]: c["ratio"] for c in printed}["bounded_length"] == "inf"
-    assert "∞ times the greatest length" in run_folder.report_html.read_text()
+    assert "∞ × the largest plausible norm" in run_folder.report_html.read_text()
 
 
 def test_a_run_that_was_interrupted_after_every_round(run_folder):
@@ -153,7 +153,7 @@ def test_a_run_that_was_interrupted_after_every_round(run_folder):
     np.save(run_folder.aggregates, rows)
     checks = {c.name: c for c in write_report(run_folder).checks.results}
     assert (checks["fresh_noise"].passed, checks["fresh_noise"].num_tests) == (True, 0)
-    assert "nothing to look at" in run_folder.report_html.read_text()
+    assert "nothing to test" in run_folder.report_html.read_text()
 
 
 def test_a_canary_twice_in_a_round(run_folder):
@@ -256,4 +256,4 @@ def test_a_run_of_a_version_that_logged_no_norm_has_no_share(run_folder):
     run_folder.metrics.write_text(text.replace("aggregate_norm", "another_column"))
     found = run_arrival(read_finished_run(run_folder))
     assert found.ratio is None
-    assert "what length the mechanism allows a client is not known" in found.reason
+    assert "the expected norm is unknown" in found.reason

@@ -73,7 +73,7 @@ def test_an_unknown_threat_model_may_know_the_rounds():
 def test_the_page_has_a_row_per_statistic():
     hidden, known = efficiency_rows(efficiency_of(made(ONCE), STATISTICS))
     assert (hidden.proven, hidden.guaranteed, hidden.note) == ("6.00", "10.6", "")
-    assert known.note == "if Gaussian: 13.9 of 14.5"
+    assert known.note == ("if the mechanism is Gaussian: lower bound 13.9, reachable 14.5")
     none = made(1, noise=0.0)
     without = efficiency_of(none, STATISTICS)
     assert without["max"].guaranteed == math.inf

@@ -62,12 +62,12 @@ def test_a_folder_gets_the_sections_of_a_run_that_it_knows(audit, tmp_path, caps
     assert "contradicted : the claim ε ≤ 0.5 at δ = 10⁻⁴".replace(" ", "\N{NO-BREAK SPACE}") in (
         text.replace(" ", "\N{NO-BREAK SPACE}")
     )
-    assert "How often clients take part is not known here" in text
+    assert "How often clients participate is not known here" in text
     for heading in ("The run", "Threat models", "Estimates", "Are the scores Gaussian?"):
         assert f" {heading} " in text
     assert page.read_text().count("<figure") == 5  # the picture and a histogram a statistic
     num = int(audit.pool.included.sum())
-    assert f"holds scores of 300 Rademacher canaries, of which {num} took part" in text
+    assert f"holds scores of 300 Rademacher canaries, of which {num} were included" in text
     assert "3 scored rounds, in a model of d = 4,000 trainable parameters" in text
     for statistic in made["statistics"].values():
         for estimate in statistic["estimates"]:
@@ -80,11 +80,14 @@ def test_what_a_folder_does_not_know_is_left_out_in_words(audit, tmp_path, capsy
     assert main(["estimate", str(audit.folder.path), "--delta=1e-4", f"--out={page}"]) == 0
     assert capsys.readouterr().out.endswith(f"page: {page}\n")
     text = text_of(page)
-    assert "It does not say what was trained and how well, who took part when, or what noise" in (
-        text
+    assert (
+        "It does not say what was trained and how well, who participated when, or what noise"
+        in (text)
     )
-    assert "no accuracy, no analytical ε, no checks of the mechanism and no config" in text
-    assert "Mechanism checks not made (aggregates not checked: how large the noise" in text
+    assert "no accuracy, no upper bound, no checks of the mechanism and no config" in text
+    assert (
+        "Mechanism checks not made (aggregates not checked: the noise’s standard deviation" in text
+    )
     for heading in ("Training", "Accounting", "Worst finding", "Upper bounds"):
         assert f" {heading} " not in text
     assert 'class="verdict' not in page.read_text()

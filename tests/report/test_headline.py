@@ -50,6 +50,27 @@ def test_three_numbers_and_a_sentence():
     ]
 
 
+@pytest.mark.parametrize(
+    ("details", "is_most"),
+    [
+        ({"false_negatives": 0, "false_positives": 0}, True),
+        ({"false_negatives": 0, "false_positives": 1}, False),
+        ({"false_negatives": 0}, False),  # a known null: higher scores would prove more
+        ({"m": 18, "correct": 18, "guesses": 18}, True),
+        ({"m": 18, "correct": 17, "guesses": 17}, False),
+    ],
+)
+def test_a_bound_without_an_error_is_said_to_be_the_most(details, is_most):
+    made = fitted_and_proven("final", 3.1, 9.0, 8.0, 10.0)
+    fit, proven = made.estimates
+    proven = dataclasses.replace(proven, details=details)
+    found = headline(
+        report(statistics={"final": dataclasses.replace(made, estimates=(fit, proven))})
+    )
+    (line,) = [line for line in found.lines() if line.startswith("lower bound")]
+    assert line.endswith(", the most that this method can prove with 18 canaries") == is_most
+
+
 def test_an_estimate_all_above_the_guarantee_is_not_cut():
     lines = headline(report(canary=12.0)).lines()
     assert lines[3] == "estimate      ε ≈ 15.6 (14.8 … 16.4), above the upper bound"

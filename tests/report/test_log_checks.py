@@ -143,8 +143,8 @@ def test_a_log_that_was_told_nothing_says_so(tmp_path, capsys):
     made = report(tmp_path / "log")
     assert made.verdict.outcome == "consistent"
     assert (
-        "\nNot all of the mechanism was checked: how large the noise on a coordinate should be is "
-        "not known; hand over noise_stddev.\nNext: "
+        "\nNot all of the mechanism was checked: the noise’s standard deviation is unknown; hand "
+        "over noise_stddev.\nNext: "
     ) in made.verdict.reason
     assert report_to_json(made)["checks"]["results"] == []
     assert report_to_json(made)["checks"]["passed"] is None
@@ -240,7 +240,7 @@ def test_rounds_whose_noise_is_not_said_are_counted(tmp_path):
     scored(tmp_path / "log", server, rounds=range(18))
     scored(tmp_path / "log", server, is_told=False, rounds=range(18, ROUNDS))
     checks = folder_checks(AuditedFolder(tmp_path / "log"))
-    assert checks.not_checked == "how large the noise should be is not known in 2 of 20 rounds"
+    assert checks.not_checked == ("the noise’s standard deviation is unknown in 2 of 20 rounds")
     assert checks.results[0].num_tests == (len(SIZES) + 1) * (18 + 1)
 
 

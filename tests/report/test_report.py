@@ -163,7 +163,7 @@ def test_the_summary_fits_a_narrow_terminal(widely_reported, width, tables):
         assert width < 65 or len(rows[0]) <= width
     # Each method once in every table.
     assert sum(line.startswith("  one_run_valid ") for line in lines) == tables
-    assert lines[-1] == "window: 87 of 94 included canaries took part in rounds 3 to 5"
+    assert lines[-1] == "window: 87 of 94 included canaries participated in rounds 3 to 5"
 
 
 def looked_at(folder, **audit):

@@ -63,12 +63,16 @@ def test_without_a_guarantee_the_reason_is_said_and_no_risk(facts):
     assert both.curves[0].mu == both.curves[0].rho == "none known"
     assert both.risks == ()
     assert len(both.curves[0].profile) > 10
+    line = risk_lines(made_report(1, **facts))[-1]
+    assert line == f"  client or canary: none ({both.curves[0].profile})"
 
 
 def test_lines_say_who_finds_how_many():
     lines = risk_lines(made_report(1))
-    assert "guarantee in full: any attacker" in lines
-    assert any("at 0.1 % false alarms an attacker finds ≤ 59.7 % of clients" in x for x in lines)
+    assert "upper bounds in full: any attacker" in lines
+    assert any(
+        "false positive rate 0.1 %: true positive rate ≤ 59.7 % for clients" in x for x in lines
+    )
 
 
 def test_the_page_and_the_json_of_a_run_have_them(reported):
@@ -82,8 +86,8 @@ def test_the_page_and_the_json_of_a_run_have_them(reported):
     assert {p["false_positive_rate"] for p in full["canary"]["found"]} == {0.001, 0.01, 0.1}
     again = report_from_json(fields, "report.json")
     assert again.attackers == made.attackers
-    assert any("guarantee in full" in line for line in summary_lines(made))
-    assert "The whole guarantee" in reported.html
+    assert any("upper bounds in full" in line for line in summary_lines(made))
+    assert "Upper bounds in full" in reported.html
 
 
 def test_sampling_leaves_the_mu_of_all_rounds_and_one_that_is_smaller():

@@ -109,7 +109,7 @@ def test_a_contradicted_claim(claim, run_folder, capsys):
     assert '<section class="verdict contradicted">' in page
     assert "each at 99.375 %" in page
     assert "which is above the claim; the verdict does not use this number" in page
-    assert "takes part no more often" in page
+    assert "participates no more often" in page
     print_report(report, in_brief, run_folder.report_html)
     where, _, line, *reason = capsys.readouterr().out.rpartition("\nreport: ")[2].splitlines()
     assert where == str(run_folder.report_html)
@@ -154,7 +154,10 @@ def test_a_statistic_that_was_not_asked_about_and_sees_far_more_is_not_kept_sile
 def test_a_client_who_may_take_part_more_often_than_canaries_is_never_reassured(claim):
     verdict = claim(claimed_epsilon=20).verdict
     assert verdict.outcome == "inconclusive"
-    assert "canaries took part in 1 round at most and a client may in 4" in verdict.reason
+    assert (
+        "canaries participated in 1 round at most, and a client may participate in 4"
+        in verdict.reason
+    )
 
 
 def test_one_statistic_and_one_method_named_in_advance(claim, run_folder, change_record):
@@ -191,12 +194,12 @@ def test_the_claims_delta_is_that_of_everything(claim, change_record, run_folder
 @pytest.mark.parametrize(
     ("participation", "reason"),
     [
-        ({"canary_participations": 5}, "took part in up to 5 rounds and a client in at most 4"),
-        ({"client_participations": None}, "drawn from another distribution"),
-        ({"canary_participations": None}, "drawn from another distribution"),
+        ({"canary_participations": 5}, "participated in up to 5 rounds and a client in at most 4"),
+        ({"client_participations": None}, "sampled from another distribution"),
+        ({"canary_participations": None}, "sampled from another distribution"),
         (
             {"canary_participations": None, "client_participations": None},
-            "drawn from another distribution",
+            "sampled from another distribution",
         ),
     ],
 )
@@ -209,7 +212,7 @@ def test_a_canary_that_may_take_part_more_often_contradicts_nothing(
     assert reason in verdict.reason
     assert verdict.epsilon_lower > 0.5
     assert verdict.p_value is None
-    assert "takes part no more often" not in run_folder.report_html.read_text()
+    assert "participates no more often" not in run_folder.report_html.read_text()
 
 
 @pytest.mark.parametrize(

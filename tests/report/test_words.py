@@ -39,8 +39,8 @@ def test_description_tells_effective_from_added_noise(run_folder):
     text = " ".join(run_facts(read_finished_run(run_folder)).values())
     assert "d = 100,000 trainable parameters, trained for 40 rounds on 300 clients" in text
     assert "30 clients a round, each client in at most 4 rounds" in text
-    assert "Of 200 Rademacher canaries, a fair coin each included 94" in text
-    assert "an included canary took part in 1 round." in text
+    assert "Of 200 Rademacher canaries, fair coins included 94" in text
+    assert "an included canary participated in 1 round." in text
     assert "the effective noise multiplier is 0.3, made of Gaussian noise of 0.301" in text
     assert "1.60 clients on the count" in text
     assert "The seed is 1." in text
@@ -52,7 +52,7 @@ def test_description_of_canaries_that_appear_unequally_often(run_folder):
     lines[first] = f"{first - 1},1,3 5 9"
     run_folder.canaries.write_text("\n".join(lines) + "\n")
     text = " ".join(run_facts(read_finished_run(run_folder)).values())
-    assert "an included canary took part in 1 to 3 rounds, 1 at the median" in text
+    assert "an included canary participated in 1 to 3 rounds, 1 at the median" in text
 
 
 # What clients and the server did, in sentences.
@@ -163,7 +163,7 @@ def test_none_known_is_said_everywhere_with_the_reason(run_folder, change_record
     change_record(**change)
     report = write_report(run_folder)
     assert report.analytical.epsilon is None
-    (line,) = [line for line in summary_lines(report) if line.startswith("upper bound")]
+    (line,) = [line for line in summary_lines(report) if line.startswith("upper bound ")]
     assert line.startswith("upper bound         none known (")
     assert reason in line
     html = run_folder.report_html.read_text()
@@ -231,20 +231,20 @@ def test_a_mechanism_from_outside_is_in_the_report(run_folder):
     [
         (
             ExampleCanaries(source="in_distribution", count=200),
-            "canaries that each hold all examples of a client taken out of the population, a fair",
+            "canaries that each hold all examples of a client taken out of the population, fair",
         ),
         (
             ExampleCanaries(source="mislabelled", count=200, examples_per_canary=1),
             "canaries that each hold 1 example of a client taken out of the population, "
-            "mislabelled, a fair",
+            "mislabelled, fair",
         ),
         (
             ExampleCanaries(source="random", count=200, examples_per_canary=2),
-            "canaries that each hold 2 random examples, a fair",
+            "canaries that each hold 2 random examples, fair",
         ),
         (
             ExampleCanaries(source="file", path="own.csv"),
-            "canaries that each hold the examples of a client of the user’s file, a fair",
+            "canaries that each hold the examples of a client of the user’s file, fair",
         ),
     ],
 )
@@ -252,7 +252,7 @@ def test_what_canaries_hold(run_folder, canaries, sentence):
     run = read_finished_run(run_folder)
     config = msgspec.structs.replace(run.config, canaries=canaries)
     text = " ".join(run_facts(dataclasses.replace(run, config=config)).values())
-    assert f"Of 200 {sentence} coin each included 94" in text
+    assert f"Of 200 {sentence} coins included 94" in text
 
 
 def test_a_fixed_half_and_no_canaries(run_folder):
@@ -260,7 +260,7 @@ def test_a_fixed_half_and_no_canaries(run_folder):
     half = msgspec.structs.replace(run.config.canaries, inclusion="fixed_half")
     config = msgspec.structs.replace(run.config, canaries=half)
     said = run_facts(dataclasses.replace(run, config=config))["Canaries"]
-    assert "a half drawn at random was included, 94; an included canary took part in" in said
+    assert "a random half was included, 94; an included canary participated in" in said
     assert "guess about coins need one for each canary, and are left out." in said
     without = dataclasses.replace(run, record=dataclasses.replace(run.record, num_canaries=0))
-    assert run_facts(without)["Canaries"] == "There are no canaries, so that nothing is audited."
+    assert run_facts(without)["Canaries"] == "There are no canaries, so nothing is audited."

@@ -75,7 +75,7 @@ def test_the_null_check_compares_excluded_scores_with_the_known_law(reported):
         assert (check.mean_expected, check.variance_expected) == (0, 1 / dim)
         assert check.mean_standard_error == pytest.approx(math.sqrt(1 / dim / n))
         assert check.variance_standard_error == pytest.approx(math.sqrt(2 / (n - 1)) / dim)
-        # The scores are drawn from the null law with a fixed seed.
+        # The scores are drawn from the null distribution with a fixed seed.
         assert abs(check.mean) < 4 * check.mean_standard_error
         assert abs(check.variance * dim - 1) < 4 * check.variance_standard_error * dim
     assert statistics["max"].null_check is None
@@ -203,7 +203,7 @@ def test_the_answer_is_there_before_anything_is_unfolded(reported):
     shown = Shown(reported.html)
     text = " ".join(shown.words)
     assert len(shown.words) < 450
-    assert "You stated no claim: canary privacy under the configured noise" in text
+    assert "You stated no claim, so canary privacy under the configured noise" in text
     answer = headline(reported.report)
     assert answer.sentence() in text
     for number in answer.answers():

@@ -117,14 +117,16 @@ def test_a_line_for_each_tenth_of_a_run(capsys):
     assert len(lines) == 10
     assert (
         lines[0]
-        == "first: 10 of 100 rounds, loss 2.346, accuracy 0.500, a canary's ε at least 1.23"
+        == "first: 10 of 100 rounds, loss 2.346, accuracy 0.500, lower bound for a canary ε ≥ 1.23"
     )
     assert lines[-1].startswith("first: 100 of 100 rounds, ")
 
 
 def test_the_largest_epsilon_that_is_tested_is_said_to_be_that(capsys):
     show(ProgressDisplay(), started(10), [finished(n, None, LARGEST_TESTED) for n in range(1, 11)])
-    assert "a canary's ε at least 295, no larger one tested\n" in capsys.readouterr().err
+    assert (
+        "lower bound for a canary ε ≥ 295 (the largest value tested)\n" in capsys.readouterr().err
+    )
 
 
 def test_a_resumed_run_counts_on(capsys):

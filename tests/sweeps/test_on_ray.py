@@ -1,5 +1,6 @@
 """Sweeps on Ray, where it is installed: failures among runs, kills, and that nothing is left."""
 
+import csv
 import json
 import os
 import signal
@@ -49,6 +50,7 @@ def test_one_failure_keeps_no_other_run_from_its_end(grid, tmp_path, environment
     assert "do not fit into 4 rounds" in told["runs"][1]["error"]
     assert json.loads((out / "sweep.json").read_text()) == told
     assert (out / "compare.html").exists()
+    assert _runs_in_results(out) == {"runs/once", "runs/twice"}
     reports = [out / "runs" / name / "report.json" for name in ("once", "twice")]
     before = [report.stat().st_mtime_ns for report in reports]
     path.write_text(path.read_text().replace("= 5", "= 3"))
@@ -57,6 +59,18 @@ def test_one_failure_keeps_no_other_run_from_its_end(grid, tmp_path, environment
     )
     assert again.returncode == 0, again.stderr
     assert [report.stat().st_mtime_ns for report in reports] == before
+    assert _runs_in_results(out) == {"runs/once", "runs/twice", "runs/too_often"}
+
+
+def _runs_in_results(out: Path) -> set[str]:
+    """The runs of results.csv, each of which has a row for every method on a statistic."""
+    with (out / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        report = json.loads((out / row["run"] / "report.json").read_text())
+        estimates = report["statistics"][row["statistic"]]["estimates"]
+        assert row["method"] in [estimate["method"] for estimate in estimates]
+    return {row["run"] for row in rows}
 
 
 def test_runs_of_one_process_are_those_that_run_makes(grid, tmp_path, environment):

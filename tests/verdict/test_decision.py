@@ -192,7 +192,7 @@ def test_few_canaries_cannot_contradict_a_large_claim_whatever_they_score():
         for name in valid_methods()
     )
     assert f"can show at most ε ≥ {limit:.3g}, even if" in verdict.reason
-    assert verdict.reason.endswith("or use more presentations of each canary and more canaries.")
+    assert verdict.reason.endswith("or use more rounds per canary and more canaries.")
 
 
 def test_power_is_that_of_the_statistic_on_which_least_can_be_proven():
@@ -321,3 +321,11 @@ def test_a_bound_that_exceeds_the_claim_by_itself_is_named_with_what_correction_
     assert f"corrected for all 10 bounds it is {lower_bound_text(corrected)}.\n" in verdict.reason
     assert "Next: choose this statistic and this method" in verdict.reason
     assert "canaries instead" not in verdict.reason
+    doubtful = reach_verdict(
+        claim, many, Scope(not_covered="a client may do more"), arrival=ARRIVED
+    )
+    assert doubtful.outcome == "inconclusive"
+    assert "a client may do more" in doubtful.reason.splitlines()[0]
+    assert f"corrected for all 10 bounds it is {lower_bound_text(corrected)}.\n" in doubtful.reason
+    steps = [line for line in doubtful.reason.splitlines() if line.startswith("Next: ")]
+    assert [step.split()[1] for step in steps] == ["choose", "let"]

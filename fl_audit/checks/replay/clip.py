@@ -293,8 +293,8 @@ class ClipQuestions:
         """Noise in standard deviations; beyond the range of the share, numbers drawn anew.
 
         A share that is limited to [0, 1] says of its noise only that it was beyond. Drawn from the
-        normal law beyond that point it is exactly normal again (a randomised probability integral
-        transform), so that limits change no test.
+        normal distribution beyond that point it is exactly normal again (a randomised probability
+        integral transform), so that limits change no test.
         """
         from scipy import special
 

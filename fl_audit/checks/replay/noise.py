@@ -38,7 +38,7 @@ _MOST_VALUES = 1 << 14
 """The number of coordinates whose values are compared with one another."""
 
 _LIKELIEST_VALUE = 2.0**-20
-"""A bound on the probability of the likeliest number of a normal law in float32."""
+"""A bound on the probability of the likeliest number of a normal distribution in float32."""
 
 
 @dataclass(frozen=True, eq=False)

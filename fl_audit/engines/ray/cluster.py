@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from fl_audit.errors import InputError
-from fl_audit.progress import warn
+from fl_audit.progress import doing, lines_to, warn
 
 _PR_SET_PDEATHSIG = 1
 _LONGEST_TEMPORARY = 36  # the name of a socket below it has to fit into 107 bytes
@@ -300,7 +300,8 @@ def silent() -> Iterator[None]:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
-        yield
+        with os.fdopen(os.dup(stderr), "w", 1) as lines, lines_to(lines), doing("starting Ray"):
+            yield
     finally:
         os.dup2(stderr, 2)
         os.close(stderr)

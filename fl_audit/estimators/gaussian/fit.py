@@ -1,8 +1,8 @@
 """Epsilon of Gaussians fitted to the scores: Andrew et al. (2023), section 4, Algorithms 1 and 2.
 
-`epsilon_of_laws` takes the best threshold between any two distributions, `epsilon_over_all_regions`
-the best region between two Gaussians, `anderson_darling` says how far scores are from any Gaussian,
-and `gaussian_fit` is the paper's estimate.
+`epsilon_of_distributions` takes the best threshold between any two distributions,
+`epsilon_over_all_regions` the best region between two Gaussians, `anderson_darling` says how far
+scores are from any Gaussian, and `gaussian_fit` is the paper's estimate.
 """
 
 import functools
@@ -18,7 +18,7 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.arguments import check_delta
 from fl_audit.estimators.bisection import supremum
-from fl_audit.estimators.distributions import ExactCosine, Gaussian, Law, scaled_to_one
+from fl_audit.estimators.distributions import Distribution, ExactCosine, Gaussian, scaled_to_one
 from fl_audit.estimators.privacy_region import log_ratio
 from fl_audit.estimators.result import Detail, Estimate
 from fl_audit.estimators.scores import CanaryScores
@@ -183,7 +183,9 @@ class BestThreshold:
     guess: Guess | None
 
 
-def epsilon_of_laws(null: Law, alternative: Law, delta: float) -> BestThreshold:
+def epsilon_of_distributions(
+    null: Distribution, alternative: Distribution, delta: float
+) -> BestThreshold:
     """The supremum of epsilon over all thresholds between two distributions.
 
     It is the max over a of max(log((F0(a) - delta) / F1(a)), log((1 - delta - F1(a)) / (1 -
@@ -202,9 +204,10 @@ def epsilon_of_laws(null: Law, alternative: Law, delta: float) -> BestThreshold:
     Raises:
       InputError: If delta is out of range.
 
-    >>> epsilon_of_laws(Gaussian(0, 1), Gaussian(0, 1), 1e-5).epsilon
+    >>> epsilon_of_distributions(Gaussian(0, 1), Gaussian(0, 1), 1e-5).epsilon
     0.0
-    >>> round(epsilon_of_laws(Gaussian(0, 1), Gaussian(1, 1), 1e-5).epsilon, 2)  # Balle & Wang
+    >>> best = epsilon_of_distributions(Gaussian(0, 1), Gaussian(1, 1), 1e-5)
+    >>> round(best.epsilon, 2)  # Balle & Wang
     4.38
     """
     check_delta(delta)
@@ -221,7 +224,7 @@ def epsilon_of_laws(null: Law, alternative: Law, delta: float) -> BestThreshold:
     return BestThreshold(proven_below, -below, "excluded")
 
 
-def _without_delta(null: Law, alternative: Law) -> float:
+def _without_delta(null: Distribution, alternative: Distribution) -> float:
     """The supremum at delta 0, where the ratio of the far tails decides."""
     if isinstance(null, Gaussian) and isinstance(alternative, Gaussian):
         same_shape = null.std == alternative.std
@@ -230,7 +233,7 @@ def _without_delta(null: Law, alternative: Law) -> float:
     return math.inf
 
 
-def _best_above(null: Law, alternative: Law, delta: float) -> tuple[float, float]:
+def _best_above(null: Distribution, alternative: Distribution, delta: float) -> tuple[float, float]:
     """The threshold a with the largest log((P1(X >= a) - delta) / P0(X >= a)), and that value."""
 
     def proven(thresholds: FloatArray) -> FloatArray:
@@ -246,7 +249,7 @@ def _best_above(null: Law, alternative: Law, delta: float) -> tuple[float, float
     return float(thresholds[best]), float(values[best])
 
 
-def _threshold_grid(alternative: Law, delta: float) -> FloatArray:
+def _threshold_grid(alternative: Distribution, delta: float) -> FloatArray:
     """Thresholds where the proven epsilon varies smoothly from one to the next."""
     rare_hits, rare_misses = _grid_rates(delta)
     return np.concatenate([alternative.isf(rare_hits), alternative.ppf(rare_misses)])
@@ -357,7 +360,7 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
     """
     scores, unit = in_units(setting)
     null, fitted = _null_and_fit(setting, scores)
-    best = epsilon_of_laws(null, fitted, setting.delta)
+    best = epsilon_of_distributions(null, fitted, setting.delta)
     return Estimate(
         method="gaussian_fit",
         kind="estimate",
@@ -386,7 +389,7 @@ def gaussian_fit_epsilon(setting: AuditSetting) -> float:
       NotApplicableError: As `gaussian_fit`.
     """
     null, fitted = _null_and_fit(setting, in_units(setting)[0])
-    return epsilon_of_laws(null, fitted, setting.delta).epsilon
+    return epsilon_of_distributions(null, fitted, setting.delta).epsilon
 
 
 def _null_and_fit(

@@ -60,7 +60,7 @@ from scipy import optimize, special
 
 from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.beta_distribution import beta_cdf, beta_quantile
-from fl_audit.estimators.distributions import Law
+from fl_audit.estimators.distributions import Distribution
 from fl_audit.estimators.null import NullTail, spaced_ranks
 
 
@@ -117,7 +117,7 @@ def clopper_pearson_upper(errors: IntArray, trials: int, confidence: float) -> L
     return log_rates(np.where(errors == trials, 0.0, rest))
 
 
-def false_positive_rates(null: Law, thresholds: FloatArray) -> LogRates:
+def false_positive_rates(null: Distribution, thresholds: FloatArray) -> LogRates:
     """The exact false positive rates of thresholds where the null distribution is known."""
     return LogRates(error=null.logsf(thresholds), success=null.logcdf(thresholds))
 

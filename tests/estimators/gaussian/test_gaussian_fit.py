@@ -12,7 +12,7 @@ from fl_audit.estimators import CanaryScores, estimate
 from fl_audit.estimators.distributions import ExactCosine, Gaussian, closed_form_null
 from fl_audit.estimators.gaussian.fit import (
     anderson_darling,
-    epsilon_of_laws,
+    epsilon_of_distributions,
     epsilon_over_all_regions,
 )
 
@@ -56,7 +56,7 @@ def test_empirical_null_is_fitted_with_population_deviation():
     made = fit(included, excluded, delta=1e-3)
     null = Gaussian(0.5, 0.5)
     alternative = Gaussian(7 / 3, math.sqrt(14 / 9))
-    assert made.epsilon == pytest.approx(epsilon_of_laws(null, alternative, 1e-3).epsilon)
+    assert made.epsilon == pytest.approx(epsilon_of_distributions(null, alternative, 1e-3).epsilon)
     assert made.details["null_law"] == "gaussian_fitted_to_excluded"
 
 
@@ -136,7 +136,7 @@ PAIRS = [
 @pytest.mark.parametrize(("mean", "std"), PAIRS)
 def test_global_maximum_by_brute_force(mean, std, delta):
     null, alternative = Gaussian(0.0, 1.0), Gaussian(mean, std)
-    found = epsilon_of_laws(null, alternative, delta)
+    found = epsilon_of_distributions(null, alternative, delta)
     expected = brute_force(null, alternative, delta)
     # Brute force itself loses digits where s1 - delta cancels.
     assert found.epsilon == pytest.approx(expected, rel=1e-8, abs=1e-8)
@@ -147,7 +147,7 @@ def test_global_maximum_by_brute_force(mean, std, delta):
 @pytest.mark.parametrize(("mean", "std"), PAIRS[:4])
 def test_the_reported_threshold_attains_epsilon(mean, std, delta):
     null, alternative = Gaussian(0.0, 1.0), Gaussian(mean, std)
-    found = epsilon_of_laws(null, alternative, delta)
+    found = epsilon_of_distributions(null, alternative, delta)
     at_threshold = formula(null, alternative, delta, np.array([found.threshold]))[0]
     assert at_threshold == pytest.approx(found.epsilon, rel=1e-6)
 
@@ -161,7 +161,7 @@ def test_no_random_threshold_beats_it(seed):
         [1.0, alternative.std, 5.0], 20_000
     )
     values = formula(Gaussian(0, 1), alternative, delta, a)
-    found = epsilon_of_laws(Gaussian(0, 1), alternative, delta).epsilon
+    found = epsilon_of_distributions(Gaussian(0, 1), alternative, delta).epsilon
     # The formula in plain floats is off by about 1e-16 / (s1 - delta): leave those out.
     reliable = stats.norm.sf(a, alternative.mean, alternative.std) - delta > 1e-3 * delta
     assert np.nanmax(values[reliable]) <= found + 1e-6 * (1 + found)
@@ -171,7 +171,7 @@ def test_no_random_threshold_beats_it(seed):
 def test_thresholds_pinned_by_the_reference_implementation(dim, expected):
     # google-research/federated, one_shot_epe, test_closed_form_null_gaussian_alt_regression.
     sigma = dim**-0.5
-    found = epsilon_of_laws(closed_form_null(dim), Gaussian(sigma, sigma), 1e-2)
+    found = epsilon_of_distributions(closed_form_null(dim), Gaussian(sigma, sigma), 1e-2)
     assert found.epsilon == pytest.approx(expected, rel=1e-6)
 
 
@@ -179,7 +179,9 @@ def test_thresholds_pinned_by_the_reference_implementation(dim, expected):
 def test_decreases_with_delta(dim):
     sigma = dim**-0.5
     laws = closed_form_null(dim), Gaussian(sigma, sigma)
-    epsilons = [epsilon_of_laws(*laws, delta).epsilon for delta in np.logspace(-15, -0.31, 30)]
+    epsilons = [
+        epsilon_of_distributions(*laws, delta).epsilon for delta in np.logspace(-15, -0.31, 30)
+    ]
     assert np.all(np.diff(epsilons) < 0)
 
 
@@ -189,20 +191,21 @@ def test_increases_with_the_mean(dim, delta):
     sigma = dim**-0.5
     means = np.linspace(sigma / 4, 2 * sigma, 8)
     epsilons = [
-        epsilon_of_laws(closed_form_null(dim), Gaussian(m, sigma), delta).epsilon for m in means
+        epsilon_of_distributions(closed_form_null(dim), Gaussian(m, sigma), delta).epsilon
+        for m in means
     ]
     assert np.all(np.diff(epsilons) > 0)
 
 
 def test_invariant_under_affine_maps():
-    epsilon = epsilon_of_laws(Gaussian(0.1, 1.1), Gaussian(0.9, 0.8), 1e-5).epsilon
+    epsilon = epsilon_of_distributions(Gaussian(0.1, 1.1), Gaussian(0.9, 0.8), 1e-5).epsilon
     moved = Gaussian(3.1 + 2.7 * 0.1, 2.7 * 1.1), Gaussian(3.1 + 2.7 * 0.9, 2.7 * 0.8)
-    assert epsilon_of_laws(*moved, 1e-5).epsilon == pytest.approx(epsilon, rel=1e-9)
+    assert epsilon_of_distributions(*moved, 1e-5).epsilon == pytest.approx(epsilon, rel=1e-9)
 
 
 def test_turning_both_laws_around_exchanges_them():
-    straight = epsilon_of_laws(Gaussian(0, 1), Gaussian(2, 3), 1e-6)
-    turned = epsilon_of_laws(Gaussian(-2, 3), Gaussian(0, 1), 1e-6)
+    straight = epsilon_of_distributions(Gaussian(0, 1), Gaussian(2, 3), 1e-6)
+    turned = epsilon_of_distributions(Gaussian(-2, 3), Gaussian(0, 1), 1e-6)
     assert turned.epsilon == pytest.approx(straight.epsilon, rel=1e-12)
     assert turned.threshold == pytest.approx(-straight.threshold)
     assert (straight.guess, turned.guess) == ("included", "excluded")
@@ -211,8 +214,10 @@ def test_turning_both_laws_around_exchanges_them():
 def test_exact_cosine_approaches_its_gaussian_limit_like_one_over_dim():
     def gap(dim: int) -> float:
         std = dim**-0.5
-        exact = epsilon_of_laws(ExactCosine(dim), Gaussian(std, std), 1e-2).epsilon
-        return exact - epsilon_of_laws(Gaussian(0.0, std), Gaussian(std, std), 1e-2).epsilon
+        exact = epsilon_of_distributions(ExactCosine(dim), Gaussian(std, std), 1e-2).epsilon
+        return (
+            exact - epsilon_of_distributions(Gaussian(0.0, std), Gaussian(std, std), 1e-2).epsilon
+        )
 
     assert 0 < gap(999) < 0.02
     assert 999 * gap(999) == pytest.approx(333 * gap(333), rel=0.03)
@@ -220,7 +225,7 @@ def test_exact_cosine_approaches_its_gaussian_limit_like_one_over_dim():
 
 def test_cosines_beyond_one_are_impossible_under_the_exact_null():
     # P(N(0.9, 0.2) > 1) = 0.31 > delta, where the null has no mass at all.
-    assert epsilon_of_laws(ExactCosine(10), Gaussian(0.9, 0.2), 0.1).epsilon == math.inf
+    assert epsilon_of_distributions(ExactCosine(10), Gaussian(0.9, 0.2), 0.1).epsilon == math.inf
 
 
 @pytest.mark.parametrize(
@@ -237,13 +242,15 @@ def test_cosines_beyond_one_are_impossible_under_the_exact_null():
     ],
 )
 def test_without_delta_the_tails_decide(null, alternative, expected):
-    assert epsilon_of_laws(null, alternative, 0.0).epsilon == expected
+    assert epsilon_of_distributions(null, alternative, 0.0).epsilon == expected
 
 
 def test_approaches_the_limit_without_delta():
     # Unequal deviations: epsilon grows without bound as delta goes to 0.
     deltas = [1e-10, 1e-100, 1e-300]
-    epsilons = [epsilon_of_laws(Gaussian(0, 1), Gaussian(0, 1.1), d).epsilon for d in deltas]
+    epsilons = [
+        epsilon_of_distributions(Gaussian(0, 1), Gaussian(0, 1.1), d).epsilon for d in deltas
+    ]
     assert epsilons[0] < epsilons[1] / 5 < epsilons[2] / 10
 
 
@@ -251,29 +258,29 @@ def test_approaches_the_limit_without_delta():
 def test_point_masses(delta):
     point = Gaussian(1.0, 0.0)
     # An alternative without deviation: no false negative at its mean, and true negatives below.
-    assert epsilon_of_laws(Gaussian(0, 1), point, delta).epsilon == math.inf
-    assert epsilon_of_laws(point, Gaussian(0, 1), delta).epsilon == math.inf
-    assert epsilon_of_laws(Gaussian(0, 0), point, delta).epsilon == math.inf
-    assert epsilon_of_laws(point, point, delta).epsilon == 0.0
-    assert epsilon_of_laws(point, Gaussian(0, 0), delta).epsilon == 0.0
+    assert epsilon_of_distributions(Gaussian(0, 1), point, delta).epsilon == math.inf
+    assert epsilon_of_distributions(point, Gaussian(0, 1), delta).epsilon == math.inf
+    assert epsilon_of_distributions(Gaussian(0, 0), point, delta).epsilon == math.inf
+    assert epsilon_of_distributions(point, point, delta).epsilon == 0.0
+    assert epsilon_of_distributions(point, Gaussian(0, 0), delta).epsilon == 0.0
 
 
 def test_point_mass_below_the_null():
     # No null mass below -50 worth a delta; above, P(X0 >= -50) is 1: nothing is proven.
-    assert epsilon_of_laws(Gaussian(0, 1), Gaussian(-50.0, 0.0), 1e-9).epsilon == 0.0
+    assert epsilon_of_distributions(Gaussian(0, 1), Gaussian(-50.0, 0.0), 1e-9).epsilon == 0.0
 
 
 def test_no_floating_point_warning():
     with np.errstate(divide="raise", invalid="raise", over="raise"):
-        epsilon_of_laws(Gaussian(0, 1e-3), Gaussian(5, 1e-6), 1e-15)
-        epsilon_of_laws(ExactCosine(50), Gaussian(0.1, 0.2), 1e-15)
-        epsilon_of_laws(Gaussian(0, 0), Gaussian(1, 0), 0.5)
+        epsilon_of_distributions(Gaussian(0, 1e-3), Gaussian(5, 1e-6), 1e-15)
+        epsilon_of_distributions(ExactCosine(50), Gaussian(0.1, 0.2), 1e-15)
+        epsilon_of_distributions(Gaussian(0, 0), Gaussian(1, 0), 0.5)
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
 def test_refuses_delta_out_of_range(delta):
     with pytest.raises(ValueError, match="delta must be in"):
-        epsilon_of_laws(Gaussian(0, 1), Gaussian(1, 1), delta)
+        epsilon_of_distributions(Gaussian(0, 1), Gaussian(1, 1), delta)
 
 
 # Epsilon over all regions against Balle & Wang, Monte Carlo and numerical integration.
@@ -300,7 +307,9 @@ def test_equal_deviations_are_the_analytic_gaussian_mechanism(delta, shift, scal
     first, second = Gaussian(5 * scale, scale), Gaussian(5 * scale + shift * scale, scale)
     expected = balle_wang_epsilon(shift, delta)
     assert epsilon_over_all_regions(first, second, delta) == pytest.approx(expected, rel=1e-9)
-    assert epsilon_of_laws(first, second, delta).epsilon == pytest.approx(expected, rel=1e-9)
+    assert epsilon_of_distributions(first, second, delta).epsilon == pytest.approx(
+        expected, rel=1e-9
+    )
 
 
 @pytest.mark.parametrize(("sigma", "epsilon"), [(4.22, 1.0), (1.54, 3.0), (0.541, 10.0)])
@@ -345,7 +354,7 @@ def test_unequal_deviations_by_quadrature(seed):
 @pytest.mark.parametrize("mean", [-1.0, 0.0, 2.0, 50.0])
 def test_no_threshold_beats_all_regions(mean, std, delta):
     null, alternative = Gaussian(0, 1), Gaussian(mean, std)
-    best = epsilon_of_laws(null, alternative, delta).epsilon
+    best = epsilon_of_distributions(null, alternative, delta).epsilon
     assert best <= epsilon_over_all_regions(null, alternative, delta) * (1 + 1e-9) + 1e-12
 
 
@@ -360,7 +369,7 @@ def test_order_and_units_do_not_matter():
 def test_equal_means_differ_by_deviation_alone():
     # Only the outside of an interval tells them apart; thresholds see half of it.
     epsilon = epsilon_over_all_regions(Gaussian(0, 1), Gaussian(0, 2), 1e-3)
-    assert epsilon > epsilon_of_laws(Gaussian(0, 1), Gaussian(0, 2), 1e-3).epsilon > 0
+    assert epsilon > epsilon_of_distributions(Gaussian(0, 1), Gaussian(0, 2), 1e-3).epsilon > 0
 
 
 @pytest.mark.parametrize(

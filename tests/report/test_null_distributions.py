@@ -1,4 +1,5 @@
-"""The null law of each statistic is the same in the report and in `fl-audit estimate RUN`."""
+"""The null distribution of each statistic is the same in the report and in `fl-audit estimate
+RUN`."""
 
 import json
 
