@@ -109,6 +109,15 @@ def most_cells(bits: int, sum_noise_multiplier: float, cohort: int, dim: int) ->
     return math.sqrt(4.0**bits - cohort * _DEVIATIONS**2) / (2 * _DEVIATIONS * spread)
 
 
+def padded_size(dim: int) -> int:
+    """The number of coordinates of a rotated update: the next power of two.
+
+    Args:
+      dim: The number of parameters.
+    """
+    return 1 << (dim - 1).bit_length()
+
+
 def check_grid(table: Distributed, cohort: int, dim: int) -> None:
     """Checks that rounding lengthens a model's updates no more than accounting counts.
 
@@ -122,7 +131,7 @@ def check_grid(table: Distributed, cohort: int, dim: int) -> None:
     """
     if table.clip_norm is None:
         return
-    padded = 1 << (dim - 1).bit_length()
+    padded = padded_size(dim)
     cells = table.clip_norm * scale_factor(table, table.clip_norm, cohort, padded)
     inflation = math.sqrt(padded) / cells
     if inflation > table.norm_inflation:

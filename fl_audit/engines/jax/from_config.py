@@ -21,7 +21,7 @@ from fl_audit.config import (
     ServerYogi,
 )
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
-from fl_audit.engines.jax.integer_sums import IntegerSums, padded_size
+from fl_audit.engines.jax.integer_sums import IntegerSums
 from fl_audit.engines.jax.local_training import LocalTraining, MeanGradient, OptimizerSteps
 from fl_audit.engines.jax.noise import (
     ClientNoise,
@@ -42,6 +42,7 @@ from fl_audit.mechanisms.distributed import (
     Distributed,
     check_grid,
     most_cells,
+    padded_size,
     whole,
 )
 from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed, NoPrivacy

@@ -30,19 +30,11 @@ from fl_audit.canaries.families import factor_sizes
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.hadamard import sylvester_factors, walsh_hadamard
 from fl_audit.engines.jax.skellam import skellam
+from fl_audit.mechanisms.distributed import padded_size
 from fl_audit.tasks.jax.classifier import Array, Weights
 
 _OF_SIGNS, _OF_PARTICIPANTS = 0, 2
 """What a round's key is folded with; 1, the number of arrays of a sum, is for the clip's count."""
-
-
-def padded_size(dim: int) -> int:
-    """The number of coordinates of a rotated update: the next power of two.
-
-    Args:
-      dim: The number of parameters.
-    """
-    return 1 << (dim - 1).bit_length()
 
 
 def random_signs(key: Array, size: int) -> Array:

@@ -2,11 +2,10 @@
 
 A Skellam variable of variance x is k with probability p(k) = exp(-x) I_k(x), where I is the
 modified Bessel function of the first kind (Skellam 1946; Agarwal, Kairouz & Liu 2021,
-arXiv:2110.04995, definition 3.1, with both means x / 2). `jax.random.poisson` computes in float32,
-where the Poisson variables of a fine grid, of means up to 1e11, have no exact numbers, and
-logarithms of their factorials none at all. So the difference is drawn itself, whose numbers float32
-holds. Like the normal numbers of `standard_normal` they end, at 6.7 standard deviations or more:
-1e-11 of the distribution is left out.
+arXiv:2110.04995, with both means x / 2). `jax.random.poisson` computes in float32, where the
+Poisson variables of a fine grid, of means up to 1e11, have no exact numbers, and logarithms of
+their factorials none at all. So the difference is drawn itself, whose numbers float32 holds. Like
+the normal numbers of `standard_normal` they end: about 1e-10 of the distribution is left out.
 """
 
 import math
