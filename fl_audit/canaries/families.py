@@ -377,7 +377,7 @@ class HadamardFamily(SignFamily):
     @property
     def factor_sizes(self) -> tuple[int, ...]:
         """The sizes of the three Sylvester matrices whose Kronecker product is the matrix."""
-        return _factor_sizes(self._log_size)
+        return factor_sizes(self._log_size)
 
     def _spread(self, target: Float32Array) -> FloatArray:
         """The target's coordinates with their signs in their columns, zeros in all others."""
@@ -449,7 +449,8 @@ def sylvester(size: int) -> FloatArray:
     return _entries(numbers[:, None], numbers[None, :]).astype(np.float64)
 
 
-def _factor_sizes(log_size: int) -> tuple[int, ...]:
+def factor_sizes(log_size: int) -> tuple[int, ...]:
+    """The sizes of the three Sylvester matrices whose Kronecker product has size 2^log_size."""
     return tuple(1 << ((log_size + axis) // 3) for axis in range(3))
 
 
@@ -462,7 +463,7 @@ def walsh_hadamard(values: FloatArray) -> FloatArray:
     """
     arrays = sys.modules.get("tensorflow") or np
     log_size = values.size.bit_length() - 1
-    sizes = _factor_sizes(log_size)
+    sizes = factor_sizes(log_size)
     first, middle, last = (sylvester(size) for size in sizes)
     # One name for all stages, so that no more than two of them are in memory.
     values = arrays.matmul(first, arrays.reshape(values, [sizes[0], -1]))

@@ -103,7 +103,7 @@ def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
 
 
 def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> RunDesign:
-    """Draws who is included and the schedule; may import TensorFlow Federated for its noise.
+    """Draws who is included and the schedule.
 
     Args:
       config: The config of the run.

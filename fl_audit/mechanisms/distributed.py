@@ -54,7 +54,7 @@ class Distributed(NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", t
 
 
 def _noise(table: Distributed, expected_cohort: float) -> Noise:
-    cohort = _whole(expected_cohort)
+    cohort = whole(expected_cohort)
     _check(table, cohort)
     if table.clip_norm is None:
         return noise_with_count(SKELLAM, table.multiplier, cohort, None)
@@ -63,11 +63,17 @@ def _noise(table: Distributed, expected_cohort: float) -> Noise:
     return dataclasses.replace(noise, grid=grid)
 
 
-_LARGEST_SCALE = 1e6
-"""The largest number by which TFF multiplies updates before it rounds them."""
+LARGEST_SCALE = 1e6
+"""The largest number by which updates are multiplied before they are rounded, as TFF has it."""
 
 _WRAPPING = 1e-4
 """The chance that a coordinate wraps around, by which TFF chooses that number."""
+
+_DEVIATIONS = -float(special.ndtri(_WRAPPING / 2))
+"""The standard deviations of a normal variable beyond which it is with that chance."""
+
+FIRST_CLIP_NORM, CLIP_QUANTILE, CLIP_RATE = 0.1, 0.5, 0.2
+"""The clip norm that moves: where it starts, the quantile and the rate, as TFF has them."""
 
 
 def _least_cells(table: Distributed, clip_norm: float, cohort: int) -> float:
@@ -76,25 +82,68 @@ def _least_cells(table: Distributed, clip_norm: float, cohort: int) -> float:
 
 
 def scale_factor(table: Distributed, clip_norm: float, cohort: int, dim: int) -> float:
-    """The number by which TFF multiplies updates before it rounds them to integers.
+    """The number by which updates are multiplied before they are rounded to integers.
+
+    Args:
+      table: The mechanism, with a fixed clip norm.
+      clip_norm: The clip norm.
+      cohort: The expected number of participants.
+      dim: The number of coordinates of a rotated update.
+    """
+    return min(most_cells(table.bits, table.multiplier, cohort, dim) / clip_norm, LARGEST_SCALE)
+
+
+def most_cells(bits: int, sum_noise_multiplier: float, cohort: int, dim: int) -> float:
+    """The clip norm in steps of the finest grid that sums of so many bits have room for.
 
     With it 2^bits is 2 k standard deviations of a coordinate of the sum, where k belongs to
     `_WRAPPING` (Kairouz, Liu & Steinke 2021, arXiv:2102.06387, section 4.4).
 
     Args:
-      table: The mechanism.
-      clip_norm: The clip norm.
+      bits: The bits.
+      sum_noise_multiplier: The standard deviation of the noise on the sum, in clip norms.
       cohort: The expected number of participants.
       dim: The number of coordinates of a rotated update.
     """
-    deviations = -float(special.ndtri(_WRAPPING / 2))
-    spread = clip_norm * math.hypot(cohort / math.sqrt(dim), table.multiplier)
-    room = math.sqrt(4.0**table.bits - cohort * deviations**2) / (2 * deviations * spread)
-    return min(room, _LARGEST_SCALE)
+    spread = math.hypot(cohort / math.sqrt(dim), sum_noise_multiplier)
+    return math.sqrt(4.0**bits - cohort * _DEVIATIONS**2) / (2 * _DEVIATIONS * spread)
+
+
+def padded_size(dim: int) -> int:
+    """The number of coordinates of a rotated update: the next power of two.
+
+    Args:
+      dim: The number of parameters.
+    """
+    return 1 << (dim - 1).bit_length()
+
+
+def check_grid(table: Distributed, cohort: int, dim: int) -> None:
+    """Checks that rounding lengthens a model's updates no more than accounting counts.
+
+    Args:
+      table: The mechanism; where its clip norm moves, nothing is counted, and all is well.
+      cohort: The expected number of participants.
+      dim: The number of parameters.
+
+    Raises:
+      InputError: The grid is too coarse for the model.
+    """
+    if table.clip_norm is None:
+        return
+    padded = padded_size(dim)
+    cells = table.clip_norm * scale_factor(table, table.clip_norm, cohort, padded)
+    inflation = math.sqrt(padded) / cells
+    if inflation > table.norm_inflation:
+        raise InputError(
+            f"mechanism.norm_inflation: rounding {dim:,} parameters to integers of "
+            f"{table.bits} bits may make an update {inflation:.3g} longer than the clip norm; "
+            f"must be at least that, or mechanism.bits larger, got {table.norm_inflation:g}"
+        )
 
 
 def _check(table: Distributed, cohort: int) -> None:
-    """Raises an `InputError` that names the config's keys for values that TFF refuses."""
+    """Raises an `InputError` that names the config's keys for values that do not fit together."""
     most_noise = 2 * COUNT_STDDEV_OF_COHORT * cohort
     if table.clip_norm is None and table.multiplier >= most_noise:
         raise InputError(
@@ -102,13 +151,11 @@ def _check(table: Distributed, cohort: int) -> None:
             f"clip's count allows, {COUNT_STDDEV_OF_COHORT} of a cohort of {cohort}; must be less "
             f"than {most_noise:.3g}"
         )
-    try:
-        _secure_aggregator(table, cohort)
-    except ValueError as error:
+    if 2**table.bits < cohort or 4**table.bits < cohort * _DEVIATIONS**2:
         raise InputError(
             f"mechanism.bits: {table.bits} bits cannot hold the sum over a cohort of {cohort} "
             "without wrapping; must be larger"
-        ) from error
+        )
 
 
 def _aggregator(
@@ -116,24 +163,9 @@ def _aggregator(
 ) -> "tff.aggregators.UnweightedAggregationFactory":
     from fl_audit.mechanisms.tff_aggregators import WithCheckedSize, WithPlainSums
 
-    cohort = _whole(expected_cohort)
+    cohort = whole(expected_cohort)
     factory = WithPlainSums(_secure_aggregator(table, cohort))
-    if table.clip_norm is None:
-        return factory
-    clip_norm = table.clip_norm
-
-    def check(dim: int) -> None:
-        padded = 1 << (dim - 1).bit_length()
-        cells = clip_norm * scale_factor(table, clip_norm, cohort, padded)
-        inflation = math.sqrt(padded) / cells
-        if inflation > table.norm_inflation:
-            raise InputError(
-                f"mechanism.norm_inflation: rounding {dim:,} parameters to integers of "
-                f"{table.bits} bits may make an update {inflation:.3g} longer than the clip norm; "
-                f"must be at least that, or mechanism.bits larger, got {table.norm_inflation:g}"
-            )
-
-    return WithCheckedSize(factory, check)
+    return WithCheckedSize(factory, lambda dim: check_grid(table, cohort, dim))
 
 
 def _secure_aggregator(
@@ -166,8 +198,8 @@ def _secure_aggregator(
     )
 
 
-def _whole(expected_cohort: float) -> int:
-    """The cohort as a whole number, which `tff.learning.ddp_secure_aggregator` needs."""
+def whole(expected_cohort: float) -> int:
+    """The cohort as a whole number, as many as there are shares of the noise."""
     return max(1, round(expected_cohort))
 
 
@@ -188,7 +220,7 @@ def _clip_and_noise(table: Distributed, state: Any) -> ClipAndNoise:
 def _clip_words(table: Distributed) -> str:
     if table.clip_norm is not None:
         return f"Updates are clipped to norm {table.clip_norm:g}"
-    return moving_clip_words(0.1, 0.5)
+    return moving_clip_words(FIRST_CLIP_NORM, CLIP_QUANTILE)
 
 
 def _noise_words(table: Distributed, record: RunRecord) -> str:
@@ -214,7 +246,7 @@ DISTRIBUTED = MechanismKind(
     divides_by="actual_cohort",
     correlation=fresh_in_each_round,
     why_not_checked="each client adds a share of discrete noise, in rotated coordinates",
-    why_not_replayed="clients take the seed of their noise from the clock",
+    why_not_replayed="clients draw shares of the noise by seeds that a replay does not hand out",
     clip_words=_clip_words,
     noise_words=_noise_words,
 )

@@ -46,7 +46,7 @@ _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e6
 
 
 def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
-    """The noise that a mechanism adds in a round; may import TFF.
+    """The noise that a mechanism adds in a round.
 
     Args:
       table: The mechanism table of a config.

@@ -209,7 +209,7 @@ def check_covered(config: Config) -> None:
 
 
 def plan_run(config: Config, task: TaskFacts, clients: IndexArray | None = None) -> PlannedRun:
-    """Flips the coins and draws the schedule; may import TensorFlow Federated for its noise.
+    """Flips the coins and draws the schedule.
 
     Args:
       config: The config of the run.

@@ -27,7 +27,7 @@ DRAWS = 4000
 def ours(unclipped):
     """Aggregates of one number, and next clip norms, of many rounds with their own keys."""
     table = GaussianAdaptive(noise_multiplier=0.5, clip_norm=0.8, target_quantile=0.6)
-    aggregation = aggregation_of(table, round_noise(table, COHORT), COHORT, 1)
+    aggregation = aggregation_of(table, round_noise(table, COHORT), COHORT, 1, [(1,)])
     one = np.float32(1)
     total = Summed(
         [np.full(1, 1.5, np.float32)],

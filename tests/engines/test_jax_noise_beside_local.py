@@ -13,6 +13,7 @@ from scipy import stats
 from fl_audit.config import (
     Canaries,
     ClientGaussian,
+    Distributed,
     GaussianAdaptive,
     MatrixFactorisation,
     TreeAggregation,
@@ -42,6 +43,8 @@ MECHANISMS = {
     ),
     "tree": TreeAggregation(noise_multiplier=0.3, clip_norm=0.3, restart_every=3),
     "at clients": ClientGaussian(noise_multiplier=0.1, clip_norm=0.3),
+    "distributed": Distributed(noise_multiplier=0.3, clip_norm=0.3),
+    "distributed, adaptive": Distributed(noise_multiplier=0.3),
 }
 
 
@@ -133,6 +136,7 @@ def test_runs_and_their_audits_have_the_distribution_of_local(name, tmp_path):
         # A tenth more noise, and a tree's nodes in place of a matrix's rows.
         ("adaptive", GaussianAdaptive(noise_multiplier=0.33, clip_norm=0.3), "all rounds"),
         ("matrix", MECHANISMS["tree"], "rounds 1 and 0"),
+        ("distributed", Distributed(noise_multiplier=0.33, clip_norm=0.3), "all rounds"),
     ],
 )
 def test_another_mechanism_is_seen(name, wrong, seen_in):

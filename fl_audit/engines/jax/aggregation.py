@@ -37,7 +37,8 @@ class Summed(NamedTuple):
     """What a sum over participants holds.
 
     Attributes:
-      updates: The sum of the zeroed and clipped updates, a list of arrays like the weights.
+      updates: The sum of the zeroed and clipped updates, a list of arrays like the weights; under
+        `IntegerSums` one array of integers.
       participants: The number of participants.
       unclipped: How many of them were no longer than the clip norm.
       below_zeroing: How many had no coordinate above the zeroing estimate.
@@ -107,16 +108,22 @@ class Aggregation:
         def count(what: Array) -> Array:
             return jnp.sum(takes_part & what, dtype=jnp.float32)
 
-        sums = [jnp.tensordot(factors, update, 1) for update in updates]
-        if self.process.is_at_clients:
-            sums = self._with_noise_of_each(norms, sums, numbers, key)
         return Summed(
-            sums,
+            self._sum(norms, updates, factors, numbers, key),
             jnp.sum(takes_part, dtype=jnp.float32),
             count(lengths <= norms.clip),
             count(largest <= norms.zeroing_estimate),
             jnp.sum(jnp.where(takes_part[:, None], totals, 0.0), 0),
         )
+
+    def _sum(
+        self, norms: Norms, updates: Weights, factors: Array, numbers: Array, key: Array
+    ) -> list[Array]:
+        """The sum of updates, each times its factor, with the noise that participants add."""
+        sums = [jnp.tensordot(factors, update, 1) for update in updates]
+        if self.process.is_at_clients:
+            return self._with_noise_of_each(norms, sums, numbers, key)
+        return sums
 
     def _with_noise_of_each(
         self, norms: Norms, sums: Weights, numbers: Array, key: Array
@@ -150,9 +157,10 @@ class Aggregation:
     def nothing(self, weights: Weights) -> Any:
         """The sum over no participants."""
         zero = jnp.zeros((), jnp.float32)
-        return Summed(
-            [jnp.zeros_like(w) for w in weights], zero, zero, zero, jnp.zeros(2, jnp.float32)
-        )
+        return Summed(self._no_sum(weights), zero, zero, zero, jnp.zeros(2, jnp.float32))
+
+    def _no_sum(self, weights: Weights) -> list[Array]:
+        return [jnp.zeros_like(w) for w in weights]
 
     def release(
         self, norms: Norms, noise: Any, total: Any, key: Array
@@ -168,16 +176,22 @@ class Aggregation:
         Returns:
           The noised sum over the denominator, as the model moves; norms and state of the noise.
         """
-        aggregate: Weights = total.updates
+        aggregate, noise = self._aggregate(norms, noise, total, key)
+        next_norms = Norms(self._next_clip(norms, total, key), self._next_zeroing(norms, total))
+        return aggregate, next_norms, noise
+
+    def _aggregate(
+        self, norms: Norms, noise: Any, total: Any, key: Array
+    ) -> tuple[list[Array], Any]:
+        """The noised sum over the denominator, and the state of the noise."""
+        aggregate: list[Array] = total.updates
         if self.noise.sum_noise_multiplier:
             stddev = norms.clip * self.noise.sum_noise_multiplier
             added, noise = self.process.next(noise, key, aggregate)
             aggregate = [
                 of_sum + stddev * part for of_sum, part in zip(aggregate, added, strict=True)
             ]
-        aggregate = [of_sum / self.denominator for of_sum in aggregate]
-        next_norms = Norms(self._next_clip(norms, total, key), self._next_zeroing(norms, total))
-        return aggregate, next_norms, noise
+        return [of_sum / self.denominator for of_sum in aggregate], noise
 
     def _next_clip(self, norms: Norms, total: Any, key: Array) -> Array:
         """The clip norm after a round (Andrew et al. 2021, arXiv:1905.03871, section 2.1)."""

@@ -84,7 +84,11 @@ class JaxEngine(Engine):
         config, model = run.config, run.task.classifier
         functions = as_jax_model(model)
         self._aggregation = aggregation_of(
-            config.mechanism, run.noise, run.schedule.expected_cohort, run.num_rounds
+            config.mechanism,
+            run.noise,
+            run.schedule.expected_cohort,
+            run.num_rounds,
+            [array.shape for array in model.initial_weights],
         )
         self._run = run
         self._devices = list(devices or jax.devices())

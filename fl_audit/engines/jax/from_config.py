@@ -1,6 +1,8 @@
 """Local training, aggregation and optimizers of a config's tables."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -19,6 +21,7 @@ from fl_audit.config import (
     ServerYogi,
 )
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
+from fl_audit.engines.jax.integer_sums import IntegerSums
 from fl_audit.engines.jax.local_training import LocalTraining, MeanGradient, OptimizerSteps
 from fl_audit.engines.jax.noise import (
     ClientNoise,
@@ -31,10 +34,21 @@ from fl_audit.engines.jax.optimizers import Optimizer, adagrad, adam, sgd, yogi
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.mechanisms.client_gaussian import ClientGaussian
+from fl_audit.mechanisms.distributed import (
+    CLIP_QUANTILE,
+    CLIP_RATE,
+    FIRST_CLIP_NORM,
+    LARGEST_SCALE,
+    Distributed,
+    check_grid,
+    most_cells,
+    padded_size,
+    whole,
+)
 from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed, NoPrivacy
 from fl_audit.mechanisms.matrix import MatrixFactorisation, stream_of
 from fl_audit.mechanisms.tree_aggregation import TreeAggregation
-from fl_audit.mechanisms.zeroing import AdaptiveZeroing, FixedZeroing
+from fl_audit.mechanisms.zeroing import AdaptiveZeroing, FixedZeroing, Zeroing
 from fl_audit.tasks.jax.classifier import JaxModel
 
 
@@ -88,7 +102,11 @@ def server_optimizer(config: Server) -> Optimizer:
 
 
 def aggregation_of(
-    table: Mechanism, noise: Noise, expected_cohort: float, num_rounds: int
+    table: Mechanism,
+    noise: Noise,
+    expected_cohort: float,
+    num_rounds: int,
+    shapes: Sequence[tuple[int, ...]],
 ) -> Aggregation:
     """The aggregation of a mechanism.
 
@@ -97,9 +115,10 @@ def aggregation_of(
       noise: The noise of a round.
       expected_cohort: The expected number of clients and canaries in a round.
       num_rounds: The number of rounds of training, which a matrix is made for.
+      shapes: The shapes of the weights, which a grid of integers has to be fine enough for.
 
     Raises:
-      InputError: Runtime `jax` does not have the mechanism.
+      InputError: Runtime `jax` does not have the mechanism, or the grid is too coarse.
     """
     process: NoiseProcess = FreshNoise()
     match table:
@@ -110,14 +129,17 @@ def aggregation_of(
             clip, quantile, rate, zeroing = table.clip_norm, 0.0, 0.0, table.zeroing
         case ClientGaussian():
             clip, quantile, rate, zeroing = table.clip_norm, 0.0, 0.0, None
+        case Distributed():
+            clip, quantile, rate, zeroing = FIRST_CLIP_NORM, CLIP_QUANTILE, CLIP_RATE, table.zeroing
+            if table.clip_norm is not None:
+                clip, quantile, rate = table.clip_norm, 0.0, 0.0
         case NoPrivacy():
             clip, quantile, rate, zeroing = math.inf, 0.0, 0.0, table.zeroing
         case _:
             name = MECHANISMS.name_of(MECHANISMS.kind_of(table))
             raise InputError(
-                f"mechanism.kind: {name!r} is not for runtime 'jax'; must be client_gaussian, "
-                "gaussian_adaptive, gaussian_fixed, matrix_factorisation, tree_aggregation or none "
-                "there, or another runtime"
+                f"mechanism.kind: {name!r} is not for runtime 'jax', which has no mechanism of a "
+                "plugin; must be another kind, or another runtime"
             )
     if isinstance(table, MatrixFactorisation):
         process = MatrixNoise(stream_of(table, num_rounds))
@@ -125,17 +147,37 @@ def aggregation_of(
         process = TreeNoise(Trees(num_rounds, table.restart_every).period)
     elif isinstance(table, ClientGaussian):
         process = ClientNoise()
-    estimate = math.inf
+    numbers: dict[str, Any] = {
+        "begin": Norms(jnp.float32(clip), jnp.float32(_zeroing_estimate(zeroing))),
+        "clip_quantile": quantile,
+        "clip_rate": rate,
+        "zeroing": zeroing if isinstance(zeroing, AdaptiveZeroing) else None,
+        "noise": noise,
+    }
+    if isinstance(table, Distributed):
+        return _integer_sums(table, numbers, whole(expected_cohort), shapes)
+    return Aggregation(**numbers, denominator=expected_cohort, process=process)
+
+
+def _zeroing_estimate(zeroing: Zeroing | None) -> float:
+    """The fixed zeroing norm, or what an adaptive one starts from; infinite where there is none."""
     if isinstance(zeroing, FixedZeroing):
-        estimate = zeroing.norm
-    elif isinstance(zeroing, AdaptiveZeroing):
-        estimate = zeroing.initial_estimate
-    return Aggregation(
-        begin=Norms(jnp.float32(clip), jnp.float32(estimate)),
-        clip_quantile=quantile,
-        clip_rate=rate,
-        zeroing=zeroing if isinstance(zeroing, AdaptiveZeroing) else None,
-        noise=noise,
-        denominator=expected_cohort,
-        process=process,
+        return zeroing.norm
+    return math.inf if zeroing is None else zeroing.initial_estimate
+
+
+def _integer_sums(
+    table: Distributed, numbers: dict[str, Any], cohort: int, shapes: Sequence[tuple[int, ...]]
+) -> IntegerSums:
+    """The aggregation of integers on the grid that the bits have room for."""
+    dim = sum(math.prod(shape) for shape in shapes)
+    check_grid(table, cohort, dim)
+    multiplier = numbers["noise"].sum_noise_multiplier
+    return IntegerSums(
+        **numbers,
+        denominator=cohort,
+        shapes=shapes,
+        bits=table.bits,
+        most_cells=most_cells(table.bits, multiplier, cohort, padded_size(dim)),
+        largest_scale=LARGEST_SCALE,
     )

@@ -25,6 +25,7 @@ from fl_audit.engines.jax.ray_worker import JaxWorker, added
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.ray.session import RaySession, UnreadRound, check_for_ray
 from fl_audit.errors import InputError
+from fl_audit.mechanisms import Distributed
 
 
 class JaxOnRay(JaxEngine):
@@ -96,7 +97,8 @@ def make_jax_on_ray(run: PreparedRun) -> JaxOnRay:
 
     Raises:
       InputError: The cluster or the config is not as `check_for_ray` asks, an actor would have
-        several devices, or the config asks for what the engine does not have.
+        several devices, clients add shares of the noise, or the config asks for what the engine
+        does not have.
       ModuleNotFoundError: Ray is not installed.
     """
     cluster = run.config.ray or RayCluster()
@@ -105,6 +107,12 @@ def make_jax_on_ray(run: PreparedRun) -> JaxOnRay:
         raise InputError(f"key `ray.gpus_per_actor`: must be at most 1, {one_device}")
     if not cluster.gpus_per_actor and cluster.cpus_per_actor > 1:
         raise InputError(f"key `ray.cpus_per_actor`: must be 1, {one_device}")
+    if isinstance(run.config.mechanism, Distributed):
+        # Shares of noise follow from the round's key and numbers in the cohort: no actor has these.
+        raise InputError(
+            "mechanism.kind: 'distributed' is not for ray.engine 'jax'; must be another kind, or "
+            "ray.engine 'tff', or runtime 'jax'"
+        )
     check_for_ray(run)
     # Actors on this machine's GPUs want their memory.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

@@ -28,8 +28,8 @@ from fl_audit.canaries.families import (
     GaussianFamily,
     HadamardFamily,
     cosines_of,
-    sylvester,
 )
+from fl_audit.engines.jax.hadamard import sylvester_factors, walsh_hadamard
 from fl_audit.resources import num_cores
 from fl_audit.tasks.jax.classifier import Array
 
@@ -109,8 +109,7 @@ class HadamardOnDevice(ScoredFamily):
         columns, signs = family.columns_and_signs()
         self._placed = jax.device_put((columns, signs, family.rows()), device)
         self._scale = 1 / math.sqrt(family.dim)
-        sizes = [sylvester(size).astype(np.float32) for size in family.factor_sizes]
-        self._factors = jax.device_put(sizes, device)
+        self._factors = jax.device_put(sylvester_factors(family.factor_sizes), device)
         self._device = device
         self._products = jax.jit(_hadamard_products)
 
@@ -124,15 +123,9 @@ class HadamardOnDevice(ScoredFamily):
 def _hadamard_products(
     target: Array, columns: Array, signs: Array, rows: Array, factors: Sequence[Array]
 ) -> Array:
-    first, middle, last = factors
-    sizes = [factor.shape[0] for factor in factors]
-    values = jnp.zeros(math.prod(sizes), jnp.float32)
+    values = jnp.zeros(math.prod(factor.shape[0] for factor in factors), jnp.float32)
     values = values.at[columns].set(target * signs, unique_indices=True)
-    with jax.default_matmul_precision("float32"):
-        values = first @ values.reshape(sizes[0], -1)
-        values = jnp.einsum("ij,ajc->aic", middle, values.reshape(sizes))
-        values = values.reshape(-1, sizes[2]) @ last
-    return values.reshape(-1)[rows]
+    return walsh_hadamard(values, factors)[rows]
 
 
 # Gaussian canaries. NumPy's SFC64 (Doty-Humphrey 2018) in words of 32 bits.

@@ -35,6 +35,7 @@ def test_variables_of_a_round_have_independent_noise():
         round_noise(table, COHORT),
         COHORT,
         1,
+        [(40, 50), (2000,)],
     )
     nothing = aggregation.nothing([np.zeros((40, 50), np.float32), np.zeros(2000, np.float32)])
     (first, second), norms, _ = aggregation.release(aggregation.begin, (), nothing, key(3))

@@ -19,6 +19,7 @@ from fl_audit.engines.ray.tree_sum import Subtree, shards_of
 from fl_audit.engines.ray.worker import Sent, WorkerSetup
 from fl_audit.engines.runtimes import make_runtime
 from fl_audit.errors import InputError
+from fl_audit.mechanisms.distributed import Distributed
 from fl_audit.mechanisms.independent import GaussianAdaptive
 from fl_audit.version import __version__
 from tests.engines.jax.conftest import small_config, train, with_keys
@@ -94,6 +95,14 @@ def test_an_actor_of_another_version_says_so(run, load):
 def test_an_actor_has_one_device(run, keys, message):
     asked = with_keys(run, runtime="ray", ray=RayCluster(engine="jax", **keys))
     with pytest.raises(InputError, match=message):
+        make_runtime(asked, worker_log=None)
+
+
+def test_shares_of_noise_are_not_for_actors_in_jax(run):
+    table = Distributed(noise_multiplier=1.0, clip_norm=1.0)
+    ray = RayCluster(engine="jax")
+    asked = with_keys(run, mechanism=table, runtime="ray", ray=ray)
+    with pytest.raises(InputError, match=r"^mechanism.kind: 'distributed' is not for ray.engine"):
         make_runtime(asked, worker_log=None)
 
 

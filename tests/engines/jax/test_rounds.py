@@ -8,10 +8,10 @@ from fl_audit.config import RayCluster
 from fl_audit.engines.jax.engine import JaxEngine
 from fl_audit.engines.runtimes import make_runtime
 from fl_audit.errors import InputError
-from fl_audit.mechanisms.distributed import Distributed
 from fl_audit.mechanisms.independent import GaussianAdaptive
 from fl_audit.participation import Cohort
 from tests.engines.jax.conftest import small_run, train, with_keys
+from tests.mechanisms.doubled_noise import DoubledNoise, doubled_noise
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +87,10 @@ def test_noise_has_the_stated_deviation_and_is_new_each_time(engine):
 
 
 def test_what_it_does_not_have_is_one_line(run):
-    discrete = Distributed(noise_multiplier=1.0, clip_norm=1.0)
-    with pytest.raises(InputError, match=r"mechanism.kind: 'distributed' is not for runtime"):
-        JaxEngine(with_keys(run, mechanism=discrete))
+    toy = with_keys(run, mechanism=DoubledNoise(noise_multiplier=1.0))
+    message = r"^mechanism.kind: 'doubled_noise' is not for runtime 'jax', which has no"
+    with doubled_noise(), pytest.raises(InputError, match=message):
+        JaxEngine(toy)
 
 
 def test_a_cluster_of_ray_is_refused(run):
