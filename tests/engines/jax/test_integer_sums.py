@@ -17,7 +17,7 @@ from fl_audit.errors import InputError
 from fl_audit.mechanisms import Distributed, FixedZeroing, round_noise
 from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 from tests.engines.jax.test_aggregation import key
-from tests.engines.jax.test_skellam import chi_square, probabilities
+from tests.engines.jax.test_skellam_draws import chi_square, probabilities
 
 CLIP = 0.25
 BLOCK = 3
