@@ -4,7 +4,7 @@
 
 Above, for each noise multiplier: densities of the included canaries' cosines with the final model,
 a curve for each number of presentations, and in black the law of a canary that did not take part,
-N(0, 1/d). Below: the estimate as bars and the 95 % bound as red ticks. The paper prints numbers of
+N(0, 1/d). Below: the estimate as bars and the 95 % bound as ticks. The paper prints numbers of
 one presentation (Table 3), which are drawn as open marks, and Anderson-Darling statistics of all 15
 sets (Table 4), which stand beside ours in the table that is printed. Any sweep with canaries will
 do, such as that of participation_patterns. Runs of one noise and one mean number of presentations,
@@ -28,7 +28,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from scipy import stats
 
-from experiments.stackoverflow.tables import PAPER
+from experiments.method_colours import COLOURS
+from experiments.stackoverflow.tables import BOUND, ESTIMATE, PAPER
 from fl_audit.attacks.final_model import FINAL
 from fl_audit.comparison import read_report
 from fl_audit.errors import InputError
@@ -139,8 +140,10 @@ def draw(settings: Settings, picture: Path) -> None:
         axes[0, column].set_title(f"noise multiplier {noise:g}", fontsize=10)
         _densities(axes[0, column], of_noise, colours)
         _bars(axes[1, column], of_noise, PAPER_TABLE_3.get(noise))
-    axes[0, 0].legend(title="presentations", fontsize=7, title_fontsize=7)
-    axes[1, 0].legend(fontsize=7)
+    of_top, of_bottom = axes
+    # Beside the panels, where no curve or bar is behind them.
+    of_top[-1].legend(title="presentations", loc="upper left", bbox_to_anchor=(1, 1))
+    of_bottom[-1].legend(*_all_labels(of_bottom), loc="upper left", bbox_to_anchor=(1, 1))
     axes[0, 0].set_ylabel("density")
     axes[1, 0].set_ylabel("epsilon")
     figure.savefig(picture, dpi=80)
@@ -157,27 +160,38 @@ def _densities(axes: Axes, settings: Mapping[float, Setting], colours: Mapping[f
     for number, setting in settings.items():
         density = stats.gaussian_kde(setting.cosines)(grid)
         axes.plot(grid, density, color=colours[number], lw=1.4, label=f"{number:g}")
-    axes.set_xlabel("cosine with the final model")
-    axes.ticklabel_format(axis="x", style="sci", scilimits=(-2, 2))
+    axes.set_xlabel("100 × cosine with the final model")
+    axes.xaxis.set_major_formatter(lambda cosine, _: f"{100 * cosine:g}")
     axes.set_ylim(bottom=0)
 
 
 def _bars(axes: Axes, settings: Mapping[float, Setting], paper: tuple[float, float] | None) -> None:
-    """Figure 2: bars of the estimate, red ticks of the bound, the paper's as open marks."""
+    """Figure 2: bars of the estimate, ticks of the bound, the paper's as open marks."""
     place = np.arange(len(settings))
     estimates = [setting.estimate for setting in settings.values()]
-    axes.bar(place, estimates, color="#4c8cc4", width=0.6, label="estimate")
+    axes.bar(place, estimates, color=COLOURS[ESTIMATE], alpha=0.6, width=0.6, label="estimate")
     bounds = [setting.bound for setting in settings.values()]
     marks = {"linestyle": "", "markersize": 16, "markeredgewidth": 2.2}
-    axes.plot(place, bounds, marker="_", color="#c23b22", label="95 % bound", **marks)
+    axes.plot(place, bounds, marker="_", color=COLOURS[BOUND], label="95 % bound", **marks)
     if paper is not None and 1 in settings:
         at, small = [list(settings).index(1)], {"linestyle": "", "mfc": "none", "markersize": 8}
-        axes.plot(at, paper[:1], marker="o", mec="black", label="paper's estimate", **small)
-        axes.plot(at, paper[1:], marker="D", mec="#c23b22", label="paper's bound", **small)
+        axes.plot(
+            at, paper[:1], marker="o", mec=COLOURS[ESTIMATE], label="paper's estimate", **small
+        )
+        axes.plot(at, paper[1:], marker="D", mec=COLOURS[BOUND], label="paper's bound", **small)
     axes.set_xticks(place, [f"{number:g}" for number in settings])
     axes.set_xlabel("presentations")
     axes.set_ylim(bottom=0)
     axes.margins(y=0.15)
+
+
+def _all_labels(row: Sequence[Axes]) -> tuple[list[Any], list[str]]:
+    """What a legend of a row of panels takes: each label once, with one of its marks."""
+    marks = {}
+    for axes in row:
+        for mark, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            marks.setdefault(label, mark)
+    return [*marks.values()], [*marks]
 
 
 def table(settings: Settings) -> list[str]:

@@ -1,5 +1,8 @@
 """The tables on an experiment's page, and whether a printed row stands in them."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -20,6 +23,20 @@ def page_text(experiment: str) -> str:
 def page_rows(experiment: str) -> list[list[str]]:
     """The rows of all tables on an experiment's page."""
     return table_rows(page_text(experiment))
+
+
+def run_config(config: Path, out: Path, settings: list[str]) -> None:
+    """Does what `fl-audit run` does, in a process of its own.
+
+    TensorFlow takes its number of threads when it starts. Where another test has started it, sums
+    are rounded in another order, and training goes on from there.
+    """
+    words = ["run", str(config), "--out", str(out)]
+    words += [word for setting in settings for word in ("--set", setting)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "fl_audit", *words]
+    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def ends_with(shown: list[str], row: list[str]) -> bool:

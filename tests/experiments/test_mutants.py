@@ -2,9 +2,11 @@
 
 import ast
 import math
+import sys
 
 import numpy as np
 import pytest
+from experiment_pages import row_of, table_rows
 
 from experiments.mutants.mutate import mutants
 
@@ -74,6 +76,23 @@ def test_the_released_queries_have_the_promised_mu_on_tensorflow_and_on_numpy():
                 prints.append(distributions.fingerprint(rounds, 1.0))
                 assert distributions.mu(rounds) == pytest.approx(mu, rel=1e-3)
         assert distributions.are_equal(*prints)
+
+
+@pytest.mark.tff
+@pytest.mark.slow
+def test_what_is_found_of_tensorflow_privacy(monkeypatch, tmp_path, capsys):
+    """Every mutant again: a minute and a half of CPU time."""
+    from experiments.mutants import run
+
+    words = ["", "tensorflow_privacy", str(tmp_path / "mutants.jsonl")]
+    for more in ([], ["--table"]):
+        monkeypatch.setattr(sys, "argv", [*words, *more])
+        run.main()
+    found = [row for row in table_rows(capsys.readouterr().out) if row[1:2] != ["mutants"]]
+    assert [row[0] for row in found][-1] == "all"
+    for module, *cells in found:
+        name = module if module == "all" else f"`{module}`"
+        assert row_of("mutants", name) == cells
 
 
 @pytest.mark.tff

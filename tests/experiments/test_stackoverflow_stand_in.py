@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from experiment_pages import ROOT, page_text, table_rows
+from experiment_pages import ROOT, page_text, run_config, table_rows
 
 FOLDER = ROOT / "experiments/stackoverflow"
 
@@ -12,8 +12,7 @@ FOLDER = ROOT / "experiments/stackoverflow"
 @pytest.mark.tff
 @pytest.mark.parametrize("noise", ["0", "0.2344"])
 def test_rows_of_the_tables(noise, tmp_path):
-    from experiments.stackoverflow import stand_in, tables
-    from fl_audit.cli import main
+    from experiments.stackoverflow import figures, stand_in, tables
 
     stand_in.write(tmp_path, clients=3000, fewer=8.0, seed=1)
     settings = [
@@ -21,8 +20,7 @@ def test_rows_of_the_tables(noise, tmp_path):
         f"task.word_counts={tmp_path / 'stackoverflow.word_count'}",
         f"mechanism.noise_multiplier={noise}",
     ]
-    words = ["run", str(FOLDER / "small.toml"), "--out", str(tmp_path / "runs/run")]
-    assert main([*words, *(word for one in settings for word in ("--set", one))]) == 0
+    run_config(FOLDER / "small.toml", tmp_path / "runs/run", settings)
     runs = tables.read_runs(tmp_path)
     found = [cells(line) for table in _printed(runs, tables) for line in table]
     printed = [row for row in found if row[0] == noise]
@@ -31,6 +29,11 @@ def test_rows_of_the_tables(noise, tmp_path):
     section = page_text("stackoverflow").partition("## On a stand-in")[2]
     accuracies, third, valid, *_ = (row for row in table_rows(section) if row[0] == noise)
     shown = [accuracies[4], *third[2::2], *valid[1:]]
+    if noise == "0":
+        (by_presentations,) = figures.read_settings(tmp_path).values()
+        here.append(figures.table({0.0: by_presentations})[2].split(" | ")[-2])
+        (densities,) = (row for row in table_rows(section) if row[0] == noise and len(row) == 6)
+        shown.append(densities[1].split()[0])
     if noise == "0":
         assert [number for cell in here for number in numbers(cell)] == pytest.approx(
             [number for cell in shown for number in numbers(cell)], rel=0.01
