@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import jax.numpy as jnp
 
@@ -147,16 +146,18 @@ def aggregation_of(
         process = TreeNoise(Trees(num_rounds, table.restart_every).period)
     elif isinstance(table, ClientGaussian):
         process = ClientNoise()
-    numbers: dict[str, Any] = {
-        "begin": Norms(jnp.float32(clip), jnp.float32(_zeroing_estimate(zeroing))),
-        "clip_quantile": quantile,
-        "clip_rate": rate,
-        "zeroing": zeroing if isinstance(zeroing, AdaptiveZeroing) else None,
-        "noise": noise,
-    }
+    aggregation = Aggregation(
+        begin=Norms(jnp.float32(clip), jnp.float32(_zeroing_estimate(zeroing))),
+        clip_quantile=quantile,
+        clip_rate=rate,
+        zeroing=zeroing if isinstance(zeroing, AdaptiveZeroing) else None,
+        noise=noise,
+        denominator=expected_cohort,
+        process=process,
+    )
     if isinstance(table, Distributed):
-        return _integer_sums(table, numbers, whole(expected_cohort), shapes)
-    return Aggregation(**numbers, denominator=expected_cohort, process=process)
+        return _integer_sums(table, aggregation, whole(expected_cohort), shapes)
+    return aggregation
 
 
 def _zeroing_estimate(zeroing: Zeroing | None) -> float:
@@ -167,14 +168,18 @@ def _zeroing_estimate(zeroing: Zeroing | None) -> float:
 
 
 def _integer_sums(
-    table: Distributed, numbers: dict[str, Any], cohort: int, shapes: Sequence[tuple[int, ...]]
+    table: Distributed, like: Aggregation, cohort: int, shapes: Sequence[tuple[int, ...]]
 ) -> IntegerSums:
-    """The aggregation of integers on the grid that the bits have room for."""
+    """The same aggregation of integers, on the grid that the bits have room for."""
     dim = sum(math.prod(shape) for shape in shapes)
     check_grid(table, cohort, dim)
-    multiplier = numbers["noise"].sum_noise_multiplier
+    multiplier = like.noise.sum_noise_multiplier
     return IntegerSums(
-        **numbers,
+        begin=like.begin,
+        clip_quantile=like.clip_quantile,
+        clip_rate=like.clip_rate,
+        zeroing=like.zeroing,
+        noise=like.noise,
         denominator=cohort,
         shapes=shapes,
         bits=table.bits,
