@@ -67,7 +67,7 @@ PAPER = {
 
 
 def rdp_epsilon(noise_multiplier: float, probability: float = COHORT / CLIENTS) -> float:
-    """The paper's analytical ε: Poisson sampling in every round, by Rényi accounting at dp-accounting's default orders.
+    """The paper's analytical ε: Poisson sampling in every round, by RDP at the default orders.
 
     Section 5 prints a sampling rate of 167/2,048, which is 0.08 and gives 1,818 at noise 0.2344.
     The rate of 167 of 341,000 clients, about 1/2,048, gives the 50 that Table 3 prints.

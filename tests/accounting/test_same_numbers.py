@@ -1,4 +1,4 @@
-"""One release has one upper bound, whatever versions of NumPy, SciPy and dp-accounting compute it."""
+"""One release has one upper bound, whichever versions of NumPy and dp-accounting compute it."""
 
 import json
 
