@@ -106,7 +106,7 @@ bench: $(STAMP)
 PICTURES ?= runs
 experiments-small: $(STAMP)
 	mkdir -p $(PICTURES)
-	$(BIN)/python experiments/andrew2023_table1/law.py
+	$(BIN)/python -m experiments.andrew2023_table1.law
 	$(BIN)/python -m experiments.steinke2023_figures.run $(PICTURES)/steinke2023_figures.png
 	$(BIN)/python -m experiments.zanella_beguelin2023_figures.run $(PICTURES)/zanella_beguelin2023_figures.png
 	$(BIN)/python -m experiments.dp_sgd.known_steps
@@ -114,9 +114,9 @@ experiments-small: $(STAMP)
 	$(BIN)/python -m experiments.dp_sgd.known_steps --scale 3
 	$(BIN)/python -m experiments.dp_sgd.known_steps --source noise
 	$(BIN)/python -m experiments.dp_sgd.known_steps --source noise --clip 1
-	$(BIN)/python experiments/pure_noise/run.py
+	$(BIN)/python -m experiments.pure_noise.run
 	$(BIN)/python -m experiments.production.common_threshold 40
-	$(BIN)/python experiments/negoescu2024_appendix_b/run.py 2
+	$(BIN)/python -m experiments.negoescu2024_appendix_b.run 2
 	$(BIN)/python -m experiments.negoescu2024_appendix_b.figures $(PICTURES)/negoescu2024_figures_3_to_5.png
 	$(BIN)/python -m experiments.yildirim2025_table1.artificial $(PICTURES)/yildirim2025_figures_2_3.png
 
