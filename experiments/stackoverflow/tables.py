@@ -203,7 +203,10 @@ def main() -> None:
     """Prints the tables of a sweep."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sweep", type=Path, help="the folder of `fl-audit sweep`")
-    runs = read_runs(parser.parse_args().sweep)
+    try:
+        runs = read_runs(parser.parse_args().sweep)
+    except InputError as error:
+        parser.exit(2, f"{error}\n")
     tables = {
         "Table 2": table_2(runs),
         "Table 3": table_3(runs),
