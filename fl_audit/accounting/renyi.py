@@ -115,7 +115,7 @@ def _panel_edges(q: float, z: float, order: float) -> npt.NDArray[np.float64]:
     bends = np.add.outer([0.5, turn], np.outer([-1, 1], z * z * 2.0 ** np.arange(wide)))
     between = np.arange(lowest, highest, z) if z > 0.25 else [lowest]
     edges = np.concatenate([peaks.ravel(), bends.ravel(), between, [0.5, turn, highest]])
-    return np.unique(edges[(edges >= lowest) & (edges <= highest)])
+    return np.asarray(np.unique(edges[(edges >= lowest) & (edges <= highest)]))
 
 
 def _log_f(q: float, z: float, order: float, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
