@@ -93,7 +93,7 @@ def price_of_selection(releases: Sequence[Release], delta: float) -> SelectionPr
 def _run(release: Release, party: Party, delta: float) -> GaussianPair | SampledRounds | None:
     """What a run releases of a party; None where no Rényi divergence of it is at hand."""
     if isinstance(party.sampling, PoissonSampling) and party.sampling.probability < 1:
-        if release.zeroing == "adaptive" or release.noise.law != "gaussian":
+        if release.zeroing == "adaptive" or release.noise.distribution != "gaussian":
             return None
         noise = release.noise.noise_multiplier
         return SampledRounds(party.sampling.probability, noise, release.rounds)

@@ -67,7 +67,9 @@ def _all() -> dict[str, tuple[Callable[[Release, float], list[float | None]], Re
             cases[f"{sampling} at noise {noise}, 5 runs"] = (price, release(noise, sampling), 1e-5)
     matrix = Toeplitz(tuple(sqrt_column(8).tolist()), num_rounds=100)
     for sampling in (CyclicPoissonSampling(0.1, 10, 10), OneGroup(10, 10)):
-        correlated = release(1.0, sampling, law="matrix", correlation=matrix, client_squared=50)
+        correlated = release(
+            1.0, sampling, distribution="matrix", correlation=matrix, client_squared=50
+        )
         cases[f"{sampling} under a matrix"] = (epsilons, correlated, 1e-6)
     for noise in (0.5, 1.0, 2.0, 8.0):
         on_grid = Noise("skellam", noise, noise, 0.0, Grid(100.0, 0.1))
