@@ -257,7 +257,7 @@ def test_the_file_of_a_replay_and_an_old_one(tmp_path):
     unsure = Finding("memory", "it forgets", "who knows", 0.0, None, 1.0, False, 0.5)
     write_replay(path, [wrong, unsure])
     assert read_replay(path) == (wrong, unsure)
-    old = [{k: v for k, v in row.items() if k not in ("told", "detectable_ratio")}
+    old = [{k: v for k, v in row.items() if k not in ("is_conclusive", "detectable_ratio")}
            for row in json.loads(path.read_text())]  # fmt: skip
     path.write_text(json.dumps(old))
     first, second = read_replay(path)

@@ -194,8 +194,8 @@ def test_a_record_without_the_newer_fields_is_read(run_folder):
         (
             {"noise_distribution": "cauchy"},
             {"kind": "gaussian_fixed", "noise_multiplier": 0.3, "clip_norm": 1.0},
-            "run.json: noise_distribution must be one of gaussian, tree, matrix, client_gaussian, skellam, "
-            "got 'cauchy'",
+            "run.json: noise_distribution must be one of gaussian, tree, matrix, client_gaussian, "
+            "skellam, got 'cauchy'",
         ),
         (
             {},
