@@ -381,8 +381,8 @@ def _if_said_before(folder: LogFolder, canary_check: CanaryCheck) -> CanaryCheck
     if not chain.changed_files(folder.path, [name]):
         return canary_check
     reason = (
-        f"{canary_check.reason}; but {name} has changed since scores were made: what it says of clients "
-        "was said when scores could be seen"
+        f"{canary_check.reason}; but {name} has changed since scores were made: what it says of "
+        "clients was said when scores could be seen"
     )
     return dataclasses.replace(canary_check, state="cannot_tell", reason=reason)
 

@@ -240,7 +240,7 @@ def _null(name: str, facts: RunFacts, kind: NullKind | None) -> Null:
     """The null distribution that is asked for; else the statistic's, empirical if it is unknown."""
     statistic = STATISTICS.get(name)
     if kind == "closed_form" and (
-        statistic is None or statistic.distribution(facts).kind == "empirical"
+        statistic is None or statistic.null_of(facts).kind == "empirical"
     ):
         raise InputError(
             f"--null: the distribution of an excluded canary's {name} has no closed form; "

@@ -125,7 +125,7 @@ def test_the_guarantee_is_the_one_against_the_attacker_of_the_proof(statistic, e
 
 
 @pytest.mark.parametrize(
-    ("canary", "guaranteed", "sentence"),
+    ("canary", "upper_bound", "sentence"),
     [
         (math.inf, "none, because no noise is added", "accounting gives no upper bound."),
         (None, "unknown (a reason)", "(the attacker has rounds and clients): audited ε ≥ 11.4."),

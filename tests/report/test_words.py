@@ -179,8 +179,8 @@ def test_none_known_is_said_everywhere_with_the_reason(run_folder, change_record
         (
             "cauchy",
             {"kind": "gaussian_fixed", "noise_multiplier": 0.3, "clip_norm": 1.0},
-            "run.json: noise_distribution must be one of gaussian, tree, matrix, client_gaussian, skellam, "
-            "got 'cauchy'",
+            "run.json: noise_distribution must be one of gaussian, tree, matrix, client_gaussian, "
+            "skellam, got 'cauchy'",
         ),
         (
             "gaussian",
