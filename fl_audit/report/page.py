@@ -1,7 +1,6 @@
 """The page report.html, which refers to no other file, and the writing of both reports."""
 
 import dataclasses
-import datetime
 import functools
 import importlib.resources
 import json
@@ -48,7 +47,7 @@ from fl_audit.report.tables import (
     refuted_rows,
     threat_model_rows,
 )
-from fl_audit.report.terminal import arrival_words
+from fl_audit.report.terminal import canary_check_words
 from fl_audit.report.words import canary_cost, rounds_done, run_facts, scores_facts
 from fl_audit.verdict import Claim, ScoredStatistic, Verdict
 from fl_audit.verdict.sentences import curve_detectable_words
@@ -188,7 +187,11 @@ def _contents(report: Report) -> dict[str, str]:
 
 def _states(report: Report, finished: FinishedRun | None) -> dict[str, str]:
     """What else a reader asks first: checks, canaries and accuracy, where they are known."""
-    canaries = {} if report.arrival is None else {"Canary check": arrival_words(report.arrival)}
+    canaries = (
+        {}
+        if report.canary_check is None
+        else {"Canary check": canary_check_words(report.canary_check)}
+    )
     checks, run = report.checks, report.run
     states = {} if checks is None else {"Mechanism checks": checks_words(checks)}
     states |= _power_of_canaries(report.verdict)
@@ -208,11 +211,8 @@ def _power_of_canaries(verdict: Verdict | None) -> dict[str, str]:
 
 
 def _date(run: FinishedRun) -> str:
-    """The day, in UTC, when the training was over; for older runs that of the record's file."""
-    if run.record.finished:
-        return run.record.finished.partition("T")[0]
-    written = datetime.datetime.fromtimestamp(run.folder.record.stat().st_mtime, datetime.UTC)
-    return written.date().isoformat()
+    """The day, in UTC, when the training was over."""
+    return run.record.finished.partition("T")[0]
 
 
 def _histogram(scored: ScoredStatistic) -> Markup:

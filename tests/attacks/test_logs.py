@@ -27,7 +27,7 @@ def folder(tmp_path) -> LogFolder:
     """As docs/logs.md says, by hand."""
     made = LogFolder(tmp_path / "log")
     made.aggregates.mkdir(parents=True)
-    fields = {"format_version": 1, "family": "gaussian", "seed": 3, "count": 40, "dim": 500}
+    fields = {"format_version": 2, "family": "gaussian", "seed": 3, "count": 40, "dim": 500}
     made.pool.write_text(json.dumps(fields))
     np.save(made.aggregates / "round_000001.npy", SEEN[0])
     np.save(made.aggregates / "round_2.npy", SEEN[1].astype(np.float64).reshape(50, 10))
@@ -188,8 +188,8 @@ def test_files_are_read_once_however_many_ask(folder):
     [(40, 20, 20, 20), (40, 20, 20, 10), (200, 99, 120, 70), (30, 30, 5, 5), (2000, 990, 7, 0)],
 )
 def test_the_chance_is_twice_the_smaller_hypergeometric_tail(total, included, drawn, observed):
-    law = stats.hypergeom(total, included, drawn)
-    expected = 2 * min(law.cdf(observed), law.sf(observed - 1))
+    distribution = stats.hypergeom(total, included, drawn)
+    expected = 2 * min(distribution.cdf(observed), distribution.sf(observed - 1))
     assert hypergeometric_p_value(total, included, drawn, observed) == pytest.approx(
         expected, rel=1e-9
     )

@@ -3,15 +3,14 @@
 import pytest
 
 from fl_audit.comparison import compare, render_comparison
-from fl_audit.comparison.order import beyond_noise, by_presentations, groups_apart
+from fl_audit.comparison.order import beyond_noise, by_participations, groups_apart
 from fl_audit.comparison.reported_run import ReportedRun
 from fl_audit.comparison.tables import comparison_lines
 
 NOISE = "config.mechanism.noise_multiplier"
 CANARY, CLIENT = "analytical.canary.epsilon", "analytical.client.participations"
 HIDDEN = "analytical.attackers.does_not_know_rounds.canary.epsilon"
-KIND, ROUNDS = "config.participation.kind", "run.canary_participations"
-PROBABILITY = "run.sampling_probability"
+KIND, SAMPLING = "config.participation.kind", "run.release.canary.sampling"
 
 
 def run_of(make_run, name, noise, epsilon, **changes):
@@ -26,7 +25,8 @@ def run_of(make_run, name, noise, epsilon, **changes):
 @pytest.fixture
 def sampled():
     """A pattern that samples, with canaries that are drawn as clients are: 6.4 rounds of 8."""
-    return {KIND: "bernoulli", ROUNDS: None, PROBABILITY: 0.8, CLIENT: None}
+    drawn = {"kind": "PoissonSampling", "probability": 0.8}
+    return {KIND: "bernoulli", SAMPLING: drawn, CLIENT: None}
 
 
 def test_overlapping_intervals_are_one_group(make_run):
@@ -58,7 +58,7 @@ def test_settings_whose_canaries_take_part_differently_often_are_not_ordered(mak
         run_of(make_run, "poisson", 0.3, 8.0, **sampled),
     ]
     comparison = compare(runs)
-    assert [len(group) for group in by_presentations(comparison.settings)] == [1, 1]
+    assert [len(group) for group in by_participations(comparison.settings)] == [1, 1]
     said = beyond_noise(comparison)
     assert said.startswith(
         "Not compared, because canaries participate in different numbers of rounds: 1 round per "
@@ -78,7 +78,7 @@ def test_rounds_are_counted_where_canaries_csv_lists_them(make_run):
     (folder / "canaries.csv").write_text(rows)
     first, second = compare([folder, other]).runs
     assert isinstance(first, ReportedRun)
-    assert (first.presentations, second.presentations) == (1.5, 1.0)
+    assert (first.participations, second.participations) == (1.5, 1.0)
 
 
 def test_an_order_that_accounting_has_the_other_way_round_is_said(make_run):

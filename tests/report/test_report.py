@@ -11,9 +11,10 @@ from fl_audit.config.file import config_to_toml, load_config
 from fl_audit.errors import InputError
 from fl_audit.report import report_from_json, report_to_json, summary_lines, write_report
 from fl_audit.report.build import run_verdict
-from fl_audit.report.checks import checks_of_run, run_arrival
+from fl_audit.report.checks import checks_of_run, run_canary_check
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.tables import threat_model_rows
+from tests.report.conftest import NO_NOISE
 
 # report.json and the typed report: one is the other.
 
@@ -41,7 +42,7 @@ def rounded(report):
 
 
 def test_so_is_one_with_a_verdict_and_infinities(run_folder, change_record):
-    change_record(noise_multiplier=0.0, sum_noise_multiplier=0.0, count_noise_stddev=0.0)
+    change_record(noise=NO_NOISE)
     config = load_config(run_folder.config, ["audit.claimed_epsilon=0.5"])
     run_folder.config.write_text(config_to_toml(config))
     report = write_report(run_folder)
@@ -171,7 +172,7 @@ def looked_at(folder, **audit):
     overrides = [f"audit.{key}={value}" for key, value in audit.items()]
     config = load_config(folder.config, ["audit.claimed_epsilon=0.5", *overrides])
     run = dataclasses.replace(read_finished_run(folder), config=config)
-    return run_verdict(run, checks_of_run(run), run_arrival(run))
+    return run_verdict(run, checks_of_run(run), run_canary_check(run))
 
 
 def test_a_verdict_looks_at_every_statistic_of_the_run(widely_reported):
