@@ -138,8 +138,8 @@ def largest_cosine(rows: FloatArray) -> ComparedVectors | None:
     """The vectors behind a largest cosine over rounds; None where no vector has a direction.
 
     A zero vector's cosine is 0, and P(0 >= t) is 1 for t <= 0. For such t the tails of two other
-    rounds add up to at least 1 already, as each of these distributions is symmetric about 0. So a zero
-    vector is left out where there are two others, and else is counted like any vector.
+    rounds add up to at least 1 already, as each of these distributions is symmetric about 0. So a
+    zero vector is left out where there are two others, and else is counted like any vector.
 
     Args:
       rows: The rows of the scored rounds, as in `ConcentrationLog`, float64 of shape (rounds, 2).
@@ -177,7 +177,7 @@ def write_compared_vectors(path: Path, compared: Mapping[str, ComparedVectors]) 
 
 
 def read_compared_vectors(path: Path) -> Mapping[str, ComparedVectors]:
-    """Reads what is known of the vectors by statistic; empty without a file, as in older folders.
+    """Reads what is known of the vectors by statistic; empty without a file.
 
     Raises:
       InputError: The file is damaged or of another format version.

@@ -95,8 +95,8 @@ def are_sampled_alike(
 ) -> bool:
     """Whether nothing speaks against it that canaries are sampled as clients are.
 
-    Rounds that are sampled by the distribution are denied with a chance of at most 1e-6: the share of
-    canaries in a round, and of canaries with so many rounds, are held against Chernoff's bound,
+    Rounds that are sampled by the distribution are denied with a chance of at most 1e-6: the share
+    of canaries in a round, and of canaries with so many rounds, are held against Chernoff's bound,
     which also holds where canaries' rounds are negatively associated.
 
     Args:

@@ -1,7 +1,7 @@
 """What the canary check looks at: canaries' cosines with the aggregates of their own rounds.
 
-Of a run they are gathered by `canary_check_in_rounds`, of a log by `log_canary_check`; what follows from them
-is decided by `checks.canary_check`. docs/canary_check.md describes the check.
+`canary_check_in_rounds` gathers those of a run, `log_canary_check` those of a log, and
+`checks.canary_check` decides. docs/canary_check.md describes the check.
 """
 
 import dataclasses

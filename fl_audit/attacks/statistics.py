@@ -70,7 +70,7 @@ def empirical_null(facts: RunFacts) -> Null:
 
 
 def null_of_one_vector(facts: RunFacts) -> Null:
-    """The distribution of a cosine with one vector that is independent of excluded canaries, in any run."""
+    """Null of a cosine with one vector that is independent of excluded canaries, in any run."""
     del facts
     return ONE_VECTOR
 

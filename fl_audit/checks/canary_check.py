@@ -90,7 +90,8 @@ counts with what they show, so that less would be as honest; but then most of th
 
 REACTION = 0.5
 """The shortfall in later rounds of canaries that is never called a fault: the model has learnt them
-by then, and clients undo a part of it (6 % at most in runs that were measured, docs/canary_check.md)."""
+by then, and clients undo a part of it (6 % at most in runs that were measured,
+docs/canary_check.md)."""
 
 LEFT_OVER = 0.25
 """The share of canaries in the round after theirs that is no sign of momentum, and the excess of a

@@ -29,8 +29,8 @@ def check_clip_norms(
 
     Given the past, the probability that a remainder is as near to 0 is uniform under the promise
     whatever the clients are, and so is that of being as near to the last round's remainder, and of
-    being as far from 0. Each of the three products over rounds has an exact distribution (Fisher's method);
-    the smallest p-value counts three times. A count at the end of its range says nothing.
+    being as far from 0. Each of the three products over rounds has an exact distribution (Fisher's
+    method); the smallest p-value counts three times. A count at the end of its range says nothing.
 
     Args:
       clip_norms: The clip norms of consecutive rounds, positive, of shape (rounds,).

@@ -24,9 +24,9 @@ SHOWN_METHODS = ("threshold_valid", "one_run_valid", "shift_fit")
 FRONT_METHOD = "shift_fit"
 """The method whose epsilon the privacy-accuracy plots show.
 
-Where the distribution of excluded scores is not known, a valid bound can be no higher than the number of
-canaries allows, so that the settings that leak most all reach that limit; an estimate still orders
-them.
+Where the distribution of excluded scores is not known, a valid bound can be no higher than the
+number of canaries allows, so that the settings that leak most all reach that limit; an estimate
+still orders them.
 """
 
 

@@ -209,8 +209,8 @@ def _filled(taken: list[npt.NDArray[np.int64]], rows: int) -> Batches:
 def initial_weights(classifier: Model, seed: int, model: int) -> list[Float32Array]:
     """Weights of one model's own: normal, with the root mean square of each array of the task's.
 
-    Arrays of zeros (biases) stay zeros. For He's normal initial weights this is their own distribution; for
-    a uniform one it is a normal distribution of the same variance.
+    Arrays of zeros (biases) stay zeros. For He's normal initial weights this is their own
+    distribution; for a uniform one it is a normal distribution of the same variance.
 
     Args:
       classifier: The model whose initial weights give the scales.

@@ -57,8 +57,8 @@ class Method:
         bound and compare.
       fast_epsilons: A quick way to the epsilons of many samples of one delta and one confidence,
         without the rest of their estimates; for simulations. None where they make the estimates.
-      valid_inclusions: The ways of including canaries for which the method may be used; scores of others
-        are refused.
+      valid_inclusions: The ways of including canaries for which the method may be used; scores of
+        others are refused.
 
     Raises:
       ValueError: If the kind is unknown, or what the method is valid for.

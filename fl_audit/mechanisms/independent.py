@@ -225,7 +225,8 @@ def noise_with_count_words(record: RunRecord, distribution: str) -> str:
     """A clause on noise of a distribution, Gaussian or other, on the sum and on the count."""
     noise = record.release.noise
     return (
-        f"the effective noise multiplier is {noise.noise_multiplier:g}, made of {distribution} noise of "
+        f"the effective noise multiplier is {noise.noise_multiplier:g}, made of {distribution} "
+        "noise of "
         f"{significant(noise.sum_noise_multiplier)} clip norms on the sum of updates and of "
         f"{significant(noise.count_noise_stddev)} clients on the count that moves the clip norm"
     )

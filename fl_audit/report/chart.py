@@ -247,7 +247,7 @@ def _fitted(values: FloatArray) -> Gaussian | None:
 def _expected_counts(
     distribution: Gaussian, num: int, edges: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Centres of a moving bin, and the number of `num` scores that the distribution expects in each."""
+    """Centres of a moving bin, and the expected number among `num` scores in each."""
     half = (edges[1] - edges[0]) / 2
     x = np.linspace(edges[0] - half, edges[-1] + half, 600)
     upper, lower = (

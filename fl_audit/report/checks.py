@@ -220,7 +220,7 @@ def _clip_norm_checks(run: FinishedRun) -> Iterator[Check]:
 def _not_kept(run: FinishedRun) -> str | None:
     """Why a run's aggregates, or some of them, are not checked though its mechanism could be."""
     if run.aggregates is None:
-        return "an older version made the run, which did not measure correlated noise"
+        return None
     if np.isnan(run.aggregates.norm_bound).any() and np.isfinite(run.rounds.clip_norm).all():
         return "the largest norm of an aggregate is unknown: earlier rounds were not kept"
     return None
@@ -375,14 +375,14 @@ def _with_faults(path: Path, canary_check: CanaryCheck) -> CanaryCheck:
 
 def _if_said_before(folder: LogFolder, canary_check: CanaryCheck) -> CanaryCheck:
     """The arrival as it was found; it is not for a claim whose terms were changed after scores."""
-    known, name = folder.together(), folder.participation.name
-    if canary_check.state != "arrived" or known is None or not known.rounds:
+    chain, name = folder.checked_chain(), folder.participation.name
+    if canary_check.state != "arrived" or chain is None or not chain.scored_rounds:
         return canary_check
-    if not known.changed(folder.path, [name]):
+    if not chain.changed_files(folder.path, [name]):
         return canary_check
     reason = (
-        f"{canary_check.reason}; but {name} has changed since scores were made: what it says of clients "
-        "was said when scores could be seen"
+        f"{canary_check.reason}; but {name} has changed since scores were made: what it says of "
+        "clients was said when scores could be seen"
     )
     return dataclasses.replace(canary_check, state="cannot_tell", reason=reason)
 
@@ -442,7 +442,7 @@ def _lengths(run: FinishedRun) -> RoundLengths:
 
 
 def _measured(run: FinishedRun) -> FloatArray:
-    """The lengths of aggregates as logged; NaN where they were not."""
+    """The lengths of aggregates as logged."""
     if run.aggregates is None or run.record.release.correlation is not None:
         return run.rounds.aggregate_norm
     return np.asarray(np.sqrt(run.aggregates.measured[:, :, 0].sum(axis=1)))

@@ -78,8 +78,8 @@ class Headline:
       to_canary: Whom the guarantee is for and where it is from, in words that follow the number.
       to_client: The guarantee to a client, where that is another one; else empty.
       why_unknown: Why the guarantee is not known, in words; empty where it is.
-      lower_bound: A lower bound that holds for any mechanism at its confidence; None where the scores
-        allow none.
+      lower_bound: A lower bound that holds for any mechanism at its confidence; None where the
+        scores allow none.
       estimated: The estimate of what the attack attains; None where the scores allow none.
       confidence: Confidence of the bound and of the estimate's interval.
       sees: What the attacker sees, in words that follow "the attacker has"; empty where it is not
@@ -174,7 +174,8 @@ class Headline:
         )
         return (
             f"ε ≥ {lower_bound_text(self.lower_bound.epsilon)}",
-            f" for a canary, with {100 * self.confidence:g} % confidence, {self.lower_bound_if}{most}",
+            f" for a canary, with {100 * self.confidence:g} % confidence, "
+            f"{self.lower_bound_if}{most}",
         )
 
     def _estimate(self) -> tuple[str, str]:
@@ -427,7 +428,7 @@ class VerdictBanner:
       outcome: "contradicted", "consistent" or "inconclusive".
       claim_clause: What was tested, in words that follow the outcome.
       unstated: That nobody stated a claim, and what was tested; empty where somebody did.
-      next: What to do next, in a sentence; empty in older reports.
+      next: What to do next, in a sentence; empty where there is nothing to do.
       reason: Why the outcome was reached, in sentences.
       meaning: What the outcome means, and what it does not mean.
       facts: How the outcome was reached.
@@ -445,7 +446,7 @@ class VerdictBanner:
 
 
 def reason_sentences(verdict: Verdict) -> list[str]:
-    """The sentences of a verdict's reason; of an older report, its one clause."""
+    """The sentences of a verdict's reason."""
     return [whole(line) for line in verdict.reason.splitlines()]
 
 

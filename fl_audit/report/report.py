@@ -5,8 +5,7 @@ checks and the canary check of `checks`, guarantees of `accounting`, the verdict
 what the run did. Only what nobody else has is defined here. Infinities are floats in memory and
 words in JSON (`json_records`).
 
-A field has a default where an older report, which `fl-audit compare` still reads, lacks its key,
-and where scores alone do not say it.
+A field has a default where scores alone do not say it.
 """
 
 import dataclasses
@@ -31,6 +30,7 @@ from fl_audit.json_records import (
     WRITTEN_IF_SET,
     fields_from_json,
     fields_to_json,
+    json_key,
     to_json,
 )
 from fl_audit.report.arms import ReportedArms
@@ -80,13 +80,12 @@ class StatisticReport(AuditResult):
     Attributes:
       roc: How well scores separate included from excluded canaries; None where a group is empty.
       left_out: The reason, in words, for each method that is left out.
-      threat_model: Name of what the attacker sees; empty for scores of a kind that is not known,
-        and in reports older than threat models.
+      threat_model: Name of what the attacker sees; empty for scores of a kind that is not known.
       null: Null distribution of a score, as published estimators take it: "closed_form" or
         "empirical".
       bounds_null: Null distribution behind the bounds that hold for any mechanism or for Gaussian
         ones: "closed_form" where it is known, exactly or by a bound on its tail, which an
-        estimate's detail `null_law` names; else "empirical". Empty in older reports.
+        estimate's detail `null_law` names; else "empirical".
       anderson_darling: Tests of normality.
       null_check: Check of the null distribution; None where it has no closed form.
       found: The share of included canaries found at the false positive rates that attacks are
@@ -182,7 +181,7 @@ class Guarantees:
     Attributes:
       client: Guarantee to a real client.
       canary: Guarantee to an included canary.
-      in_full: Both guarantees in full; None in reports from before they were.
+      in_full: Both guarantees in full; None where no curve is known.
     """
 
     client: Guarantee
@@ -196,39 +195,39 @@ class GaussianEfficiency:
 
     Attributes:
       lower_bound: The largest lower bound that holds for Gaussian mechanisms; None without any.
-      lower_bound_by: The method that proved it.
-      reachable: The most that such a test could have proven, in the median.
+      lower_bound_by: Its method.
+      reachable: The median of the largest bound that such a test could give.
     """
 
-    lower_bound: float | None
-    lower_bound_by: str | None
-    reachable: float
+    lower_bound: float | None = field(metadata=json_key("proven"))
+    lower_bound_by: str | None = field(metadata=json_key("proven_by"))
+    reachable: float = field(metadata=json_key("provable"))
 
 
 @dataclass(frozen=True)
 class Efficiency:
-    """What was proven on a statistic, what could have been, and what the noise guarantees.
+    """The lower bound on a statistic, the largest within reach, and the upper bound.
 
     Attributes:
       lower_bound: The largest of the lower bounds that hold for any mechanism, each at the run's
         confidence; None without any.
-      lower_bound_by: The method that proved it.
-      reachable: What the best single threshold, had it been known beforehand, would have proven with
-        these included canaries at this confidence, in the median; None where that is not known.
+      lower_bound_by: Its method.
+      reachable: The median bound of the best single threshold, had it been known in advance, with
+        these included canaries at this confidence; None where that is not known.
       upper_bound: The epsilon that the noise guarantees a canary against the statistic's attacker,
         possibly infinite; None where none is known.
-      upper_bound_by: The accountant of the guarantee.
+      upper_bound_by: The accountant of the upper bound.
       knows_rounds: Whether the attacker knows in which rounds a canary is online.
       gaussian: The same by bounds for Gaussian mechanisms; None where what the attacker sees is
         not one, so that these bounds are about a stronger attacker.
       sees_uploads: True where the attacker sees single uploads; None elsewhere.
     """
 
-    lower_bound: float | None
-    lower_bound_by: str | None
-    reachable: float | None
-    upper_bound: float | None
-    upper_bound_by: str | None
+    lower_bound: float | None = field(metadata=json_key("proven"))
+    lower_bound_by: str | None = field(metadata=json_key("proven_by"))
+    reachable: float | None = field(metadata=json_key("provable"))
+    upper_bound: float | None = field(metadata=json_key("guaranteed"))
+    upper_bound_by: str | None = field(metadata=json_key("guaranteed_by"))
     knows_rounds: bool
     gaussian: GaussianEfficiency | None
     sees_uploads: bool | None = field(default=None, metadata=WRITTEN_IF_SET)
@@ -268,14 +267,13 @@ class Report:
       statistics: What was estimated, by statistic, in the order to show them.
       threat_models: What attackers see, by name, from the weakest on.
       verdict: What became of the claim; None where none was made.
-      canary_check: What became of the included canaries; None for a file of scores, and in a report from
-        before it was there.
+      canary_check: Result of the canary check; None for a file of scores.
       checks: Checks of the mechanism; None where there are scores alone.
       faults: What went wrong in the training itself.
       analytical: What the noise guarantees, at the run's delta; None for scores alone.
       attackers: The guarantees against an attacker who "knows_rounds", each client's and canary's,
         and against one who "does_not_know_rounds", and where clients add the noise against one who
-        "sees_uploads"; empty in a report from before it was there.
+        "sees_uploads"; empty for scores alone.
       efficiency: What was proven of what could have been, and of what is guaranteed, by statistic.
       run: What the run did; None for scores alone.
       config: What was asked for; None for scores alone.
@@ -289,7 +287,7 @@ class Report:
     statistics: Mapping[str, StatisticReport]
     threat_models: Mapping[str, SeenByAttacker] = field(default_factory=dict)
     verdict: Verdict | None
-    canary_check: CanaryCheck | None = None
+    canary_check: CanaryCheck | None = field(default=None, metadata=json_key("arrival"))
     checks: Checks | None = None
     faults: tuple[TrainingFault, ...] = ()
     analytical: Accounting | None = None
@@ -304,16 +302,9 @@ class Report:
     fl_audit_version: str
 
     def upper_bounds_against(self, statistic: str) -> Guarantees | None:
-        """The guarantees against a statistic's attacker; those against any in an older report.
-
-        None where no accounting is known.
-        """
-        efficiency, analytical = self.efficiency.get(statistic), self.analytical
-        if analytical is None:
-            return None
-        if efficiency is None or not self.attackers:
-            return Guarantees(analytical.client, analytical.canary)
-        return self.attackers.get(efficiency.attacker)
+        """The guarantees against a statistic's attacker; None where no accounting is known."""
+        efficiency = self.efficiency.get(statistic)
+        return None if efficiency is None else self.attackers.get(efficiency.attacker)
 
     @property
     def is_sampled(self) -> bool:
@@ -426,8 +417,13 @@ def report_to_json(report: Report) -> dict[str, Any]:
 
 def _scores_to_json(report: Report) -> dict[str, Any]:
     """What is known of scores: the estimates as of score files, and what is there beside them."""
-    keys = ("arrival", "checks", "verdict", "arms")
-    beside = {key: to_json(value) for key in keys if (value := getattr(report, key)) is not None}
+    known = {
+        "arrival": report.canary_check,
+        "checks": report.checks,
+        "verdict": report.verdict,
+        "arms": report.arms,
+    }
+    beside = {key: to_json(value) for key, value in known.items() if value is not None}
     statistics = {
         name: estimates_to_json(statistic) for name, statistic in report.statistics.items()
     }
@@ -469,5 +465,4 @@ def report_from_json(fields: Mapping[str, Any], name: str) -> Report:
     read["attackers"] = read["analytical"].get("attackers", {})
     if "accuracy" in fields:
         read["run"] = {**read["run"], "accuracy": fields["accuracy"]}
-    read.setdefault("checks", to_json(Checks()))
     return fields_from_json(Report, read, config=recorded_config(read["config"], f"{name}, config"))

@@ -58,7 +58,7 @@ def reach_curve_verdict(
     Args:
       tests: The tests, chosen before the scores were seen.
       scope: For whom the canaries stand; by default for clients who take part as they did.
-      canary_check: What became of the included canaries; by default what the scores alone show of it.
+      canary_check: Result of the canary check; by default of one on the scores alone.
       others: Statistics of the same audit that are not tested.
     """
     scope = scope or Scope()

@@ -238,9 +238,7 @@ class NoiseQuestions:
         promise = self.trials.promise
         stddev = promise.new_noise()
         if stddev is None or promise.noise_stddev is None:
-            yield inconclusive(
-                "noise_length", expected, "no distribution of fresh noise is promised"
-            )
+            yield inconclusive("noise_length", expected, "no fresh noise is promised")
             return
         resolution = float(np.finfo(np.float32).eps) * float(np.linalg.norm(self.recorded.release))
         if not resolution < stddev < np.inf:
