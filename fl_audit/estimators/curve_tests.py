@@ -50,9 +50,9 @@ _STEP = 0.01
 """Width of the cells of z in which g is constant."""
 
 _LOWEST, _BEYOND = -6.0, 12.0
-"""The lowest cell, and the distance of the highest from where the claim is flat up to _NEVER."""
+"""The lowest cell, and the distance of the highest from where the claim is flat."""
 
-_NEVER = 1e-12
+_NEGLIGIBLE = 1e-12
 
 _VALUES = 1_000
 """The number of values of g on its grid, at most."""
@@ -211,7 +211,7 @@ def _cells(curve: TradeOff) -> tuple[FloatArray, FloatArray]:
 def _is_flat(curve: TradeOff, z: float) -> bool:
     """True if the claimed curve is flat at z."""
     here, beyond = np.exp(claimed_tail(curve, np.array([z, z + _BEYOND])))
-    return bool(beyond < _NEARLY_ALL and here - beyond <= _NEVER + 1e-6 * beyond)
+    return bool(beyond < _NEARLY_ALL and here - beyond <= _NEGLIGIBLE + 1e-6 * beyond)
 
 
 def _test_against(

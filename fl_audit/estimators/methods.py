@@ -32,7 +32,7 @@ Rejection = Callable[[Sequence[AuditSetting]], BoolArray]
 Epsilons = Callable[[Sequence[AuditSetting]], Sequence[float | None]]
 """The epsilon of each sample; None if its scores do not allow the method."""
 
-_HERE: Mapping[Inclusion, str] = {
+_REFUSED: Mapping[Inclusion, str] = {
     "coins": "each had one",
     "unequal_coins": "coins were not fair",
     "fixed_half": "a fixed half was included",
@@ -98,7 +98,7 @@ class Method:
         inclusion = setting.scores.inclusion
         if not self.allows(inclusion):
             raise NotApplicableError(
-                f"needs an independent fair coin for each canary; here {_HERE[inclusion]}"
+                f"needs an independent fair coin for each canary; here {_REFUSED[inclusion]}"
             )
         try:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -143,7 +143,7 @@ class Method:
             return False
 
 
-_OWN = (
+_BUILT_IN = (
     Method(
         "gaussian_fit",
         gaussian_fit,
@@ -192,7 +192,7 @@ _OWN = (
 METHODS = Registry[Method]("method")
 """Every registered method by name, in the order of reports."""
 
-for _method in _OWN:
+for _method in _BUILT_IN:
     METHODS.register(_method)
 
 

@@ -247,12 +247,15 @@ def chances_in_samples(ascending: FloatArray) -> list[FloatArray | None]:
     x = _standard(ascending)
     num_scores = x.shape[1]
     at = np.linspace(0, num_scores - 1, min(num_scores, _MOST_QUANTILES)).astype(np.int64)
-    seen = np.ascontiguousarray(x[:, at])
-    fits = [_fits(seen, is_normal) for is_normal in (False, True)]
+    quantiles = np.ascontiguousarray(x[:, at])
+    fits = [_fits(quantiles, is_normal) for is_normal in (False, True)]
     likelihoods = np.concatenate([fit.likelihood for fit in fits])
     best = np.argmax(likelihoods, axis=0)
-    alone = np.maximum(_alone(seen, is_normal=False), _alone(seen, is_normal=True))
-    gain = (likelihoods.max(axis=0) - alone) * num_scores / len(at)
+    single = np.maximum(
+        _single_likelihood(quantiles, is_normal=False),
+        _single_likelihood(quantiles, is_normal=True),
+    )
+    gain = (likelihoods.max(axis=0) - single) * num_scores / len(at)
     is_clear = (np.ptp(x, axis=1) > 0) & (gain >= _CLEAR)
     odds = np.concatenate([fit.log_odds_included(x) for fit in fits])
     chances = special.expit(odds[best, np.arange(len(x))])
@@ -288,7 +291,7 @@ def _fits(x: FloatArray, is_normal: bool) -> _Mixture:
     return _Mixture(_sum(np.logaddexp(*halves.log_density(x)))[..., 0], halves)
 
 
-def _alone(x: FloatArray, is_normal: bool) -> FloatArray:
+def _single_likelihood(x: FloatArray, is_normal: bool) -> FloatArray:
     """The log likelihood of one distribution for all scores, times two as that of mixtures is."""
     part = _Parts(is_normal, np.zeros((1, 1, len(x), 1)), np.ones((1, 1, len(x), 1)))
     for _ in range(_STEPS):

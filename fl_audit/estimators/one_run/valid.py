@@ -212,7 +212,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     setting.require(included=2 if setting.scores.inclusion == "pairs" else 1, excluded=1)
     scores, level = setting.scores, 1 - setting.confidence
     plans = plans_of(scores, setting.delta, level)
-    bounds = [_tested(scores, plan, setting.delta, level) for plan in plans]
+    bounds = [_tested_plan(scores, plan, setting.delta, level) for plan in plans]
     best = max(bounds, key=lambda bound: bound.epsilon)
     guesses = best.guesses if best.epsilon > 0 else Guesses(0, 0, 0)
     return Estimate(
@@ -257,7 +257,7 @@ def _replacement_details(scores: CanaryScores, epsilon: float) -> dict[str, Deta
 
 
 @dataclass(frozen=True)
-class _Tested:
+class _TestedPlan:
     """The event that the guesses of a plan make true."""
 
     guesses: Guesses  # those with the largest bound of a single number of guesses
@@ -276,7 +276,7 @@ class _Tested:
         return min(1.0, self.event.p_value_at_0 / self.order.share) if self.event else 1.0
 
 
-def _tested(scores: CanaryScores, plan: GuessPlan, delta: float, level: float) -> _Tested:
+def _tested_plan(scores: CanaryScores, plan: GuessPlan, delta: float, level: float) -> _TestedPlan:
     """The event that the guesses of a plan make true; all plans together fail at the level."""
     order, totals = plan.order, plan.totals()
     alpha = order.share * level
@@ -288,7 +288,7 @@ def _tested(scores: CanaryScores, plan: GuessPlan, delta: float, level: float) -
     if correct[i] > 0:
         boundary = boundary_at(totals, bounds[i], levels)
         event = WalkEvent(scores.num_coins * delta, boundary, plan, alpha, start=bounds[i])
-    return _Tested(order.guesses(int(totals[i]), int(correct[i])), len(totals), order, event)
+    return _TestedPlan(order.guesses(int(totals[i]), int(correct[i])), len(totals), order, event)
 
 
 def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
@@ -298,13 +298,15 @@ def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
     sample without included or without excluded scores.
     """
     epsilons: list[float | None] = [None] * len(settings)
-    for members in _alike(settings):
+    for members in _by_size(settings):
         first = settings[members[0]]
         delta, level = first.delta, 1 - first.confidence
         samples = [settings[index].scores for index in members]
         plans = plans_of_samples(samples, delta, level)
         for index, scores, tried in zip(members, samples, plans, strict=True):
-            epsilons[index] = max(_tested(scores, plan, delta, level).epsilon for plan in tried)
+            epsilons[index] = max(
+                _tested_plan(scores, plan, delta, level).epsilon for plan in tried
+            )
     return epsilons
 
 
@@ -377,7 +379,7 @@ def one_run_rejection(
 
     def rejects(settings: Sequence[AuditSetting]) -> BoolArray:
         rejected = np.zeros(len(settings), bool)
-        for members in _alike(settings):
+        for members in _by_size(settings):
             samples = [settings[index].scores for index in members]
             plans = plans_of_samples(samples[:_PLANNED], delta, level)
             for index, scores, tried in zip(members, samples, itertools.cycle(plans), strict=False):
@@ -388,7 +390,7 @@ def one_run_rejection(
     return rejects
 
 
-def _alike(settings: Sequence[AuditSetting]) -> Iterable[list[int]]:
+def _by_size(settings: Sequence[AuditSetting]) -> Iterable[list[int]]:
     """The indices of settings with both kinds of canaries, grouped by inclusion and number of
     coins.
     """

@@ -45,15 +45,15 @@ class ChosenNull:
       tail: The known tail of an excluded canary's score; None for the empirical null.
       confidence: The confidence that is left for a bound under the null.
       assumption: What the tail assumes, as a sentence after a space; empty if nothing.
-      proves_nothing: Whether a bound by the tail must be 0, as an argument alone names the tail and
-        included scores do not differ from excluded ones.
+      allows_no_bound: Whether a bound by the tail must be 0, because an argument alone names the
+        tail and included scores do not differ from excluded ones.
       refutation: Why a known null is not used; None if there is none or it is used.
     """
 
     tail: NullTail | None
     confidence: float
     assumption: str = ""
-    proves_nothing: bool = False
+    allows_no_bound: bool = False
     refutation: str | None = None
 
     @property
@@ -116,7 +116,7 @@ def _by_argument(setting: AuditSetting, tail: NullTail, confidence: float) -> Ch
         " Nothing is proven, as included scores do not differ from excluded ones by more than "
         "chance, and the null is somebody's word (dim)."
     )
-    return ChosenNull(tail, confidence, f"{assumption}{nothing}", proves_nothing=True)
+    return ChosenNull(tail, confidence, f"{assumption}{nothing}", allows_no_bound=True)
 
 
 def refuted_nulls(details: Iterable[Mapping[str, Detail]]) -> list[str]:

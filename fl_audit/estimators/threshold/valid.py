@@ -94,7 +94,7 @@ def _by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> Estimat
         bounded.positives,
         setting.delta,
     )
-    epsilon = 0.0 if null.proves_nothing else best.epsilon
+    epsilon = 0.0 if null.allows_no_bound else best.epsilon
     return Estimate(
         method="threshold_valid",
         kind="lower_bound",
@@ -193,7 +193,7 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
     lower_bound = (
         _mu_by_ranks(setting) if null.tail is None else _mu_by_band(setting, null, null.tail)
     )
-    epsilon = 0.0 if null.proves_nothing else epsilon_of_mu(lower_bound.mu, setting.delta)
+    epsilon = 0.0 if null.allows_no_bound else epsilon_of_mu(lower_bound.mu, setting.delta)
     return Estimate(
         method="threshold_gdp",
         kind="lower_bound",
