@@ -113,8 +113,7 @@ class SumTest:
         return dataclasses.replace(self, masses=self._masses(below))
 
     def power(self, critical_value: int, groups: Sequence[tuple[int, FloatArray]]) -> float:
-        """The chance that the sum reaches a value, by the normal approximation if canaries are
-        many.
+        """The chance that the sum reaches a value; a normal approximation if canaries are many.
 
         Each group is a number of canaries (num_included in all) and the distribution that they
         share: its probabilities below each of `edges`.

@@ -28,8 +28,7 @@ _ROUNDING = 1e-5
 
 
 class NullTail(Protocol):
-    """An upper bound on P(score >= t) of an excluded canary, which is all that a lower bound
-    needs.
+    """An upper bound on P(score >= t) of an excluded canary: all that a lower bound needs.
 
     A new statistic brings its null as an object with these three members.
     """
@@ -303,9 +302,7 @@ class LargestOfRoundsNull:
         return np.asarray(np.minimum(special.logsumexp(tails, axis=0), 0.0))
 
     def p_value(self, excluded: FloatArray) -> float:
-        """A p-value of too many large scores; small ones do not contradict it: rounds may be
-        alike.
-        """
+        """A p-value of too many large scores; small ones do not contradict this null."""
         return too_large_p_value(excluded, self.log_tail_upper)
 
 

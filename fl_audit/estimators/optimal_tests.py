@@ -24,9 +24,7 @@ from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
 
 @dataclass(frozen=True, eq=False)
 class OptimalTests:
-    """Rates of tests that say P if the likelihood ratio of P to Q is large, float64, shape
-    (tests,).
-    """
+    """Rates, of shape (tests,), of tests that say P if the ratio of P to Q is large."""
 
     log_fpr: FloatArray  # log of the chance under Q that a test says P
     tpr: FloatArray
@@ -83,9 +81,7 @@ def gaussian_tests(shift: float) -> OptimalTests:
 
 
 def reachable_shift(shift: float, num_included: int, confidence: float) -> float:
-    """The median lower bound on the distance of two Gaussians, in standard deviations, from the
-    mean.
-    """
+    """The median lower bound on the distance of two unit Gaussians by the test of the mean."""
     return max(0.0, shift - float(special.ndtri(confidence)) / math.sqrt(num_included))
 
 

@@ -48,7 +48,7 @@ class TradeOff(Protocol):
     """The trade-off curve that a claim of privacy allows."""
 
     def log_power(self, log_fpr: npt.ArrayLike) -> FloatArray:
-        """Log of an upper bound on T, the largest true positive rate, from the log false positive
+        """Log of an upper bound on T, the largest true positive rate, at a log false positive
         rate.
 
         Elementwise, at most 0, and it never falls with `log_fpr`.

@@ -208,8 +208,7 @@ ALPHA_PRIORS: dict[str, BetaStrength | FixedStrength] = {
 
 
 def alpha_prior(name: str) -> BetaStrength | FixedStrength:
-    """The prior of the strength by name, "uniform", a number, or the shapes of a Beta
-    distribution.
+    """The prior of the strength by name: a known one, a fixed number, or "beta:A,B".
 
     Raises:
       InputError: The name is neither a known one, nor a number in [0, 1], nor beta:A,B.
@@ -273,9 +272,7 @@ class CountModel(Protocol):
         """Auxiliary error rates, `points` of them for each chain and base."""
 
     def log_weights(self, rates: ErrorRates, correlations: Correlations) -> FloatArray:
-        """Log of likelihood over density, of shape (c, n, k) or (1, 1, 1), up to a constant per
-        base.
-        """
+        """Log of likelihood over density up to a constant per base, (c, n, k) or (1, 1, 1)."""
 
 
 class IndependentCounts:

@@ -1,5 +1,4 @@
-"""The posterior mass of error rates that an attack of strength s reaches under (epsilon,
-delta)-DP.
+"""The posterior mass of the error rates of an attack of strength s under (epsilon, delta)-DP.
 
 R(epsilon, delta) are the rates that (epsilon, delta)-DP allows, and R_s(epsilon, delta) is
 R(epsilon, delta) without R(s epsilon, s delta): Kairouz, Oh & Viswanath (2017), Theorem 2.1;
@@ -290,9 +289,7 @@ class Spline:
 
 @dataclass(frozen=True, eq=False)
 class TableGrid:
-    """The points centre_j + width_j sinh(z) of base j, for equally spaced z: fine near its
-    epsilon.
-    """
+    """Points centre_j + width_j sinh(z) of base j, for equally spaced z: fine near its epsilon."""
 
     centre: FloatArray  # (n, 1), as all
     width: FloatArray
@@ -360,9 +357,7 @@ _CHUNK = 1_000_000
 
 
 class RegionMass:
-    """The tables of n challenge bases at one delta, and the likelihood of epsilon and v = s
-    epsilon.
-    """
+    """The tables of n challenge bases at one delta, and the likelihood of epsilon and s epsilon."""
 
     def __init__(self, counts: ChallengeCounts, delta: float, largest: float) -> None:
         """Make the tables for epsilons in [0, largest]."""
@@ -387,10 +382,10 @@ class RegionMass:
         self._gained = Spline.through(np.concatenate([first, gained], axis=1))
 
     def log_likelihood(self, epsilon: FloatArray, shrunk: FloatArray) -> FloatArray:
-        """The log likelihood of all counts, up to one constant for all calls; -inf where v >=
-        epsilon.
+        """The log likelihood of all counts, up to one constant for all calls.
 
-        epsilon is above 0 and of shape (i,), shrunk = v of shape (1, k) or (i, 1).
+        epsilon is above 0 and of shape (i,), shrunk = v of shape (1, k) or (i, 1); -inf where
+        v >= epsilon.
         """
         column = epsilon[:, None]
         below = shrunk < column

@@ -115,11 +115,10 @@ def effective_sample_size(chains: FloatArray) -> float:
 
 
 def autocorrelations(chains: FloatArray, num_lags: int) -> FloatArray:
-    """The sample autocorrelations of chains, at lags 0 to num_lags - 1 (Yıldırım et al., Figure
-    6).
+    """The sample autocorrelations of chains, at lags 0 to num_lags - 1.
 
     Autocovariances about each chain's own mean are averaged over the chains, then divided by the
-    one at lag 0. A chain that never moved has 1 at every lag.
+    one at lag 0 (Yıldırım et al., Figure 6). A chain that never moved has 1 at every lag.
 
     >>> autocorrelations(np.array([[1.0, -1.0, 1.0, -1.0]]), 3).tolist()
     [1.0, -0.75, 0.5]

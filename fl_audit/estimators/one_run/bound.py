@@ -226,9 +226,7 @@ def largest_rejected(
 def crossing_point(
     p_value: Callable[[float], float], alpha: float, low: float, high: float, xtol: float
 ) -> float:
-    """The epsilon in [low, high] at which a p-value, below alpha at `low`, reaches alpha; else
-    high.
-    """
+    """The epsilon at which a p-value reaches alpha, from below at `low`; at most `high`."""
 
     def excess(epsilon: float) -> float:
         # Normal quantiles, since they grow nearly in proportion to epsilon.
@@ -418,8 +416,9 @@ class PathologicalMechanism:
 
 
 def worst_beta(m: int, r: int, v: int, *, epsilon: float, delta: float) -> PathologicalMechanism:
-    """The mechanism of Algorithm 4 that is most likely to be right v times or more; delta <= r /
-    m.
+    """The mechanism of Algorithm 4 that is most likely to be right v times or more.
+
+    delta is at most r / m.
 
     >>> bad = worst_beta(1000, 100, 75, epsilon=0.7, delta=1e-4)
     >>> round(bad.beta, 3), round(float(bad.tail(75)), 3)

@@ -65,9 +65,7 @@ def correct_among_bottom(scores: CanaryScores) -> IntArray:
 
 
 def _right_from_top(wrong: FloatArray, right: FloatArray) -> IntArray:
-    """The number of `right` ones among the k largest of both, by k; of equal ones, wrong ones
-    first.
-    """
+    """The number of `right` ones among the k largest, by k; of equal ones, wrong ones first."""
     order = np.argsort(-np.concatenate([wrong, right]), kind="stable")
     return np.concatenate([[0], np.cumsum(order >= len(wrong))])
 

@@ -413,8 +413,7 @@ def plans_of(scores: CanaryScores, delta: float, level: float) -> tuple[GuessPla
 
 
 def plan_guesses(scores: CanaryScores, m_delta: float, alpha: float) -> GuessPlan:
-    """The plan for fair coins with the largest expected bound, from the scores without their
-    coins.
+    """The plan for fair coins with the largest expected bound, by the scores without their coins.
 
     For both orders and some numbers of guesses, the expected number of correct guesses under the
     mixture becomes an epsilon. Numbers of guesses so small that delta would take more than the

@@ -367,11 +367,11 @@ def one_run_region(epsilon: float, m_delta: float, level: float, plan: GuessPlan
 def one_run_rejection(
     epsilon: float, delta: float, level: float
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
-    """A test, for many samples, of whether `one_run_valid` at level 1 - confidence exceeds
-    epsilon.
+    """A test, for many samples, of whether the bound of `one_run_valid` exceeds epsilon.
 
-    If there are more than 8 samples at a time, which then have to be of one distribution, the
-    others take the plans of the first 8: plans differ little, and planning takes most of the time.
+    `level` is 1 - confidence. If there are more than 8 samples at a time, which then have to be of
+    one distribution, the others take the plans of the first 8: plans differ little, and planning
+    takes most of the time.
     """
     cached_region = functools.cache(
         lambda m_delta, plan: one_run_region(epsilon, m_delta, level, plan)
@@ -391,9 +391,7 @@ def one_run_rejection(
 
 
 def _by_size(settings: Sequence[AuditSetting]) -> Iterable[list[int]]:
-    """The indices of settings with both kinds of canaries, grouped by inclusion and number of
-    coins.
-    """
+    """The indices of settings with both kinds of canaries, by inclusion and number of coins."""
     groups: dict[tuple[Inclusion, float, int], list[int]] = {}
     for index, setting in enumerate(settings):
         scores = setting.scores

@@ -88,9 +88,7 @@ class RankTests:
 
 @dataclass(frozen=True)
 class RejectedClaim:
-    """The largest claim (0 for none) that one of several tests rejects, and the index of that
-    test.
-    """
+    """The largest claim (0 for none) that one of several tests rejects, and that test's index."""
 
     claim: float
     index: int
@@ -262,9 +260,7 @@ def bounded_thresholds(
 
 
 def strongest_rejection(setting: AuditSetting, largest_rate: LargestRate) -> RejectedThreshold:
-    """The largest claim that a test at some excluded score rejects (proof in the module's
-    docstring).
-    """
+    """The largest claim that a test at some excluded score rejects (proof at the module's head)."""
     included, excluded = np.sort(setting.scores.included), np.sort(setting.scores.excluded)
     tests = rank_tests(len(excluded), setting.confidence)
     thresholds = excluded[len(excluded) - tests.ranks]

@@ -270,10 +270,9 @@ def _assumptions(null: ChosenNull) -> str:
 def threshold_rejection(
     epsilon: float, delta: float, level: float
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
-    """A test, for many samples, of whether `threshold_valid` at level 1 - confidence exceeds
-    epsilon.
+    """A test, for many samples, of whether the bound of `threshold_valid` exceeds epsilon.
 
-    A known null is taken as true: it is not tested on the scores.
+    `level` is 1 - confidence. A known null is taken as true: it is not tested on the scores.
     """
 
     def by_band(samples: Sequence[CanaryScores], null: Null, tail: NullTail) -> BoolArray:
