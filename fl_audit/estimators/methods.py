@@ -56,7 +56,7 @@ class Method:
         that delta and confidence and a true null. None: compute the bound and compare.
       fast_epsilons: The epsilons of many samples of one delta and one confidence, without the rest
         of their estimates. For simulations. None: compute the estimates.
-      valid_inclusions: The ways of including canaries for which the method is proved; scores of
+      valid_inclusions: The ways of including canaries for which the method may be used; scores of
         others are refused.
 
     Raises:
@@ -85,7 +85,7 @@ class Method:
         return self.kind == "lower_bound" and self.valid_for in WHATEVER_DISTRIBUTION
 
     def allows(self, inclusion: Inclusion) -> bool:
-        """Whether the method is proved for this way of including canaries."""
+        """Whether the method may be used for this way of including canaries."""
         return inclusion in self.valid_inclusions
 
     def __call__(self, setting: AuditSetting) -> Estimate:

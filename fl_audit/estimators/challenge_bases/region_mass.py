@@ -323,7 +323,7 @@ class TableGrid:
         return np.asarray(np.log(self.width * self.step) + np.log(np.cosh(z)))
 
     def evaluate(self, spline: Spline, bases: slice, x: FloatArray) -> FloatArray:
-        """The splines of some bases at common points x of shape (m,), (n, m, ...)."""
+        """Values (n, m, ...) of the splines of some bases at points x of shape (m,)."""
         index = (np.arcsinh((x - self.centre[bases]) / self.width[bases]) - self.start[bases]) / (
             self.step[bases]
         )
