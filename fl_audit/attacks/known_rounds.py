@@ -1,4 +1,4 @@
-"""Threat model `known_rounds`: the attacker sees every round and knows who was online when.
+"""Threat model `known_rounds`: the attacker sees every round and knows the participation schedule.
 
 This is the attacker that accounting without amplification guards against: the order of clients is
 not secret. Sampling hides nothing from it, so a bound may exceed an epsilon that relies on
@@ -47,26 +47,17 @@ OWN_ROUNDS = Statistic(
 
 @dataclass(frozen=True)
 class CorrelatedRounds:
-    """What an attacker knows of noise that is correlated over rounds.
+    """Correlated noise, and the norms of the aggregates that carry it.
 
-    Attributes:
-      correlation: What correlates it.
-      lengths: The function that gives the lengths of the aggregates of some rounds, int64 of shape
-        (n,) from 0, when training is over, as float64 of that shape; NaN where one is not known.
+    `lengths` maps rounds (from 0, of shape (n,)) to the norms of their aggregates, NaN where not
+    known; it is called after training.
     """
 
     correlation: Correlation
     lengths: Callable[[IndexArray], FloatArray]
 
     def weights(self, presences: RoundWeights, rounds: IndexArray) -> RoundWeights | None:
-        """The weights of scored rounds' directions, by who was present.
-
-        Returns:
-          None where the length of a scored round's aggregate is not known.
-
-        Raises:
-          InputError: The file of lengths is damaged.
-        """
+        """The weights of scored rounds' directions; None if an aggregate's norm is not known."""
         lengths = self.lengths(rounds)
         if not (lengths > 0).all():
             return None
@@ -74,11 +65,7 @@ class CorrelatedRounds:
 
 
 def _lengths_in(metrics: Path, rounds: IndexArray) -> FloatArray:
-    """The lengths of a run's aggregates in some rounds, as its metrics.csv has them.
-
-    Raises:
-      InputError: The file is damaged.
-    """
+    """The norms of a run's aggregates in some rounds, from its metrics.csv."""
     try:
         rows = read_csv(metrics, ("aggregate_norm",))
         return np.array([float(row["aggregate_norm"]) for row in rows])[rounds]
@@ -87,7 +74,11 @@ def _lengths_in(metrics: Path, rounds: IndexArray) -> FloatArray:
 
 
 class KnownRoundsAttacker(Attacker):
-    """An attacker who sees every round's noised aggregate, and knows each canary's rounds."""
+    """An attacker who sees every round's noised aggregate, and knows each canary's rounds.
+
+    `directions` is None for a log, which may have its own, and if no canary has several rounds and
+    noise is independent. `correlated` needs directions, of the attacker or of the log.
+    """
 
     statistics = (OWN_ROUNDS,)
 
@@ -98,16 +89,6 @@ class KnownRoundsAttacker(Attacker):
         directions: RoundDirections | None = None,
         correlated: "CorrelatedRounds | None" = None,
     ) -> None:
-        """Attacks a pool of canaries.
-
-        Args:
-          cosines: The cosines of every canary with every aggregate, which attackers share.
-          own: The rounds of the pool.
-          directions: The log of the rounds' directions; None for a log, which may have its own, and
-            where no canary has several rounds and noise is independent.
-          correlated: What is known of correlated noise; None where noise is independent. It needs
-            directions, of the attacker or of the log.
-        """
         self._cosines = cosines
         self._own = own
         self._directions = directions
@@ -116,7 +97,6 @@ class KnownRoundsAttacker(Attacker):
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
-        """See `Attacker.from_context`."""
         own, directions, correlated = context.own_rounds, None, None
         needs_directions = own.most > 1 or context.correlation is not None
         if context.folder is not None and context.family is not None and needs_directions:
@@ -135,13 +115,11 @@ class KnownRoundsAttacker(Attacker):
         return cls(context.round_cosines, own, directions, correlated)
 
     def see_round(self, seen: SeenRound) -> None:
-        """Logs each canary's cosine with the aggregate, and the aggregate's direction."""
         self._cosines.see_aggregate(seen.index, seen.aggregate)
         if self._directions is not None:
             self._directions.add(seen.index, seen.aggregate)
 
     def flush(self) -> None:
-        """Writes the logs to the disk."""
         self._cosines.flush()
         if self._directions is not None:
             self._directions.flush()
@@ -149,15 +127,14 @@ class KnownRoundsAttacker(Attacker):
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """The cosine with the canary's own round, or with the sum of its rounds' directions.
 
-        Where the lengths of these sums are not known, sums are divided by the root of the number of
-        rounds, which is their length where the directions are orthogonal.
+        If the norms of these sums are not known, sums are divided by the root of the number of
+        rounds, which is their norm if the directions are orthogonal.
 
         Under noise that is correlated over rounds it is the cosine with a weighted sum of the
         aggregates of all rounds. Its weights depend on what was released and on the canary's
         rounds. Both are independent of an excluded canary's vector, whose cosine with the sum so
         has the null distribution of one vector, whatever the weights.
         """
-        del final
         if self._correlated is not None:
             whitened = self._whitened(self._correlated)
             if whitened is not None:
@@ -171,7 +148,7 @@ class KnownRoundsAttacker(Attacker):
         return {OWN_ROUNDS.name: np.clip(cosines, -1, 1)}
 
     def _whitened(self, correlated: "CorrelatedRounds") -> FloatArray | None:
-        """The cosines with weighted sums; None where a sum has no known direction."""
+        """The cosines with weighted sums; None if a sum has no known direction."""
         rounds = np.array([index for index, _ in self._cosines.numbered_rows()], np.int64)
         if len(rounds) == 0:
             return None
@@ -193,8 +170,6 @@ class KnownRoundsAttacker(Attacker):
         return self._directions.weighted_sums(weights, rounds)
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """The one vector that every canary is compared with, a single aggregate or a sum."""
-        del final
         if self._sums is None:
             compared = self._cosines.any_one() if self._own.most <= 1 else None
             return named({OWN_ROUNDS: compared})
