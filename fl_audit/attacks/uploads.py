@@ -201,6 +201,7 @@ class CanaryUploads:
         is_there: npt.NDArray[np.bool_],
         stand_in: Float32Array,
     ) -> UploadScores:
+        """The scores of sums over known norms, else over counts, which only limits the null."""
         of_canary: list[list[int]] = [[] for _ in counts]
         for (index, canary), slot in self._slots.items():
             if is_there[index, canary]:
