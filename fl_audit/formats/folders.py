@@ -1,8 +1,8 @@
-"""Run folders and log folders: which files they hold, which belong together, who works there.
+"""Run folders and log folders: their files, which files belong together, and the lock of a folder.
 
 Training writes a run folder and does not use estimators; the report reads it and does not use
 TensorFlow. A log folder is written by a production system in any language, or by `RoundScorer`;
-docs/logs.md describes its format. What each holds is chained by digests (`round_chain`), and
+docs/logs.md describes its format. The content of each is chained by digests (`round_chain`), and
 `locked` keeps a second process out of a folder.
 """
 
@@ -37,14 +37,13 @@ class ScoredFolder:
     def round_concentrations(self) -> Path:
         """How much of each aggregate lies on few coordinates, float64 of shape (rounds, 2) (NPY).
 
-        The file is missing where the null distribution of the canaries' family does not depend on
-        it.
+        Missing if the null distribution of the canaries' family does not depend on it.
         """
         return self.path / "round_concentrations.npy"
 
     @property
     def round_directions(self) -> Path:
-        """The aggregates' directions, for canaries with several rounds (see `DirectionLog`) (NPY).
+        """The aggregates' directions (`DirectionLog`), for canaries with several rounds (NPY).
 
         A run deletes it with the last round.
         """
@@ -54,13 +53,13 @@ class ScoredFolder:
     def upload_cosines(self) -> Path:
         """Canaries' cosines with their own uploads, float32 of shape (rounds, canaries) (NPY).
 
-        NaN where a canary has no upload in a round; the file may be missing.
+        NaN if a canary has no upload in a round; may be missing.
         """
         return self.path / "upload_cosines.npy"
 
     @property
     def upload_concentrations(self) -> Path:
-        """How much of an upload lies on few coordinates, the most of a round's (NPY).
+        """How much of an upload lies on few coordinates, the largest of each round's (NPY).
 
         As `round_concentrations`, and missing likewise.
         """
@@ -68,7 +67,7 @@ class ScoredFolder:
 
     @property
     def upload_directions(self) -> Path:
-        """The uploads' directions by round and canary, where a canary has several (NPY).
+        """The uploads' directions by round and canary, if a canary has several (NPY).
 
         A run deletes it with the last round.
         """
@@ -80,12 +79,12 @@ class ScoredFolder:
 
     @property
     def compared_vectors(self) -> Path:
-        """What is known of the vectors that canaries were compared with, by statistic (JSON)."""
+        """The concentrations of the compared vectors, by statistic (JSON)."""
         return self.path / "concentrations.json"
 
     @property
     def chain(self) -> Path:
-        """What was written, in order, chained by digests (JSON lines), see `round_chain`."""
+        """What was written, in order, chained by digests (JSON lines; `round_chain`)."""
         return self.path / "chain.jsonl"
 
     def checked_chain(self) -> Chain | None:
@@ -107,7 +106,7 @@ class ScoredFolder:
 
 @dataclass(frozen=True)
 class RunFolder(ScoredFolder):
-    """Paths inside one run's folder."""
+    """The paths inside a run's folder."""
 
     @property
     def config(self) -> Path:
@@ -115,12 +114,12 @@ class RunFolder(ScoredFolder):
         return self.path / "config.toml"
 
     def identity(self) -> tuple[Path, ...]:
-        """The files that say what the run is, before its first round; the last may be missing."""
+        """The files that define the run, before its first round; the last may be missing."""
         return (self.config, self.canaries, self.commitment)
 
     @property
     def commitment(self) -> Path:
-        """The commitment that the run was begun under, with what opens it (JSON)."""
+        """The commitment that the run began under, with what opens it (JSON)."""
         return self.path / "commitment.json"
 
     @property
@@ -135,12 +134,12 @@ class RunFolder(ScoredFolder):
 
     @property
     def round_signals(self) -> Path:
-        """What each round says of each example canary, see `attacks.update_ratio` (NPY)."""
+        """Each round's signal about each example canary (`attacks.update_ratio`) (NPY)."""
         return self.path / "round_signals.npy"
 
     @property
     def round_energies(self) -> Path:
-        """The variances of these (NPY)."""
+        """The variances of these signals (NPY)."""
         return self.path / "round_energies.npy"
 
     @property
@@ -165,7 +164,7 @@ class RunFolder(ScoredFolder):
 
     @property
     def replay(self) -> Path:
-        """What a replay of the first round found, before it was trained (JSON)."""
+        """The findings of a replay of the first round, before it was trained (JSON)."""
         return self.path / "replay.json"
 
     @property
@@ -175,7 +174,7 @@ class RunFolder(ScoredFolder):
 
     @property
     def record(self) -> Path:
-        """The record of what the run did (JSON), see `run_record`; training writes it last."""
+        """The record of the run (JSON; `run_record`); training writes it last."""
         return self.path / "run.json"
 
     @property
@@ -199,20 +198,15 @@ class RunFolder(ScoredFolder):
         return self.path / "worker.log"
 
     def released_model(self, completed: int) -> Path:
-        """The model after so many rounds, kept until the next one is released, float32 (NPY)."""
+        """The model after these rounds, kept until the next one is released, float32 (NPY)."""
         return self.path / f"released_model_{completed:06}.npy"
 
     def direction_sum(self, name: str, count: int) -> Path:
-        """The sum of the directions of so many vectors, while a run trains: float64 (NPY).
-
-        Args:
-          name: what these are vectors of.
-          count: how many are in it.
-        """
+        """The sum of the directions of `count` vectors, while a run trains: float64 (NPY)."""
         return self.path / f"direction_sum_{name}_{count:06}.npy"
 
     def direction_sums(self, name: str = "*") -> list[Path]:
-        """The sums of directions that are there, of some vectors or of all."""
+        """The existing sums of directions, of some vectors or of all."""
         return sorted(self.path.glob(f"direction_sum_{name}_[0-9]*.npy"))
 
     def round_logs(self) -> tuple[Path, ...]:
@@ -227,12 +221,11 @@ class RunFolder(ScoredFolder):
         return (self.release_cosines, self.release_concentrations)
 
     def training_outputs(self) -> tuple[Path, ...]:
-        """The files beside the logs that are there once training is over; each may be missing."""
-        looked_at = (self.autocorrelation, self.replay)
-        return (self.compared_vectors, *looked_at, *self.path.glob("scores_*.csv"))
+        """The files apart from the logs that exist after training; each may be missing."""
+        findings = (self.autocorrelation, self.replay)
+        return (self.compared_vectors, *findings, *self.path.glob("scores_*.csv"))
 
     def released_models(self) -> list[Path]:
-        """The released models that exist."""
         return sorted(self.path.glob("released_model_*.npy"))
 
 
@@ -246,7 +239,7 @@ class LogFolder(ScoredFolder):
         return self.path / "pool.json"
 
     def identity(self) -> tuple[Path, ...]:
-        """The files that say what is audited; all but the first may be missing."""
+        """The files that define what is audited; all but the first may be missing."""
         return (self.pool, self.canaries, self.participation, self.noise_correlation)
 
     @property
@@ -256,10 +249,10 @@ class LogFolder(ScoredFolder):
 
     @property
     def round_lengths(self) -> Path:
-        """The length of each aggregate and of a canary in it, float64 of shape (rounds, 2) (NPY).
+        """The norm of each aggregate and of a client in it, float64 of shape (rounds, 2) (NPY).
 
-        The second is what the mechanism promises, clip norm over denominator. NaN where a length is
-        not known; the file may be missing.
+        The second is the largest norm that the mechanism allows, clip norm over denominator. NaN if
+        a norm is not known; may be missing.
         """
         return self.path / "round_lengths.npy"
 
@@ -268,8 +261,8 @@ class LogFolder(ScoredFolder):
         """The noise on a coordinate and the norm bound, float64 of shape (rounds, 2) (NPY).
 
         The first is the standard deviation of the noise on each coordinate of a round's aggregate,
-        the second the largest norm that the aggregate can have without noise. NaN where one is not
-        known; the file may be missing.
+        the second the largest norm of the aggregate without noise. NaN if one is not known; may be
+        missing.
         """
         return self.path / "round_mechanism.npy"
 
@@ -280,12 +273,12 @@ class LogFolder(ScoredFolder):
 
     @property
     def round_measures(self) -> Path:
-        """What `RoundScorer` has measured of each aggregate, as a run's `aggregates.npy` (NPY)."""
+        """`RoundScorer`'s measurements of each aggregate, as a run's `aggregates.npy` (NPY)."""
         return self.path / "round_measures.npy"
 
     @property
     def coordinate_lengths(self) -> Path:
-        """What rounds leave on each coordinate, as `RoundScorer` keeps it (NPY)."""
+        """The sums of squared changes of each coordinate, as `RoundScorer` keeps them (NPY)."""
         return self.path / "coordinate_lengths.npy"
 
     @property
@@ -316,7 +309,7 @@ class LogFolder(ScoredFolder):
 
     @property
     def participation(self) -> Path:
-        """How clients may take part, and whether a claim counts on it (JSON); may be missing."""
+        """How clients may participate, and whether a claim counts on it (JSON); may be missing."""
         return self.path / "participation.json"
 
     @property
@@ -326,17 +319,17 @@ class LogFolder(ScoredFolder):
 
     @property
     def faults(self) -> Path:
-        """What went wrong in the audit itself while training went on, a line each; or missing."""
+        """Errors of the audit itself while training went on, a line each; may be missing."""
         return self.path / "faults.txt"
 
     def side_files(self) -> tuple[str, ...]:
-        """The names of the files beside the scores, which do not depend on them."""
+        """The names of files that do not depend on the scores."""
         files = (self.participation, self.noise_correlation, self.variables, self.faults)
         return tuple(path.name for path in files)
 
     @property
     def optional(self) -> tuple[str, ...]:
-        """The names of what another system may put beside the pool; each may be missing."""
+        """The names of files that another system may write in addition to the pool."""
         cosines = (self.round_cosines, self.upload_cosines)
         vectors = (self.aggregates, *cosines, self.initial, self.final)
         described = (self.canaries, self.round_lengths, self.round_mechanism, self.variables)
@@ -352,17 +345,11 @@ LOCK_NAME = ".lock"
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the lock of a folder while the block runs.
+    """Holds the lock of a folder, which exists, while the block runs.
 
-    The system gives up the lock (flock) of a process that was killed, so that a file which it has
-    left keeps nobody out. Programs that the process starts do not hold it.
-
-    Args:
-      folder: The folder, which exists.
-
-    Raises:
-      InputError: Another process holds the lock.
-      OSError: The folder cannot be written.
+    The system releases the lock (flock) of a process that was killed, so that a file which it has
+    left does not block others. Programs that the process starts do not hold it. Raises InputError
+    if another process holds the lock.
     """
     path = folder / LOCK_NAME
     descriptor = _lock(path)
@@ -381,7 +368,7 @@ def _lock(path: Path) -> int:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Who held it before may have removed the file after it was opened here.
+            # The previous holder may have removed the file after it was opened here.
             if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
                 return descriptor
         except BlockingIOError as error:
