@@ -30,8 +30,7 @@ _GROUPS_PER_OCTAVE = 4
 """The number of groups that vectors form per factor of two in their sums of cubes.
 
 All vectors of a group count with its largest sum, which costs up to 19 % of a remainder term that
-is itself a few percent of the tail; groups keep bounds fast with thousands of rounds.
-"""
+is itself a few percent of the tail; groups keep bounds fast with thousands of rounds."""
 
 
 class Vectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -202,9 +202,9 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
     if participation is not None:
         sampled = release_of(participation, own, released, 1 / shift)
     if sampled is not None:
-        is_alike = _weigh_as_canaries(participation)
-        release = sampled if is_alike else _without_clients(sampled)
-        return StatedRounds(release, says_all_rounds=True)
+        if not _weigh_as_canaries(participation):
+            sampled = dataclasses.replace(sampled, client=Party(UnknownRounds()))
+        return StatedRounds(sampled, says_all_rounds=True)
     release = Release(
         rounds=1 + max(released),
         noise=GAUSSIAN.noise(1 / shift, 1 / shift),
@@ -213,10 +213,6 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
         canary=Party(FixedRounds(own.most)),
     )
     return StatedRounds(release, says_all_rounds=False)
-
-
-def _without_clients(release: Release) -> Release:
-    return dataclasses.replace(release, client=Party(UnknownRounds()))
 
 
 def stated_uploads(log: SeenLog) -> Release | None:

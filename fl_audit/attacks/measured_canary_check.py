@@ -113,7 +113,7 @@ def canary_check_in_rounds(
     rounds = _Rounds(
         lengths=lengths(),
         first=_first_rounds(own),
-        crowd=_included_per_round(own, included),
+        crowd={index: int(included[members].sum()) for index, members in own.members().items()},
         dim=dim,
         knows_tails=family in (None, *WITH_KNOWN_NULL),
     )
@@ -180,10 +180,6 @@ def _first_rounds(own: OwnRounds) -> IndexArray:
     """The first round of each canary, from 0; -1 for one without a round."""
     firsts = [int(rounds.min()) if len(rounds) else -1 for rounds in own.of_canary]
     return np.array(firsts, dtype=np.int64)
-
-
-def _included_per_round(own: OwnRounds, included: npt.NDArray[np.bool_]) -> Mapping[int, int]:
-    return {index: int(included[members].sum()) for index, members in own.members().items()}
 
 
 def log_canary_check(log: SeenLog) -> CanaryCheck | None:

@@ -57,7 +57,7 @@ class RoundCosines(abc.ABC):
 
     @abc.abstractmethod
     def any_one(self) -> ComparedVectors | None:
-        """The null of each aggregate that is scored; None if one is zero."""
+        """The null of a cosine with any one scored aggregate; None if one of these is zero."""
 
     @abc.abstractmethod
     def largest(self, rounds: range | None = None) -> ComparedVectors | None:

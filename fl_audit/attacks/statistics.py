@@ -33,8 +33,7 @@ Sight = Literal[
 ]
 """An input of a score: a model, every canary's cosine with the aggregates of rounds, the rounds of
 every canary, canaries' own uploads, or everything visible of each round while the system trains
-(`SeenRound`), which no log keeps.
-"""
+(`SeenRound`), which no log keeps."""
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ def _fits_rounds(audit: Audit, num_rounds: int) -> None: ...
 class Knowledge(enum.IntEnum):
     """What attackers know of a run, the weakest first.
 
-    A report's headline is about the attacker who knows most, which fixes the attacker before scores
-    are seen: if scores decided which attacker leads, its bound would not hold.
+    The headline uses the attacker who knows most, fixed before scores are seen: if scores decided
+    which attacker leads, its bound would not hold.
     """
 
     FINAL_MODEL = 1

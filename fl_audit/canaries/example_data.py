@@ -15,8 +15,7 @@ import numpy.typing as npt
 Design = Literal["signs", "in_range"]
 """The two values of an input's entries: plus and minus the largest of the data's, so that inputs
 have a mean of 0 and little in common, or the largest and the smallest, so that no client's range
-check refuses them.
-"""
+check refuses them."""
 
 
 def random_inputs(

@@ -152,8 +152,7 @@ PIECE = 1 << 18
 
 _MOST_KEPT = 1 << 22
 """The coordinates of a pool up to which vectors are cached, 16 MB; to begin a canary's stream takes
-20 us, as long as to draw 20,000 signs.
-"""
+20 us, as long as to draw 20,000 signs."""
 
 Draw = Callable[[np.random.SFC64, int], Float32Array]
 """A function that draws the next coordinates, up to a common factor; valid until its next call."""

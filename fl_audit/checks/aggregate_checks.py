@@ -29,8 +29,7 @@ _ROUNDING = 1 + 1e-5
 
 _OFF = 5e-3
 """The relative error allowed in the stated noise: a value of three digits has it, and so have
-numbers of bfloat16 or float16. An epsilon changes by as little.
-"""
+numbers of bfloat16 or float16. An epsilon changes by as little."""
 
 _RESOLUTION = 1e-6
 """The resolution of an aggregate in float32: shorter noise is lost in it, whatever is added."""

@@ -32,13 +32,11 @@ CANARY_CHECK_FALSE_ALARM = 1e-6
 
 ARRIVED_LEVEL = 1e-4
 """The largest probability that scores alone show canaries in the aggregates although they are lost,
-and that excluded canaries raise a doubt although they sent nothing.
-"""
+and that excluded canaries raise a doubt although they sent nothing."""
 
 ALARM = math.log(8 / CANARY_CHECK_FALSE_ALARM)
 """Nats of evidence for one of the alarms: included canaries in first rounds are shorter, longer or
-uneven, or shorter in later rounds; excluded ones are in aggregates, on either side or in part.
-"""
+uneven, or shorter in later rounds; excluded ones are in aggregates, on either side or in part."""
 
 ARRIVED = float(special.ndtri(ARRIVED_LEVEL)) ** 2 / 2
 """Nats of as many standard errors as a Gaussian distribution has at that level."""
@@ -52,8 +50,8 @@ class CanaryCheck:
     """Result of the canary check: does the training signal reach the aggregate?
 
     Attributes:
-      state: Whether canaries are in the aggregates as the mechanism says, are not, or neither can
-        be decided.
+      state: Whether canaries are in the aggregates with the expected norm; whether that can be
+        decided at all.
       ratio: Their norm in the aggregates, over the largest norm of a client (clip norm over
         denominator); None if that is not known.
       reason: The reason for the state, as a clause.
@@ -87,19 +85,16 @@ SIGNAL_LEVEL = 1e-3
 
 LEAST_SIGNAL = 0.5
 """The least share of a client's signal, at that level, with which the check passes. A verdict uses
-the measured share, so that a smaller one would be as honest; but then most canaries may be lost.
-"""
+the measured share, so that a smaller one would be as honest; but then most canaries may be lost."""
 
 REACTION = 0.5
 """The shortfall of canaries in later rounds that is never called a fault: the model has learnt them
 by then, and clients undo a part of it (6 % at most in runs that were measured,
-docs/canary_check.md).
-"""
+docs/canary_check.md)."""
 
 LEFT_OVER = 0.25
 """The share of canaries in the round after theirs that is no sign of momentum, and the excess of a
-part of them that is no sign of another scale.
-"""
+part of them that is no sign of another scale."""
 
 _SIGNAL_ERRORS = -float(special.ndtri(SIGNAL_LEVEL))
 
@@ -143,7 +138,8 @@ def check_canaries(
     if cause := _excluded_cause(excluded, of_included):
         return dataclasses.replace(canary_check, reason=cause, fault=cause)
     if first is not None and (cause := first.cause(shifted)):
-        fault = f"{_fault_words(first.measured)}: {cause}"
+        norm = f"{_share(first.measured)} × the expected norm"
+        fault = f"canaries have {norm} in the aggregates: {cause}"
         canary_check = dataclasses.replace(canary_check, reason=f"{words}: {cause}", fault=fault)
         if not first.is_bearable:
             return canary_check
@@ -335,10 +331,6 @@ def _words(measured: Coefficient) -> str:
         f"in the aggregates of their rounds, included canaries have {_share(measured)} × the "
         f"expected norm, clip norm / denominator ({measured.count:,} participations)"
     )
-
-
-def _fault_words(measured: Coefficient) -> str:
-    return f"canaries have {_share(measured)} × the expected norm in the aggregates"
 
 
 def _share(measured: Coefficient) -> str:

@@ -23,8 +23,7 @@ _STILL_MOVES = 1.1
 
 _CONVERGED = 2.0
 """The factor by which the loss has fallen if updates, and a clip norm that follows them, shrink
-because there is little left to learn.
-"""
+because there is little left to learn."""
 
 _LOSS_GROWTH = 1.2
 """The factor between the mean losses of the first and the last fifth of the rounds."""

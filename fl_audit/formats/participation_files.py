@@ -102,8 +102,7 @@ SamplingName = Literal[
     "b_min_sep",
 ]
 """How a round samples its clients, by name: not at all (rounds are fixed beforehand), each client
-with one probability, a fixed number of clients, or as the patterns of runs do.
-"""
+with one probability, a fixed number of clients, or as the patterns of runs do."""
 
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "truncated_poisson": ("probability", "members", "largest_round"),
@@ -166,6 +165,7 @@ class Participation:
     upload_noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
+        """Refuses values of the wrong type or out of range."""
         names = get_args(SamplingName)
         if self.sampling not in names:
             hint = nearest(str(self.sampling), names)

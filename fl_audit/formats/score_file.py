@@ -118,6 +118,7 @@ def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
 
 
 def _scores(path: Path, table: "ScoreTable") -> ScoreFile:
+    """Parses the columns of a table; an error names the first bad row of any column."""
     ids = tuple(map(_text, table.columns["canary_id"]))
     if not ids:
         raise InputError(f"{path}: must hold at least one row below the header, got none")

@@ -39,8 +39,7 @@ ClipNormOf = Callable[[Any], float]
 
 _CHAINS = 48
 """The number of seeds, of two rounds each, in which half of a count's noise is certain to show: the
-96 counts have less than 0.58 of the promised deviation with a probability of 1e-7.
-"""
+96 counts have less than 0.58 of the promised deviation with a probability of 1e-7."""
 
 _MOST_NUMBERS = 1 << 30
 """The number of numbers in all releases of these rounds, for their time."""

@@ -221,8 +221,7 @@ def _from_json(row: dict[str, Any]) -> dict[str, Any]:
 
 Server = Callable[[Any, list[list[npt.NDArray[Any]]], np.random.Generator], tuple[Any, Any]]
 """A server's round: state, clients' updates and the round's randomness in; new state and noised
-aggregate out, before a server optimizer sees it.
-"""
+aggregate out, before a server optimizer sees it."""
 
 FAR, SHORT = 10.0, 0.3
 """The norms of long and short updates, over the clip norm."""
@@ -235,8 +234,7 @@ _AGAINST_ONE = (2, 3, 5)
 
 _MOST_ALONE = 64
 """The number of clients that are alone with one variable made long; in larger models several
-variables are long at once.
-"""
+variables are long at once."""
 
 _MOST_NUMBERS = 1 << 25
 """The number of numbers in all updates of a round of more clients than the denominator."""
