@@ -59,12 +59,12 @@ def add_squares(
 def scarcest(
     coordinates: CoordinateLengths, moving: npt.NDArray[np.bool_]
 ) -> tuple[float, float, int]:
-    """The probability that coordinates of a correct mechanism are as short, `moving` having noise.
+    """Bounds the probability that so many coordinates are short; `moving` ones should have noise.
 
     Returns:
-      The logarithm of a bound on the probability, over all quantiles that were tested; the
-      number of short coordinates over the expected one, at the quantile that looks worst; and
-      the number of quantiles.
+      The logarithm of the bound, over all quantiles that were tested; the number of short
+      coordinates over the expected one, at the quantile that looks worst; and the number of
+      quantiles.
     """
     rounds = coordinates.num_rounds
     limits = 2 * special.gammaincinv(rounds / 2, _QUANTILES) if rounds else np.zeros(0)

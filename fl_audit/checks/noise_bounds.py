@@ -16,9 +16,8 @@ from fl_audit.array_types import FloatArray
 def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
     """A bound on the log probability that a vector with noise is as short as this, or shorter.
 
-    |s + g|^2 / stddev^2, the squared length here, is noncentral chi-square, which is stochastically
-    larger than chi-square. Chernoff's bound for that: P(X <= q d) <= (q e^(1 - q))^(d / 2) for q <
-    1.
+    The squared length |s + g|^2 / stddev^2 is noncentral chi-square, which is stochastically larger
+    than chi-square. Chernoff's bound for that, with q < 1: P(X <= q d) <= (q e^(1 - q))^(d / 2).
     """
     excess = squared_length / dof - 1
     with np.errstate(divide="ignore"):
@@ -91,8 +90,8 @@ def detectable_noise(
 ) -> float | None:
     """Smallest detectable noise deficit, as a ratio.
 
-    With noise r times as large a squared length is around that of the updates, which is about the
-    measured one without the noise's own, and r^2 dof. It is approximated by a normal distribution.
+    With noise r times as large, a squared length is about that of the updates (the measured one
+    less that of the noise) plus r^2 dof; it is approximated by a normal distribution.
 
     Args:
       lengths: Squared lengths over the noise's variance, of any shape; NaN is not tested.

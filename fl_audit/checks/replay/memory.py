@@ -27,8 +27,8 @@ def memory_finding(
 ) -> Finding:
     """Compares rounds of the smallest cohort after the recorded one and after one without clients.
 
-    Noise may be longer or shorter then, as a clip norm that follows the updates causes it. Anything
-    else that depends on the clients is released again; that is no loss if their own round's noise
+    They may differ in the size of their noise, if the clip norm follows the updates. Any other
+    difference releases something of the clients again; that is no loss if their own round's noise
     comes with it, as in momentum of noised sums. `answers` are the round with all clients, the one
     without them with the same noise, and that with other noise.
     """
@@ -79,9 +79,9 @@ class _Later:
     ) -> tuple[FloatArray, FloatArray]:
         """Excess over an idle round, and the same for earlier rounds.
 
-        Noise may be a multiple of the idle round's, as a clip norm that follows the updates causes
-        it. The growth of the noise between two seeds is subtracted from both. `quiet` follows the
-        idle round `before_quiet`, under the same seeds.
+        Noise may be a multiple of the idle round's, if the clip norm follows the updates. The
+        growth of the noise between two seeds is subtracted from both. `quiet` follows the idle
+        round `before_quiet`, under the same seeds.
         """
         excess, last = self.release - quiet.release, before.release - before_quiet.release
         if not excess.any():

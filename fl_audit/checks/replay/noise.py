@@ -57,7 +57,7 @@ class NoisyRounds:
 
 
 def num_seeds(sizes: Sequence[int]) -> int:
-    """The number of seeds that show noise that is 10 % short, if few are enough.
+    """The number of seeds with which noise that is 10 % short fails, if few are enough.
 
     That takes some 4,000 numbers in the whole model; a small variable gets 64, at up to 9 seeds.
     """

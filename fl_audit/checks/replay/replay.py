@@ -257,7 +257,7 @@ class _Replayed:
         return inconclusive(finding.name, finding.expected, f"{finding.measured}, but {why}")
 
     def _not_finite(self) -> Finding:
-        """The effect of one client's NaN; a server that accepts it leaves its promise."""
+        """The effect of one client's NaN; the promise does not cover a server that accepts it."""
         name, expected = "not_finite", "an update with a NaN changes no more than another"
         vectors = self._trials.vectors
         poison = vectors[-1].copy()
