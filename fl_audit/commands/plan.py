@@ -68,6 +68,7 @@ def add(commands: "Commands") -> None:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
+    _check_options(arguments)
     config = config_of(arguments)
     machine = _machine(arguments.machine)
     hint("loading the task; the plan takes some seconds, and longer for 10,000 rounds or more")
@@ -76,7 +77,6 @@ def _plan(arguments: argparse.Namespace) -> int:
     environment.set_defaults()
     from fl_audit.planning import make_plan, noise_lines
 
-    _check_hours(arguments)
     noise = _noise(config, arguments.epsilon)
     if noise is not None and arguments.epsilon is not None and noise.not_covered is not None:
         print_json(noise.to_json()) if arguments.json else print("\n".join(noise_lines(noise)))
@@ -124,17 +124,19 @@ def _print_plan(
         print("\n".join([*noise_text, *lines(plan), *of_hours]))
 
 
-def _check_hours(arguments: argparse.Namespace) -> None:
-    """Checks the numbers that hours are predicted from.
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Checks the numbers of runs, machines and trials, before anything is loaded.
 
     Raises:
       InputError: One is out of its range.
     """
     from fl_audit.errors import InputError
+    from fl_audit.planning import LEAST_TRIALS
 
-    for name in ("runs", "machines"):
-        if getattr(arguments, name) < 1:
-            raise InputError(f"--{name} {getattr(arguments, name)}: must be at least 1")
+    for name, least in (("runs", 1), ("machines", 1), ("trials", LEAST_TRIALS)):
+        value = getattr(arguments, name)
+        if value is not None and value < least:
+            raise InputError(f"--{name} {value}: must be at least {least}")
     check_calibrate(arguments.calibrate)
 
 

@@ -116,8 +116,19 @@ def estimate(
         except NotApplicableError as error:
             left_out[name] = str(error)
     if not estimates:
-        raise InputError(f"no method can be applied: {'; '.join(reasons(left_out))}")
+        raise InputError(f"no method can be applied: {_why_none(scores, left_out)}")
     return _result(setting, estimates, left_out)
+
+
+def _why_none(scores: CanaryScores, left_out: Mapping[str, str]) -> str:
+    if scores.num_excluded == 0:
+        return (
+            "there are no excluded canaries, whose scores show what chance gives; score some that "
+            "did not participate, or give dim if scores are cosines"
+        )
+    if scores.num_included == 0:
+        return "there are no included canaries, whose scores would show leakage"
+    return "; ".join(reasons(left_out))
 
 
 def _given_null(null: Null | NullKind | None, dim: int | None, tail: NullTail | None) -> Null:

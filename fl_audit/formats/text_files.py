@@ -184,12 +184,15 @@ def read_csv(
 
 
 def read_flag(text: str) -> bool | None:
-    """The flag that a CSV writes as 0 or 1, or as False or True in any case; None for others.
+    """The flag that a CSV writes as 0 or 1, also 0.0 or 1.0, or as False or True in any case.
 
-    >>> [read_flag(text) for text in ("1", "0", "True", "FALSE", "yes")]
+    It is None for other texts.
+
+    >>> [read_flag(text) for text in ("1", "0.0", "True", "FALSE", "yes")]
     [True, False, True, False, None]
     """
-    return {"0": False, "1": True, "false": False, "true": True}.get(text.casefold())
+    flags = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
+    return flags.get(text.casefold())
 
 
 def _check_header(

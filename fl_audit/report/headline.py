@@ -88,6 +88,8 @@ class Headline:
       lower_bound_if: What the bound assumes, in a few words.
       most_of: The number of canaries, where the bound is the most that its method can prove with
         so many, as the attack makes no error; None where it is not.
+      turned_round: The lower bound of the negated scores, where included canaries score below
+        excluded ones by more than chance; else None.
     """
 
     upper_bound: float | None
@@ -101,6 +103,7 @@ class Headline:
     to_client: str = ""
     lower_bound_if: str = "for any mechanism"
     most_of: int | None = None
+    turned_round: float | None = None
 
     def lines(self) -> list[str]:
         """The three numbers and the sentence, each behind its label."""
@@ -133,6 +136,11 @@ class Headline:
         if self.sees:
             attacker = f"Threat model {attacker} (the attacker has {self.sees})"
         least = 0.0 if self.lower_bound is None else self.lower_bound.epsilon
+        if least == 0 and self.turned_round is not None:
+            return (
+                f"{attacker}: included canaries score below excluded ones: wrong sign? Turned "
+                f"round, the scores show ε ≥ {lower_bound_text(self.turned_round)}."
+            )
         if least == 0:
             return f"{attacker}: no leakage was detected."
         audited = f"{attacker}: audited ε ≥ {lower_bound_text(least)}"
@@ -302,6 +310,7 @@ def headline_on(
         lower_bound=lower_bound,
         lower_bound_if=_lower_bound_if(lower_bound),
         most_of=statistic.num_included + statistic.num_excluded if is_most else None,
+        turned_round=statistic.turned_round,
         estimated=statistic.estimate_by(ESTIMATE),
         confidence=confidence,
         sees=sees,

@@ -93,6 +93,8 @@ class StatisticReport(AuditResult):
         design.
       knows: How much the attacker knows, by which threat models are ordered; only in a run with
         plugins, whose threat models the reader of its folder may not have.
+      turned_round: The lower bound on epsilon of the negated scores, where included canaries score
+        below excluded ones by more than chance; else None.
     """
 
     roc: RocSummary | None = None
@@ -104,6 +106,7 @@ class StatisticReport(AuditResult):
     null_check: NullCheck | None
     found: tuple[DetectionRate, ...] = field(default=(), metadata=WRITTEN_IF_SET)
     knows: int | None = field(default=None, metadata=WRITTEN_IF_SET)
+    turned_round: float | None = field(default=None, metadata=WRITTEN_IF_SET)
 
     def estimate_by(self, method: str) -> Estimate | None:
         """The estimate by a method; None where it was left out."""

@@ -37,7 +37,7 @@ from fl_audit.report.report import (
     NullCheck,
     StatisticReport,
 )
-from fl_audit.verdict import ScoredStatistic
+from fl_audit.verdict import ScoredStatistic, separation
 from fl_audit.verdict.live_verdict import LIVE_ASSUMES
 
 _STOPPED = (
@@ -139,7 +139,24 @@ def with_checks(result: AuditResult, scored: ScoredStatistic, threat_model: str)
         ),
         null_check=_null_check(scored.null, scores),
         found=_detection_rates(scored, result.confidence),
+        turned_round=_turned_round(result, scored),
     )
+
+
+def _turned_round(result: AuditResult, scored: ScoredStatistic) -> float | None:
+    """The lower bound of the negated scores, where those as they are have the wrong sign."""
+    if result.roc is None or result.roc.auc >= 0.5 or separation([scored]).state != "not_arrived":
+        return None
+    scores = scored.scores
+    negated = dataclasses.replace(scores, included=-scores.included, excluded=-scores.excluded)
+    (bound,) = estimate(
+        negated,
+        delta=result.delta,
+        confidence=result.confidence,
+        methods=["threshold_valid"],
+        null="empirical",
+    ).estimates
+    return bound.epsilon
 
 
 def _detection_rates(scored: ScoredStatistic, confidence: float) -> tuple[DetectionRate, ...]:

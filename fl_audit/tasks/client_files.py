@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.npy_file import AnyArray, read_arrays
+from fl_audit.progress import warn
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.images import image_classifier
@@ -57,13 +58,16 @@ def _read(path: Path) -> Examples:
     return as_examples(arrays["inputs"], arrays["labels"], str(path))
 
 
-def as_examples(inputs: AnyArray, labels: AnyArray, source: str) -> Examples:
+def as_examples(
+    inputs: AnyArray, labels: AnyArray, source: str, columns: Sequence[str] = ()
+) -> Examples:
     """Numbers as examples of a classifier: inputs in float32, labels classes from 0.
 
     Args:
       inputs: Numbers whose first axis is the example.
       labels: Whole numbers, one for each example.
       source: Where they are from, for messages.
+      columns: The name of each feature, for messages; empty where features have none.
 
     Raises:
       InputError: They are no such numbers.
@@ -73,14 +77,24 @@ def as_examples(inputs: AnyArray, labels: AnyArray, source: str) -> Examples:
             f"{source}: must have one label for each input, at least one; inputs have shape "
             f"{inputs.shape}, labels {labels.shape}"
         )
-    if inputs.dtype.kind not in "iufb" or not np.isfinite(inputs).all():
-        raise InputError(f"{source}: inputs must be finite numbers")
-    is_class = labels.dtype.kind in "iuf" and bool(
-        np.all((labels >= 0) & (labels < 2**31 - 1) & (labels == np.floor(labels)))
-    )
-    if not is_class:
-        raise InputError(f"{source}: labels must be whole numbers from 0 on")
-    return Examples(inputs.astype(np.float32), labels.astype(np.int32))
+    if inputs.dtype.kind not in "iufb" or labels.dtype.kind not in "iuf":
+        raise InputError(f"{source}: inputs must be finite numbers, labels whole numbers from 0 on")
+    with np.errstate(over="ignore"):  # refused below
+        features = inputs.astype(np.float32)
+    if len(bad := np.argwhere(~np.isfinite(features))):
+        row, *at = map(int, bad[0])
+        place = columns[at[0]] if columns else "inputs"
+        got = inputs[tuple(bad[0])]
+        raise InputError(
+            f"{source}, row {row + 1}, {place}: must be a finite number in float32, got {got}"
+        )
+    is_class = (labels >= 0) & (labels < 2**31 - 1) & (labels == np.floor(labels))
+    if not is_class.all():
+        row = int(np.argmin(is_class))
+        raise InputError(
+            f"{source}, row {row + 1}: labels must be whole numbers from 0 on, got {labels[row]}"
+        )
+    return Examples(features, labels.astype(np.int32))
 
 
 def clients_task(
@@ -108,18 +122,22 @@ def clients_task(
     """
     if not clients:
         raise InputError(f"task.path: {config.path} has no client beside the held-out examples")
-    everything = {**clients, **({} if held_out is None else {"held out": held_out})}
-    (first, *_), num_classes = clients, _num_classes(config, everything)
-    shape = clients[first].inputs.shape[1:]
-    for client, examples in everything.items():
+    names = [*clients, "held out"]
+    parts = [*clients.values(), *([] if held_out is None else [held_out])]
+    if config.num_classes is None:
+        parts, num_classes = _numbered(config, parts)
+    else:
+        _check_labels(config.num_classes, names, parts)
+        num_classes = config.num_classes
+    shape = parts[0].inputs.shape[1:]
+    for client, examples in zip(names, parts, strict=False):
         if examples.inputs.shape[1:] != shape:
             raise InputError(
                 f"task.path: {config.path}: an input of client {client!r} has "
-                f"{_numbers(examples.inputs.shape[1:])}, one of {first!r} has {_numbers(shape)}"
+                f"{_numbers(examples.inputs.shape[1:])}, one of {names[0]!r} has {_numbers(shape)}"
             )
-    data: Sequence[Examples] = list(clients.values())
-    if held_out is None:
-        data, held_out = _split(config, data, seed)
+    data, apart = parts[: len(clients)], parts[len(clients) :]
+    data, held_out = (data, apart[0]) if apart else _split(config, data, seed)
     description = f"share of {len(held_out):,} held-out examples classified correctly"
     return LearningTask(
         name=f"examples of {name}",
@@ -135,17 +153,28 @@ def _numbers(shape: tuple[int, ...]) -> str:
     return f"{' x '.join(map(str, shape))} numbers"
 
 
-def _num_classes(config: ClientFilesTask, everything: Mapping[str, Examples]) -> int:
-    largest = {client: int(examples.labels.max()) for client, examples in everything.items()}
-    client = max(largest, key=lambda client: largest[client])
-    if config.num_classes is None:
-        return max(2, largest[client] + 1)
-    if largest[client] >= config.num_classes:
-        raise InputError(
-            f"task.num_classes: client {client!r} has label {largest[client]}, must be below "
-            f"{config.num_classes}"
+def _numbered(config: ClientFilesTask, parts: Sequence[Examples]) -> tuple[list[Examples], int]:
+    """The examples with their distinct labels as classes from 0, and the number of classes."""
+    labels = np.unique(np.concatenate([np.unique(examples.labels) for examples in parts]))
+    if labels[-1] != len(labels) - 1:
+        warn(
+            f"task.path: {config.path}: its {len(labels)} distinct labels, from {labels[0]} to "
+            f"{labels[-1]}, are taken as classes from 0 on, in their order; `num_classes` keeps "
+            "labels as they are"
         )
-    return config.num_classes
+    numbered = [
+        Examples(e.inputs, np.searchsorted(labels, e.labels).astype(np.int32)) for e in parts
+    ]
+    return numbered, max(2, len(labels))
+
+
+def _check_labels(num_classes: int, names: Sequence[str], parts: Sequence[Examples]) -> None:
+    for client, examples in zip(names, parts, strict=False):
+        if (largest := int(examples.labels.max())) >= num_classes:
+            raise InputError(
+                f"task.num_classes: client {client!r} has label {largest}, must be below "
+                f"{num_classes}"
+            )
 
 
 def _split(
@@ -171,6 +200,10 @@ def _split(
 
 
 # A table with an example in each row.
+
+
+_INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")
+"""The names that pandas gives to the numbers of rows: in CSV, read again from CSV, in Parquet."""
 
 
 def load_table_task(config: TableTask, seed: int) -> LearningTask:
@@ -213,14 +246,17 @@ def _examples(
     """
     labels = _column(path, columns, config.label_column)
     apart = (config.client_column, config.label_column)
-    names = [name for name in columns if name not in apart] if features is None else features
+    others = [name for name in columns if name not in apart]
+    names = features or [name for name in others if name not in _INDEX_COLUMNS]
+    if features is None and (index := [name for name in others if name in _INDEX_COLUMNS]):
+        warn(f"{path}: column {index[0]!r} is the rows' index and no feature; it is left out")
     if not names:
         raise InputError(f"{path}: has no column of features beside {' and '.join(apart)}")
     for name in (config.label_column, *names):
         if _column(path, columns, name).dtype.kind not in "iufb":
             raise InputError(f"{path}: column `{name}` must hold numbers in every row")
-    inputs = np.stack([columns[name].astype(np.float32) for name in names], axis=1)
-    return as_examples(inputs, labels, str(path)), names
+    inputs = np.stack([columns[name] for name in names], axis=1)
+    return as_examples(inputs, labels, str(path), [f"column `{name}`" for name in names]), names
 
 
 def _column(path: Path, columns: dict[str, AnyArray], name: str) -> AnyArray:

@@ -151,6 +151,32 @@ def test_the_methods_named_are_those_looked_at(scores_csv, capsys):
     assert printed["verdict"]["epsilon_lower"] == printed["estimates"][0]["epsilon"]
 
 
+def test_scores_of_the_wrong_sign_are_said_with_the_bound_turned_round(tmp_path, capsys):
+    random = np.random.default_rng(14)
+    included = np.arange(200) % 2 == 0
+    score = random.normal(0, 1, 200) + 2 * included
+    names = tuple(map(str, range(200)))
+    printed = {}
+    for sign in (1, -1):
+        path = tmp_path / f"{sign}.csv"
+        write_score_file(path, ScoreFile(names, included, sign * score))
+        assert main(["estimate", str(path), "--delta", "1e-5"]) == 0
+        printed[sign] = " ".join(capsys.readouterr().out.split())
+    (bound,) = re.findall(r"audited ε ≥ ([0-9.]+)\.", printed[1])
+    assert float(bound) > 1
+    assert f"wrong sign? Turned round, the scores show ε ≥ {bound}." in printed[-1]
+    assert "no leakage" not in printed[-1]
+
+
+def test_scores_without_leakage_ask_for_no_sign(tmp_path, capsys):
+    # Of 200 normal scores, the rank test calls the sign wrong with probability 1e-6.
+    score = np.random.default_rng(15).normal(0, 1, 200)
+    file = ScoreFile(tuple(map(str, range(200))), np.arange(200) % 2 == 0, score)
+    write_score_file(tmp_path / "s.csv", file)
+    assert main(["estimate", str(tmp_path / "s.csv"), "--delta", "1e-5"]) == 0
+    assert "This attack: no leakage was detected." in capsys.readouterr().out
+
+
 def test_without_a_claim_there_is_no_verdict(scores_csv, capsys):
     assert main(["estimate", scores_csv, "--delta", "1e-5", "--json"]) == 0
     assert "verdict" not in json.loads(capsys.readouterr().out)

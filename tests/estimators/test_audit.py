@@ -133,8 +133,11 @@ def test_closed_form_takes_a_cosine_rounded_beyond_one():
 
 
 def test_nothing_to_apply_says_why():
-    with pytest.raises(InputError, match=r"no method can be applied: gaussian_fit, .*give dim"):
+    with pytest.raises(InputError, match=r"there are no excluded canaries, .*give dim") as caught:
         estimate(CanaryScores([0.1, 0.2], []), delta=1e-5)
+    assert not any(method in str(caught.value) for method in METHODS)
+    with pytest.raises(InputError, match="there are no included canaries"):
+        estimate(CanaryScores([], [0.1, 0.2]), delta=1e-5)
 
 
 def test_records_are_rows_of_one_table(scores):

@@ -101,8 +101,9 @@ def test_splits_into_included_and_excluded(tmp_path):
         "canary_id, included, score\na, 1, 0.5\n\nb, 0, -1e-3",
         "canary_id,included,score\na,True,0.5\nb,False,-1e-3\n",
         "canary_id,included,score\na,TRUE,0.5\nb,false,-1e-3\n",
+        "canary_id,included,score\na,1.0,0.5\nb,0.0,-1e-3\n",
     ],
-    ids=["columns", "byte order mark", "CRLF", "spaces", "pandas", "other words"],
+    ids=["columns", "byte order mark", "CRLF", "spaces", "pandas", "other words", "floats"],
 )
 def test_reads_what_other_programs_write(tmp_path, text):
     read = read_score_file(written(tmp_path, text))

@@ -108,3 +108,8 @@ def test_bad_input_is_one_line_and_status_2(config, arguments, words, capsys):
     assert printed.out == ""
     assert words in printed.err
     assert printed.err.count("\n") == 1
+
+
+def test_options_are_checked_before_anything_is_read(capsys):
+    assert main(["plan", "no such config.toml", "--trials", "1"]) == 2
+    assert capsys.readouterr().err == "fl-audit: error: --trials 1: must be at least 3\n"

@@ -50,9 +50,10 @@ BAD_TABLES = [
     ("client_id,label\nx,0\n", {}, "has no column of features beside client_id and label"),
     ("client,label,a\nx,0,1\n", {}, "column `client_id` is missing; did you mean 'client'?"),
     ("client_id,label,a\nx,0,1\nx,1,z\n", {}, "column `a` must hold numbers in every row"),
-    ("client_id,label,a\nx,0,1\nx,1,\n", {}, "inputs must be finite numbers"),
-    ("client_id,label,a\nx,0.5,1\n", {}, "labels must be whole numbers from 0 on"),
-    ("client_id,label,a\nx,-1,1\n", {}, "labels must be whole numbers from 0 on"),
+    ("client_id,label,a\nx,0,1\nx,1,\n", {}, "row 2, column `a`: must be a finite number"),
+    ("client_id,label,a\nx,0,1\nx,1,1e39\n", {}, "row 2, column `a`: must be a finite number"),
+    ("client_id,label,a\nx,0.5,1\n", {}, "row 1: labels must be whole numbers from 0 on, got 0.5"),
+    ("client_id,label,a\nx,-1,1\n", {}, "row 1: labels must be whole numbers from 0 on, got -1"),
     ("client_id,label,a\n,0,1\nx,0,1\n", {}, "column `client_id` is empty in a row"),
     ("client_id,label,a\nx,0,1\n", {}, "too few examples to hold any out"),
     ("client_id,label,a\n", {}, "at least one row"),
@@ -71,6 +72,24 @@ def test_a_bad_table_is_one_line(tmp_path, text, fields, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("index", ["", "Unnamed: 0"])
+def test_an_index_column_is_no_feature_and_sparse_labels_are_classes(tmp_path, index, capsys):
+    rows = "".join(f"{n},c{n % 4},{(0, 7, 500)[n % 3]},{n}.5\n" for n in range(30))
+    (tmp_path / "t.csv").write_text(f"{index},client_id,label,a\n{rows}")
+    config = TableTask(path=str(tmp_path / "t.csv"))
+    task = load_task(config, 1)
+    assert task.classifier.dim == 1 * 3 + 3
+    examples = task.population.examples(0)
+    original = np.array([0, 7, 500])[(examples.inputs[:, 0] - 0.5).astype(int) % 3]
+    np.testing.assert_array_equal(np.array([0, 7, 500])[examples.labels], original)
+    assert set(task.held_out.labels.tolist()) <= {0, 1, 2}
+    said = capsys.readouterr().err
+    assert f"column {index!r} is the rows' index and no feature" in said
+    assert "its 3 distinct labels, from 0 to 500, are taken as classes from 0 on" in said
+    load_task(TableTask(path=config.path, num_classes=501), 1)
+    assert "distinct labels" not in capsys.readouterr().err
+
+
 def npz(tmp_path, **arrays_by_client):
     for client, arrays in arrays_by_client.items():
         np.savez(tmp_path / f"{client}.npz", **arrays)
@@ -86,7 +105,10 @@ GOOD = {"inputs": np.ones((20, 2)), "labels": np.arange(20) % 2}
         ({"input": np.ones((2, 2)), "labels": [0, 1]}, "array `inputs` is missing; did you mean"),
         ({"inputs": np.ones((3, 2)), "labels": [0, 1]}, "must have one label for each input"),
         ({"inputs": np.ones((2, 3)), "labels": [0, 1]}, "has 3 numbers, one of 'a' has 2"),
-        ({"inputs": np.full((2, 2), np.nan), "labels": [0, 1]}, "inputs must be finite numbers"),
+        (
+            {"inputs": np.array([[0, 1], [2, np.nan]]), "labels": [0, 1]},
+            "row 2, inputs: must be a finite number in float32, got nan",
+        ),
         ({"inputs": np.array([["p"], ["q"]]), "labels": [0, 1]}, "inputs must be finite numbers"),
     ],
 )
