@@ -14,7 +14,6 @@ TensorFlow is not imported; examples/nvflare has a complete system.
 
 import contextlib
 import copy
-import dataclasses
 import math
 from typing import Any
 
@@ -37,8 +36,9 @@ class ScoredAggregator(ModelAggregator):
     """An aggregator around another one, which adds canaries to a round and scores its aggregate.
 
     It is the `aggregator` of NVFlare's FedAvg or ScatterAndGather, around the one that clips and
-    adds noise. Sites answer with differences (`params_transfer_type=TransferType.DIFF`). Its
-    arguments are numbers and names, as NVFlare writes a job's components as JSON.
+    adds noise. Sites answer with differences (`params_transfer_type=TransferType.DIFF`). NVFlare
+    writes a job's components as JSON: an argument is written if it is a plain number or name and
+    the attribute of its name.
 
     An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
     the folder, and the round is left out. After a restart of the server the audit continues in its
@@ -83,10 +83,10 @@ class ScoredAggregator(ModelAggregator):
           InputError: A number is out of its range.
         """
         super().__init__()
-        self.aggregator, self.folder, self.num_rounds = aggregator, folder, num_rounds
-        self.seed, self.count, self.repeats = seed, count, repeats
-        self.canary_norm = canary_norm
-        self._stated = StatedRound(canary_length, noise_stddev, norm_bound)
+        self.aggregator, self.folder, self.num_rounds = aggregator, folder, _plain(num_rounds)
+        self.seed, self.count, self.repeats = _plain(seed), _plain(count), _plain(repeats)
+        self.canary_norm, self.canary_length = _plain(canary_norm), _plain(canary_length)
+        self.noise_stddev, self.norm_bound = _plain(noise_stddev), _plain(norm_bound)
         self._check()
         self._participations = spread(np.arange(count), seed, num_rounds, repeats)
         self._audit = AdapterAudit()
@@ -100,6 +100,7 @@ class ScoredAggregator(ModelAggregator):
                 raise InputError(f"{name}: must be in 1 to {most}, got {getattr(self, name)!r}")
         if not 0 < self.canary_norm < math.inf:
             raise InputError(f"canary_norm: must be positive and finite, got {self.canary_norm!r}")
+        _ = StatedRound(self.canary_length, self.noise_stddev, self.norm_bound)
         _ = CanaryPool(self.seed, self.count, dim=2).included  # the real dim comes with an answer
 
     def reset_stats(self) -> None:
@@ -125,8 +126,13 @@ class ScoredAggregator(ModelAggregator):
             return released
         with self._harmless("a round's scores"):
             moved = [widened(released.params[n]) for n in self._audited(answer)]
-            number = answer.current_round + 1
-            self._scorer.score_round(number, moved, **dataclasses.asdict(self._stated))
+            self._scorer.score_round(
+                answer.current_round + 1,
+                moved,
+                canary_length=self.canary_length,
+                noise_stddev=self.noise_stddev,
+                norm_bound=self.norm_bound,
+            )
         return released
 
     def _audited(self, answer: Any) -> tuple[str, ...]:
@@ -156,6 +162,11 @@ class ScoredAggregator(ModelAggregator):
                 if pool.included[canary]:
                     vector = self.canary_norm * pool.vector(canary)
                     self.aggregator.accept_model(_answer_like(answer, names, vector, canary))
+
+
+def _plain(number: Any) -> Any:
+    """NumPy's numbers as Python's, which alone NVFlare writes."""
+    return number.item() if isinstance(number, np.generic) else number
 
 
 def _answer_like(answer: Any, names: tuple[str, ...], vector: Float32Array, canary: int) -> Any:

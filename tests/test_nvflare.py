@@ -1,16 +1,20 @@
 """The adapter for NVFlare without NVFlare: answers and aggregator of the same shape (the real one:
 examples)."""
 
+import inspect
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from fl_audit.attacks import RoundScorer
+from fl_audit.cli import main
 from fl_audit.errors import InputError
 from fl_audit.nvflare import ScoredAggregator
 from fl_audit.report.checks import folder_canary_check, folder_checks
@@ -78,8 +82,24 @@ def scored(inner: PrivateMean, folder, rounds: int, **settings: Any) -> ScoredAg
     )
 
 
+def exported(aggregator: ScoredAggregator) -> dict[str, Any]:
+    """The arguments that NVFlare 2.9 writes into a job (`FedJobConfig._get_args`), read again.
+
+    An argument is written if an attribute has its name, with or without an underscore before it,
+    and differs from the default; NVFlare writes components as theirs are, here the inner one.
+    """
+    written = {}
+    for name, parameter in inspect.signature(type(aggregator).__init__).parameters.items():
+        attributes = vars(aggregator)
+        key = name if name in attributes else f"_{name}"
+        if name != "aggregator" and attributes.get(key, parameter.default) != parameter.default:
+            written[name] = attributes[key]
+    return json.loads(json.dumps(written))
+
+
 def trained(folder, inner: PrivateMean, **settings: Any) -> ScoredAggregator:
-    wrapped = scored(inner, folder, ROUNDS, **settings)
+    """The aggregator that a server builds from the exported job, after its rounds."""
+    wrapped = ScoredAggregator(inner, **exported(scored(inner, folder, ROUNDS, **settings)))
     wrapped.fl_ctx = "a context"
     for number in range(ROUNDS):
         wrapped.reset_stats()
@@ -105,6 +125,29 @@ def test_an_aggregator_is_audited(tmp_path, shrunk, state, outcome):
     tests = ClaimTests([s for s in found if s.name == "own_rounds"], 0.95, ["threshold_valid"])
     assert str(reach_verdict(Claim(9.0, 1e-3), tests, canary_check=canary_check).outcome) == outcome
     assert verify_folder(folder.path).held
+
+
+def test_a_job_has_every_argument(tmp_path):
+    numbers = {"canary_length": 0.1, "noise_stddev": 0.2, "norm_bound": 0.3, "repeats": 4}
+    settings = {name: np.array(number)[()] for name, number in numbers.items()}
+    expected = numbers | {
+        "folder": str(tmp_path), "num_rounds": 10, "seed": 3, "canary_norm": 100.0, "count": 400,
+    }  # fmt: skip
+    assert exported(scored(PrivateMean(), tmp_path, 10, **settings)) == expected
+    names = inspect.signature(ScoredAggregator.__init__).parameters
+    assert set(expected) == set(names) - {"self", "aggregator"}
+
+
+def test_the_exported_job_prints_the_canary_check_of_the_readme(tmp_path, capsys):
+    trained(
+        tmp_path / "audit", PrivateMean(), canary_length=CLIP_NORM / DENOMINATOR, repeats=ROUNDS
+    )
+    assert main(["estimate", str(tmp_path / "audit"), "--delta", "1e-3", "--verbose"]) == 0
+    numbers = r"[0-9][0-9.,]*"
+    printed = re.sub(numbers, "#", " ".join(capsys.readouterr().out.split()))
+    readme = (Path(__file__).parent.parent / "examples/nvflare/README.md").read_text()
+    (said,) = re.findall(r"canary check passed: .*?participations\)", readme, re.DOTALL)
+    assert re.sub(numbers, "#", " ".join(said.split())) in printed
 
 
 @pytest.mark.parametrize(("multiplier", "passed"), [(0.5, True), (0.6, False)])

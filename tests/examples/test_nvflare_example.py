@@ -32,4 +32,5 @@ def test_an_nvflare_server_is_audited(tmp_path):
     # About 100 canaries in 4 rounds with a mean of about 0.84 each: the standard error is 0.06,
     # so that chance alone hides their arrival with a probability below 1e-6.
     assert "canary check passed" in ended.stdout
+    assert "× the expected norm, clip norm / denominator" in " ".join(ended.stdout.split())
     assert RoundScorer.open(tmp_path / "audit").scored_rounds == [1, 2, 3, 4]
