@@ -93,7 +93,6 @@ class RoundScorer:
         self._sum = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
         self._measured = MeasuredRounds(folder, log.num_rounds, pool.dim)
         self._uploads: CanaryUploads | None = None
-        self._chain = self._open_chain()
 
     @classmethod
     def create(
@@ -177,7 +176,9 @@ class RoundScorer:
 
     @classmethod
     def open(cls, folder: Path | str) -> "RoundScorer":
-        """Continues an audit after a crash or a restart.
+        """Continues an audit after a crash or a restart, or reads one while another process scores.
+
+        Nothing is written before a round is scored.
 
         Raises:
           InputError: The folder holds no audit, or a file in it is damaged.
@@ -185,11 +186,16 @@ class RoundScorer:
         at = LogFolder(Path(folder))
         pool = read_pool(at.pool)
         check_pool(at)
+        read_chain(at.chain).check(at.chain)
         num_rounds = CosineLog.read(at.round_cosines, pool.count).num_rounds
         return cls(at, pool, CosineLog.open(at.round_cosines, num_rounds, pool.count))
 
-    def _open_chain(self) -> ChainWriter:
-        """The chain of the folder; a round that a kill has cut short is chained as it is."""
+    @functools.cached_property
+    def _chain(self) -> ChainWriter:
+        """The chain of the folder; a round that a kill has cut short is chained as it is.
+
+        It is opened at the first write: what looks cut short to a reader may be under way.
+        """
         path = self.folder.chain
         chain, read = ChainWriter.go_on(path), read_chain(path)
         cut = read.lines[-1]
@@ -302,17 +308,17 @@ class RoundScorer:
             raise InputError(
                 f"round_number: must be in 1 to {self.num_rounds} (num_rounds), got {round_number}"
             )
-        vectors = {}
+        vectors, chain = {}, self._chain
         log = self._upload_log()
         for canary, upload in uploads.items():
             log.check(round_number - 1, int(canary))
             name = f"upload of canary {canary} in round {round_number}"
             vectors[int(canary)] = flatten(upload, self.pool.dim, name)
-        self._chain.add(Scoring(round=round_number))
+        chain.add(Scoring(round=round_number))
         for canary, vector in vectors.items():
             log.add(round_number - 1, canary, vector)
         log.flush()
-        self._chain.log_round(round_number, self.folder.round_logs())
+        chain.log_round(round_number, self.folder.round_logs())
 
     def _upload_log(self) -> CanaryUploads:
         """The log of uploads, created at the first one."""

@@ -9,6 +9,7 @@ import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer, unflatten
 from fl_audit.errors import InputError
+from fl_audit.formats.round_chain import read_chain
 from fl_audit.formats.score_file import read_score_file
 
 POOL = CanaryPool(seed=3, count=40, dim=500)
@@ -170,3 +171,30 @@ def test_no_tensorflow(tmp_path):
     argv = [sys.executable, "-c", _WITHOUT_TENSORFLOW, str(tmp_path)]
     done = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_second_process_that_opens_an_audit_changes_nothing_of_it(tmp_path, monkeypatch):
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, num_rounds=3)
+    scorer.score_round(1, aggregates(1)[0])
+    seen = []
+
+    def looked_at(original, *arguments):
+        before = {path.name: path.read_bytes() for path in (tmp_path / "audit").iterdir()}
+        reader = RoundScorer.open(tmp_path / "audit")
+        seen.append(reader.scored_rounds)
+        assert {p.name: p.read_bytes() for p in (tmp_path / "audit").iterdir()} == before
+        return original(*arguments)
+
+    writing = scorer._log.flush  # in the middle of a round
+    monkeypatch.setattr(type(scorer._log), "flush", lambda log: looked_at(writing))
+    scorer.score_round(2, aggregates(2)[1])
+    assert seen == [[1, 2]]
+    monkeypatch.undo()
+    with scorer.folder.chain.open("ab") as file:
+        file.write(b'{"what":"rou')  # in the middle of a line
+    looked_at(lambda: None)
+    scorer.folder.chain.write_bytes(scorer.folder.chain.read_bytes().removesuffix(b'{"what":"rou'))
+    scorer.score_round(3, aggregates(3)[2])
+    chain = read_chain(scorer.folder.chain)
+    chain.check(scorer.folder.chain)
+    assert sorted(chain.rounds) == [1, 2, 3]

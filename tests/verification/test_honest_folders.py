@@ -256,8 +256,9 @@ def test_a_log_whose_server_was_killed_in_a_round(tmp_path, monkeypatch, place):
         patch.setattr(type(where), "add" if place == "_write" else "write_round", killed)
         with pytest.raises(_Killed):
             scorer.score_round(6, AGGREGATES[5])
-    scorer = RoundScorer.open(tmp_path / "log")
+    RoundScorer.open(tmp_path / "log").finish()
     check(tmp_path / "log")
+    scorer = RoundScorer.open(tmp_path / "log")
     scorer.score_round(6, AGGREGATES[5])
     scorer.finish()
     check(tmp_path / "log")
