@@ -63,7 +63,7 @@ class CanaryPool:
                     f"{name}: must be a whole number from {least} to {most}, got {value!r}"
                 )
             object.__setattr__(self, name, int(value))  # NumPy integers are not JSON
-        if self.family not in FAMILIES:
+        if not isinstance(self.family, str) or self.family not in FAMILIES:
             hint = nearest(str(self.family), FAMILIES)
             raise InputError(f"family: unknown family {self.family!r}: {hint}")
         if self.inclusion not in get_args(Inclusion):

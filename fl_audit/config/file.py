@@ -174,7 +174,7 @@ def _check_threat_models(table: Mapping[str, Any], name: str) -> None:
     audit = table.get("audit")
     listed = audit.get("threat_models") if isinstance(audit, Mapping) else None
     for model in listed if isinstance(listed, list) else ():
-        if model not in THREAT_MODELS:
+        if not isinstance(model, str) or model not in THREAT_MODELS:
             hint = nearest(str(model), THREAT_MODELS)
             raise InputError(f"{name}: key `audit.threat_models`: unknown {model!r}; {hint}")
 

@@ -74,6 +74,7 @@ def test_numpys_whole_numbers_will_do(tmp_path):
         ({"count": 1}, "count: must be a whole number from 2 to 10000000, got 1"),
         ({"count": True}, "count: must be a whole number from 2 to 10000000, got True"),
         ({"dim": "300"}, "dim: must be a whole number from 2 to 100000000000, got '300'"),
+        ({"family": {}}, "family: unknown family {}"),
         ({"family": "gausian"}, "unknown family 'gausian': did you mean 'gaussian'?"),
         ({"family": "hadamard", "count": 1 << 18}, "there are 131,072 hadamard canaries"),
         ({"format_version": 1}, "format_version is 1, must be 2"),

@@ -90,9 +90,13 @@ _LARGEST_VARIANCE = 1e6
 """Beyond it the prior allows an epsilon of 1,000 freely, and the grid resolves no counts."""
 
 
+_SHAPES = 1e-3, 1e6
+"""Beyond them the prior has its mass between two neighbours of the grid of strengths."""
+
+
 @dataclass(frozen=True)
 class BetaStrength:
-    """The prior of an unknown strength s of the attacks: s ~ Beta(a, b), both above 0.
+    """The prior of an unknown strength s of the attacks: s ~ Beta(a, b), both in [0.001, 1e6].
 
     Yıldırım et al. (2025), section 2.1. Their experiments use a = b = 1.
     """
@@ -102,8 +106,11 @@ class BetaStrength:
 
     def __post_init__(self) -> None:
         for name, shape in (("a", self.a), ("b", self.b)):
-            if not 0 < shape < math.inf:
-                raise InputError(f"strength's {name} must be a finite number above 0, got {shape}")
+            if not _SHAPES[0] <= shape <= _SHAPES[1]:
+                raise InputError(
+                    f"strength's {name} must be a number in {_SHAPES[0]:g} to {_SHAPES[1]:,.0f}, "
+                    f"got {shape}"
+                )
 
     def moments_below(self, strength: FloatArray) -> FloatArray:
         """The expectations of 1, s and s^2 over s <= strength, for strengths in [0, 1].
