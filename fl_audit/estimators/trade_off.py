@@ -254,7 +254,8 @@ def _closed_power(rho: float) -> FloatArray:
 def _largest_power(orders: FloatArray, rho: float) -> FloatArray:
     """Logs of the largest p that each point's order allows in both directions, rounded up."""
     low, high = _GRID.copy(), np.zeros_like(_GRID)
-    most = (orders - 1) * rho * orders
+    with np.errstate(over="ignore"):  # an infinite bound allows every p
+        most = (orders - 1) * rho * orders
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         is_allowed = (_log_moment(middle, _GRID, orders) <= most) & (

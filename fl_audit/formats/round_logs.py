@@ -199,8 +199,16 @@ class ConcentrationLog:
 
     @classmethod
     def read(cls, path: Path, num_rounds: int) -> "ConcentrationLog":
-        """Opens a log for reading only."""
-        return cls(open_log(path, "r", np.float64, (num_rounds, 2), "concentrations"))
+        """Opens a log for reading only; raises InputError for sums that no vector has."""
+        rows = open_log(path, "r", np.float64, (num_rounds, 2), "concentrations")
+        possible = ((rows > 0) & (rows <= 1)).all(1) | (rows == 0).all(1) | np.isnan(rows).any(1)
+        if not possible.all():
+            bad = int(np.argmin(possible))
+            raise InputError(
+                f"{path}: round {bad + 1} has the sums {rows[bad, 0]:g} and {rows[bad, 1]:g}, must "
+                "be in (0, 1], both 0 or NaN"
+            )
+        return cls(rows)
 
     def write_round(self, round_index: int, row: FloatArray) -> None:
         self._rows[round_index] = row

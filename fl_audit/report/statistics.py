@@ -169,7 +169,7 @@ def _detection_rates(scored: ScoredStatistic, confidence: float) -> tuple[Detect
 
 def _normality(scores: FloatArray) -> AndersonDarling | None:
     """The Anderson-Darling test; None for fewer than 3 scores, or where all are equal."""
-    if len(scores) < 3 or np.ptp(scores) == 0:
+    if len(scores) < 3 or np.all(scores == scores[0]):
         return None
     return anderson_darling(scores)
 

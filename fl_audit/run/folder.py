@@ -5,6 +5,7 @@ same config. A checkpoint has the state of the engine as plain arrays, without p
 the chain of the logs (`formats.round_chain`), so that a resume on changed logs is refused.
 """
 
+import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,10 +40,10 @@ from fl_audit.formats.text_files import (
 
 
 def check_new(path: Path) -> RunFolder:
-    """Checks that a new run may go into this folder; writes nothing.
+    """Checks that a new run may go into this folder; leaves nothing there.
 
     Raises:
-      InputError: The path is not a new or empty folder.
+      InputError: The path is not a new or empty folder, or nothing can be written there.
     """
     folder = RunFolder(path)
     _check_unfinished(folder)
@@ -52,6 +53,12 @@ def check_new(path: Path) -> RunFolder:
         raise InputError(f"{path}: is a link to nothing; must be a new or empty folder")
     if path.exists() and (not path.is_dir() or entries(path)):
         raise InputError(f"{path}: must be a new or empty folder")
+    there = next(place for place in (path, *path.absolute().parents) if place.exists())
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{path.name[:40]}.", dir=there):
+            pass
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
     return folder
 
 

@@ -168,6 +168,22 @@ def test_scores_of_the_wrong_sign_are_said_with_the_bound_turned_round(tmp_path,
     assert "no leakage" not in printed[-1]
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_rho_whose_curve_is_no_float_is_one_line(scores_csv, capsys):
+    argv = ["estimate", scores_csv, "--delta", "1e-5", "--claimed-rho", "1e308"]
+    assert main([*argv, "--methods", "one_run_valid"]) == 2
+    assert capsys.readouterr().err.startswith("fl-audit: error: claimed rho must allow")
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_scores_whose_range_is_no_float_give_no_warning(tmp_path, capsys):
+    score = np.tile([1.7e308, -1.7e308, 0.0, 1.0], 5).repeat(2)
+    file = ScoreFile(tuple(map(str, range(40))), np.arange(40) % 2 == 0, score)
+    write_score_file(tmp_path / "s.csv", file)
+    assert main(["estimate", str(tmp_path / "s.csv"), "--delta", "1e-5", "--verbose"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_scores_without_leakage_ask_for_no_sign(tmp_path, capsys):
     # Of 200 normal scores, the rank test calls the sign wrong with probability 1e-6.
     score = np.random.default_rng(15).normal(0, 1, 200)

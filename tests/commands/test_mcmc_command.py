@@ -56,7 +56,8 @@ def test_prints_words(counts_csv, capsys):
         (["--alpha-prior", "stron"], "did you mean 'strongest'?"),
         (["--method", "mhaar", "--draws", "-4"], "draws must be at least"),
         (["--alpha-prior", "beta:2"], "beta:A,B, as in beta:2,5"),
-        (["--alpha-prior", "beta:0,1"], "strength's a must be a finite number above 0"),
+        (["--alpha-prior", "beta:0,1"], "strength's a must be a number from 0.001 to 1,000,000"),
+        (["--alpha-prior", "beta:1e308,1e308"], "strength's a must be a number from 0.001 to 1"),
         (
             ["--epsilon-variance", "0"],
             "epsilon_variance must be a number above 0 and at most 1,000,000",

@@ -263,6 +263,7 @@ def test_five_threat_models_and_back(tmp_path):
             "key `audit.threat_models`: unknown 1; known: all_iterates, checkpoints, final, "
             "final_and_initial, known_rounds, one_upload, window",
         ),
+        ('threat_models = [["final"]]', "key `audit.threat_models`: unknown ['final']; did you"),
         (
             'threat_models = ["final", "final"]',
             "key `audit`: threat_models names 'final' more than once",

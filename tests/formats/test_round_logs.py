@@ -11,6 +11,7 @@ import pytest
 from fl_audit.attacks.all_iterates import over_rounds
 from fl_audit.errors import InputError
 from fl_audit.formats.round_logs import (
+    ConcentrationLog,
     CosineLog,
     DirectionLog,
     LoggedTotal,
@@ -177,3 +178,17 @@ def test_a_flipped_bit_of_a_sum_is_seen(tmp_path):
     path.write_bytes(damaged)
     with pytest.raises(InputError, match=r"direction_sum\.npy: is damaged: its checksum"):
         LoggedTotal(path, 50, "a sum of directions")
+
+
+@pytest.mark.parametrize("cubes", [np.inf, -1.0, 0.0, 1.5])
+def test_sums_that_no_vector_has_are_refused_with_their_round(tmp_path, cubes):
+    path = tmp_path / "concentrations.npy"
+    log = ConcentrationLog.create(path, 4)
+    for index, row in enumerate([[0.5, 0.25], [0.0, 0.0], [1.0, 1.0]]):
+        log.write_round(index, np.array(row))
+    assert len(ConcentrationLog.read(path, 4).rows()) == 4  # the last one is not known
+    log.write_round(2, np.array([cubes, 0.25]))
+    log.flush()
+    message = f"{path}: round 3 has the sums {cubes:g} and 0.25, must be in (0, 1]"
+    with pytest.raises(InputError, match=re.escape(message)):
+        ConcentrationLog.read(path, 4)

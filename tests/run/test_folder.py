@@ -57,6 +57,17 @@ def test_taken_folders_are_refused(tmp_path):
         check_new(tmp_path / "run")
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no /proc")
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path):
+    with pytest.raises(InputError, match=r"/proc/x/y: cannot be written: "):
+        check_new(Path("/proc/x/y"))
+    (tmp_path / "file").write_text("something")
+    with pytest.raises(InputError, match=r"file/run: cannot be written: Not a directory"):
+        check_new(tmp_path / "file" / "run")
+    check_new(tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_a_finished_run_is_neither_overwritten_nor_resumed(tmp_path):
     _interrupted(tmp_path)
     RunFolder(tmp_path).report_json.write_text("{}")

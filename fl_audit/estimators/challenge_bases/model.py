@@ -108,8 +108,8 @@ class BetaStrength:
         for name, shape in (("a", self.a), ("b", self.b)):
             if not _SHAPES[0] <= shape <= _SHAPES[1]:
                 raise InputError(
-                    f"strength's {name} must be a number in {_SHAPES[0]:g} to {_SHAPES[1]:,.0f}, "
-                    f"got {shape}"
+                    f"strength's {name} must be a number from {_SHAPES[0]:g} to "
+                    f"{_SHAPES[1]:,.0f}, got {shape}"
                 )
 
     def moments_below(self, strength: FloatArray) -> FloatArray:
