@@ -446,7 +446,7 @@ def _stated_to_json(report: Report) -> dict[str, Any]:
 
 def estimates_to_json(statistic: StatisticReport) -> dict[str, Any]:
     """The JSON object that `fl-audit estimate` prints of a score file."""
-    names = {f.name for f in dataclasses.fields(AuditResult)} - {"left_out"}
+    names = {f.name for f in dataclasses.fields(AuditResult)} - {"left_out"} | {"turned_round"}
     return {key: value for key, value in fields_to_json(statistic).items() if key in names}
 
 
