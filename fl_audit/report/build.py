@@ -35,6 +35,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.participation_files import read_participation
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.report.arms import arms_of_run
+from fl_audit.report.background import background_of_log, background_of_run
 from fl_audit.report.checks import (
     checks_of_run,
     failed_checks,
@@ -84,7 +85,8 @@ from fl_audit.verdict import (
 from fl_audit.verdict.chosen_tests import ChosenTests
 from fl_audit.verdict.claims import claim_to_test, configured_claim, one_round_claim, sampled_claim
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
-from fl_audit.verdict.curve_verdict import with_curve
+from fl_audit.verdict.decision import with_curve
+from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.live_verdict import live_verdict
 from fl_audit.verdict.scope import Scope, scope_of_log, scope_of_run, sees_uploads, without_cover
 from fl_audit.version import __version__
@@ -234,20 +236,26 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
     chosen = chosen_tests(run.config, run.record.release.client.participations)
     of_run = _scope_of(run)
     others = [run.scored(statistic) for statistic in _left_out(run, chosen, of_run)]
-    scope = _covering(of_run, chosen)
+    scope, background = _covering(of_run, chosen), background_of_run(run)
     if isinstance(claim, Claim):
         scores = {s.name: run.scores[s.name].canary_scores() for s in run.statistics}
         tests = chosen.on(scores, run.facts)
-        verdict = reach_verdict(claim, tests, scope, arrival=arrival, others=others)
+        verdict = reach_verdict(
+            claim, tests, scope, arrival=arrival, others=others, background=background
+        )
         verdict = with_curve(verdict, tests.statistics)
     elif claim.whom == "client":
         on_curve = curve_tests(claim, [run.scored(s) for s in chosen.statistics], chosen.confidence)
-        verdict = reach_curve_verdict(on_curve, scope, arrival=arrival, others=others)
+        verdict = reach_curve_verdict(
+            on_curve, scope, arrival=arrival, others=others, background=background
+        )
     else:
         matching = [s for s in run.statistics if audit.verdict_statistic in ("all", s.name)]
         confidence = chosen.confidence if claim.is_stated else UNSTATED_CONFIDENCE
         on_curve = curve_tests(claim, [run.scored(s) for s in matching], confidence)
-        verdict = reach_curve_verdict(on_curve, Scope(whom="for a canary"), arrival=arrival)
+        verdict = reach_curve_verdict(
+            on_curve, Scope(whom="for a canary"), arrival=arrival, background=background
+        )
     return after_checks(verdict, failed_checks(checks), checks.not_checked)
 
 
@@ -469,9 +477,12 @@ def _claim_verdict(
     claim = request.claim or _configured(folder, request.delta, statistics)
     if claim is None:
         return None
+    background = None if folder is None else _background(folder)
     if isinstance(claim, ConfiguredClaim):
         on_curve = curve_tests(claim, statistics, UNSTATED_CONFIDENCE)
-        return reach_curve_verdict(on_curve, Scope(whom="for a canary"), arrival=arrival)
+        return reach_curve_verdict(
+            on_curve, Scope(whom="for a canary"), arrival=arrival, background=background
+        )
     scope = Scope() if folder is None else _folder_scope(folder)
     covered = [statistic for statistic in statistics if scope.covers(statistic.name)]
     if not covered:
@@ -480,10 +491,14 @@ def _claim_verdict(
     tested = covered or statistics
     if not isinstance(claim, Claim):
         on_curve = curve_tests(claim, tested, request.confidence)
-        return reach_curve_verdict(on_curve, scope, arrival=arrival, others=left_out)
+        return reach_curve_verdict(
+            on_curve, scope, arrival=arrival, others=left_out, background=background
+        )
     methods = chosen_methods(request.methods, statistics[0].scores.inclusion)
     tests = ClaimTests(tested, request.confidence, methods)
-    verdict = reach_verdict(claim, tests, scope, arrival=arrival, others=left_out)
+    verdict = reach_verdict(
+        claim, tests, scope, arrival=arrival, others=left_out, background=background
+    )
     return with_curve(verdict, tested)
 
 
@@ -534,6 +549,14 @@ def _claim_of_rounds(
     if not is_one_round or log.folder.noise_correlation.exists():
         return None
     return one_round_claim(stated.release.noise.noise_multiplier, delta)
+
+
+def _background(folder: AuditedFolder) -> Background | None:
+    """What hides the canaries of a folder; None of scores alone."""
+    if folder.log is not None:
+        return background_of_log(folder.log)
+    run = _run_of(folder)
+    return None if run is None else background_of_run(run)
 
 
 def _run_of(folder: AuditedFolder) -> FinishedRun | None:
