@@ -582,11 +582,12 @@ def simulated_null(statistic: ScoredStatistic, dim: int) -> tuple[float, NullTai
       dim: The dimension of the simulated cosines.
 
     Returns:
-      1 and None where nothing is known of an excluded score, so that excluded scores have to tell.
+      None as the null where nothing is known of an excluded score; excluded scores, which then have
+        to say it, have a standard deviation of 1.
     """
     tail = statistic.null.known_tail()
     if tail is None:
-        return 1.0, None
+        return math.sqrt(dim), None
     unit = unit_of(tail)
     if unit is None:  # a null from outside the package that does not say
         return 1.0, GaussianCanaryNull(dim)
