@@ -82,6 +82,12 @@ from fl_audit.verdict import (
     reach_curve_verdict,
     reach_verdict,
 )
+from fl_audit.verdict.accounting_basis import (
+    Accounted,
+    accounted_of_log,
+    accounted_of_run,
+    after_accounting,
+)
 from fl_audit.verdict.chosen_tests import ChosenTests
 from fl_audit.verdict.claims import claim_to_test, configured_claim, one_round_claim, sampled_claim
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
@@ -232,7 +238,8 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
         return None
     live = run.record.live
     if run.record.stopped_after is not None and live is not None and claim.is_stated:
-        return live_verdict(claim, run.record, live, audit)
+        stopped = live_verdict(claim, run.record, live, audit)
+        return after_accounting(stopped, accounted_of_run(run.record.release, _scope_of(run)))
     chosen = chosen_tests(run.config, run.record.release.client.participations)
     of_run = _scope_of(run)
     others = [run.scored(statistic) for statistic in _left_out(run, chosen, of_run)]
@@ -256,6 +263,7 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
         verdict = reach_curve_verdict(
             on_curve, Scope(whom="for a canary"), arrival=arrival, background=background
         )
+    verdict = after_accounting(verdict, accounted_of_run(run.record.release, scope))
     return after_checks(verdict, failed_checks(checks), checks.not_checked)
 
 
@@ -392,6 +400,8 @@ def report_on_statistics(
     arrival = folder_arrival(folder, [*statistics, *others])
     checks = folder_checks(folder)
     verdict = _claim_verdict(statistics, request, arrival, others, folder)
+    if verdict is not None:
+        verdict = after_accounting(verdict, _accounted_of_folder(folder))
     if verdict is not None and checks is not None:
         verdict = after_checks(verdict, failed_checks(checks), checks.not_checked)
     source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)
@@ -422,6 +432,25 @@ def _with_stated(report: Report, log: SeenLog, request: EstimateRequest) -> Repo
         check_is_accountant(error)
         return dataclasses.replace(report, why_not_accounted=WITHOUT_ACCOUNTANT)
     return dataclasses.replace(report, **accounted, is_stated_by_log=True)
+
+
+def _accounted_of_folder(folder: AuditedFolder) -> tuple[Accounted, ...]:
+    """The noise and rounds that a run has, or a log states; nothing of scores alone."""
+    run, scope = _run_of(folder), _folder_scope(folder)
+    if run is not None:
+        return accounted_of_run(_release(run), scope)
+    if folder.log is None:
+        return ()
+    rounds, participation = (
+        stated_rounds(folder.log),
+        read_participation(folder.log.folder.participation),
+    )
+    return accounted_of_log(
+        None if rounds is None else rounds.release,
+        stated_uploads(folder.log),
+        None if participation is None else participation.client_weight,
+        scope,
+    )
 
 
 def report_on_folder(folder: AuditedFolder, request: EstimateRequest) -> Report:

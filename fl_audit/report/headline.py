@@ -20,6 +20,7 @@ from fl_audit.number_words import (
 from fl_audit.report.report import AS_THE_LOG_STATES, NOT_KNOWN, Guarantees, Report, StatisticReport
 from fl_audit.report.tables import Note
 from fl_audit.verdict import Claim, Verdict
+from fl_audit.verdict.accounting_basis import MARGIN
 from fl_audit.verdict.power import ENOUGH_POWER
 from fl_audit.verdict.record import AgainstAttacker, AsCurve
 from fl_audit.verdict.scope import is_about_sampling
@@ -77,6 +78,8 @@ class Headline:
         where not known.
       to_canary: Whom the guarantee is for and where it is from, in words that follow the number.
       to_client: The guarantee to a client, where that is another one; else empty.
+      hidden: The guarantee to a client whose rounds sampling hides, with its relation, where the
+        attacker here knows them and the guarantee is another one; else empty.
       why_unknown: Why the guarantee is not known, in words; empty where it is.
       proven: A lower bound that holds for any mechanism at its confidence; None where the scores
         allow none.
@@ -99,6 +102,7 @@ class Headline:
     threat_model: str = ""
     to_canary: str = " for a canary"
     to_client: str = ""
+    hidden: str = ""
     proven_if: str = "for any mechanism"
     most_of: int | None = None
 
@@ -162,6 +166,8 @@ class Headline:
         if math.isinf(self.guaranteed):
             return "none", ", because no noise is added"
         most = f"ε ≤ {upper_bound_text(self.guaranteed)}"
+        if self.hidden:
+            return self.hidden, f" for a client; {most}{self.to_canary}"
         return most, self.to_canary
 
     def _proof(self) -> tuple[str, str]:
@@ -259,7 +265,8 @@ def headline(report: Report) -> Headline:
         statistic,
         guaranteed=canary.epsilon,
         to_canary=_to_canary(against, report),
-        to_client=_to_client(against),
+        to_client=_to_client(against, report),
+        hidden=_hidden(against, report),
         why_unknown=str(canary.by_accountant[0].reason) if canary.epsilon is None else "",
         confidence=report.confidence,
         sees=sees,
@@ -274,6 +281,7 @@ def headline_on(
     confidence: float,
     to_canary: str = " for a canary",
     to_client: str = "",
+    hidden: str = "",
     why_unknown: str = "",
     sees: str = "",
     threat_model: str = "",
@@ -286,6 +294,7 @@ def headline_on(
       confidence: Confidence of bounds and intervals.
       to_canary: Whom the guarantee is for, in words that follow the number.
       to_client: The guarantee to a client, where that is another one.
+      hidden: That to a client whose rounds are hidden, where the attacker knows them.
       why_unknown: Why the guarantee is not known, in words.
       sees: What the attacker sees, in words that follow "the attacker has".
       threat_model: The title of the attacker's threat model.
@@ -297,6 +306,7 @@ def headline_on(
         guaranteed=guaranteed,
         to_canary=to_canary,
         to_client=to_client,
+        hidden=hidden,
         why_unknown=why_unknown,
         proven=proven,
         proven_if=_proven_if(proven),
@@ -308,22 +318,58 @@ def headline_on(
     )
 
 
+_KNOWS = "against an attacker who knows who was sampled"
+
+
 def _to_canary(against: Guarantees, report: Report) -> str:
     """Whom a guarantee is for, a client too where it is the same, and where it is from."""
     canary, client = against.canary, against.client
     stated = f" {AS_THE_LOG_STATES}" if report.is_stated_by_log else ""
     by = f", from accounting{stated}{_relation(report.analytical)}"
-    if client.epsilon is not None and client.epsilon == canary.epsilon:
-        return f" for a canary, and for a client{_rounds(client)}{by}"
-    return f" for a canary{_rounds(canary)}{by}"
+    known = _against_both(report)
+    is_same = client.epsilon is not None and client.epsilon == canary.epsilon
+    if known is not None and against == known[1]:
+        whom = _KNOWS if is_same else f"for a canary{_rounds(canary)} {_KNOWS}"
+        return f" {whom}{by}"
+    whom = f" for a canary, and for a client{_rounds(client)}" if is_same else ""
+    whom = whom or f" for a canary{_rounds(canary)}"
+    return f"{whom}{_by_who_knows(report) if is_same else ''}{by}"
 
 
-def _to_client(against: Guarantees) -> str:
+def _to_client(against: Guarantees, report: Report) -> str:
     """The guarantee to a client, where it is another one than to a canary."""
     client = against.client
     if client.epsilon is None or client.epsilon == against.canary.epsilon:
         return ""
-    return f"ε ≤ {upper_bound_text(client.epsilon)} for a client{_rounds(client)}"
+    known = _against_both(report)
+    if known is not None and against == known[1]:
+        return f"ε ≤ {upper_bound_text(client.epsilon)} for a client {_KNOWS}"
+    most = f"ε ≤ {upper_bound_text(client.epsilon)} for a client{_rounds(client)}"
+    return f"{most}{_by_who_knows(report)}"
+
+
+def _against_both(report: Report) -> tuple[Guarantees, Guarantees] | None:
+    """The guarantees without and with knowledge of who was sampled, where these are two."""
+    hidden = report.attackers.get("does_not_know_rounds")
+    known = report.attackers.get("knows_rounds")
+    if hidden is None or known is None:
+        return None
+    to_clients = hidden.client.epsilon, known.client.epsilon
+    return None if None in to_clients or to_clients[0] == to_clients[1] else (hidden, known)
+
+
+def _by_who_knows(report: Report) -> str:
+    """The guarantee to a client against who knows who was sampled, where that is another one."""
+    both = _against_both(report)
+    return "" if both is None else f"; ε ≤ {upper_bound_text(both[1].client.epsilon)} {_KNOWS}"
+
+
+def _hidden(against: Guarantees, report: Report) -> str:
+    """The guarantee to a client whose rounds sampling hides, if `against` is of who knows them."""
+    both = _against_both(report)
+    if both is None or against != both[1]:
+        return ""
+    return f"ε ≤ {upper_bound_text(both[0].client.epsilon)}"
 
 
 def _relation(analytical: Accounting | None) -> str:
@@ -501,11 +547,13 @@ def _accounting(verdict: Verdict, report: Report) -> str:
     )
     if epsilon is None:
         return "not known for this run"
-    beside = "above" if epsilon > verdict.claim.epsilon else "not above"
-    return (
-        f"ε ≤ {epsilon_text(epsilon)} for a {whom} with the configured noise, which is "
-        f"{beside} the claim; the verdict does not use this number"
-    )
+    noise = "as the log states" if report.is_stated_by_log else "as configured"
+    given = f"ε ≤ {epsilon_text(epsilon)} for a {whom} with the noise {noise}"
+    if verdict.basis == "accounting":
+        return f"{given}; the claim is contradicted by accounting"
+    if epsilon > (1 + MARGIN) * verdict.claim.epsilon:
+        return f"{given}, which is above the claim, and does not confirm it"
+    return f"{given}, which is not above the claim"
 
 
 def _looks(verdict: Verdict) -> str:
@@ -535,6 +583,8 @@ def _p_value(verdict: Verdict) -> str:
 
 def _evidence(verdict: Verdict) -> list[Note]:
     """What the outcome rests on: bound or p-value, its assumption, and the power."""
+    if verdict.basis == "accounting":
+        return [Note("Assumption", verdict.assumes or "")]
     facts = []
     if verdict.statistic is not None and verdict.assumes is not None:
         title = title_of(verdict.statistic)

@@ -224,9 +224,11 @@ def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | Non
       failed: Titles of the checks that failed.
       not_checked: Why aggregates, or some of them, were not checked; None where they were.
     """
-    if failed and verdict.outcome is not Outcome.CONTRADICTED:
-        reason = sentences.after_failed_checks(failed, verdict.reason)
-        return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
+    if failed:
+        reason = sentences.after_failed_checks(failed, verdict)
+        is_contradicted = verdict.outcome is Outcome.CONTRADICTED
+        outcome = Outcome.CONTRADICTED if is_contradicted else Outcome.INCONCLUSIVE
+        return dataclasses.replace(verdict, outcome=outcome, reason=reason)
     if not_checked is not None and verdict.outcome is Outcome.CONSISTENT:
         reason = sentences.not_all_checked(not_checked, verdict.reason)
         return dataclasses.replace(verdict, reason=reason)

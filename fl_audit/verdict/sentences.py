@@ -231,16 +231,21 @@ def stronger_left_out(claim: Claim | CurveClaim, stronger: ScoredStatistic) -> s
     )
 
 
-def after_failed_checks(failed: Sequence[str], reason: str) -> str:
-    """What checks of the mechanism found, before what the canaries say."""
-    canaries = [line for line in reason.splitlines() if not line.startswith(NEXT)]
-    return lines(
-        (
-            f"the mechanism is not as configured: it failed {', '.join(failed)} (see the checks)",
-            *canaries,
-            f"{NEXT}repair what the checks name, then audit again",
-        )
-    )
+def after_failed_checks(failed: Sequence[str], verdict: Verdict) -> str:
+    """What checks of the mechanism found, before what the canaries say, or after a contradiction.
+
+    Args:
+      failed: The titles of the checks that failed.
+      verdict: The verdict without the checks.
+    """
+    rest = [line for line in verdict.reason.splitlines() if not line.startswith(NEXT)]
+    found = f"the mechanism is not as configured: it failed {', '.join(failed)} (see the checks)"
+    if verdict.outcome is not Outcome.CONTRADICTED:
+        return lines((found, *rest, f"{NEXT}repair what the checks name, then audit again"))
+    step = "repair what the checks name, then audit again"
+    if verdict.basis == "accounting":
+        step = "repair what the checks name, and claim what accounting gives for more noise or less"
+    return lines((*rest, found, f"{NEXT}do not publish this ε; {step}"))
 
 
 def not_all_checked(not_checked: str, reason: str) -> str:
