@@ -413,7 +413,8 @@ def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | No
             "the noise is not stated: the simulated audits start from the least with which "
             f"{subject(claim)} is true{is_it}, and {rest}"
         )
-    if share < _NOTICED:
+    is_said = power.detectable_epsilon is None and power.hidden is not None
+    if share < _NOTICED or is_said:
         return None
     return (
         f"{_percent(share)} of what hides canaries is clients' updates, which stay under less noise"
