@@ -21,6 +21,7 @@ from fl_audit.accounting import (
 )
 from fl_audit.accounting.analytical import check_delta
 from fl_audit.accounting.gaussian_accountants import WITHOUT_ACCOUNTANT, check_is_accountant
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.log_release import (
     stated_rounds,
     stated_uploads,
@@ -87,10 +88,12 @@ from fl_audit.verdict.accounting_basis import (
     accounted_of_run,
     after_accounting,
 )
+from fl_audit.verdict.by_parts import SampledCanaries, parts_beside, with_parts
 from fl_audit.verdict.chosen_tests import ChosenTests
 from fl_audit.verdict.claims import claim_to_test, configured_claim, one_round_claim, sampled_claim
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.curve_verdict import with_curve
+from fl_audit.verdict.decision import arrived_signal
 from fl_audit.verdict.live_verdict import live_verdict
 from fl_audit.verdict.scope import Scope, scope_of_log, scope_of_run, sees_uploads, without_cover
 from fl_audit.version import __version__
@@ -244,8 +247,20 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
     scope = _covering(of_run, chosen)
     if isinstance(claim, Claim):
         scores = {s.name: run.scores[s.name].canary_scores() for s in run.statistics}
-        tests = chosen.on(scores, run.facts)
+        canaries, is_tested = _sampled_canaries(run), scope == of_run
+        parts, confidence = parts_beside(
+            canaries, claim, of_run, chosen.confidence, is_tested=is_tested
+        )
+        tests = dataclasses.replace(chosen, confidence=confidence).on(scores, run.facts)
         verdict = reach_verdict(claim, tests, scope, arrival=arrival, others=others)
+        if parts is not None and canaries is not None:
+            verdict = with_parts(
+                verdict,
+                parts,
+                canaries.doubt(claim, tests.statistics, arrival, others, of_run),
+                arrived_signal(arrival).signal,
+                is_tested=is_tested,
+            )
         verdict = with_curve(verdict, tests.statistics)
     elif claim.whom == "client":
         on_curve = curve_tests(claim, [run.scored(s) for s in chosen.statistics], chosen.confidence)
@@ -257,6 +272,22 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
         verdict = reach_curve_verdict(on_curve, Scope(whom="for a canary"), arrival=arrival)
     verdict = after_accounting(verdict, accounted_of_run(run.record.release, scope))
     return after_checks(verdict, failed_checks(checks), checks.not_checked)
+
+
+def _sampled_canaries(run: FinishedRun) -> SampledCanaries | None:
+    """A run's canaries by their own rounds; None where these are not scored, or not asked about."""
+    asked = run.config.audit.verdict_statistic
+    if OWN_ROUNDS not in run.statistics or asked not in ("all", OWN_ROUNDS.name):
+        return None
+    return SampledCanaries(
+        release=run.record.release,
+        source="configured",
+        own=run.scored(OWN_ROUNDS),
+        rounds=run.rounds_of_canaries,
+        included=run.included,
+        seen=range(run.record.rounds_done),
+        aggregates=run.aggregates,
+    )
 
 
 def _left_out(run: FinishedRun, chosen: ChosenTests, scope: Scope) -> list[Statistic]:
@@ -501,7 +532,7 @@ def _claim_verdict(
     if isinstance(claim, ConfiguredClaim):
         on_curve = curve_tests(claim, statistics, UNSTATED_CONFIDENCE)
         return reach_curve_verdict(on_curve, Scope(whom="for a canary"), arrival=arrival)
-    scope = Scope() if folder is None else _folder_scope(folder)
+    scope = of_folder = Scope() if folder is None else _folder_scope(folder)
     covered = [statistic for statistic in statistics if scope.covers(statistic.name)]
     if not covered:
         scope = without_cover(scope, [statistic.name for statistic in statistics])
@@ -511,9 +542,47 @@ def _claim_verdict(
         on_curve = curve_tests(claim, tested, request.confidence)
         return reach_curve_verdict(on_curve, scope, arrival=arrival, others=left_out)
     methods = chosen_methods(request.methods, statistics[0].scores.inclusion)
-    tests = ClaimTests(tested, request.confidence, methods)
+    canaries = None if folder is None else _sampled_canaries_of(folder, statistics)
+    parts, confidence = parts_beside(
+        canaries, claim, of_folder, request.confidence, is_tested=bool(covered)
+    )
+    tests = ClaimTests(tested, confidence, methods)
     verdict = reach_verdict(claim, tests, scope, arrival=arrival, others=left_out)
+    if parts is not None and canaries is not None and arrival is not None:
+        verdict = with_parts(
+            verdict,
+            parts,
+            canaries.doubt(claim, tested, arrival, left_out, of_folder),
+            arrived_signal(arrival).signal,
+            is_tested=bool(covered),
+        )
     return with_curve(verdict, tested)
+
+
+def _sampled_canaries_of(
+    folder: AuditedFolder, statistics: Sequence[ScoredStatistic]
+) -> SampledCanaries | None:
+    """A folder's canaries by their own rounds; None where these are not scored, or not asked."""
+    own = next((one for one in statistics if one.name == OWN_ROUNDS.name), None)
+    run = _run_of(folder)
+    if own is None:
+        return None
+    if run is not None:
+        canaries = _sampled_canaries(run)
+        return None if canaries is None else dataclasses.replace(canaries, own=own)
+    log = folder.log
+    rounds = None if log is None else stated_rounds(log)
+    if log is None or rounds is None or log.listed.own_rounds is None:
+        return None
+    return SampledCanaries(
+        release=rounds.release,
+        source="stated",
+        own=own,
+        rounds=log.listed.own_rounds.of_canary,
+        included=log.listed.included,
+        seen=[index for index, _ in log.cosines.numbered_rows()],
+        aggregates=log.cosines.measured_aggregates(),
+    )
 
 
 def _configured(
