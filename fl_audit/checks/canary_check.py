@@ -6,6 +6,7 @@ has to show that it could have seen something. docs/arrival.md describes the che
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,6 +42,10 @@ LOST = "dropped, zeroed, late, or out of memory"
 """Ways in which a part of the canaries may be lost."""
 
 
+Missing = Literal["lost", "shorter"]
+"""How length is missing: a part of the canaries is lost, or all of them are shorter."""
+
+
 @dataclass(frozen=True)
 class Arrival:
     """What became of the included canaries.
@@ -56,8 +61,10 @@ class Arrival:
       fault: A significant shortfall or excess with its likely causes, as a clause; None where there
         is none. A verdict names it in its first line.
       signal: The share of a client's full signal that scored included canaries show on average, at
-        the lower end of its one-sided 99.9 % confidence interval; None where it is not known. A
-        verdict's power is simulated with it.
+        the lower end of its one-sided 99.9 % confidence interval; None where it is not known.
+      length: The mean length of included canaries in their scored rounds over that of a client, as
+        measured, at most 1; None where it is not known. A verdict's power is simulated with it.
+      missing: How the rest of the length is missing; None where either may be.
       num_scored: The number of included canaries of which a round was scored in which they took
         part; None where rounds are not known.
       num_included: The number of included canaries; None where rounds are not known.
@@ -69,6 +76,8 @@ class Arrival:
     lacks: str | None = dataclasses.field(default=None, metadata=UNWRITTEN)
     fault: str | None = None
     signal: float | None = None
+    length: float | None = dataclasses.field(default=None, metadata=UNWRITTEN)
+    missing: Missing | None = dataclasses.field(default=None, metadata=UNWRITTEN)
     num_scored: int | None = None
     num_included: int | None = None
 
@@ -128,13 +137,16 @@ def canary_arrival(
     if of_included is None or len(promised) < len(included):
         return without_lengths(included, excluded)
     first, words = _FirstRounds.from_presentations(promised.first), _words(of_included)
-    signal = _signal(of_included, None if first is None else first.mixture_beyond(ALARM))
-    arrival = Arrival("not_arrived", of_included.ratio, words, signal=signal)
+    mixture = None if first is None else first.mixture_beyond(ALARM)
+    signal, length = _signal(of_included, mixture), _length(of_included.ratio, mixture)
+    arrival = Arrival("not_arrived", of_included.ratio, words, signal=signal, length=length)
     if cause := _excluded_cause(excluded, of_included):
         return dataclasses.replace(arrival, reason=cause, fault=cause)
     if first is not None and (cause := first.cause(shifted)):
         fault = f"{_fault_words(first.arrived)}: {cause}"
-        arrival = dataclasses.replace(arrival, reason=f"{words}: {cause}", fault=fault)
+        arrival = dataclasses.replace(
+            arrival, reason=f"{words}: {cause}", fault=fault, missing=first.missing
+        )
         if not first.is_bearable:
             return arrival
     elif later := _later_fault(promised):
@@ -159,14 +171,15 @@ def _later_fault(included: Presentations) -> str | None:
 
 
 def _signal(arrived: Coefficient, mixture: Mixture | None) -> float:
-    """The lower end of the share of a client's signal that canaries show.
-
-    Lengths beyond that of a client say that the promise is of another scale. So they count as one.
-    """
+    """The lower end of the share of a client's signal that canaries show."""
     lower = arrived.ratio - arrived.skew * -math.log(SIGNAL_LEVEL)
-    lower -= _SIGNAL_ERRORS * arrived.standard_error
+    return _length(lower - _SIGNAL_ERRORS * arrived.standard_error, mixture)
+
+
+def _length(ratio: float, mixture: Mixture | None) -> float:
+    """A length over a client's, at most 1: longer canaries say that the promise is another."""
     longer = 1.0 if mixture is None else max(mixture.share, 1.0)
-    return float(np.clip(lower / longer, 0, 1))
+    return float(np.clip(ratio / longer, 0, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,6 +224,16 @@ class _FirstRounds:
         margin = NO_FAULT + self.arrived.deviation(ALARM) if mixture is None else LEFT_OVER
         return longest <= 1 + margin and _signal(self.arrived, mixture) >= LEAST_SIGNAL
 
+    @functools.cached_property
+    def missing(self) -> Missing | None:
+        """How length is missing, where the likelihoods of both are clearly apart."""
+        if not self.presentations.knows_tails or self.arrived.ratio >= 1:
+            return None
+        leaning = log_ratio_lost_or_shorter(self.presentations, self.arrived)
+        if abs(leaning) <= _LEANING:
+            return None
+        return "lost" if leaning > 0 else "shorter"
+
     def cause(self, shifted: Mapping[int, Presentations]) -> str | None:
         """The likely cause of a deviation, as a clause; None where there is none."""
         if not self.is_faulty:
@@ -239,13 +262,9 @@ class _FirstRounds:
         """A guess at whether all of them are shorter, or a part of them is lost."""
         if self.arrived.ratio <= self.arrived.deviation(ARRIVED):
             return f"they are missing ({_GONE})"
-        knows_tails = self.presentations.knows_tails
-        leaning = (
-            log_ratio_lost_or_shorter(self.presentations, self.arrived) if knows_tails else 0.0
-        )
-        if leaning > _LEANING:
+        if self.missing == "lost":
             return f"it looks as if about {100 * (1 - self.arrived.ratio):.2g} % were lost ({LOST})"
-        if leaning < -_LEANING:
+        if self.missing == "shorter":
             return f"it looks as if all of them were shorter ({_SHORTER})"
         return f"all of them are shorter ({_SHORTER}), or a part is lost ({LOST})"
 

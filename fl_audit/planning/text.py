@@ -215,10 +215,9 @@ def _power(plan: Plan) -> list[str]:
         ),
         *_table(["noise", "contradicted", "range"], rows),
         *_paragraph(
-            "  where canaries show their whole signal, "
-            f"{detectable_words(power.detectable_epsilon)} in {percent(ENOUGH_POWER)} of simulated "
-            f"audits; one of {power.ideal_epsilon:g} in {percent(power.ideal_power)} of those "
-            f"with {k:,} canaries, {needed}"
+            f"  {detectable_words(power.detectable_epsilon)} in {percent(ENOUGH_POWER)} of "
+            f"simulated audits; one of {power.ideal_epsilon:g} in {percent(power.ideal_power)} of "
+            f"those with {k:,} canaries, {needed}"
         ),
         *([] if power.unfit is None else _paragraph(f"But {power.unfit}: no verdict either way.")),
     ]

@@ -36,6 +36,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.participation_files import read_participation
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.report.arms import arms_of_run
+from fl_audit.report.background import background_of_log, background_of_run
 from fl_audit.report.checks import (
     checks_of_run,
     failed_checks,
@@ -92,8 +93,8 @@ from fl_audit.verdict.by_parts import SampledCanaries, parts_beside, with_parts
 from fl_audit.verdict.chosen_tests import ChosenTests
 from fl_audit.verdict.claims import claim_to_test, configured_claim, one_round_claim, sampled_claim
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
-from fl_audit.verdict.curve_verdict import with_curve
-from fl_audit.verdict.decision import arrived_signal
+from fl_audit.verdict.decision import with_curve
+from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.live_verdict import live_verdict
 from fl_audit.verdict.scope import Scope, scope_of_log, scope_of_run, sees_uploads, without_cover
 from fl_audit.version import __version__
@@ -244,49 +245,46 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
     chosen = chosen_tests(run.config, run.record.release.client.participations)
     of_run = _scope_of(run)
     others = [run.scored(statistic) for statistic in _left_out(run, chosen, of_run)]
-    scope = _covering(of_run, chosen)
+    scope, background = _covering(of_run, chosen), background_of_run(run)
     if isinstance(claim, Claim):
         scores = {s.name: run.scores[s.name].canary_scores() for s in run.statistics}
-        canaries, is_tested = _sampled_canaries(run), scope == of_run
+        canaries, is_tested = _sampled_canaries(run, background), scope == of_run
         parts, confidence = parts_beside(
             canaries, claim, of_run, chosen.confidence, is_tested=is_tested
         )
         tests = dataclasses.replace(chosen, confidence=confidence).on(scores, run.facts)
-        verdict = reach_verdict(claim, tests, scope, arrival=arrival, others=others)
+        verdict = reach_verdict(
+            claim, tests, scope, arrival=arrival, others=others, background=background
+        )
         if parts is not None and canaries is not None:
-            verdict = with_parts(
-                verdict,
-                parts,
-                canaries.doubt(claim, tests.statistics, arrival, others, of_run),
-                arrived_signal(arrival).signal,
-                is_tested=is_tested,
-            )
+            doubtful = canaries.doubt(claim, tests.statistics, arrival, others, of_run)
+            verdict = with_parts(verdict, parts, doubtful, arrival, is_tested=is_tested)
         verdict = with_curve(verdict, tests.statistics)
     elif claim.whom == "client":
         on_curve = curve_tests(claim, [run.scored(s) for s in chosen.statistics], chosen.confidence)
-        verdict = reach_curve_verdict(on_curve, scope, arrival=arrival, others=others)
+        verdict = reach_curve_verdict(
+            on_curve, scope, arrival=arrival, others=others, background=background
+        )
     else:
         matching = [s for s in run.statistics if audit.verdict_statistic in ("all", s.name)]
         confidence = chosen.confidence if claim.is_stated else UNSTATED_CONFIDENCE
         on_curve = curve_tests(claim, [run.scored(s) for s in matching], confidence)
-        verdict = reach_curve_verdict(on_curve, Scope(whom="for a canary"), arrival=arrival)
+        verdict = reach_curve_verdict(
+            on_curve, Scope(whom="for a canary"), arrival=arrival, background=background
+        )
     verdict = after_accounting(verdict, accounted_of_run(run.record.release, scope))
     return after_checks(verdict, failed_checks(checks), checks.not_checked)
 
 
-def _sampled_canaries(run: FinishedRun) -> SampledCanaries | None:
+def _sampled_canaries(run: FinishedRun, background: Background | None) -> SampledCanaries | None:
     """A run's canaries by their own rounds; None where these are not scored, or not asked about."""
     asked = run.config.audit.verdict_statistic
     if OWN_ROUNDS not in run.statistics or asked not in ("all", OWN_ROUNDS.name):
         return None
-    return SampledCanaries(
-        release=run.record.release,
-        source="configured",
-        own=run.scored(OWN_ROUNDS),
-        rounds=run.rounds_of_canaries,
-        included=run.included,
-        seen=range(run.record.rounds_done),
-        aggregates=run.aggregates,
+    return (
+        None
+        if background is None
+        else SampledCanaries("configured", run.scored(OWN_ROUNDS), background)
     )
 
 
@@ -529,9 +527,12 @@ def _claim_verdict(
     claim = request.claim or _configured(folder, request.delta, statistics)
     if claim is None:
         return None
+    background = None if folder is None else _background(folder)
     if isinstance(claim, ConfiguredClaim):
         on_curve = curve_tests(claim, statistics, UNSTATED_CONFIDENCE)
-        return reach_curve_verdict(on_curve, Scope(whom="for a canary"), arrival=arrival)
+        return reach_curve_verdict(
+            on_curve, Scope(whom="for a canary"), arrival=arrival, background=background
+        )
     scope = of_folder = Scope() if folder is None else _folder_scope(folder)
     covered = [statistic for statistic in statistics if scope.covers(statistic.name)]
     if not covered:
@@ -540,49 +541,34 @@ def _claim_verdict(
     tested = covered or statistics
     if not isinstance(claim, Claim):
         on_curve = curve_tests(claim, tested, request.confidence)
-        return reach_curve_verdict(on_curve, scope, arrival=arrival, others=left_out)
+        return reach_curve_verdict(
+            on_curve, scope, arrival=arrival, others=left_out, background=background
+        )
     methods = chosen_methods(request.methods, statistics[0].scores.inclusion)
-    canaries = None if folder is None else _sampled_canaries_of(folder, statistics)
+    canaries = None if folder is None else _sampled_canaries_of(folder, statistics, background)
     parts, confidence = parts_beside(
         canaries, claim, of_folder, request.confidence, is_tested=bool(covered)
     )
     tests = ClaimTests(tested, confidence, methods)
-    verdict = reach_verdict(claim, tests, scope, arrival=arrival, others=left_out)
+    verdict = reach_verdict(
+        claim, tests, scope, arrival=arrival, others=left_out, background=background
+    )
     if parts is not None and canaries is not None and arrival is not None:
-        verdict = with_parts(
-            verdict,
-            parts,
-            canaries.doubt(claim, tested, arrival, left_out, of_folder),
-            arrived_signal(arrival).signal,
-            is_tested=bool(covered),
-        )
+        doubtful = canaries.doubt(claim, tested, arrival, left_out, of_folder)
+        verdict = with_parts(verdict, parts, doubtful, arrival, is_tested=bool(covered))
     return with_curve(verdict, tested)
 
 
 def _sampled_canaries_of(
-    folder: AuditedFolder, statistics: Sequence[ScoredStatistic]
+    folder: AuditedFolder,
+    statistics: Sequence[ScoredStatistic],
+    background: Background | None,
 ) -> SampledCanaries | None:
     """A folder's canaries by their own rounds; None where these are not scored, or not asked."""
     own = next((one for one in statistics if one.name == OWN_ROUNDS.name), None)
-    run = _run_of(folder)
-    if own is None:
+    if own is None or background is None:
         return None
-    if run is not None:
-        canaries = _sampled_canaries(run)
-        return None if canaries is None else dataclasses.replace(canaries, own=own)
-    log = folder.log
-    rounds = None if log is None else stated_rounds(log)
-    if log is None or rounds is None or log.listed.own_rounds is None:
-        return None
-    return SampledCanaries(
-        release=rounds.release,
-        source="stated",
-        own=own,
-        rounds=log.listed.own_rounds.of_canary,
-        included=log.listed.included,
-        seen=[index for index, _ in log.cosines.numbered_rows()],
-        aggregates=log.cosines.measured_aggregates(),
-    )
+    return SampledCanaries("configured" if folder.log is None else "stated", own, background)
 
 
 def _configured(
@@ -632,6 +618,14 @@ def _claim_of_rounds(
     if not is_one_round or log.folder.noise_correlation.exists():
         return None
     return one_round_claim(stated.release.noise.noise_multiplier, delta)
+
+
+def _background(folder: AuditedFolder) -> Background | None:
+    """What hides the canaries of a folder; None of scores alone."""
+    if folder.log is not None:
+        return background_of_log(folder.log)
+    run = _run_of(folder)
+    return None if run is None else background_of_run(run)
 
 
 def _run_of(folder: AuditedFolder) -> FinishedRun | None:

@@ -409,7 +409,7 @@ def run_arrival(run: FinishedRun) -> Arrival:
         numbered_rows(log),
         OwnRounds(run.rounds_of_canaries),
         run.included,
-        lambda: _lengths(run),
+        lambda: run_lengths(run),
         dim=run.record.dim,
         family=canaries.family if isinstance(canaries, Canaries) else None,
     )
@@ -418,7 +418,7 @@ def run_arrival(run: FinishedRun) -> Arrival:
     return dataclasses.replace(arrival, lacks=None)  # the program itself made and sent them
 
 
-def _lengths(run: FinishedRun) -> RoundLengths:
+def run_lengths(run: FinishedRun) -> RoundLengths:
     """The lengths of a run's rounds: as measured, and as clip norm and denominator allow a client.
 
     Where nothing clips, a client's length has no limit, and that of canaries stands in for it.

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from fl_audit.accounting import PoissonSampling, Release
+from fl_audit.accounting import PoissonSampling
 from fl_audit.array_types import IndexArray
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.checks import Arrival
-from fl_audit.checks.aggregate_checks import RunAggregates
 from fl_audit.checks.sampling_check import check_poisson
 from fl_audit.estimators.trade_off import GaussianTradeOff
 from fl_audit.number_words import lower_bound_text, significant, upper_bound_text
@@ -22,6 +20,7 @@ from fl_audit.verdict.claim_tests import ScoredStatistic
 from fl_audit.verdict.claims import Claim, CurveClaim
 from fl_audit.verdict.curve_claim_tests import CurveTest
 from fl_audit.verdict.decision import doubt
+from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.parts import DetectableParts, Parts, are_testable, lower_rate
 from fl_audit.verdict.power import ENOUGH_POWER, FACTOR
 from fl_audit.verdict.record import Outcome, Verdict
@@ -48,22 +47,14 @@ class SampledCanaries:
     """What is known of the canaries of a run or a log whose claim may be tested by its parts.
 
     Attributes:
-      release: What was released.
       source: Where noise and rate are from.
       own: Scores by canaries' own rounds.
-      rounds: The rounds of each canary, from 0.
-      included: Whether each was included, bool of shape (num_canaries,).
-      seen: The rounds that were scored, from 0.
-      aggregates: The measured aggregates; None where they are not known.
+      background: The canaries, and what hides them in their rounds.
     """
 
-    release: Release
     source: Source
     own: ScoredStatistic
-    rounds: Sequence[IndexArray]
-    included: npt.NDArray[np.bool_]
-    seen: Sequence[int]
-    aggregates: RunAggregates | None
+    background: Background
 
     def parts(self, scope: Scope, delta: float, level: float) -> Parts | None:
         """The parts that can be tested; None where the claim has no parts, or canaries show none.
@@ -73,25 +64,27 @@ class SampledCanaries:
           delta: The delta of the claim.
           level: The probability with which noise or rate may be wrongly bounded.
         """
+        release = self.background.release
         if not scope.counts_on_sampling or scope.unfit is not None or delta == 0:
             return None
-        if self.own.scores.inclusion == "pairs" or not are_testable(self.release):
+        if self.own.scores.inclusion == "pairs" or release is None or not are_testable(release):
             return None
-        curve = GaussianTradeOff(1 / self.release.noise.sum_noise_multiplier)
+        curve = GaussianTradeOff(1 / release.noise.sum_noise_multiplier)
         test = CurveTest("trade_off_sum", self.own, curve, delta, level / 2)
         z, null = test.deviates, test.null
-        numbers = np.array([np.isin(own, self.seen).sum() for own in self._of_included], np.int64)
+        rounds, of_included = self.background.rounds, self._of_included
+        numbers = np.array([np.isin(own, rounds).sum() for own in of_included], np.int64)
         if z is None or null is None or null.proves_nothing or len(z) != len(numbers):
             return None
         if not numbers.any():
             return None
         return Parts(
-            release=self.release,
+            release=release,
             source=self.source,
             z=z[numbers > 0],
             numbers=numbers[numbers > 0],
-            participations=sum(len(np.unique(own)) for own in self._of_included),
-            trials=len(numbers) * self.release.rounds,
+            participations=sum(map(len, of_included)),
+            trials=len(numbers) * release.rounds,
             level=level,
             spent=max(null.confidence - (1 - level / 2), 0.0),
             crowd=self._crowd(),
@@ -99,19 +92,23 @@ class SampledCanaries:
 
     @property
     def _of_included(self) -> list[IndexArray]:
-        return [own for own, is_in in zip(self.rounds, self.included, strict=True) if is_in]
+        known = self.background
+        return [
+            own for own, is_in in zip(known.own.of_canary, known.included, strict=True) if is_in
+        ]
 
     def _crowd(self) -> float:
-        """The variance that clients add to aggregates, over that of the noise; infinite if unknown.
+        """The variance that clients add to aggregates, over that of the noise.
 
         The mean over rounds: what hides a canary less evenly hides it less.
         """
-        if self.aggregates is None:
+        known = self.background
+        noise = known.dim * known.noise**2
+        has_noise = noise > 0
+        if not has_noise.any():
             return math.inf
-        squared = np.nansum(self.aggregates.measured[:, :, 0], axis=1)
-        noise = sum(self.aggregates.sizes) * self.aggregates.stddev**2
-        ratios = (squared / noise)[(noise > 0) & (squared > 0)]
-        return float(np.maximum(ratios - 1, 0).mean()) if len(ratios) else math.inf
+        ratios = known.aggregate_lengths[has_noise] ** 2 / noise[has_noise]
+        return float(np.maximum(ratios - 1, 0).mean())
 
     def doubt(
         self,
@@ -131,10 +128,13 @@ class SampledCanaries:
 
     def _depend_on_each_other(self) -> bool:
         """Whether the included canaries' rounds vary otherwise than independent draws make them."""
-        of_included, rounds = self._of_included, self.release.rounds
+        of_included, release = self._of_included, self.background.release
         total = sum(map(len, of_included))
-        if not isinstance(self.release.client.sampling, PoissonSampling) or not total:
+        if release is None or not total:
             return False
+        if not isinstance(release.client.sampling, PoissonSampling):
+            return False
+        rounds = release.rounds
         members = np.repeat(np.arange(len(of_included)), [len(own) for own in of_included])
         at = np.concatenate(of_included)
         cohorts = [members[at == index] for index in range(rounds)]
@@ -144,7 +144,7 @@ class SampledCanaries:
 
 
 def with_parts(
-    verdict: Verdict, parts: Parts, doubtful: str | None, signal: float, *, is_tested: bool
+    verdict: Verdict, parts: Parts, doubtful: str | None, arrival: Arrival, *, is_tested: bool
 ) -> Verdict:
     """The verdict where the claim is also tested by its parts.
 
@@ -152,7 +152,7 @@ def with_parts(
       verdict: The verdict by scores, on a claimed (epsilon, delta).
       parts: The noise and the rate.
       doubtful: Why scores that contradict nothing do not reassure either; None where they may.
-      signal: The share of their signal that included canaries show, in [0, 1].
+      arrival: What became of the included canaries.
       is_tested: Whether scores test the claim as a whole too.
     """
     claim = verdict.claim
@@ -167,6 +167,7 @@ def with_parts(
         return verdict
     if doubtful is not None:
         return verdict if is_tested else dataclasses.replace(verdict, reason=doubtful)
+    signal = 1.0 if arrival.length is None else arrival.length
     detectable = parts.detectable(claim.epsilon, claim.delta, signal)
     is_enough = detectable.epsilon <= FACTOR * claim.epsilon
     steps = after_consistent(claim) if is_enough else _more_power(parts)

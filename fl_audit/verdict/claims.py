@@ -425,6 +425,12 @@ class ConfiguredClaim:
 
 CurveClaim = GaussianClaim | ZeroConcentratedClaim | NoiseClaim | ProfileClaim | ConfiguredClaim
 
+
+def claimed_noise(claim: CurveClaim) -> float | None:
+    """The noise multiplier that is claimed; None where the claim is about something else."""
+    return claim.noise_multiplier if isinstance(claim, ConfiguredClaim | NoiseClaim) else None
+
+
 _KINDS: dict[str, type[Claim | CurveClaim]] = {
     Claim.kind: Claim,
     GaussianClaim.kind: GaussianClaim,
