@@ -28,7 +28,7 @@ import numpy as np
 from fl_audit.accounting.allocation_accountants import least_of
 from fl_audit.accounting.gaussian_accountants import epsilon_seen_rounds
 from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT
-from fl_audit.accounting.least_epsilon import least_epsilon
+from fl_audit.accounting.least_epsilon import BY_COINS, least_epsilon
 from fl_audit.accounting.noise_laws import CLIENT_GAUSSIAN, GAUSSIAN, MATRIX, noise_law_named
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.sampling import (
@@ -116,9 +116,9 @@ def _at_least_of_drawn(
         case PoissonSampling() | FixedSizeSampling() if (q := party.sampling.share) is not None:
             if knows_rounds:
                 return epsilon_seen_rounds(q, rounds, z, delta)
-            return least_epsilon(z, _binomial(rounds, q), rounds, delta)
+            return least_epsilon(z, _binomial(rounds, q), rounds, delta, BY_COINS)
         case CyclicPoissonSampling(probability=q, turns=turns) if not knows_rounds:
-            return least_epsilon(z, _binomial(turns, q), turns, delta)
+            return least_epsilon(z, _binomial(turns, q), turns, delta, BY_COINS)
         case OneRoundPerBlock(blocks=((length, 1),)) if not knows_rounds:
             return least_epsilon(z, np.array([0.0, 1.0]), length, delta)
         case _:

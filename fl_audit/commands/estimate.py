@@ -11,11 +11,11 @@ from fl_audit.commands.printing import (
     add_require,
     add_verbose,
     check_required,
+    exit_status,
     in_brief,
     in_full,
     print_json,
     print_report,
-    verdict_status,
     write_junit,
 )
 
@@ -39,7 +39,7 @@ def add(commands: "Commands") -> None:
         description=(
             "Estimate epsilon from a file of canary scores (CSV or .parquet), or from a folder: "
             "another system's log (docs/logs.md) or a finished run. Exits with status 3 if the "
-            "scores contradict the claim."
+            "claim is contradicted, and with 4 if a mechanism check fails beside it."
         ),
         example="fl-audit estimate scores.csv --delta 1e-5 --dim 167178",
     )
@@ -144,7 +144,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
         _write_page(report, scored, source, arguments.out)
         print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
     write_junit(report, arguments.junit, arguments.require)
-    return verdict_status(report.verdict, arguments.require)
+    return exit_status(report, arguments.require)
 
 
 def _check_source(scores: Path) -> None:

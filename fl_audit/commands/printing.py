@@ -3,7 +3,7 @@
 import argparse
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ from fl_audit.progress import bar, hint
 
 if TYPE_CHECKING:
     from fl_audit.report import Report
-    from fl_audit.verdict import Verdict
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
@@ -97,31 +96,35 @@ def scoring_progress(paths: list[Path]) -> Iterator[Path]:
 
 
 EXIT_CONTRADICTED = 3
-EXIT_NOT_CONSISTENT = 4
+EXIT_NOT_AS_REQUIRED = 4
 
 
 def add_require(parser: argparse.ArgumentParser) -> None:
     """Adds the option that demands more than a claim that is not contradicted."""
     parser.add_argument(
         "--require",
-        choices=("consistent",),
-        help="exit with status 4 if the claim is neither consistent nor contradicted",
+        choices=("consistent", "checks"),
+        action="append",
+        default=[],
+        help="exit with status 4 if the claim is neither consistent nor contradicted "
+        "(consistent), or if a mechanism check failed or could not be made (checks); may be given "
+        "twice. With a claim, a check that failed sets status 4 by itself",
     )
 
 
-def check_required(required: str | None, *, is_claimed: bool, how: str) -> None:
+def check_required(required: Collection[str], *, is_claimed: bool, how: str) -> None:
     """Refuses to require a verdict where nothing is claimed.
 
     Args:
-      required: What --require asks for; None for nothing.
+      required: What --require asks for.
       is_claimed: Whether there is a claim.
       how: How a claim is made, in words.
 
     Raises:
       InputError: A verdict is required without a claim.
     """
-    if required is not None and not is_claimed:
-        raise InputError(f"--require {required}: needs a claim; {how}")
+    if "consistent" in required and not is_claimed:
+        raise InputError(f"--require consistent: needs a claim; {how}")
 
 
 def add_junit(parser: argparse.ArgumentParser) -> None:
@@ -134,13 +137,13 @@ def add_junit(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def write_junit(report: "Report", path: Path | None, required: str | None) -> None:
+def write_junit(report: "Report", path: Path | None, required: Collection[str]) -> None:
     """Writes the verdict and the checks for a CI system.
 
     Args:
       report: The report.
       path: The file; None for nothing.
-      required: What --require asks for; None for nothing.
+      required: What --require asks for.
 
     Raises:
       InputError: The file cannot be written.
@@ -151,14 +154,26 @@ def write_junit(report: "Report", path: Path | None, required: str | None) -> No
         write_page(junit_xml(report, required), path, "--junit")
 
 
-def verdict_status(verdict: "Verdict | None", required: str | None = None) -> int:
-    """The exit status: 3 for a contradicted claim, 4 for one that is not as required, else 0.
+def exit_status(report: "Report", required: Collection[str] = ()) -> int:
+    """The exit status: 3 for a contradicted claim, 4 for what is not as required, else 0.
+
+    Beside a claim, a mechanism that is not as configured is as little as required. What nobody
+    claims sets no status.
 
     Args:
-      verdict: The verdict; None where nothing was tested. One on what nobody claims sets no status.
-      required: What --require asks for; None for nothing.
+      report: The report.
+      required: What --require asks for.
     """
-    outcome = None if verdict is None or not verdict.claim.is_stated else verdict.outcome
+    verdict, checks = report.verdict, report.checks
+    is_claimed = verdict is not None and verdict.claim.is_stated
+    outcome = verdict.outcome if verdict is not None and is_claimed else None
     if outcome == "contradicted":
         return EXIT_CONTRADICTED
-    return EXIT_NOT_CONSISTENT if required is not None and outcome != required else 0
+    has_failed = checks is not None and checks.passed is False
+    is_complete = checks is not None and checks.is_complete
+    lacks = (
+        has_failed and is_claimed,
+        "checks" in required and (has_failed or not is_complete),
+        "consistent" in required and outcome != "consistent",
+    )
+    return EXIT_NOT_AS_REQUIRED if any(lacks) else 0

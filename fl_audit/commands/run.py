@@ -10,11 +10,11 @@ from fl_audit.commands.printing import (
     add_require,
     add_verbose,
     check_required,
+    exit_status,
     in_brief,
     in_full,
     print_json,
     print_report,
-    verdict_status,
     write_junit,
 )
 
@@ -31,7 +31,8 @@ def add(commands: "Commands") -> None:
         summary="train with canaries, score them, estimate epsilon, report",
         description=(
             "Train with canary clients, score them, estimate epsilon and write a report. Exits "
-            "with status 3 if the config's claim is contradicted."
+            "with status 3 if the config's claim is contradicted, and with 4 if a mechanism check "
+            "fails beside it."
         ),
         example="fl-audit run config.toml --out runs/first",
     )
@@ -67,4 +68,4 @@ def _run(arguments: argparse.Namespace) -> int:
             report, in_full if arguments.verbose else in_brief, RunFolder(arguments.out).report_html
         )
     write_junit(report, arguments.junit, arguments.require)
-    return verdict_status(report.verdict, arguments.require)
+    return exit_status(report, arguments.require)

@@ -21,6 +21,7 @@ from fl_audit.accounting import (
 )
 from fl_audit.accounting.analytical import check_delta
 from fl_audit.accounting.gaussian_accountants import WITHOUT_ACCOUNTANT, check_is_accountant
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.log_release import (
     stated_rounds,
     stated_uploads,
@@ -88,6 +89,7 @@ from fl_audit.verdict.accounting_basis import (
     accounted_of_run,
     after_accounting,
 )
+from fl_audit.verdict.by_parts import SampledCanaries, parts_beside, with_parts
 from fl_audit.verdict.chosen_tests import ChosenTests
 from fl_audit.verdict.claims import claim_to_test, configured_claim, one_round_claim, sampled_claim
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
@@ -246,10 +248,17 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
     scope, background = _covering(of_run, chosen), background_of_run(run)
     if isinstance(claim, Claim):
         scores = {s.name: run.scores[s.name].canary_scores() for s in run.statistics}
-        tests = chosen.on(scores, run.facts)
+        canaries, is_tested = _sampled_canaries(run, background), scope == of_run
+        parts, confidence = parts_beside(
+            canaries, claim, of_run, chosen.confidence, is_tested=is_tested
+        )
+        tests = dataclasses.replace(chosen, confidence=confidence).on(scores, run.facts)
         verdict = reach_verdict(
             claim, tests, scope, arrival=arrival, others=others, background=background
         )
+        if parts is not None and canaries is not None:
+            doubtful = canaries.doubt(claim, tests.statistics, arrival, others, of_run)
+            verdict = with_parts(verdict, parts, doubtful, arrival, is_tested=is_tested)
         verdict = with_curve(verdict, tests.statistics)
     elif claim.whom == "client":
         on_curve = curve_tests(claim, [run.scored(s) for s in chosen.statistics], chosen.confidence)
@@ -265,6 +274,18 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
         )
     verdict = after_accounting(verdict, accounted_of_run(run.record.release, scope))
     return after_checks(verdict, failed_checks(checks), checks.not_checked)
+
+
+def _sampled_canaries(run: FinishedRun, background: Background | None) -> SampledCanaries | None:
+    """A run's canaries by their own rounds; None where these are not scored, or not asked about."""
+    asked = run.config.audit.verdict_statistic
+    if OWN_ROUNDS not in run.statistics or asked not in ("all", OWN_ROUNDS.name):
+        return None
+    return (
+        None
+        if background is None
+        else SampledCanaries("configured", run.scored(OWN_ROUNDS), background)
+    )
 
 
 def _left_out(run: FinishedRun, chosen: ChosenTests, scope: Scope) -> list[Statistic]:
@@ -512,7 +533,7 @@ def _claim_verdict(
         return reach_curve_verdict(
             on_curve, Scope(whom="for a canary"), arrival=arrival, background=background
         )
-    scope = Scope() if folder is None else _folder_scope(folder)
+    scope = of_folder = Scope() if folder is None else _folder_scope(folder)
     covered = [statistic for statistic in statistics if scope.covers(statistic.name)]
     if not covered:
         scope = without_cover(scope, [statistic.name for statistic in statistics])
@@ -524,11 +545,30 @@ def _claim_verdict(
             on_curve, scope, arrival=arrival, others=left_out, background=background
         )
     methods = chosen_methods(request.methods, statistics[0].scores.inclusion)
-    tests = ClaimTests(tested, request.confidence, methods)
+    canaries = None if folder is None else _sampled_canaries_of(folder, statistics, background)
+    parts, confidence = parts_beside(
+        canaries, claim, of_folder, request.confidence, is_tested=bool(covered)
+    )
+    tests = ClaimTests(tested, confidence, methods)
     verdict = reach_verdict(
         claim, tests, scope, arrival=arrival, others=left_out, background=background
     )
+    if parts is not None and canaries is not None and arrival is not None:
+        doubtful = canaries.doubt(claim, tested, arrival, left_out, of_folder)
+        verdict = with_parts(verdict, parts, doubtful, arrival, is_tested=bool(covered))
     return with_curve(verdict, tested)
+
+
+def _sampled_canaries_of(
+    folder: AuditedFolder,
+    statistics: Sequence[ScoredStatistic],
+    background: Background | None,
+) -> SampledCanaries | None:
+    """A folder's canaries by their own rounds; None where these are not scored, or not asked."""
+    own = next((one for one in statistics if one.name == OWN_ROUNDS.name), None)
+    if own is None or background is None:
+        return None
+    return SampledCanaries("configured" if folder.log is None else "stated", own, background)
 
 
 def _configured(

@@ -172,13 +172,15 @@ def _log_checks(log: SeenLog) -> Checks:
     results = [] if aggregates is None else check_aggregates(aggregates)
     return Checks(
         false_alarm=FALSE_ALARM,
-        not_checked="; ".join(_left_out(log.num_rounds, aggregates)) or None,
+        not_checked="; ".join(_left_out(log.num_rounds, log.num_planned, aggregates)) or None,
         results=tuple(map(_with_meaning, results)),
     )
 
 
-def _left_out(num_rounds: int, aggregates: RunAggregates | None) -> Iterator[str]:
+def _left_out(num_rounds: int, num_planned: int, aggregates: RunAggregates | None) -> Iterator[str]:
     """Why a log's aggregates, or some of them, are not checked."""
+    if num_planned > num_rounds:
+        yield f"{num_planned - num_rounds} of {count(num_planned, 'round')} are not in the log"
     if aggregates is None:
         yield "the noise’s standard deviation is unknown; hand over noise_stddev"
         return
@@ -243,7 +245,7 @@ def _with_meaning(check: Check) -> Check:
 
 def failed_checks(checks: Checks) -> list[str]:
     """The titles of the checks that failed."""
-    return [title_of_check(check.name) for check in checks.results if not check.passed]
+    return [title_of_check(check.name) for check in checks.results if check.failed]
 
 
 def checks_words(checks: Checks) -> str:
@@ -254,9 +256,9 @@ def checks_words(checks: Checks) -> str:
             f"FAILED: {', '.join(failed)} (the mechanism is not as configured; a correct one fails "
             f"with probability {chance} at most)"
         )
-    num_conclusive = sum(check.told for check in checks.results)
+    num_conclusive = sum(check.was_made for check in checks.results)
     passed = "not made"
-    if checks.results:
+    if num_conclusive:
         count_passed = f"{num_conclusive} of {len(checks.results)}"
         passed = f"passed, {count_passed}"
     noise = [
@@ -284,7 +286,7 @@ class CheckRow:
     Attributes:
       title: Title of the check.
       meaning: What a correct mechanism does, in a sentence.
-      passed: Whether the mechanism passed the check.
+      passed: Whether the mechanism passed the check; None where it could not be made.
       was_made: Whether the check could be made.
       measured: The worst finding, with its round and variable.
       p_value: Upper bound on the chance that a correct mechanism looks as bad.
@@ -292,7 +294,7 @@ class CheckRow:
 
     title: str
     meaning: str
-    passed: bool
+    passed: bool | None
     was_made: bool
     measured: str
     p_value: str
@@ -305,7 +307,7 @@ def check_rows(checks: Checks) -> list[CheckRow]:
             title=title_of_check(check.name),
             meaning=check.meaning,
             passed=check.passed,
-            was_made=check.told,
+            was_made=check.was_made,
             measured=_finding_words(check),
             p_value=_p_value(check.p_value),
         )

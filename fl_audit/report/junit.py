@@ -5,7 +5,7 @@ GitLab, Jenkins and Azure Pipelines show JUnit's by themselves, GitHub by an act
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 from xml.etree import ElementTree as ET
@@ -33,20 +33,22 @@ class Case:
     words: str
 
 
-def cases(report: Report, required: str | None = None) -> Iterator[Case]:
+def cases(report: Report, required: Collection[str] = ()) -> Iterator[Case]:
     """The claim, whether canaries arrived, and each check of the mechanism.
 
     Args:
       report: The report of a run or of scores.
-      required: The outcome of the verdict without which the claim counts as failed; None where it
-        fails only if it is contradicted.
+      required: What --require asks for: with "consistent" a claim fails that is not, with "checks"
+        a check that could not be made.
     """
     yield _claim(report, required)
     if report.arrival is not None:
         outcome = _ARRIVED[report.arrival.state]
         yield Case("canary check", outcome, report.arrival.reason)
     for row in () if report.checks is None else check_rows(report.checks):
-        outcome = "passed" if row.passed else "failure"
+        outcome = _CHECKED[row.passed]
+        if row.passed is None and "checks" in required:
+            outcome = "failure"
         yield Case(f"mechanism: {row.title}", outcome, f"{row.meaning} Found: {row.measured}.")
 
 
@@ -57,13 +59,18 @@ _ARRIVED: dict[str, Outcome] = {
 }
 
 
-def _claim(report: Report, required: str | None) -> Case:
+_CHECKED: dict[bool | None, Outcome] = {True: "passed", False: "failure", None: "skipped"}
+
+
+def _claim(report: Report, required: Collection[str]) -> Case:
     verdict = report.verdict
     if verdict is None:
         return Case("claim", "skipped", "No ε is claimed.")
     _, outcome, *reason = verdict_lines(verdict)
     words = f"{outcome}: {' '.join(line.strip() for line in reason)}"
-    fails = verdict.outcome == "contradicted" or (required and verdict.outcome != required)
+    fails = verdict.outcome == "contradicted" or (
+        "consistent" in required and verdict.outcome != "consistent"
+    )
     if fails and verdict.claim.is_stated:
         return Case("claim", "failure", words)
     return Case(
@@ -73,7 +80,7 @@ def _claim(report: Report, required: str | None) -> Case:
     )
 
 
-def junit_xml(report: Report, required: str | None = None) -> str:
+def junit_xml(report: Report, required: Collection[str] = ()) -> str:
     """The cases of a report as one test suite.
 
     Args:

@@ -158,8 +158,16 @@ class Checks:
 
     @property
     def passed(self) -> bool | None:
-        """Whether no check failed; None where nothing was looked at."""
-        return all(check.passed for check in self.results) if self.results else None
+        """Whether no check failed; None where none was made."""
+        if any(check.failed for check in self.results):
+            return False
+        return True if any(check.was_made for check in self.results) else None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every check was made, and on all that there is to check."""
+        is_made = all(check.was_made for check in self.results)
+        return bool(self.results) and is_made and self.not_checked is None
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def report(path: Path):
 
 
 def failed(path: Path) -> set[str]:
-    return {check.name for check in folder_checks(AuditedFolder(path)).results if not check.passed}
+    return {check.name for check in folder_checks(AuditedFolder(path)).results if check.failed}
 
 
 @pytest.mark.parametrize("name", WRONG)

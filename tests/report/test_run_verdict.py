@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from fl_audit.commands.printing import in_brief, print_report, verdict_status
+from fl_audit.commands.printing import exit_status, in_brief, print_report
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
 from fl_audit.number_words import epsilon_text
@@ -62,7 +62,7 @@ def claim(run_folder):
 def test_where_nothing_is_to_be_tested_there_is_no_verdict(claim, run_folder, capsys):
     report = claim(claim="none")
     assert report.verdict is None
-    assert verdict_status(None) == 0
+    assert exit_status(report) == 0
     assert 'class="verdict' not in run_folder.report_html.read_text()
     assert "No claim was tested" in run_folder.report_html.read_text()
     print_report(report, in_brief)
@@ -75,7 +75,7 @@ def test_without_a_claim_the_configured_noise_is_tested_and_sets_no_status(run_f
     assert not report.verdict.claim.is_stated
     assert report.verdict.confidence == UNSTATED_CONFIDENCE
     contradicted = dataclasses.replace(report.verdict, outcome=Outcome.CONTRADICTED)
-    assert verdict_status(contradicted) == 0
+    assert exit_status(dataclasses.replace(report, verdict=contradicted)) == 0
     assert "You stated no claim" in run_folder.report_html.read_text()
     print_report(report, in_brief)
     assert "the configured noise (multiplier 0.3" in capsys.readouterr().out
@@ -86,7 +86,7 @@ def test_the_configured_noise_may_be_a_claim_like_any_other(claim):
     assert report.verdict.claim.is_stated
     assert report.verdict.confidence == 0.95
     contradicted = dataclasses.replace(report.verdict, outcome=Outcome.CONTRADICTED)
-    assert verdict_status(contradicted) == 3
+    assert exit_status(dataclasses.replace(report, verdict=contradicted)) == 3
 
 
 @pytest.mark.parametrize(("key", "kind"), [("claimed_mu", "gdp"), ("claimed_rho", "zcdp")])
@@ -108,7 +108,7 @@ def test_a_contradicted_claim(claim, run_folder, capsys):
     assert verdict["claimed_delta"] == report.run.delta
     assert (verdict["num_looks"], verdict["confidence"]) == (8, 0.95)
     assert verdict["epsilon_lower"] > 0.5
-    assert verdict_status(report.verdict) == 3
+    assert exit_status(report) == 3
 
     page = run_folder.report_html.read_text()
     assert '<section class="verdict contradicted">' in page
@@ -136,11 +136,12 @@ def test_bounds_of_the_verdict_are_below_those_of_the_table(claim):
 
 def test_an_inconclusive_claim(claim, run_folder, change_record):
     change_record(client_participations=1)
-    verdict = claim(claimed_epsilon=20).verdict
+    report = claim(claimed_epsilon=20)
+    verdict = report.verdict
     assert verdict.outcome == "inconclusive"
     assert verdict.canaries_needed is None
     assert "200 canaries on max or sum can show at most" in verdict.reason
-    assert verdict_status(verdict) == 0
+    assert exit_status(report) == 0
     assert '<section class="verdict inconclusive">' in run_folder.report_html.read_text()
 
 
