@@ -379,7 +379,8 @@ class Background:
         chance = _CHANCE * math.sqrt(2 / self.dim)
         shrunk = noise * np.sign(excess) * np.minimum(np.abs(excess), chance)
         rest = self.aggregate_lengths**2 - noise - shrunk
-        return np.maximum.reduce([rest, self.surely_common, self.client_lengths**2])
+        least = np.maximum(self.surely_common, self.client_lengths**2)
+        return np.asarray(np.maximum(rest, least))
 
     @functools.cached_property
     def _is_scored(self) -> BoolArray:
