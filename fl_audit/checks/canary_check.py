@@ -234,7 +234,7 @@ class _FirstRounds:
     @functools.cached_property
     def missing(self) -> Missing | None:
         """How length is missing, where the likelihoods of both are clearly apart."""
-        if not self.presentations.knows_tails or self.arrived.ratio >= 1:
+        if not self.presentations.knows_tails or not 0 < self.arrived.ratio < 1:
             return None
         leaning = log_ratio_lost_or_shorter(self.presentations, self.arrived)
         if abs(leaning) <= _LEANING:
