@@ -16,15 +16,15 @@ from fl_audit.checks.sampling_check import check_poisson
 from fl_audit.estimators.trade_off import GaussianTradeOff
 from fl_audit.number_words import lower_bound_text, significant, upper_bound_text
 from fl_audit.verdict.accounting_basis import MARGIN, Source
-from fl_audit.verdict.claim_tests import ScoredStatistic
-from fl_audit.verdict.claims import Claim, CurveClaim
+from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
+from fl_audit.verdict.claims import Claim
 from fl_audit.verdict.curve_claim_tests import CurveTest
-from fl_audit.verdict.decision import doubt
+from fl_audit.verdict.decision import doubt, reach_verdict, with_curve
 from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.parts import DetectableParts, Parts, are_testable, lower_rate
 from fl_audit.verdict.power import ENOUGH_POWER, FACTOR
 from fl_audit.verdict.record import Outcome, Verdict
-from fl_audit.verdict.scope import Scope
+from fl_audit.verdict.scope import Scope, without_cover
 from fl_audit.verdict.sentences import (
     NEXT,
     OTHER_ATTACKS,
@@ -32,6 +32,7 @@ from fl_audit.verdict.sentences import (
     lines,
     nothing_contradicts,
 )
+from fl_audit.verdict.separation import separation
 
 SHARE = 0.5
 """The share of a verdict's level that parts have where scores test the claim as a whole, too."""
@@ -143,6 +144,47 @@ class SampledCanaries:
         return any(not finding.passed for finding in findings)
 
 
+def point_verdict(
+    claim: Claim,
+    tests: ClaimTests,
+    scope: Scope,
+    canaries: SampledCanaries | None,
+    *,
+    arrival: Arrival | None,
+    others: Sequence[ScoredStatistic],
+    background: Background | None,
+) -> Verdict:
+    """Reaches the verdict on a claimed (epsilon, delta), by scores and by its parts.
+
+    Where scores test the claim as a whole and parts do too, each have half of the level.
+
+    Args:
+      claim: The claim for a client.
+      tests: The tests by scores, at the confidence of the whole verdict.
+      scope: What canaries say about the claim.
+      canaries: The canaries by their own rounds; None where these are not known or asked about.
+      arrival: As for `reach_verdict`, like those that follow.
+      others: Statistics of the same audit that are not tested.
+      background: What hides canaries in their rounds.
+    """
+    names, level = [statistic.name for statistic in tests.statistics], 1 - tests.confidence
+    is_tested = all(map(scope.covers, names))
+    parts = None
+    if canaries is not None:
+        parts = canaries.parts(scope, claim.delta, level * (SHARE if is_tested else 1.0))
+    if parts is not None and is_tested:
+        tests = dataclasses.replace(tests, confidence=1 - (1 - SHARE) * level)
+    covered = scope if is_tested else without_cover(scope, names)
+    verdict = reach_verdict(
+        claim, tests, covered, arrival=arrival, others=others, background=background
+    )
+    if parts is not None and canaries is not None:
+        arrival = arrival or separation(tests.statistics)
+        doubtful = canaries.doubt(claim, tests.statistics, arrival, others, scope)
+        verdict = with_parts(verdict, parts, doubtful, arrival, is_tested=is_tested)
+    return with_curve(verdict, tests.statistics)
+
+
 def with_parts(
     verdict: Verdict, parts: Parts, doubtful: str | None, arrival: Arrival, *, is_tested: bool
 ) -> Verdict:
@@ -177,7 +219,7 @@ def with_parts(
         basis="parts",
         reason=lines(
             (
-                f"{nothing_contradicts(claim)}, nor do its parts: {_bounds(parts)}",
+                f"{nothing_contradicts(claim)}, nor do its parts contradict it: {_bounds(parts)}",
                 _power(parts, detectable, signal, is_enough=is_enough),
                 _NOT_COVERED,
                 OTHER_ATTACKS if is_enough else None,
@@ -284,29 +326,3 @@ def _more_power(parts: Parts) -> str:
             "that it takes many"
         )
     return f"{NEXT}use more canaries"
-
-
-def parts_beside(
-    canaries: SampledCanaries | None,
-    claim: Claim | CurveClaim,
-    scope: Scope,
-    confidence: float,
-    *,
-    is_tested: bool,
-) -> tuple[Parts | None, float]:
-    """The parts of a claim that are tested, and the confidence that is left for tests by scores.
-
-    Args:
-      canaries: The canaries; None where they are not known, or not scored by their own rounds.
-      claim: The claim.
-      scope: What canaries say about it.
-      confidence: The confidence of the whole verdict.
-      is_tested: Whether scores test the claim as a whole too.
-    """
-    if canaries is None or not isinstance(claim, Claim):
-        return None, confidence
-    share = SHARE if is_tested else 1.0
-    parts = canaries.parts(scope, claim.delta, share * (1 - confidence))
-    if parts is None or not is_tested:
-        return parts, confidence
-    return parts, 1 - (1 - share) * (1 - confidence)
