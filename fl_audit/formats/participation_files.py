@@ -104,11 +104,6 @@ def _rounds(path: Path, canary: str, text: str) -> IndexArray:
             f"{path}, canary_id {canary!r}: rounds must be whole numbers from 1 on, separated by "
             f"blanks, got {text[:60]!r}"
         )
-    if len(set(map(int, numbers))) < len(numbers):
-        raise InputError(
-            f"{path}, canary_id {canary!r}: a canary is in a round once; rounds must differ, got "
-            f"{text[:60]!r}"
-        )
     return np.array([int(number) - 1 for number in numbers], dtype=np.int64)
 
 

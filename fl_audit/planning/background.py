@@ -63,7 +63,7 @@ def simulated_like(
 ) -> SimulatedAudit:
     """A simulated audit with other clients."""
     seen = seen_of_plan(run, release, unknowns)
-    exposure = simulation.audit.exposure
+    exposure = None
     if seen.background is not None:
-        exposure = seen.background.exposures[str(simulation.statistic.name)]
-    return dataclasses.replace(simulation.audit, exposure=exposure)
+        exposure = seen.background.exposure(simulation.statistic.name)
+    return dataclasses.replace(simulation.audit, exposure=exposure or simulation.audit.exposure)

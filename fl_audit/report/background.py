@@ -16,6 +16,7 @@ from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.measured_arrival import RoundLengths, logged_lengths
 from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds, RoundWeights
 from fl_audit.attacks.round_cosines import numbered_rows
+from fl_audit.canaries.tables import Canaries
 from fl_audit.config import ServerSgd
 from fl_audit.formats.participation_files import read_participation
 from fl_audit.formats.round_logs import CosineLog
@@ -25,17 +26,16 @@ from fl_audit.verdict.exposure import Background
 
 
 def background_of_run(run: FinishedRun) -> Background | None:
-    """What hides the canaries of a run; None where its rounds were not scored.
+    """What hides the canaries of a run; None where they are no vectors, or no length is known.
 
     Raises:
       InputError: The log of cosines is damaged.
     """
-    path = run.folder.round_cosines
-    if not path.exists():
+    if not isinstance(run.config.canaries, Canaries):
         return None
-    log = CosineLog.read(path, run.record.num_canaries)
-    release = run.record.release
-    scored = np.flatnonzero(log.written())
+    path, release = run.folder.round_cosines, run.record.release
+    log = CosineLog.read(path, run.record.num_canaries) if path.exists() else None
+    scored = np.arange(run.record.rounds_done) if log is None else np.flatnonzero(log.written())
     empty = Background.of_canaries(
         OwnRounds(run.rounds_of_canaries), run.included, run.record.dim, release.correlation
     )
@@ -51,6 +51,8 @@ def background_of_run(run: FinishedRun) -> Background | None:
         uploads=release.noise.sum_noise_multiplier if is_of_uploads else None,
         release=_as_canaries(release),
     )
+    if log is None:
+        return found
     return _with_common(found, numbered_rows(log), _sum_lengths(run, found, log))
 
 

@@ -104,8 +104,8 @@ def reach_curve_verdict(
         return _ended(found, sentences.NO_CURVE)
     if scope.unfit is not None or not adjusted:
         unfit = scope.unfit or "the scores allow no test of a curve"
-        none = {"p_value": None, "method": None, "statistic": None, "assumes": None, "against": ()}
-        return _ended(found, sentences.not_fit(unfit, scope.say_so), **none)
+        untested = _of_curve(tests, [])
+        return _ended(untested, sentences.not_fit(unfit, scope.say_so))
     best, p = min(adjusted, key=lambda pair: pair[1])
     if p <= tests.level:
         mu = best.proven_mu

