@@ -22,10 +22,7 @@ from fl_audit.accounting import (
 from fl_audit.accounting.analytical import check_delta
 from fl_audit.accounting.gaussian_accountants import WITHOUT_ACCOUNTANT, check_is_accountant
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
-from fl_audit.attacks.log_release import (
-    stated_rounds,
-    stated_uploads,
-)
+from fl_audit.attacks.log_release import stated_rounds, stated_uploads, why_nothing_stated
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, ThreatModel, threat_models_of
@@ -432,7 +429,7 @@ def _with_stated(report: Report, log: SeenLog, request: EstimateRequest) -> Repo
     rounds, uploads = stated_rounds(log), stated_uploads(log)
     release = uploads if rounds is None else rounds.release
     if release is None:
-        return report
+        return dataclasses.replace(report, why_not_accounted=why_nothing_stated(log))
     try:
         accounted = _accounted(
             release, report.statistics, request.delta, request.confidence, uploads

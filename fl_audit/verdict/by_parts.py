@@ -21,7 +21,7 @@ from fl_audit.verdict.claims import Claim
 from fl_audit.verdict.curve_claim_tests import CurveTest
 from fl_audit.verdict.decision import doubt, reach_verdict, with_curve
 from fl_audit.verdict.exposure import Background
-from fl_audit.verdict.parts import DetectableParts, Parts, are_testable, lower_rate
+from fl_audit.verdict.parts import DetectableParts, Parts, are_testable
 from fl_audit.verdict.power import ENOUGH_POWER, FACTOR
 from fl_audit.verdict.record import Outcome, Verdict
 from fl_audit.verdict.scope import Scope, without_cover
@@ -205,10 +205,10 @@ def with_parts(
     found = parts.epsilon_at_least(claim.delta, parts.level)
     if found > (1 + MARGIN) * claim.epsilon:
         return _contradicted(verdict, parts, found)
-    if verdict.outcome is Outcome.CONSISTENT:
+    if doubtful is not None and (not is_tested or doubtful == DRAWS_DEPEND):
+        return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=doubtful)
+    if doubtful is not None or verdict.outcome is Outcome.CONSISTENT:
         return verdict
-    if doubtful is not None:
-        return verdict if is_tested else dataclasses.replace(verdict, reason=doubtful)
     signal = 1.0 if arrival.length is None else arrival.length
     detectable = parts.detectable(claim.epsilon, claim.delta, signal)
     is_enough = detectable.epsilon <= FACTOR * claim.epsilon
@@ -254,9 +254,9 @@ def _contradicted(verdict: Verdict, parts: Parts, found: float) -> Verdict:
     p = parts.p_value((1 + MARGIN) * claim.epsilon, claim.delta)
     p *= (1 - verdict.confidence) / parts.level
     causes = []
-    if parts.noise_at_most(parts.level / 2) < parts.stated_noise:
+    if parts.noise_bound < parts.stated_noise:
         causes.append("there is less noise")
-    if _rate_at_least(parts) > parts.stated_rate:
+    if parts.rate_bound > parts.stated_rate:
         causes.append("clients are sampled more often")
     fault = f"find why {' and '.join(causes)} than {parts.source}" if causes else "claim that"
     return dataclasses.replace(
@@ -282,13 +282,9 @@ def _contradicted(verdict: Verdict, parts: Parts, found: float) -> Verdict:
     )
 
 
-def _rate_at_least(parts: Parts) -> float:
-    return lower_rate(parts.participations, parts.trials, parts.level / 2)
-
-
 def _bounds(parts: Parts) -> str:
     """What canaries show of noise and rate, beside what is stated."""
-    noise = parts.noise_at_most(parts.level / 2)
+    noise = parts.noise_bound
     at_most = (
         "allow any noise"
         if math.isinf(noise)
@@ -296,7 +292,7 @@ def _bounds(parts: Parts) -> str:
     )
     return (
         f"in their own rounds canaries {at_most} ({significant(parts.stated_noise)} {parts.source}"
-        f"), and they were sampled at a rate of at least {lower_bound_text(_rate_at_least(parts))} "
+        f"), and they were sampled at a rate of at least {lower_bound_text(parts.rate_bound)} "
         f"({significant(parts.stated_rate)} {parts.source})"
     )
 

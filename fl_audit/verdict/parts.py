@@ -214,6 +214,16 @@ class Parts:
         numbers, canaries = np.unique(self.numbers, return_counts=True)
         return NoiseTest(self.stated_noise, numbers, canaries)
 
+    @functools.cached_property
+    def noise_bound(self) -> float:
+        """The upper confidence bound on the noise multiplier at half of the level."""
+        return self.noise_at_most(self.level / 2)
+
+    @property
+    def rate_bound(self) -> float:
+        """The lower confidence bound on the sampling rate at half of the level."""
+        return lower_rate(self.participations, self.trials, self.level / 2)
+
     def noise_at_most(self, level: float) -> float:
         """The upper confidence bound on the noise multiplier, with this probability of failing."""
         allowed = level - self.spent
