@@ -285,22 +285,6 @@ def likely_shift(edges: FloatArray, log_tail: FloatArray, num_included: int, lev
     return high
 
 
-def likely_number(curve: TradeOff, shift: float, level: float) -> float:
-    """The number of included canaries with which a sum of g sees a shift in 80 % of audits.
-
-    It is the rough one of the normal approximation.
-
-    Args:
-      curve: The claimed curve.
-      shift: The shift of included scores.
-      level: The level of the test, in (0, 1).
-
-    Returns:
-      The number, infinite where no number sees it.
-    """
-    return _number_that_sees(*_cells(curve), shift, level)
-
-
 def _number_that_sees(edges: FloatArray, log_tail: FloatArray, shift: float, level: float) -> float:
     """The number by the means and variances of g under the claim and under the shift."""
     g, masses = _log_ratios(edges, log_tail, shift)

@@ -159,7 +159,7 @@ def test_a_run_that_was_interrupted_after_every_round(run_folder):
     rows[:, :, 1] = np.nan
     np.save(run_folder.aggregates, rows)
     checks = {c.name: c for c in write_report(run_folder).checks.results}
-    assert (checks["fresh_noise"].passed, checks["fresh_noise"].num_tests) == (True, 0)
+    assert (checks["fresh_noise"].passed, checks["fresh_noise"].num_tests) == (None, 0)
     assert "nothing to test" in run_folder.report_html.read_text()
 
 
