@@ -65,51 +65,17 @@ class SampledCanaries:
           delta: The delta of the claim.
           level: The probability with which noise or rate may be wrongly bounded.
         """
-        release = self.background.release
-        if not scope.counts_on_sampling or scope.unfit is not None or delta == 0:
+        expected = expected_parts(self.background, self.source, scope, level)
+        if expected is None or delta == 0 or self.own.scores.inclusion == "pairs":
             return None
-        if self.own.scores.inclusion == "pairs" or release is None or not are_testable(release):
-            return None
-        curve = GaussianTradeOff(1 / release.noise.sum_noise_multiplier)
+        curve = GaussianTradeOff(1 / expected.stated_noise)
         test = CurveTest("trade_off_sum", self.own, curve, delta, level / 2)
         z, null = test.deviates, test.null
-        rounds, of_included = self.background.rounds, self._of_included
-        numbers = np.array([np.isin(own, rounds).sum() for own in of_included], np.int64)
+        numbers = _scored_rounds(self.background)
         if z is None or null is None or null.proves_nothing or len(z) != len(numbers):
             return None
-        if not numbers.any():
-            return None
-        return Parts(
-            release=release,
-            source=self.source,
-            z=z[numbers > 0],
-            numbers=numbers[numbers > 0],
-            participations=sum(map(len, of_included)),
-            trials=len(numbers) * release.rounds,
-            level=level,
-            spent=max(null.confidence - (1 - level / 2), 0.0),
-            crowd=self._crowd(),
-        )
-
-    @property
-    def _of_included(self) -> list[IndexArray]:
-        known = self.background
-        return [
-            own for own, is_in in zip(known.own.of_canary, known.included, strict=True) if is_in
-        ]
-
-    def _crowd(self) -> float:
-        """The variance that clients add to aggregates, over that of the noise.
-
-        The mean over rounds: what hides a canary less evenly hides it less.
-        """
-        known = self.background
-        noise = known.dim * known.noise**2
-        has_noise = noise > 0
-        if not has_noise.any():
-            return math.inf
-        ratios = known.aggregate_lengths[has_noise] ** 2 / noise[has_noise]
-        return float(np.maximum(ratios - 1, 0).mean())
+        spent = max(null.confidence - (1 - level / 2), 0.0)
+        return dataclasses.replace(expected, z=z[numbers > 0], spent=spent)
 
     def doubt(
         self,
@@ -129,19 +95,74 @@ class SampledCanaries:
 
     def _depend_on_each_other(self) -> bool:
         """Whether the included canaries' rounds vary otherwise than independent draws make them."""
-        of_included, release = self._of_included, self.background.release
+        of_included, release = _of_included(self.background), self.background.release
         total = sum(map(len, of_included))
         if release is None or not total:
             return False
         if not isinstance(release.client.sampling, PoissonSampling):
             return False
-        rounds = release.rounds
         members = np.repeat(np.arange(len(of_included)), [len(own) for own in of_included])
         at = np.concatenate(of_included)
-        cohorts = [members[at == index] for index in range(rounds)]
-        rate = total / (rounds * len(of_included))
+        cohorts = [members[at == index] for index in range(release.rounds)]
+        rate = total / (release.rounds * len(of_included))
         findings = check_poisson(cohorts, len(of_included), rate) if rate < 1 else ()
         return any(not finding.passed for finding in findings)
+
+
+def expected_parts(
+    background: Background, source: Source, scope: Scope, level: float
+) -> Parts | None:
+    """The parts that such canaries can test, before they are scored: all deviates are 0.
+
+    Args:
+      background: The canaries, and what hides them in their rounds.
+      source: Where noise and rate are from.
+      scope: What canaries say about the claim.
+      level: The probability with which noise or rate may be wrongly bounded.
+
+    Returns:
+      None where the claim does not count on sampling, or its parts cannot be tested.
+    """
+    release, numbers = background.release, _scored_rounds(background)
+    if not scope.counts_on_sampling or scope.unfit is not None or not numbers.any():
+        return None
+    if release is None or not are_testable(release):
+        return None
+    return Parts(
+        release=release,
+        source=source,
+        z=np.zeros(int((numbers > 0).sum())),
+        numbers=numbers[numbers > 0],
+        participations=sum(map(len, _of_included(background))),
+        trials=len(numbers) * release.rounds,
+        level=level,
+        spent=0.0,
+        crowd=_crowd(background),
+    )
+
+
+def _of_included(background: Background) -> list[IndexArray]:
+    canaries = zip(background.own.of_canary, background.included, strict=True)
+    return [own for own, is_in in canaries if is_in]
+
+
+def _scored_rounds(background: Background) -> IndexArray:
+    """The number of scored rounds of each included canary, int64."""
+    of_included = _of_included(background)
+    return np.array([np.isin(own, background.rounds).sum() for own in of_included], np.int64)
+
+
+def _crowd(background: Background) -> float:
+    """The variance that clients add to aggregates, over that of the noise.
+
+    The mean over rounds: what hides a canary less evenly hides it less.
+    """
+    noise = background.dim * background.noise**2
+    has_noise = noise > 0
+    if not has_noise.any():
+        return math.inf
+    ratios = background.aggregate_lengths[has_noise] ** 2 / noise[has_noise]
+    return float(np.maximum(ratios - 1, 0).mean())
 
 
 def point_verdict(
