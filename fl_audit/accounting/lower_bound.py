@@ -40,6 +40,7 @@ from fl_audit.accounting.sampling import (
     PoissonSampling,
 )
 from fl_audit.accounting.toeplitz import Toeplitz
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 
 
@@ -125,7 +126,7 @@ def _at_least_of_drawn(
             return None if knows_rounds else least_of(release, party, delta)
 
 
-def _binomial(rounds: int, probability: float) -> np.ndarray:
+def _binomial(rounds: int, probability: float) -> FloatArray:
     from scipy import stats  # here, for it takes half a second
 
     return np.asarray(stats.binom.pmf(np.arange(rounds + 1), rounds, probability))

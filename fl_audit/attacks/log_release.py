@@ -248,6 +248,19 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
     return StatedRounds(release, says_all_rounds=False)
 
 
+def why_nothing_stated(log: SeenLog) -> str:
+    """Why a log states nothing of its rounds that accounting could use, as a clause.
+
+    Args:
+      log: The log, of which `stated_rounds` is None.
+    """
+    if log.listed.own_rounds is None:
+        return "the log does not state the canaries’ rounds"
+    if log.listed.own_rounds.most == 0:
+        return "no canary has a round"
+    return "the log does not state the noise of every round with canaries, and their length"
+
+
 def _without_clients(release: Release) -> Release:
     """The release to canaries, where nothing holds of clients."""
     return dataclasses.replace(release, client=Party(UnknownRounds()))

@@ -4,6 +4,8 @@ Efficiency is what it would prove, could prove at most, and what is guaranteed. 
 that it contradicts its claim with noise as configured, halved, or absent.
 """
 
+import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +16,7 @@ from fl_audit.accounting import (
     canaries_to_prove,
     most_provable,
 )
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.config import Config
 from fl_audit.errors import InputError
@@ -38,13 +41,17 @@ from fl_audit.verdict import (
     curve_tests,
     scored_statistic,
 )
+from fl_audit.verdict.accounting_basis import accounted_of_run, given_instead
+from fl_audit.verdict.by_parts import SHARE, expected_parts
 from fl_audit.verdict.claims import CurveClaim, bound_against, claim_to_json, claim_to_test
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
+from fl_audit.verdict.live_verdict import shared_confidence
+from fl_audit.verdict.parts import DetectableParts, Parts
 from fl_audit.verdict.power import FACTOR, SimulatedAudit
 from fl_audit.verdict.record import Detectable
 from fl_audit.verdict.scope import why_unfit
 from fl_audit.verdict.sentences import curve_detectable_words
-from fl_audit.verdict.simulation import Simulation, simulate_curve, simulate_point
+from fl_audit.verdict.simulation import Seen, Simulation, simulate_curve, simulate_point
 
 _SHARES = (0.8, 0.95)
 
@@ -153,6 +160,10 @@ class ClaimPower:
       ideal_epsilon: FACTOR times the claimed epsilon.
       simulation: What audits in the middle of the unknowns contradict, as the verdict simulates
         them.
+      parts: What of its noise and rate is noticed, where a claim that counts on sampling is tested
+        by its parts; None elsewhere.
+      accounting: What accounting gives instead of the claim, which it contradicts, in words; None
+        where it does not.
       canaries_needed: Number of canaries that gives ENOUGH_POWER at that epsilon: the config's own
         number where it is enough; None where no number that was tried is enough.
     """
@@ -164,6 +175,8 @@ class ClaimPower:
     ideal_epsilon: float
     simulation: Simulation
     canaries_needed: int | None
+    parts: DetectableParts | None = None
+    accounting: str | None = None
 
     @property
     def ideal_power(self) -> float:
@@ -173,7 +186,10 @@ class ClaimPower:
     @property
     def detectable_epsilon(self) -> float | None:
         """The smallest epsilon of which ENOUGH_POWER of audits contradict the claim, if any."""
-        return self.simulation.power.detectable_epsilon
+        by_scores = self.simulation.power.detectable_epsilon
+        if self.parts is None or math.isinf(self.parts.epsilon):
+            return by_scores
+        return self.parts.epsilon if by_scores is None else min(by_scores, self.parts.epsilon)
 
     def to_json(self) -> dict[str, object]:
         """The JSON object that a plan has under `power`."""
@@ -205,26 +221,57 @@ def claim_power(run: PlannedRun, release: Release, trials: int) -> ClaimPower | 
         return None
     claim = Claim(audit.claimed_epsilon, run.delta)
     chosen = chosen_tests(run.config, release.client.participations)
-    statistics = _simulated(run.config, chosen)
+    statistics, seen = _simulated(run.config, chosen), seen_of_plan(run, release, MIDDLE)
+    parts = _parts(run.config, seen)
+    if parts is not None:
+        chosen = dataclasses.replace(chosen, confidence=1 - (1 - SHARE) * (1 - chosen.confidence))
     (trial,) = simulated_trials(run, MIDDLE, 1)
     # The level is that of all tests, those on statistics that are not simulated too.
     confidence = 1 - chosen.level * len(chosen.methods) * len(statistics)
     tests = ClaimTests(_scored(run, statistics, trial), confidence, chosen.methods)
-    simulation = simulate_point(claim, tests, seen_of_plan(run, release, MIDDLE))
+    simulation = simulate_point(claim, tests, seen)
     if simulation is None:
         raise InputError(f"audit.claimed_epsilon: no power is simulated of {run.task.name}")
     ends = [simulated_like(simulation, run, release, unknowns) for unknowns in ENDS]
     factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
-    is_enough = simulation.power.is_enough
+    faults = [_fault_power(factor, simulation.audit, ends, trials) for factor in factors]
+    if parts is not None:
+        faults = [_with_parts(fault, parts, claim) for fault in faults]
+    given = given_instead(claim, accounted_of_run(release, seen.scope))
+    if given is not None:
+        faults = [FaultPower(fault.noise_factor, 1.0, 1.0, 1.0) for fault in faults]
+    detectable = None if parts is None else parts.detectable(claim.epsilon, claim.delta, 1.0)
+    is_enough = simulation.power.is_enough or (
+        detectable is not None and detectable.epsilon <= FACTOR * claim.epsilon
+    )
     return ClaimPower(
         claim=claim,
         num_tests=len(chosen),
         unfit=why_unfit(release),
-        faults=tuple(_fault_power(factor, simulation.audit, ends, trials) for factor in factors),
+        faults=tuple(faults),
         ideal_epsilon=FACTOR * claim.epsilon,
         simulation=simulation,
         canaries_needed=(run.num_canaries if is_enough else simulation.audit.canaries_needed()),
+        parts=detectable,
+        accounting=given,
     )
+
+
+def _parts(config: Config, seen: Seen) -> Parts | None:
+    """The parts that the verdict on a config's claim will test; None where it tests none."""
+    audit = config.audit
+    is_asked = audit.verdict_statistic in ("all", OWN_ROUNDS.name)
+    if seen.background is None or not is_asked or OWN_ROUNDS not in predicted_statistics(config):
+        return None
+    level = SHARE * (1 - shared_confidence(audit))
+    return expected_parts(seen.background, "configured", seen.scope, level)
+
+
+def _with_parts(fault: FaultPower, parts: Parts, claim: Claim) -> FaultPower:
+    """The power of scores or that of the parts, whichever is larger."""
+    share = round(parts.power_at(fault.noise_factor, claim.epsilon, claim.delta), 4)
+    shares = (fault.contradicted, fault.lowest, fault.highest)
+    return FaultPower(fault.noise_factor, *(max(share, each) for each in shares))
 
 
 def _fault_power(

@@ -22,10 +22,7 @@ from fl_audit.accounting import (
 from fl_audit.accounting.analytical import check_delta
 from fl_audit.accounting.gaussian_accountants import WITHOUT_ACCOUNTANT, check_is_accountant
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
-from fl_audit.attacks.log_release import (
-    stated_rounds,
-    stated_uploads,
-)
+from fl_audit.attacks.log_release import stated_rounds, stated_uploads, why_nothing_stated
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, ThreatModel, threat_models_of
@@ -81,7 +78,6 @@ from fl_audit.verdict import (
     chosen_tests,
     curve_tests,
     reach_curve_verdict,
-    reach_verdict,
 )
 from fl_audit.verdict.accounting_basis import (
     Accounted,
@@ -89,11 +85,10 @@ from fl_audit.verdict.accounting_basis import (
     accounted_of_run,
     after_accounting,
 )
-from fl_audit.verdict.by_parts import SampledCanaries, parts_beside, with_parts
+from fl_audit.verdict.by_parts import SampledCanaries, point_verdict
 from fl_audit.verdict.chosen_tests import ChosenTests
 from fl_audit.verdict.claims import claim_to_test, configured_claim, one_round_claim, sampled_claim
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
-from fl_audit.verdict.decision import with_curve
 from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.live_verdict import live_verdict
 from fl_audit.verdict.scope import Scope, scope_of_log, scope_of_run, sees_uploads, without_cover
@@ -247,19 +242,12 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
     others = [run.scored(statistic) for statistic in _left_out(run, chosen, of_run)]
     scope, background = _covering(of_run, chosen), background_of_run(run)
     if isinstance(claim, Claim):
-        scores = {s.name: run.scores[s.name].canary_scores() for s in run.statistics}
-        canaries, is_tested = _sampled_canaries(run, background), scope == of_run
-        parts, confidence = parts_beside(
-            canaries, claim, of_run, chosen.confidence, is_tested=is_tested
+        tested = [run.scored(statistic) for statistic in chosen.statistics]
+        tests = ClaimTests(tested, chosen.confidence, chosen.methods)
+        canaries = _sampled_canaries(run, background)
+        verdict = point_verdict(
+            claim, tests, of_run, canaries, arrival=arrival, others=others, background=background
         )
-        tests = dataclasses.replace(chosen, confidence=confidence).on(scores, run.facts)
-        verdict = reach_verdict(
-            claim, tests, scope, arrival=arrival, others=others, background=background
-        )
-        if parts is not None and canaries is not None:
-            doubtful = canaries.doubt(claim, tests.statistics, arrival, others, of_run)
-            verdict = with_parts(verdict, parts, doubtful, arrival, is_tested=is_tested)
-        verdict = with_curve(verdict, tests.statistics)
     elif claim.whom == "client":
         on_curve = curve_tests(claim, [run.scored(s) for s in chosen.statistics], chosen.confidence)
         verdict = reach_curve_verdict(
@@ -279,13 +267,10 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
 def _sampled_canaries(run: FinishedRun, background: Background | None) -> SampledCanaries | None:
     """A run's canaries by their own rounds; None where these are not scored, or not asked about."""
     asked = run.config.audit.verdict_statistic
-    if OWN_ROUNDS not in run.statistics or asked not in ("all", OWN_ROUNDS.name):
+    is_asked = OWN_ROUNDS in run.statistics and asked in ("all", OWN_ROUNDS.name)
+    if background is None or not is_asked:
         return None
-    return (
-        None
-        if background is None
-        else SampledCanaries("configured", run.scored(OWN_ROUNDS), background)
-    )
+    return SampledCanaries("configured", run.scored(OWN_ROUNDS), background)
 
 
 def _left_out(run: FinishedRun, chosen: ChosenTests, scope: Scope) -> list[Statistic]:
@@ -444,7 +429,7 @@ def _with_stated(report: Report, log: SeenLog, request: EstimateRequest) -> Repo
     rounds, uploads = stated_rounds(log), stated_uploads(log)
     release = uploads if rounds is None else rounds.release
     if release is None:
-        return report
+        return dataclasses.replace(report, why_not_accounted=why_nothing_stated(log))
     try:
         accounted = _accounted(
             release, report.statistics, request.delta, request.confidence, uploads
@@ -546,17 +531,15 @@ def _claim_verdict(
         )
     methods = chosen_methods(request.methods, statistics[0].scores.inclusion)
     canaries = None if folder is None else _sampled_canaries_of(folder, statistics, background)
-    parts, confidence = parts_beside(
-        canaries, claim, of_folder, request.confidence, is_tested=bool(covered)
+    return point_verdict(
+        claim,
+        ClaimTests(tested, request.confidence, methods),
+        of_folder,
+        canaries,
+        arrival=arrival,
+        others=left_out,
+        background=background,
     )
-    tests = ClaimTests(tested, confidence, methods)
-    verdict = reach_verdict(
-        claim, tests, scope, arrival=arrival, others=left_out, background=background
-    )
-    if parts is not None and canaries is not None and arrival is not None:
-        doubtful = canaries.doubt(claim, tested, arrival, left_out, of_folder)
-        verdict = with_parts(verdict, parts, doubtful, arrival, is_tested=bool(covered))
-    return with_curve(verdict, tested)
 
 
 def _sampled_canaries_of(

@@ -178,9 +178,11 @@ class Headline:
             if self.most_of is None
             else f", the most that this method can prove with {self.most_of:,} canaries"
         )
+        attacker = f" {_KNOWS}" if self.hidden else ""
         return (
             f"ε ≥ {lower_bound_text(self.proven.epsilon)}",
-            f" for a canary, with {100 * self.confidence:g} % confidence, {self.proven_if}{most}",
+            f" for a canary{attacker}, with {100 * self.confidence:g} % confidence, "
+            f"{self.proven_if}{most}",
         )
 
     def _estimate(self) -> tuple[str, str]:

@@ -306,7 +306,9 @@ class Report:
     run: RunRecord | None = None
     config: Config | None = None
     source: ScoreSource | None = field(default=None, metadata=UNWRITTEN)
-    why_not_accounted: str = field(default="the noise is not known", metadata=UNWRITTEN)
+    why_not_accounted: str = field(
+        default="scores alone do not state the noise", metadata=UNWRITTEN
+    )
     is_stated_by_log: bool = field(default=False, metadata=UNWRITTEN)
     arms: ReportedArms | None = field(default=None, metadata=WRITTEN_IF_SET)
     fl_audit_version: str

@@ -201,6 +201,12 @@ def after_accounting(verdict: Verdict, accounted: Sequence[Accounted]) -> Verdic
     return verdict
 
 
+def given_instead(claim: Claim, accounted: Sequence[Accounted]) -> str | None:
+    """What accounting gives for certain instead of a claimed epsilon, in words; None if nothing."""
+    found = (_excess(claim, noise) for noise in accounted)
+    return next((excess.gives for excess in found if excess is not None), None)
+
+
 def _is_above(number: float, claimed: float) -> bool:
     return number > (1 + MARGIN) * claimed
 

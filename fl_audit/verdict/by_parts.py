@@ -16,15 +16,15 @@ from fl_audit.checks.sampling_check import check_poisson
 from fl_audit.estimators.trade_off import GaussianTradeOff
 from fl_audit.number_words import lower_bound_text, significant, upper_bound_text
 from fl_audit.verdict.accounting_basis import MARGIN, Source
-from fl_audit.verdict.claim_tests import ScoredStatistic
-from fl_audit.verdict.claims import Claim, CurveClaim
+from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
+from fl_audit.verdict.claims import Claim
 from fl_audit.verdict.curve_claim_tests import CurveTest
-from fl_audit.verdict.decision import doubt
+from fl_audit.verdict.decision import doubt, reach_verdict, with_curve
 from fl_audit.verdict.exposure import Background
-from fl_audit.verdict.parts import DetectableParts, Parts, are_testable, lower_rate
+from fl_audit.verdict.parts import DetectableParts, Parts, are_testable
 from fl_audit.verdict.power import ENOUGH_POWER, FACTOR
 from fl_audit.verdict.record import Outcome, Verdict
-from fl_audit.verdict.scope import Scope
+from fl_audit.verdict.scope import Scope, without_cover
 from fl_audit.verdict.sentences import (
     NEXT,
     OTHER_ATTACKS,
@@ -32,6 +32,7 @@ from fl_audit.verdict.sentences import (
     lines,
     nothing_contradicts,
 )
+from fl_audit.verdict.separation import separation
 
 SHARE = 0.5
 """The share of a verdict's level that parts have where scores test the claim as a whole, too."""
@@ -64,51 +65,17 @@ class SampledCanaries:
           delta: The delta of the claim.
           level: The probability with which noise or rate may be wrongly bounded.
         """
-        release = self.background.release
-        if not scope.counts_on_sampling or scope.unfit is not None or delta == 0:
+        expected = expected_parts(self.background, self.source, scope, level)
+        if expected is None or delta == 0 or self.own.scores.inclusion == "pairs":
             return None
-        if self.own.scores.inclusion == "pairs" or release is None or not are_testable(release):
-            return None
-        curve = GaussianTradeOff(1 / release.noise.sum_noise_multiplier)
+        curve = GaussianTradeOff(1 / expected.stated_noise)
         test = CurveTest("trade_off_sum", self.own, curve, delta, level / 2)
         z, null = test.deviates, test.null
-        rounds, of_included = self.background.rounds, self._of_included
-        numbers = np.array([np.isin(own, rounds).sum() for own in of_included], np.int64)
+        numbers = _scored_rounds(self.background)
         if z is None or null is None or null.proves_nothing or len(z) != len(numbers):
             return None
-        if not numbers.any():
-            return None
-        return Parts(
-            release=release,
-            source=self.source,
-            z=z[numbers > 0],
-            numbers=numbers[numbers > 0],
-            participations=sum(map(len, of_included)),
-            trials=len(numbers) * release.rounds,
-            level=level,
-            spent=max(null.confidence - (1 - level / 2), 0.0),
-            crowd=self._crowd(),
-        )
-
-    @property
-    def _of_included(self) -> list[IndexArray]:
-        known = self.background
-        return [
-            own for own, is_in in zip(known.own.of_canary, known.included, strict=True) if is_in
-        ]
-
-    def _crowd(self) -> float:
-        """The variance that clients add to aggregates, over that of the noise.
-
-        The mean over rounds: what hides a canary less evenly hides it less.
-        """
-        known = self.background
-        noise = known.dim * known.noise**2
-        has_noise = noise > 0
-        if not has_noise.any():
-            return math.inf
-        ratios = known.aggregate_lengths[has_noise] ** 2 / noise[has_noise]
-        return float(np.maximum(ratios - 1, 0).mean())
+        spent = max(null.confidence - (1 - level / 2), 0.0)
+        return dataclasses.replace(expected, z=z[numbers > 0], spent=spent)
 
     def doubt(
         self,
@@ -128,19 +95,115 @@ class SampledCanaries:
 
     def _depend_on_each_other(self) -> bool:
         """Whether the included canaries' rounds vary otherwise than independent draws make them."""
-        of_included, release = self._of_included, self.background.release
+        of_included, release = _of_included(self.background), self.background.release
         total = sum(map(len, of_included))
         if release is None or not total:
             return False
         if not isinstance(release.client.sampling, PoissonSampling):
             return False
-        rounds = release.rounds
         members = np.repeat(np.arange(len(of_included)), [len(own) for own in of_included])
         at = np.concatenate(of_included)
-        cohorts = [members[at == index] for index in range(rounds)]
-        rate = total / (rounds * len(of_included))
+        cohorts = [members[at == index] for index in range(release.rounds)]
+        rate = total / (release.rounds * len(of_included))
         findings = check_poisson(cohorts, len(of_included), rate) if rate < 1 else ()
         return any(not finding.passed for finding in findings)
+
+
+def expected_parts(
+    background: Background, source: Source, scope: Scope, level: float
+) -> Parts | None:
+    """The parts that such canaries can test, before they are scored: all deviates are 0.
+
+    Args:
+      background: The canaries, and what hides them in their rounds.
+      source: Where noise and rate are from.
+      scope: What canaries say about the claim.
+      level: The probability with which noise or rate may be wrongly bounded.
+
+    Returns:
+      None where the claim does not count on sampling, or its parts cannot be tested.
+    """
+    release, numbers = background.release, _scored_rounds(background)
+    if not scope.counts_on_sampling or scope.unfit is not None or not numbers.any():
+        return None
+    if release is None or not are_testable(release):
+        return None
+    return Parts(
+        release=release,
+        source=source,
+        z=np.zeros(int((numbers > 0).sum())),
+        numbers=numbers[numbers > 0],
+        participations=sum(map(len, _of_included(background))),
+        trials=len(numbers) * release.rounds,
+        level=level,
+        spent=0.0,
+        crowd=_crowd(background),
+    )
+
+
+def _of_included(background: Background) -> list[IndexArray]:
+    canaries = zip(background.own.of_canary, background.included, strict=True)
+    return [own for own, is_in in canaries if is_in]
+
+
+def _scored_rounds(background: Background) -> IndexArray:
+    """The number of scored rounds of each included canary, int64."""
+    of_included = _of_included(background)
+    return np.array([np.isin(own, background.rounds).sum() for own in of_included], np.int64)
+
+
+def _crowd(background: Background) -> float:
+    """The variance that clients add to aggregates, over that of the noise.
+
+    The mean over rounds: what hides a canary less evenly hides it less.
+    """
+    noise = background.dim * background.noise**2
+    has_noise = noise > 0
+    if not has_noise.any():
+        return math.inf
+    ratios = background.aggregate_lengths[has_noise] ** 2 / noise[has_noise]
+    return float(np.maximum(ratios - 1, 0).mean())
+
+
+def point_verdict(
+    claim: Claim,
+    tests: ClaimTests,
+    scope: Scope,
+    canaries: SampledCanaries | None,
+    *,
+    arrival: Arrival | None,
+    others: Sequence[ScoredStatistic],
+    background: Background | None,
+) -> Verdict:
+    """Reaches the verdict on a claimed (epsilon, delta), by scores and by its parts.
+
+    Where scores test the claim as a whole and parts do too, each have half of the level.
+
+    Args:
+      claim: The claim for a client.
+      tests: The tests by scores, at the confidence of the whole verdict.
+      scope: What canaries say about the claim.
+      canaries: The canaries by their own rounds; None where these are not known or asked about.
+      arrival: As for `reach_verdict`, like those that follow.
+      others: Statistics of the same audit that are not tested.
+      background: What hides canaries in their rounds.
+    """
+    names, level = [statistic.name for statistic in tests.statistics], 1 - tests.confidence
+    is_tested = all(map(scope.covers, names))
+    parts = None
+    if canaries is not None:
+        parts = canaries.parts(scope, claim.delta, level * (SHARE if is_tested else 1.0))
+    if parts is not None and is_tested:
+        tests = dataclasses.replace(tests, confidence=1 - (1 - SHARE) * level)
+    covered = scope if is_tested else without_cover(scope, names)
+    verdict = reach_verdict(
+        claim, tests, covered, arrival=arrival, others=others, background=background
+    )
+    if parts is not None and canaries is not None:
+        arrival = arrival or separation(tests.statistics)
+        doubtful = canaries.doubt(claim, tests.statistics, arrival, others, scope)
+        verdict = with_parts(verdict, parts, doubtful, arrival, is_tested=is_tested)
+    return with_curve(verdict, tests.statistics)
 
 
 def with_parts(
@@ -163,10 +226,10 @@ def with_parts(
     found = parts.epsilon_at_least(claim.delta, parts.level)
     if found > (1 + MARGIN) * claim.epsilon:
         return _contradicted(verdict, parts, found)
-    if verdict.outcome is Outcome.CONSISTENT:
+    if doubtful is not None and (not is_tested or doubtful == DRAWS_DEPEND):
+        return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=doubtful)
+    if doubtful is not None or verdict.outcome is Outcome.CONSISTENT:
         return verdict
-    if doubtful is not None:
-        return verdict if is_tested else dataclasses.replace(verdict, reason=doubtful)
     signal = 1.0 if arrival.length is None else arrival.length
     detectable = parts.detectable(claim.epsilon, claim.delta, signal)
     is_enough = detectable.epsilon <= FACTOR * claim.epsilon
@@ -177,7 +240,7 @@ def with_parts(
         basis="parts",
         reason=lines(
             (
-                f"{nothing_contradicts(claim)}, nor do its parts: {_bounds(parts)}",
+                f"{nothing_contradicts(claim)}, nor do its parts contradict it: {_bounds(parts)}",
                 _power(parts, detectable, signal, is_enough=is_enough),
                 _NOT_COVERED,
                 OTHER_ATTACKS if is_enough else None,
@@ -212,9 +275,9 @@ def _contradicted(verdict: Verdict, parts: Parts, found: float) -> Verdict:
     p = parts.p_value((1 + MARGIN) * claim.epsilon, claim.delta)
     p *= (1 - verdict.confidence) / parts.level
     causes = []
-    if parts.noise_at_most(parts.level / 2) < parts.stated_noise:
+    if parts.noise_bound < parts.stated_noise:
         causes.append("there is less noise")
-    if _rate_at_least(parts) > parts.stated_rate:
+    if parts.rate_bound > parts.stated_rate:
         causes.append("clients are sampled more often")
     fault = f"find why {' and '.join(causes)} than {parts.source}" if causes else "claim that"
     return dataclasses.replace(
@@ -240,13 +303,9 @@ def _contradicted(verdict: Verdict, parts: Parts, found: float) -> Verdict:
     )
 
 
-def _rate_at_least(parts: Parts) -> float:
-    return lower_rate(parts.participations, parts.trials, parts.level / 2)
-
-
 def _bounds(parts: Parts) -> str:
     """What canaries show of noise and rate, beside what is stated."""
-    noise = parts.noise_at_most(parts.level / 2)
+    noise = parts.noise_bound
     at_most = (
         "allow any noise"
         if math.isinf(noise)
@@ -254,7 +313,7 @@ def _bounds(parts: Parts) -> str:
     )
     return (
         f"in their own rounds canaries {at_most} ({significant(parts.stated_noise)} {parts.source}"
-        f"), and they were sampled at a rate of at least {lower_bound_text(_rate_at_least(parts))} "
+        f"), and they were sampled at a rate of at least {lower_bound_text(parts.rate_bound)} "
         f"({significant(parts.stated_rate)} {parts.source})"
     )
 
@@ -284,29 +343,3 @@ def _more_power(parts: Parts) -> str:
             "that it takes many"
         )
     return f"{NEXT}use more canaries"
-
-
-def parts_beside(
-    canaries: SampledCanaries | None,
-    claim: Claim | CurveClaim,
-    scope: Scope,
-    confidence: float,
-    *,
-    is_tested: bool,
-) -> tuple[Parts | None, float]:
-    """The parts of a claim that are tested, and the confidence that is left for tests by scores.
-
-    Args:
-      canaries: The canaries; None where they are not known, or not scored by their own rounds.
-      claim: The claim.
-      scope: What canaries say about it.
-      confidence: The confidence of the whole verdict.
-      is_tested: Whether scores test the claim as a whole too.
-    """
-    if canaries is None or not isinstance(claim, Claim):
-        return None, confidence
-    share = SHARE if is_tested else 1.0
-    parts = canaries.parts(scope, claim.delta, share * (1 - confidence))
-    if parts is None or not is_tested:
-        return parts, confidence
-    return parts, 1 - (1 - share) * (1 - confidence)

@@ -214,6 +214,16 @@ class Parts:
         numbers, canaries = np.unique(self.numbers, return_counts=True)
         return NoiseTest(self.stated_noise, numbers, canaries)
 
+    @functools.cached_property
+    def noise_bound(self) -> float:
+        """The upper confidence bound on the noise multiplier at half of the level."""
+        return self.noise_at_most(self.level / 2)
+
+    @property
+    def rate_bound(self) -> float:
+        """The lower confidence bound on the sampling rate at half of the level."""
+        return lower_rate(self.participations, self.trials, self.level / 2)
+
     def noise_at_most(self, level: float) -> float:
         """The upper confidence bound on the noise multiplier, with this probability of failing."""
         allowed = level - self.spent
@@ -278,6 +288,31 @@ class Parts:
         )
         return DetectableParts(noise, rate, max(epsilons))
 
+    def power_at(self, factor: float, claimed: float, delta: float) -> float:
+        """The probability that the claim is contradicted, with a share of the stated noise.
+
+        Args:
+          factor: The share of the noise.
+          claimed: The claimed epsilon.
+          delta: Its delta.
+        """
+        level, limit = self.level / 2 - self.spent, (1 + MARGIN) * claimed
+        usual = int(_binomial(self.trials, self.stated_rate).median())
+        too_little = self._too_little(lower_rate(usual, self.trials, self.level / 2), limit, delta)
+        if level <= 0 or too_little == 0:
+            return 0.0
+        hidden = math.hypot(factor, math.sqrt(self.crowd)) * self.stated_noise
+        critical = self.noise_test.critical_value(too_little, level)
+        return self.noise_test.power(critical, 1 / max(hidden, 1 / LARGEST_SHIFT))
+
+    def _too_little(self, rate: float, limit: float, delta: float) -> float:
+        """The largest noise with which an epsilon exceeds a limit at a rate; 0 where none does."""
+        lowest = 1 / (self.stated_noise * _WIDEST)
+        # In inverses, which rise with epsilon.
+        return 1 / least(
+            lambda inverse: self._epsilon(1 / inverse, rate, delta) > limit, lowest, LARGEST_SHIFT
+        )
+
     def _is_noticed(self, multiplier: float, signal: float, critical_value: int) -> bool:
         """Whether the noise is bounded so well with EACH_POWER, where this is the true noise."""
         hidden = math.sqrt(multiplier**2 + self.crowd * self.stated_noise**2)
@@ -287,14 +322,10 @@ class Parts:
         """The largest noise that is noticed at the stated rate; 0 where none is."""
         seldom = int(_binomial(self.trials, self.stated_rate).ppf(1 - EACH_POWER))
         rate = lower_rate(seldom, self.trials, self.level / 2)
-        lowest = 1 / (self.stated_noise * _WIDEST)
-        # In inverses, which rise with what is noticed.
-        too_little = least(
-            lambda inverse: self._epsilon(1 / inverse, rate, delta) > limit, lowest, LARGEST_SHIFT
-        )
-        if math.isinf(too_little):
+        too_little = self._too_little(rate, limit, delta)
+        if too_little == 0:
             return 0.0
-        critical = self.noise_test.critical_value(1 / too_little, level)
+        critical, lowest = self.noise_test.critical_value(too_little, level), 1 / too_little
         return 1 / least(
             lambda inverse: self._is_noticed(1 / inverse, signal, critical), lowest, LARGEST_SHIFT
         )
