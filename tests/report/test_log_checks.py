@@ -30,7 +30,7 @@ from tests.checks.told_servers import (
     Server,
 )
 
-COUNT, ROUNDS, CLAIM = 400, 20, 8.4
+COUNT, ROUNDS, CLAIM = 400, 20, 7.6
 
 
 def scored(path: Path, server: Server, *, is_told: bool = True, rounds: range = range(ROUNDS)):
