@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws
 
 _ENOUGH_R_HAT = 1.05
-"""Chains with a larger split R-hat have not yet converged (Gelman et al. 2013)."""
+"""Chains with a larger split R-hat have not converged (Gelman et al. 2013)."""
 
 _CHAIN_FLAGS = {
     "--draws": "mhaar: draws of all chains together; default: 20000",
@@ -115,7 +115,7 @@ def _mcmc(arguments: argparse.Namespace) -> int:
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, int]:
-    """The flags of the chains that were given, by field of `ChainSettings`."""
+    """The given flags of the chains, by field of `ChainSettings`."""
     fields = [flag.removeprefix("--").replace("-", "_") for flag in _CHAIN_FLAGS]
     values = {field: getattr(arguments, field) for field in fields}
     return {field: value for field, value in values.items() if value is not None}
@@ -166,7 +166,7 @@ def _write_page(
 
     try:
         from fl_audit.report.posterior import PosteriorReport, render_posterior
-    except ModuleNotFoundError as error:  # where fl_audit is installed without what it needs
+    except ModuleNotFoundError as error:  # installed without the extra
         raise InputError(f"--out: a page needs the package {error.name}; install it") from error
     report = PosteriorReport(counts, arguments.delta, arguments.confidence, prior, posterior)
     write_page(render_posterior(report), arguments.out)

@@ -1,4 +1,4 @@
-"""`fl-audit verify`: whether what a folder says follows from its logs."""
+"""`fl-audit verify`: whether a folder's results follow from its logs."""
 
 import argparse
 from pathlib import Path
@@ -15,7 +15,6 @@ EXIT_NOT_HELD = 1
 
 
 def add(commands: "Commands") -> None:
-    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _verify,
