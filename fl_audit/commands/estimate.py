@@ -11,8 +11,6 @@ from fl_audit.commands.printing import (
     add_require,
     add_verbose,
     check_required,
-    in_brief,
-    in_full,
     print_json,
     print_report,
     verdict_status,
@@ -138,7 +136,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(_json(report, arguments.scores.is_dir()))
     else:
-        print_report(report, in_full if arguments.verbose else in_brief)
+        print_report(report, is_verbose=arguments.verbose)
     if arguments.out is not None:
         sys.stdout.flush()
         _write_page(report, scored, source, arguments.out)

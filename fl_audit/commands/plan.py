@@ -114,14 +114,14 @@ def _print_plan(
 
     if arguments.json:
         hours = measured and measured.to_json(arguments.runs, arguments.machines)
-        there = {} if elsewhere is None else {"machine": to_json(elsewhere)}
-        print_json(plan.to_json() | {"hours": hours} | there)
+        other_machine = {} if elsewhere is None else {"machine": to_json(elsewhere)}
+        print_json(plan.to_json() | {"hours": hours} | other_machine)
     else:
         lines = plan_lines if arguments.verbose else answer_lines
         noise_text = [] if noise is None else noise_lines(noise)
-        hours_there = [] if elsewhere is None else machine_lines(elsewhere)
-        of_hours = [*_hours_lines(measured, arguments), *hours_there]
-        print("\n".join([*noise_text, *lines(plan), *of_hours]))
+        other_hours = [] if elsewhere is None else machine_lines(elsewhere)
+        hours_text = [*_hours_lines(measured, arguments), *other_hours]
+        print("\n".join([*noise_text, *lines(plan), *hours_text]))
 
 
 def _check_hours(arguments: argparse.Namespace) -> None:

@@ -3,7 +3,7 @@
 import argparse
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,34 +22,16 @@ def add_verbose(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def print_report(
-    report: "Report", further_lines: "Callable[[Report, int], list[str]]", page: Path | None = None
-) -> None:
-    """Prints the answer of a report, further lines, the path of its page and the verdict.
-
-    `further_lines` gives the lines after the answer for a report and a width.
-    """
+def print_report(report: "Report", page: Path | None = None, is_verbose: bool = False) -> None:
+    """Prints the answer, all estimates or a summary, the path of the page, and the verdict."""
     from fl_audit.report.headline import headline
-    from fl_audit.report.terminal import answer_lines, verdict_lines
+    from fl_audit.report.terminal import answer_lines, brief_lines, summary_lines, verdict_lines
 
     width = shutil.get_terminal_size((100, 24)).columns
-    print_lines([*answer_lines(headline(report), width), *further_lines(report, width)])
+    details = ["", *summary_lines(report, width)] if is_verbose else brief_lines(report)
+    print_lines([*answer_lines(headline(report), width), *details])
     print_lines([] if page is None else [f"report: {page}"])
     print_lines(verdict_lines(report.verdict))
-
-
-def in_brief(report: "Report", width: int) -> list[str]:
-    """The run and its checks, to be printed after the answer."""
-    from fl_audit.report.terminal import brief_lines
-
-    return brief_lines(report)
-
-
-def in_full(report: "Report", width: int) -> list[str]:
-    """All estimates, to be printed after the answer."""
-    from fl_audit.report import summary_lines
-
-    return ["", *summary_lines(report, width)]
 
 
 def print_lines(lines: Iterable[str]) -> None:

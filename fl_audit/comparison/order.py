@@ -53,7 +53,8 @@ def compared_statistic(comparison: Comparison) -> str | None:
     """The statistic that settings are compared on; None if no two have an interval on it.
 
     It is the first one of the strongest attacker, whatever the scores. If clients are sampled in
-    any of the runs, the attacker is one who does not know the sampled cohort."""
+    any of the runs, the attacker is one who does not know the sampled cohort.
+    """
     reports = {
         name: run.report.statistics[name]
         for name in comparison.statistics
@@ -86,7 +87,8 @@ def beyond_noise(comparison: Comparison) -> str:
     """Sentences on which settings leak significantly more.
 
     Only settings with equal participations of canaries are compared. Empty if no two settings have
-    an interval on one statistic."""
+    an interval on one statistic.
+    """
     name = compared_statistic(comparison)
     if name is None:
         return ""

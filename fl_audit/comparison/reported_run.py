@@ -61,7 +61,8 @@ class ReportedRun:
         """The mean number of rounds of an included canary, if known.
 
         It is counted in canaries.csv. If that lists no rounds, it is the record's number for all
-        canaries, or its expectation for a random number."""
+        canaries, or its expectation for a random number.
+        """
         path = RunFolder(self.folder).canaries
         included = (
             [row for row in read_canaries(path).values() if row.included] if path.exists() else []
@@ -217,12 +218,12 @@ def _report_text(folder: RunFolder) -> bytes:
     try:
         return read_foreign(folder.report_json)
     except FileNotFoundError as error:
-        raise InputError(_what_lacks(folder)) from error
+        raise InputError(_why_no_report(folder)) from error
     except OSError as error:
         raise InputError(f"{folder.report_json}: cannot be read: {error.strerror}") from error
 
 
-def _what_lacks(folder: RunFolder) -> str:
+def _why_no_report(folder: RunFolder) -> str:
     if not folder.path.exists():
         return f"{folder.path}: no such folder; name folders that `fl-audit run` has written"
     if folder.config.exists():

@@ -170,7 +170,8 @@ class Setting:
         """The combined result of all runs on one statistic; None if all left it out.
 
         The smallest of the bounds holds at the confidence of one. Estimates are averaged, within an
-        interval that covers those of all runs."""
+        interval that covers those of all runs.
+        """
         headlines = [
             headline for run in self.runs if (headline := run.headline(statistic)) is not None
         ]

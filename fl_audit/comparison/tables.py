@@ -74,7 +74,8 @@ def epsilon_cell(setting: Setting, statistic: str, method: str) -> str:
     """The epsilon by one method on one statistic.
 
     Several runs are given by their mean, with the smallest and the largest in brackets. A mean of
-    lower bounds is no bound, so it has no sign "≥"."""
+    lower bounds is no bound, so it has no sign "≥".
+    """
     spread = setting.epsilon(statistic, method)
     if spread is None:
         return LEFT_OUT

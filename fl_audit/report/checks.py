@@ -383,7 +383,8 @@ def run_canary_check(run: FinishedRun) -> CanaryCheck:
     """The canary check of a run.
 
     It uses every canary's cosine with every aggregate if these were logged, else scores alone (as
-    for canaries that hold examples)."""
+    for canaries that hold examples).
+    """
     path = run.folder.round_cosines
     if not path.exists():
         return separation([run.scored(statistic) for statistic in run.statistics])

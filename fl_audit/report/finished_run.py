@@ -166,7 +166,8 @@ def assembled_run(
     """A run from its parts, with the curves and the measured aggregates in its folder.
 
     `pool` are the canaries, each with its rounds; `compared` the vectors of the scores, by
-    statistic."""
+    statistic.
+    """
     known = tuple(canary.rounds for canary in pool.values() if canary.rounds is not None)
     if len(known) != len(pool):
         raise InputError(f"{folder.canaries}: has no column 'rounds'")

@@ -210,7 +210,8 @@ class Headline:
 
         An excess over the upper bound is then chance, as the mechanism may be as configured. None
         without an estimate, and if the lower bound exceeds its interval: canaries' shifts then
-        differ so much that fitting one shift to all does not estimate epsilon."""
+        differ so much that fitting one shift to all does not estimate epsilon.
+        """
         estimate = self.estimated
         if estimate is None or (
             estimate.upper is not None and estimate.upper < (self.lower_bound_epsilon() or 0)
@@ -338,7 +339,8 @@ def strongest_first(
     """The first statistic of every threat model, strongest attacker first.
 
     If sampling decides who participates (`is_sampled`), attackers who know the sampled cohort
-    bypass it, and are left out if others remain."""
+    bypass it, and are left out if others remain.
+    """
     first: dict[str, str] = {}
     for name, statistic in _hidden_from(statistics, is_sampled).items():
         first.setdefault(statistic.threat_model, name)

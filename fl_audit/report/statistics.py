@@ -79,7 +79,8 @@ def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) ->
     """The estimates of a run that its scores ended, with the bound that holds at every round.
 
     Other bounds are for a number of rounds fixed beforehand. When the run stops depends on coins
-    and scores, so none of them holds at its confidence, and none claims to."""
+    and scores, so none of them holds at its confidence, and none claims to.
+    """
     others = tuple(
         dataclasses.replace(estimate, valid_for=None, guarantee=_STOPPED)
         if estimate.valid_for is not None

@@ -1,4 +1,4 @@
-"""The hours that a sweep's remaining runs take on this machine, by what was measured on it."""
+"""The hours of a sweep's remaining runs on this machine, from measured times."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ class RunTime:
     """The time of a run on this machine.
 
     Attributes:
-      start_seconds: The seconds before its second round; 0 where only rounds were timed.
-      round_seconds: The seconds of a round, with its scoring.
+      start_seconds: Seconds before the second round; 0 if only rounds were timed.
+      round_seconds: Seconds of a round, with its scoring.
       source: What was measured, in words.
     """
 
@@ -26,7 +26,7 @@ class RunTime:
 
 
 def time_of_finished(states: Sequence[RunState]) -> RunTime | None:
-    """The mean time of the finished runs' rounds; None where there are none."""
+    """The mean time of the finished runs' rounds, if any."""
     each = []
     for folder in (RunFolder(state.folder) for state in states if state.state == "finished"):
         if folder.record.exists():
@@ -38,15 +38,12 @@ def time_of_finished(states: Sequence[RunState]) -> RunTime | None:
 
 
 def calibrated(config: Config, name: str, seconds: float) -> RunTime:
-    """The time of a run whose first rounds are trained now, on all cores.
+    """The time of a run, from training its first rounds now on all cores.
 
     Args:
       config: The config of the run.
-      name: Its name, for people.
+      name: Its name in messages.
       seconds: The seconds for rounds after the first.
-
-    Raises:
-      InputError: The config or its data cannot be used.
     """
     from fl_audit.planning.cost import calibrate
 
@@ -56,13 +53,7 @@ def calibrated(config: Config, name: str, seconds: float) -> RunTime:
 
 
 def hours_line(runs: Sequence[SweepRun], states: Sequence[RunState], time: RunTime) -> str:
-    """One line: how long the runs take that are left, one after another.
-
-    Args:
-      runs: All runs of the sweep.
-      states: Their states, in the same order.
-      time: The measured time, which is taken for every run.
-    """
+    """One line: the time of the remaining runs one after another, if each takes `time`."""
     left = [
         run.config.participation.rounds
         for run, state in zip(runs, states, strict=True)
