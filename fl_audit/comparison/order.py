@@ -116,7 +116,9 @@ def by_participations(settings: Sequence[Setting]) -> list[list[Setting]]:
 def groups_apart(settings: Sequence[Setting], statistic: str) -> list[Group]:
     """The settings grouped by overlapping intervals on a statistic, smallest epsilon first."""
     alone = [
-        _alone(s, headline) for s in settings if (headline := s.headline(statistic)) is not None
+        _group_of_one(s, headline)
+        for s in settings
+        if (headline := s.headline(statistic)) is not None
     ]
     ordered = sorted(filter(None, alone), key=lambda group: (group.lower, group.upper))
     groups: list[Group] = []
@@ -126,7 +128,7 @@ def groups_apart(settings: Sequence[Setting], statistic: str) -> list[Group]:
     return groups
 
 
-def _alone(setting: Setting, headline: Headline) -> Group | None:
+def _group_of_one(setting: Setting, headline: Headline) -> Group | None:
     """The group of one setting; None if it has no interval."""
     ends = span(headline)
     limits = None if headline.upper_bound is None else (headline.upper_bound, headline.upper_bound)

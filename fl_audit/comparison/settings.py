@@ -175,7 +175,7 @@ class Setting:
         headlines = [
             headline for run in self.runs if (headline := run.headline(statistic)) is not None
         ]
-        return _together(headlines) if headlines else None
+        return _combined_headline(headlines) if headlines else None
 
     def guarantee(self, party: Party) -> Spread | None:
         """The upper bound from accounting for one party, over runs, if known for each."""
@@ -192,7 +192,7 @@ class _Numbers:
     upper: float | None = None
 
 
-def _together(headlines: Sequence[Headline]) -> Headline:
+def _combined_headline(headlines: Sequence[Headline]) -> Headline:
     """The headline of runs that repeat one setting."""
     bounds = [headline.lower_bound_epsilon() for headline in headlines]
     guarantees = [headline.upper_bound for headline in headlines]

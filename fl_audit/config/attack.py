@@ -21,7 +21,7 @@ from fl_audit.config_tables.table import (
 )
 from fl_audit.tasks.kinds import Task
 
-# The table [attack]: of models that are trained centrally, or of federated runs.
+# The table [attack], for central training or for federated runs.
 
 
 _Shadows = Annotated[int, Meta(ge=20)]

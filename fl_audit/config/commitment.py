@@ -47,7 +47,7 @@ from fl_audit.formats.text_files import (
 )
 from fl_audit.version import __version__
 
-# What is committed to.
+# Committed keys.
 
 
 FORMAT_VERSION = 1
@@ -155,10 +155,7 @@ def committed_claim(config: Config) -> dict[str, Any]:
 
 
 def method_of(config: Config) -> dict[str, Any]:
-    """How the claim is tested:
-
-    the test keys of [audit], and the statistics and methods available.
-    """
+    """How the claim is tested: keys of [audit], and the statistics and methods they choose from."""
     audit = config.audit
     return {
         "verdict_method": audit.verdict_method,
@@ -170,7 +167,7 @@ def method_of(config: Config) -> dict[str, Any]:
     }
 
 
-# Its files.
+# The files of a commitment.
 
 
 def opening_of(path: Path) -> Path:

@@ -156,7 +156,7 @@ def _check_live_verdict(design: RunDesign) -> None:
         )
 
 
-# The noise of a run whose config states the epsilon that it is to guarantee.
+# Solving the noise for a stated epsilon.
 
 
 def mechanism_for_epsilon(

@@ -327,7 +327,7 @@ def _value(text: str, name: str) -> Any:
         raise InputError(f"{name}: is TOML that cannot be read: {error}") from error
 
 
-# A config as one value per `section.key`, as logs of experiments take it.
+# A config flattened to `section.key`s, for experiment trackers.
 
 
 Scalar = bool | int | float | str

@@ -52,7 +52,7 @@ def start_run(
     folder = check_new(out)
     opened = None if commitment is None else check_committed(commitment, config)
     environment.set_defaults()
-    _say_what_takes_so_long(config)
+    _hint_at_slow_steps(config)
     with doing(_LOADING):
         from fl_audit.engines.prepare import canaries_csv, prepare
         from fl_audit.engines.runtimes import make_runtime
@@ -112,7 +112,7 @@ def continue_run(
         if folder.record.exists():
             return _report(folder)
         environment.set_defaults()
-        _say_what_takes_so_long(config)
+        _hint_at_slow_steps(config)
         with doing(_LOADING):
             from fl_audit.engines.prepare import canaries_csv, prepare
             from fl_audit.engines.runtimes import make_runtime
@@ -121,15 +121,14 @@ def continue_run(
             run = prepare(config)
         check_same_canaries(folder, canaries_csv(run))
         if commitment is not None and opened is not None and not folder.chain.exists():
-            begin_try(
-                commitment, opened, folder
-            )  # the process was killed before it wrote the record
+            # The process was killed before it wrote the record.
+            begin_try(commitment, opened, folder)
         runtime = make_runtime(run, folder.worker_log)
         train(run, runtime, folder, [*_listed(commitment), *observers])
         return _report(folder)
 
 
-def _say_what_takes_so_long(config: Config) -> None:
+def _hint_at_slow_steps(config: Config) -> None:
     if "tensorflow_federated" not in sys.modules:
         hint("loading TensorFlow Federated, about ten seconds")
     rounds = config.participation.rounds or 0  # a replayed log has its own

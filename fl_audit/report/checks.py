@@ -196,7 +196,7 @@ def checks_of_run(run: FinishedRun) -> Checks:
     return Checks(
         false_alarm=FALSE_ALARM,
         not_checked=why_not_checked(run.config.mechanism) or _not_kept(run),
-        results=(*map(_with_meaning, checks), *map(_replayed, replayed)),
+        results=(*map(_with_meaning, checks), *map(_check_of_finding, replayed)),
     )
 
 
@@ -221,7 +221,7 @@ def _not_kept(run: FinishedRun) -> str | None:
     return None
 
 
-def _replayed(finding: Finding) -> Check:
+def _check_of_finding(finding: Finding) -> Check:
     return Check(
         name=f"{_REPLAY}{finding.name}",
         meaning=f"{finding.expected[0].upper()}{finding.expected[1:]}.",
@@ -322,7 +322,7 @@ def _p_value(value: float) -> str:
 
 _CLIP = "a run that clips: without a clip, a client’s update may be longer than a canary"
 
-_WHO_WHEN = (
+_CANARY_ROUNDS_AND_NORMS = (
     "every canary’s rounds (canary_rounds, or canaries.csv) and expected norm (canary_length, or "
     "round_lengths.npy)"
 )
@@ -337,9 +337,11 @@ def folder_canary_check(
     """
     if folder.log is not None:
         seen = log_canary_check(folder.log)
-        canary_check = seen or dataclasses.replace(separation(statistics), lacks=_WHO_WHEN)
-        return _with_faults(
-            folder.log.folder.faults, _if_said_before(folder.log.folder, canary_check)
+        canary_check = seen or dataclasses.replace(
+            separation(statistics), lacks=_CANARY_ROUNDS_AND_NORMS
+        )
+        return _unless_audit_had_faults(
+            folder.log.folder.faults, _unless_terms_changed(folder.log.folder, canary_check)
         )
     try:
         return scores_alone(statistics) if folder.run is None else run_canary_check(folder.run)
@@ -347,7 +349,7 @@ def folder_canary_check(
         return scores_alone(statistics)
 
 
-def _with_faults(path: Path, canary_check: CanaryCheck) -> CanaryCheck:
+def _unless_audit_had_faults(path: Path, canary_check: CanaryCheck) -> CanaryCheck:
     """The canary check, inconclusive if the audit's own fault file exists."""
     if canary_check.state != "arrived" or not path.exists():
         return canary_check
@@ -359,7 +361,7 @@ def _with_faults(path: Path, canary_check: CanaryCheck) -> CanaryCheck:
     return dataclasses.replace(canary_check, state="cannot_tell", reason=reason)
 
 
-def _if_said_before(folder: LogFolder, canary_check: CanaryCheck) -> CanaryCheck:
+def _unless_terms_changed(folder: LogFolder, canary_check: CanaryCheck) -> CanaryCheck:
     """The canary check, inconclusive if participation terms changed after scoring."""
     chain, name = folder.checked_chain(), folder.participation.name
     if canary_check.state != "arrived" or chain is None or not chain.scored_rounds:
@@ -375,7 +377,7 @@ def _if_said_before(folder: LogFolder, canary_check: CanaryCheck) -> CanaryCheck
 
 def scores_alone(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
     """The canary check from scores alone, which never shows that all canaries passed."""
-    lacks = f"the folder of the run, or of a log with {_WHO_WHEN}"
+    lacks = f"the folder of the run, or of a log with {_CANARY_ROUNDS_AND_NORMS}"
     return dataclasses.replace(separation(statistics), lacks=lacks)
 
 
@@ -400,9 +402,8 @@ def run_canary_check(run: FinishedRun) -> CanaryCheck:
     )
     if np.isinf(run.rounds.clip_norm).any():
         return dataclasses.replace(canary_check, lacks=_CLIP)
-    return dataclasses.replace(
-        canary_check, lacks=None
-    )  # fl_audit itself made and sent the canaries
+    # fl_audit itself made and sent the canaries.
+    return dataclasses.replace(canary_check, lacks=None)
 
 
 def _lengths(run: FinishedRun) -> RoundLengths:

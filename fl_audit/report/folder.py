@@ -301,9 +301,7 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
 
 
 def _agree(this: ScoreFile, other: ScoreFile, dim: int) -> bool:
-    """Whether scores are equal up to rounding, far below an excluded canary's standard
-    deviation.
-    """
+    """Whether scores agree up to rounding, far below their standard deviation."""
     if this.flags != other.flags:
         return False
     by_canary = dict(zip(this.canary_id, this.score.tolist(), strict=True))

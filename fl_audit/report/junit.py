@@ -34,14 +34,14 @@ def cases(report: Report, required: str | None = None) -> Iterator[Case]:
     """
     yield _claim(report, required)
     if report.canary_check is not None:
-        outcome = _ARRIVED[report.canary_check.state]
+        outcome = _OUTCOMES[report.canary_check.state]
         yield Case("canary check", outcome, report.canary_check.reason)
     for row in () if report.checks is None else check_rows(report.checks):
         outcome = "passed" if row.passed else "failure"
         yield Case(f"mechanism: {row.title}", outcome, f"{row.meaning} Found: {row.measured}.")
 
 
-_ARRIVED: dict[str, Outcome] = {
+_OUTCOMES: dict[str, Outcome] = {
     "arrived": "passed",
     "not_arrived": "failure",
     "cannot_tell": "skipped",

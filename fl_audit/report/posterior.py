@@ -82,14 +82,14 @@ def _densities(report: PosteriorReport) -> dict[str, Markup]:
     return {title: draw(title, _WIDTH, _HEIGHT, plot) for title, plot in plots.items()}
 
 
-def _chains(of_names: dict[str, FloatArray]) -> dict[str, Markup]:
+def _chains(chains_by_name: dict[str, FloatArray]) -> dict[str, Markup]:
     """The figures of the chains by title: traces, and the autocorrelation."""
-    correlation = partial(plot_autocorrelation, of_names=of_names)
+    correlation = partial(plot_autocorrelation, chains_by_name=chains_by_name)
     traces = {
         f"Trace of {name}": draw(
             f"trace-{name}", _WIDTH, 2.2, partial(plot_trace, name=name, chains=chains)
         )
-        for name, chains in of_names.items()
+        for name, chains in chains_by_name.items()
     }
     return {"Autocorrelation": draw("autocorrelation", _WIDTH, _HEIGHT, correlation)} | traces
 
@@ -199,9 +199,11 @@ def plot_trace(axes: Axes, name: str, chains: FloatArray) -> None:
     axes.legend(loc="upper right", ncols=_LINES)
 
 
-def plot_autocorrelation(axes: Axes, of_names: dict[str, FloatArray]) -> None:
+def plot_autocorrelation(axes: Axes, chains_by_name: dict[str, FloatArray]) -> None:
     """Plots the autocorrelation of each parameter's chains by lag (Figure 6)."""
-    for (name, chains), colour in zip(of_names.items(), (ORANGE, BLUE, INK, FAINT), strict=False):
+    for (name, chains), colour in zip(
+        chains_by_name.items(), (ORANGE, BLUE, INK, FAINT), strict=False
+    ):
         axes.plot(autocorrelations(chains, _NUM_LAGS), color=colour, label=name)
     axes.axhline(0, color=FAINT, lw=0.6)
     axes.set_xlabel("lag")
@@ -227,7 +229,7 @@ def _range_of_epsilon(posterior: Posterior) -> tuple[float, float]:
     else:
         first, last = (float(end) for end in np.quantile(posterior.epsilon, shares))
     start = 0.0 if first < last / 4 else first
-    # Chains that never moved have a range all the same.
+    # Chains that never moved still need a range.
     return start, max(last, start + 1e-9)
 
 

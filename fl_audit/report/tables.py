@@ -356,14 +356,14 @@ def accounting_rows(report: Report) -> list[AccountingRow]:
             participations=_participations(guarantee.participations),
             accountant=ACCOUNTANT_TITLES.get(by.accountant, by.accountant),
             epsilon="–" if by.accountant == "none_known" else upper_bound_text(by.epsilon),
-            reason=by.reason or _met_from_below(guarantee, by.epsilon),
+            reason=by.reason or _accounted_lower_bound(guarantee, by.epsilon),
         )
         for party, guarantee in (*parties, *_by_attacker(report.attackers, plain))
         for by in guarantee.by_accountant
     ]
 
 
-def _met_from_below(guarantee: Guarantee, epsilon: float | None) -> str | None:
+def _accounted_lower_bound(guarantee: Guarantee, epsilon: float | None) -> str | None:
     """The accounting's lower bound on epsilon, shown with the tightest upper one; else None."""
     if guarantee.at_least is None or epsilon is None or epsilon != guarantee.epsilon:
         return None

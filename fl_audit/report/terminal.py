@@ -39,7 +39,7 @@ def brief_lines(report: Report) -> list[str]:
     """The run or scores, the checks and the canary check, in a few lines."""
     if report.run is None:
         refuted = [f"{row.statistic}: {row.reason}" for row in refuted_rows(report.statistics)]
-        return [_scores_head(report), *_each_wrapped(refuted), *_beside_scores(report)]
+        return [_scores_head(report), *_each_wrapped(refuted), *_checks_of_scores(report)]
     accuracy = f"accuracy {significant(100 * report.run.accuracy)} %"
     return [
         f"{_run_head(report.run)}, {accuracy}",
@@ -69,7 +69,7 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
                 for line in _notes(name, statistic)
             ),
             *([] if report.arms is None else arm_lines(report.arms)),
-            *_beside_scores(report),
+            *_checks_of_scores(report),
         ]
     accuracy = f"accuracy            {significant(100 * run.accuracy)} % "
     return [
@@ -109,10 +109,10 @@ def _scores_head(report: Report) -> str:
     )
 
 
-def _beside_scores(report: Report) -> list[str]:
+def _checks_of_scores(report: Report) -> list[str]:
     """The canary check and mechanism checks of a folder or log; empty for a score file."""
     canary_check, checks = report.canary_check, report.checks
-    canaries = [] if canary_check is None else ["", *_wrapped(_arrived(canary_check))]
+    canaries = [] if canary_check is None else ["", *_wrapped(_canary_check_in_full(canary_check))]
     check_lines = [] if checks is None else _wrapped(f"mechanism checks: {checks_words(checks)}")
     return [*canaries, *check_lines]
 
@@ -141,7 +141,7 @@ def verdict_lines(verdict: Verdict | None) -> list[str]:
     ]
 
 
-def _arrived(canary_check: CanaryCheck) -> str:
+def _canary_check_in_full(canary_check: CanaryCheck) -> str:
     """The canary check in full."""
     is_faulty = canary_check.state == "arrived" and canary_check.fault is not None
     fault = ", with a FAULT" if is_faulty else ""

@@ -211,7 +211,7 @@ def _run(
     return SweepRun(name, settings, config)
 
 
-# How far each run is, and sweep.json, which says it.
+# States of runs, and sweep.json.
 
 
 State = Literal["planned", "finished", "failed"]
@@ -297,7 +297,7 @@ def _rows(metrics: Path) -> int:
         return 0  # not started
 
 
-# One run, in a process of Ray's.
+# One run, in a Ray process.
 
 
 def start_or_continue(
@@ -312,9 +312,8 @@ def start_or_continue(
       cores: Number of cores that it may use.
       gpu_share: GPUs that it may use; below 1 it shares one with other runs.
     """
-    from fl_audit.tasks.text import (
-        sharing_parts,
-    )  # imports TensorFlow, which a dry run does not need
+    # Imports TensorFlow, which a dry run does not need.
+    from fl_audit.tasks.text import sharing_parts
 
     end_with_parent()  # safe to kill at any time: a run resumes from its last checkpoint
     os.environ["OMP_NUM_THREADS"] = str(cores)
