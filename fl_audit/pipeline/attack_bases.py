@@ -319,14 +319,11 @@ def write_results(
     columns = [getattr(counts, name).tolist() for name in COUNT_COLUMNS]
     _write_csv(folder / "counts.csv", COUNT_COLUMNS, list(zip(*columns, strict=True)))
     for name, members in (("members", chosen.training), ("population", ~chosen.training)):
-        _write_losses(folder / f"losses_{name}.csv", chosen.losses, np.flatnonzero(members))
+        losses = [(int(point), float(chosen.losses[point])) for point in np.flatnonzero(members)]
+        _write_csv(folder / f"losses_{name}.csv", ("id", "loss"), losses)
     write_text(folder / "report.html", render_attack(report))
     text = json.dumps(report.to_json(), indent=2, allow_nan=False)
     write_text(folder / "report.json", text + "\n")
-
-
-def _write_losses(path: Path, losses: FloatArray, points: IndexArray) -> None:
-    _write_csv(path, ("id", "loss"), [(int(point), float(losses[point])) for point in points])
 
 
 def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

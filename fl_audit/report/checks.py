@@ -93,11 +93,6 @@ def _repetition(check: Check) -> str:
     return "no canary twice" if check.round is None else f"a canary twice in round {check.round}"
 
 
-def _unknown(check: Check) -> str:
-    """Describes a check that this version does not know."""
-    return f"ratio {significant(check.ratio)}"
-
-
 _OF_NOISE = _at("the expected norm of the noise")
 
 _WORDS = {
@@ -313,7 +308,9 @@ def _finding_words(check: Check) -> str:
         return check.measured
     if check.num_tests == 0:
         return "nothing to test"
-    return _WORDS[check.name].worst(check) if check.name in _WORDS else _unknown(check)
+    if check.name not in _WORDS:  # of another version of fl_audit
+        return f"ratio {significant(check.ratio)}"
+    return _WORDS[check.name].worst(check)
 
 
 def _p_value(value: float) -> str:

@@ -138,8 +138,9 @@ def folder_statistics(
             raise InputError(
                 f"{option}: must be {recorded}, as {path} says, or left out; got {given}"
             )
+    config = RunFolder(path).config
     facts = RunFacts(
-        _audit(RunFolder(path)),
+        load_recorded(config).audit if config.exists() else Audit(),
         scored.dim or dim,
         scored.family or family,
         scored.compared,
@@ -195,10 +196,6 @@ def _scored(
 ) -> ScoredStatistic:
     null = dataclasses.replace(_null(name, facts, kind), source=source)
     return ScoredStatistic(name, scores.canary_scores(), null)
-
-
-def _audit(folder: RunFolder) -> Audit:
-    return load_recorded(folder.config).audit if folder.config.exists() else Audit()
 
 
 def _null(name: str, facts: RunFacts, kind: NullKind | None) -> Null:

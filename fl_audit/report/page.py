@@ -142,7 +142,8 @@ def _heading(report: Report, run: FinishedRun | None) -> dict[str, Any]:
         source = report.source or ScoreSource("scores")
         return {"task": source.name, "name": "", "date": "", "facts": scores_facts(report, source)}
     name = run.folder.path.resolve().name
-    return {"task": run.record.task, "name": name, "date": _date(run), "facts": run_facts(run)}
+    date, _, _ = run.record.finished.partition("T")  # in UTC
+    return {"task": run.record.task, "name": name, "date": date, "facts": run_facts(run)}
 
 
 @dataclass(frozen=True)
@@ -208,11 +209,6 @@ def _power_of_canaries(verdict: Verdict | None) -> dict[str, str]:
         return {}
     words = curve_detectable_words(verdict.claim, verdict.detectable)
     return {"Power of the canaries": words}
-
-
-def _date(run: FinishedRun) -> str:
-    """The day, in UTC, on which training ended."""
-    return run.record.finished.partition("T")[0]
 
 
 def _histogram(scored: ScoredStatistic) -> Markup:
