@@ -326,7 +326,7 @@ def start_or_continue(
         with sharing_parts(Path(shared)):
             go(config, folder)
     except MemoryError as error:
-        return one_line(f"needs more memory than there is: {error}")
+        return one_line(f"needs more memory than there is: {error}".removesuffix(": "))
     except ValueError as error:  # includes InputError, whose one line suffices
         return one_line(str(error))
     except Exception as error:
