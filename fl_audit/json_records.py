@@ -169,8 +169,8 @@ def _placed(make: Any, value: Any, place: str) -> Any:
     try:
         return make(value)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        words, inner_place, rest = str(error).partition(" - inner_place `$")
-        raise ValueError(f"{words} - inner_place `{place}{rest if inner_place else '`'}") from error
+        words, inner_place, rest = str(error).partition(" - at `$")
+        raise ValueError(f"{words} - at `{place}{rest if inner_place else '`'}") from error
 
 
 def _one_of(kinds: tuple[Any, ...], value: Any, place: str) -> Any:

@@ -89,18 +89,18 @@ def interrupts() -> Iterator[list[int]]:
 
     Nothing changes outside the main thread, or if the signal already has a custom handler.
     """
-    seen: list[int] = []
+    signal_numbers: list[int] = []
 
     def remember(signal_number: int, frame: FrameType | None) -> None:
-        seen.append(signal_number)
+        signal_numbers.append(signal_number)
         signal.default_int_handler(signal_number, frame)
 
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield seen
+        yield signal_numbers
         return
     signal.signal(signal.SIGINT, remember)
     try:
-        yield seen
+        yield signal_numbers
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -92,8 +92,8 @@ def _numbers(headline: Headline) -> tuple[str, str]:
         return bound, LEFT_OUT
     if fit.lower is None or fit.upper is None:
         return bound, epsilon_text(within)
-    most = headline.most()
-    upper = fit.upper if fit.lower > most else min(fit.upper, most)
+    upper_bound = headline.most()
+    upper = fit.upper if fit.lower > upper_bound else min(fit.upper, upper_bound)
     return bound, f"{epsilon_text(within)} ({epsilon_text(fit.lower)} to {epsilon_text(upper)})"
 
 

@@ -93,9 +93,9 @@ def beyond_noise(comparison: Comparison) -> str:
     if name is None:
         return ""
     estimated = [s for s in comparison.settings if span(s.headline(name)) is not None]
-    alike = by_participations(estimated)
-    compared = [_sentence(title_of(name), group, name) for group in alike if len(group) > 1]
-    return " ".join([*compared, *_not_compared(alike)])
+    groups = by_participations(estimated)
+    compared = [_sentence(title_of(name), group, name) for group in groups if len(group) > 1]
+    return " ".join([*compared, *_not_compared(groups)])
 
 
 def by_participations(settings: Sequence[Setting]) -> list[list[Setting]]:
@@ -175,10 +175,10 @@ def _against_accounting(groups: Sequence[Group]) -> Iterator[str]:
             )
 
 
-def _not_compared(alike: Sequence[Sequence[Setting]]) -> Iterator[str]:
+def _not_compared(groups: Sequence[Sequence[Setting]]) -> Iterator[str]:
     """Why settings with different participations of canaries are not compared."""
-    if len(alike) > 1:
-        parts = [f"{rounds_words(g[0]) or 'an unknown number'} in {_listed(g)}" for g in alike]
+    if len(groups) > 1:
+        parts = [f"{rounds_words(g[0]) or 'an unknown number'} in {_listed(g)}" for g in groups]
         yield (
             f"Not compared, because canaries participate in different numbers of rounds: "
             f"{'; '.join(parts)}. More rounds leak more under any pattern; "

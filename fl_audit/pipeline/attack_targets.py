@@ -76,7 +76,7 @@ class AttackedPoints(Target):
             after_block=self._after_block,
         )
         pairs = zip(outputs.correct, training, strict=True)
-        accuracy = np.array([np.mean(right[~own]) for right, own in pairs])
+        accuracy = np.array([np.mean(correct[~trained_on]) for correct, trained_on in pairs])
         return MemberOutputs(outputs.margins, loss_of_margin(outputs.margins), accuracy)
 
     def base_without(self, member: int, random: np.random.Generator) -> BoolArray:

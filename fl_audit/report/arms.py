@@ -73,11 +73,13 @@ def arms_of_log(
 def _compared(
     scores: ScoreFile, arms: Sequence[str], dim: int, confidence: float
 ) -> ArmComparison | None:
-    """The comparison; None if fewer than two arms have enough included canaries."""
+    """The comparison; None without two arms, or if any has too few included canaries."""
     deviates = math.sqrt(dim) * scores.score
-    of_arm = np.array(arms)
+    arm_of_canary = np.array(arms)
     included = {
-        name: deviates[(of_arm == name) & scores.included] for name in dict.fromkeys(arms) if name
+        name: deviates[(arm_of_canary == name) & scores.included]
+        for name in dict.fromkeys(arms)
+        if name
     }
     if len(included) < 2 or min(map(len, included.values())) < LEAST_CANARIES:
         return None

@@ -57,8 +57,8 @@ def _at(words: str) -> Callable[[Check], str]:
         noise = check.detectable_ratio
         where = "whole model" if check.variable is None else f"variable {check.variable}"
         when = "all rounds together" if check.round is None else f"round {check.round}"
-        seen = "" if noise is None else f"; {_detectable(noise, 'this check')}"
-        return f"{significant(check.ratio)} × {words} ({where}, {when}){seen}"
+        sensitivity = "" if noise is None else f"; {_detectable(noise, 'this check')}"
+        return f"{significant(check.ratio)} × {words} ({where}, {when}){sensitivity}"
 
     return words_of
 
@@ -333,8 +333,7 @@ def folder_canary_check(
     `statistics` are all statistics of the folder: their scores decide if no other record does.
     """
     if folder.log is not None:
-        seen = log_canary_check(folder.log)
-        canary_check = seen or dataclasses.replace(
+        canary_check = log_canary_check(folder.log) or dataclasses.replace(
             separation(statistics), lacks=_CANARY_ROUNDS_AND_NORMS
         )
         return _unless_audit_had_faults(
@@ -414,9 +413,9 @@ def _lengths(run: FinishedRun) -> RoundLengths:
     kind = MECHANISMS.kind_of(run.config.mechanism)
     fixed = kind.canary_norm(run.config.mechanism) or math.nan
     clip_norm = np.where(np.isinf(run.rounds.clip_norm), fixed, run.rounds.clip_norm)
-    came = np.maximum(run.rounds.participants, 1)
+    participants = np.maximum(run.rounds.participants, 1)
     divisor = run.record.release.denominator
-    denominator = came if divisor.divisor == "actual_cohort" else divisor.expected
+    denominator = participants if divisor.divisor == "actual_cohort" else divisor.expected
     return RoundLengths(_measured(run), clip_norm / denominator)
 
 

@@ -276,24 +276,26 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
     if not changed and (is_whole or log.is_empty):
         return scored
     nothing = dataclasses.replace(scored, scores={}, compared={})
-    again = nothing if log.is_empty else _score(folder)
-    given = set(scored.scores) - set(again.scores)
-    other = changed or [
+    rescored = nothing if log.is_empty else _score(folder)
+    given = set(scored.scores) - set(rescored.scores)
+    misfits = changed or [
         log.folder.scores(name).name
         for name, scores in scored.scores.items()
-        if name in again.scores and not _agree(scores, again.scores[name], log.pool.dim)
+        if name in rescored.scores and not _agree(scores, rescored.scores[name], log.pool.dim)
     ]
-    if given and other:
+    if given and misfits:
         names = " and ".join(log.folder.scores(name).name for name in sorted(given))
         raise InputError(
             f"{folder.path}: {names} cannot be made from the log and may be older than it, as "
-            f"{other[0]} does not fit together with it; call RoundScorer.finish again, or delete "
+            f"{misfits[0]} does not fit together with it; call RoundScorer.finish again, or delete "
             f"{names}"
         )
     given_scores = {name: scored.scores[name] for name in given}
     facts = {name: fact for name, fact in scored.compared.items() if name in given}
     return dataclasses.replace(
-        again, scores={**again.scores, **given_scores}, compared={**again.compared, **facts}
+        rescored,
+        scores={**rescored.scores, **given_scores},
+        compared={**rescored.compared, **facts},
     )
 
 

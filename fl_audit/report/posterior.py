@@ -186,11 +186,19 @@ def plot_rates(axes: Axes, counts: ChallengeCounts, delta: float, interval: Marg
 def plot_trace(axes: Axes, name: str, chains: FloatArray) -> None:
     """Plots the states of the first chains in order, thinned if the chains are long."""
     every = max(chains.shape[1] // _MOST_OF_A_TRACE, 1)
-    at = np.arange(0, chains.shape[1], every)
+    iterations = np.arange(0, chains.shape[1], every)
     colours = (ORANGE, BLUE, INK, FAINT)
     for number, (chain, colour) in enumerate(zip(chains[:_LINES], colours, strict=False), start=1):
         label = f"chain {number}"
-        axes.plot(at, chain[at], color=colour, lw=0.5, alpha=0.8, rasterized=True, label=label)
+        axes.plot(
+            iterations,
+            chain[iterations],
+            color=colour,
+            lw=0.5,
+            alpha=0.8,
+            rasterized=True,
+            label=label,
+        )
     axes.set_xlabel("iteration after the burn-in")
     axes.set_ylabel(name)
     # Room for the legend above the chains.

@@ -390,13 +390,13 @@ def report_to_json(report: Report) -> dict[str, Any]:
 
 def _scores_to_json(report: Report) -> dict[str, Any]:
     """The estimates as of score files, with the folder's canary check, checks and accounting."""
-    known = {
+    records = {
         "arrival": report.canary_check,
         "checks": report.checks,
         "verdict": report.verdict,
         "arms": report.arms,
     }
-    further = {key: to_json(value) for key, value in known.items() if value is not None}
+    further = {key: to_json(value) for key, value in records.items() if value is not None}
     statistics = {
         name: estimates_to_json(statistic) for name, statistic in report.statistics.items()
     }

@@ -103,14 +103,14 @@ def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) ->
         attack=None if statistic is None else title_of(statistic),
         risks=tuple(
             RiskRow(
-                false_alarms=f"{100 * at.false_positive_rate:g} %",
+                false_alarms=f"{100 * rate.false_positive_rate:g} %",
                 client=_at_most(in_full.client, index),
                 canary=_at_most(in_full.canary, index),
                 rate_found="–"
                 if measured is None
-                else _detection_rate(measured, at.false_positive_rate),
+                else _detection_rate(measured, rate.false_positive_rate),
             )
-            for index, at in enumerate(rates)
+            for index, rate in enumerate(rates)
         ),
     )
 
@@ -163,24 +163,32 @@ def _at_most(full: FullGuarantee, index: int) -> str:
 
 def _detection_rate(statistic: StatisticReport, false_positive_rate: float) -> str:
     """The attack's true positive rate, with its interval."""
-    known = next((p for p in statistic.found if p.false_positive_rate == false_positive_rate), None)
-    if known is not None:
-        ends = f"{significant(100 * known.lower)} … {significant(100 * known.upper)}"
-        return f"{significant(100 * known.true_positive_rate)} % ({ends})"
+    by_null = next(
+        (point for point in statistic.found if point.false_positive_rate == false_positive_rate),
+        None,
+    )
+    if by_null is not None:
+        ends = f"{significant(100 * by_null.lower)} … {significant(100 * by_null.upper)}"
+        return f"{significant(100 * by_null.true_positive_rate)} % ({ends})"
     points = () if statistic.roc is None else statistic.roc.operating_points
-    at = next((p for p in points if p.false_positive_rate == false_positive_rate), None)
-    if at is None or at.interval is None:
+    operating_point = next(
+        (point for point in points if point.false_positive_rate == false_positive_rate), None
+    )
+    if operating_point is None or operating_point.interval is None:
         return f"too few excluded ({statistic.num_excluded:,}) to tell"
-    ends = f"{significant(100 * at.interval.lower)} … {significant(100 * at.interval.upper)}"
-    return f"{significant(100 * at.true_positive_rate)} % ({ends})"
+    interval = operating_point.interval
+    ends = f"{significant(100 * interval.lower)} … {significant(100 * interval.upper)}"
+    return f"{significant(100 * operating_point.true_positive_rate)} % ({ends})"
 
 
 def risk_sentence(risk: AttackerRisk, row: RiskRow) -> str:
     """Upper bound and measured rate at one false positive rate."""
-    most = f"false positive rate {row.false_alarms}: true positive rate {row.client} for clients"
+    upper_bound = (
+        f"false positive rate {row.false_alarms}: true positive rate {row.client} for clients"
+    )
     canary = "" if row.canary == row.client else f", {row.canary} for canaries"
     by_attack = "" if risk.attack is None else f"; measured by {risk.attack}: {row.rate_found}"
-    return f"{most}{canary}{by_attack}"
+    return f"{upper_bound}{canary}{by_attack}"
 
 
 def risk_lines(report: Report) -> list[str]:

@@ -27,14 +27,20 @@ class RunTime:
 
 def time_of_finished(states: Sequence[RunState]) -> RunTime | None:
     """The mean time of the finished runs' rounds, if any."""
-    each = []
+    round_seconds = []
     for folder in (RunFolder(state.folder) for state in states if state.state == "finished"):
         if folder.record.exists():
             record = read_record(folder)
-            each.append((record.training_seconds + record.scoring_seconds) / record.rounds_done)
-    if not each:
+            round_seconds.append(
+                (record.training_seconds + record.scoring_seconds) / record.rounds_done
+            )
+    if not round_seconds:
         return None
-    return RunTime(0.0, sum(each) / len(each), f"{count(len(each), 'finished run')} of the sweep")
+    return RunTime(
+        0.0,
+        sum(round_seconds) / len(round_seconds),
+        f"{count(len(round_seconds), 'finished run')} of the sweep",
+    )
 
 
 def calibrated(config: Config, name: str, seconds: float) -> RunTime:
@@ -63,5 +69,5 @@ def hours_line(runs: Sequence[SweepRun], states: Sequence[RunState], time: RunTi
     if not rounds:
         return "hours: not known, as the runs' logs set their rounds"
     seconds = sum(time.start_seconds + number * time.round_seconds for number in rounds)
-    each = f"{significant(time.round_seconds, 2)} s a round, as {time.source} took"
-    return f"hours: about {duration(seconds)} for {count(len(rounds), 'run')} in turn; {each}"
+    measured = f"{significant(time.round_seconds, 2)} s a round, as {time.source} took"
+    return f"hours: about {duration(seconds)} for {count(len(rounds), 'run')} in turn; {measured}"
