@@ -1,6 +1,15 @@
-"""Audits of a TFF process of your own (docs/any_process.md).
+"""Audits of a custom TFF process.
 
-The names below are imported where they are first used, and with them TensorFlow Federated.
+A sketch, of which docs/any_process.md has the complete program::
+
+    process = build_audited_fed_avg(model_fn, optimizer, model_aggregator=private_sum)
+    pool = CanaryPool(seed=81423, count=200, dim=canary_dim(process))
+    canaries = CanaryClients(process, pool, num_rounds=20)
+    scorer = RoundScorer.create("audit", pool, num_rounds=20, canary_rounds=canaries.rounds)
+    ...
+    output = process.next(state, canaries.join(round_number, cohort, state))
+
+The names below are imported on first use, and with them TensorFlow Federated.
 """
 
 from typing import TYPE_CHECKING
