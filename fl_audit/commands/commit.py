@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
 
 _EASILY_TRIED = 2**40
-"""The seed below which somebody who sees rounds may try all."""
+"""Smaller seeds can be found by trying them all, given the rounds."""
 
 
 def add(commands: "Commands") -> None:
-    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _commit,

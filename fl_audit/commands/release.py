@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def add(commands: "Commands") -> None:
-    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _release,
@@ -40,7 +39,7 @@ def add(commands: "Commands") -> None:
 
 
 def _release(arguments: argparse.Namespace) -> int:
-    """Reads the run and what is stated of it; writes the page, prints the entry."""
+    """Reads the run and its release statement; writes the page, prints the entry."""
     from fl_audit.comparison import read_report
     from fl_audit.formats.folders import RunFolder
     from fl_audit.release_sheet.from_run import (

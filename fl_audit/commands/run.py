@@ -10,8 +10,6 @@ from fl_audit.commands.printing import (
     add_require,
     add_verbose,
     check_required,
-    in_brief,
-    in_full,
     print_json,
     print_report,
     verdict_status,
@@ -63,8 +61,6 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(report_to_json(report))
     else:
-        print_report(
-            report, in_full if arguments.verbose else in_brief, RunFolder(arguments.out).report_html
-        )
+        print_report(report, RunFolder(arguments.out).report_html, arguments.verbose)
     write_junit(report, arguments.junit, arguments.require)
     return verdict_status(report.verdict, arguments.require)

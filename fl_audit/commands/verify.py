@@ -1,4 +1,4 @@
-"""`fl-audit verify`: whether what a folder says follows from its logs."""
+"""`fl-audit verify`: whether a folder's results follow from its logs."""
 
 import argparse
 from pathlib import Path
@@ -15,7 +15,6 @@ EXIT_NOT_HELD = 1
 
 
 def add(commands: "Commands") -> None:
-    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _verify,
@@ -43,14 +42,14 @@ def _verify(arguments: argparse.Namespace) -> int:
     from fl_audit.verification import NOT_SHOWN, verify_folder
 
     outcome = verify_folder(arguments.folder, arguments.commitment, scoring_progress)
-    beside = [*outcome.notes, NOT_SHOWN]
+    notes = [*outcome.notes, NOT_SHOWN]
     if arguments.json:
-        for line in beside:
+        for line in notes:
             hint(line)
         findings = [{"file": finding.file, "what": finding.what} for finding in outcome.findings]
         print_json({"held": outcome.held, "findings": findings})
     else:
         print_lines(map(str, outcome.findings))
         held = "held: what the folder says follows from its logs" if outcome.held else ""
-        print_lines([*filter(None, [held]), *beside])
+        print_lines([*filter(None, [held]), *notes])
     return 0 if outcome.held else EXIT_NOT_HELD

@@ -27,16 +27,14 @@ from fl_audit.participation.arms import arm_names
 
 @dataclass(frozen=True, eq=False)
 class RunDesign:
-    """A run as its config, its seed and the names of its clients determine it.
+    """A run as determined by its config, its seed and the names of its clients.
 
-    A run that is trained (`PreparedRun`) and one that is planned (`PlannedRun`) are such designs.
+    `PreparedRun` (trained) and `PlannedRun` (planned) are such designs.
 
     Attributes:
       config: The config of the run; its mechanism's noise is known.
       num_clients: The number N of real clients in the population.
-      included: Whether each canary of the pool takes part, bool of shape (num_canaries,).
-      schedule: The schedule of who takes part in which rounds.
-      noise: The noise of a round.
+      included: Whether each canary is included, bool of shape (num_canaries,).
     """
 
     config: Config
@@ -72,7 +70,7 @@ class RunDesign:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arm of every canary; nothing where the pool is not dealt to arms."""
+        """The arm of every canary; empty without arms."""
         canaries = self.config.canaries
         texts = canaries.arms if isinstance(canaries, Canaries) else ()
         return arm_names(texts, self.num_canaries, self.config.seed)
@@ -84,17 +82,17 @@ class RunDesign:
 
     @functools.cached_property
     def release(self) -> Release:
-        """What the run will release."""
+        """The release of the run, for accounting."""
         return describe(self.config.mechanism, self.noise, self.schedule, self.num_canaries)
 
     @property
     def shared(self) -> dict[str, Any]:
-        """The fields that every design has, as arguments of a class that adds to them."""
+        """The fields of `RunDesign`, as arguments of a subclass."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(RunDesign)}
 
 
 def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
-    """A design without noise, with the mechanism's, which may have to be found for an epsilon."""
+    """The design with the mechanism's noise, which may have to be solved for an epsilon."""
     cohort = design.schedule.expected_cohort
     if mechanism.epsilon is not None:
         mechanism = mechanism_for_epsilon(mechanism, cohort, design.release, design.delta)
@@ -103,16 +101,7 @@ def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
 
 
 def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> RunDesign:
-    """Draws who is included and the schedule.
-
-    Args:
-      config: The config of the run.
-      client_ids: The names of the real clients.
-      num_canaries: The size of the pool.
-
-    Raises:
-      InputError: The parts of the config do not fit together.
-    """
+    """Draws inclusion and schedule; raises InputError if the parts of the config do not fit."""
     if len(client_ids) < 2 and config.audit.delta is None:
         raise InputError(
             f"audit.delta: by default it is N^-1.1, which is no probability below 1 for "
@@ -144,7 +133,7 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
 
 
 def _check_uploads(config: Config) -> None:
-    """Raises an `InputError` if attackers see single uploads that no noise is added to."""
+    """Raises InputError if attackers see single uploads without noise."""
     seeing = [model.name for model in threat_models_of(config.audit) if model.sees_uploads]
     kind = MECHANISMS.kind_of(config.mechanism)
     if seeing and not kind.noise_distribution.is_per_upload:
@@ -155,7 +144,7 @@ def _check_uploads(config: Config) -> None:
 
 
 def _check_live_verdict(design: RunDesign) -> None:
-    """Raises an `InputError` if rounds cannot be tested, or say nothing about the claim."""
+    """Raises InputError if rounds cannot be tested, or tests are irrelevant to the claim."""
     why_not = why_no_live_test(design.own_rounds, family_of(design.config.canaries))
     if design.schedule.client_participations is None:
         why_not = (
@@ -167,22 +156,22 @@ def _check_live_verdict(design: RunDesign) -> None:
         )
 
 
-# The noise of a run whose config states the epsilon that it is to guarantee.
+# Solving the noise for a stated epsilon.
 
 
 def mechanism_for_epsilon(
     mechanism: Mechanism, expected_cohort: float, release: Release, delta: float
 ) -> NoisyMechanism:
-    """The mechanism with the least noise that guarantees clients the epsilon that it states.
+    """The mechanism with the least noise whose upper bound for clients is its stated epsilon.
 
     Args:
       mechanism: The mechanism table of a config, with an epsilon.
       expected_cohort: The expected number of clients and canaries in a round.
-      release: What the run releases; its noise does not count.
+      release: The run's release; its noise is ignored.
       delta: The delta of the epsilon, in (0, 1).
 
     Raises:
-      InputError: No epsilon is known of such a run, or no noise that its keys allow is enough.
+      InputError: No accountant covers such a run, or no noise that its keys allow suffices.
     """
     if not isinstance(mechanism, NoisyMechanism) or mechanism.epsilon is None:
         raise InputError("mechanism.epsilon: this kind of mechanism has no noise to find")
@@ -193,7 +182,7 @@ def mechanism_for_epsilon(
         try:
             noise = round_noise(mechanism.with_multiplier(multiplier), expected_cohort)
         except InputError:
-            # It cannot be added so; how much would be needed is said when it is refused.
+            # The kind cannot add so much noise; its error message says how much is needed.
             noise = distribution.noise(multiplier, multiplier)
         noised = release.with_noise(noise)
         return guarantee_to(noised, noised.client, delta).epsilon
@@ -207,7 +196,7 @@ def mechanism_for_epsilon(
 
 
 def _unit_noise(mechanism: NoisyMechanism, expected_cohort: float) -> Noise:
-    """The noise of a multiplier of 1, by which accountants see what kind of noise it is."""
+    """The noise of multiplier 1, from which accountants see the kind of noise."""
     try:
         return round_noise(mechanism.with_multiplier(1.0), expected_cohort)
     except InputError:
@@ -215,7 +204,7 @@ def _unit_noise(mechanism: NoisyMechanism, expected_cohort: float) -> Noise:
 
 
 def _check_known(release: Release, delta: float) -> None:
-    """Raises an `InputError` where no accountant knows the epsilon of any noise."""
+    """Raises InputError if no accountant knows the epsilon of any noise."""
     guarantee = guarantee_to(release, release.client, delta)
     if guarantee.epsilon is None:
         reasons = "; ".join(by.reason for by in guarantee.by_accountant if by.reason)

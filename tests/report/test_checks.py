@@ -70,7 +70,7 @@ def test_a_correct_run(reported):
     seen = checks["results"][0]["detectable_ratio"]
     assert 0.9 < seen < 1
     line = (
-        f"checks passed, 6 of 6 (with {math.floor(100 * seen) / 100:g} × the configured noise, "
+        f"checks passed, 6 of 6 (at {100 - math.floor(100 * seen)} % less noise than configured, "
         "they would fail in 95 % of runs)"
     )
     assert line in " ".join(" ".join(summary_lines(reported.report)).split())

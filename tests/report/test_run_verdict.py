@@ -8,7 +8,7 @@ import pytest
 
 from fl_audit.accounting import FixedSizeSampling, PoissonSampling, UnknownRounds
 from fl_audit.accounting.release import Party
-from fl_audit.commands.printing import in_brief, print_report, verdict_status
+from fl_audit.commands.printing import print_report, verdict_status
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
 from fl_audit.number_words import epsilon_text
@@ -64,7 +64,7 @@ def test_where_nothing_is_to_be_tested_there_is_no_verdict(claim, run_folder, ca
     assert verdict_status(None) == 0
     assert 'class="verdict' not in run_folder.report_html.read_text()
     assert "No claim was tested" in run_folder.report_html.read_text()
-    print_report(report, in_brief)
+    print_report(report)
     assert "verdict:" not in capsys.readouterr().out
 
 
@@ -76,7 +76,7 @@ def test_without_a_claim_the_configured_noise_is_tested_and_sets_no_status(run_f
     contradicted = dataclasses.replace(report.verdict, outcome=Outcome.CONTRADICTED)
     assert verdict_status(contradicted) == 0
     assert "You stated no claim" in run_folder.report_html.read_text()
-    print_report(report, in_brief)
+    print_report(report)
     assert "the configured noise (multiplier 0.3" in capsys.readouterr().out
 
 
@@ -114,7 +114,7 @@ def test_a_contradicted_claim(claim, run_folder, capsys):
     assert "each at 99.375 %" in page
     assert "which is above the claim; the verdict does not use this number" in page
     assert "participates no more often" in page
-    print_report(report, in_brief, run_folder.report_html)
+    print_report(report, run_folder.report_html)
     where, _, line, *reason = capsys.readouterr().out.rpartition("\nreport: ")[2].splitlines()
     assert where == str(run_folder.report_html)
     assert line.startswith("verdict: CONTRADICTED: the claim ε ≤ 0.5 at δ = 0.0018")
