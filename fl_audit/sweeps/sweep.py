@@ -321,7 +321,7 @@ def start_or_continue(
       cores: The number of cores that it may use.
       gpu_share: The GPUs that it may use; below 1 it shares one with other runs.
     """
-    from fl_audit.tasks.text import sharing_parts  # TensorFlow, which a dry run does not need
+    from fl_audit.tasks.text import sharing_arrays  # TensorFlow, which a dry run does not need
 
     end_with_parent()  # a run may be killed at any time: it goes on from its last checkpoint
     os.environ["OMP_NUM_THREADS"] = str(cores)
@@ -331,7 +331,7 @@ def start_or_continue(
     try:
         config = parse_config(tomllib.loads(config_toml), out)
         go = continue_run if RunFolder(folder).config.exists() else start_run
-        with sharing_parts(Path(shared)):
+        with sharing_arrays(Path(shared)):
             go(config, folder)
     except MemoryError as error:
         return one_line(f"needs more memory than there is: {error}")
