@@ -1,7 +1,7 @@
 """Shards of a cohort, the tree in which their sums are added, and which actor does which part.
 
 Floating-point sums depend on their order. Here the shards and the order in which they are added
-follow from the cohort alone. So the sum is the same to the last bit, whatever the number of actors,
+follow from the cohort alone. So the sum is the same to the last bit for any number of actors,
 whichever of them did which part, and whichever were lost.
 
 Work is assigned such that sums are merged on the node where they were made (`RoundWork`).

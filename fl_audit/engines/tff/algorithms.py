@@ -119,7 +119,7 @@ Model: TypeAlias = (
 
 Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
 
-# The default, Dataset.reduce, prepares the training step anew at every call (0.7 s for the
+# The default, Dataset.reduce, prepares the training step at every call (0.7 s for the
 # unrolled LSTM in this process) and always runs it on the CPU.
 _LOOP = tff.learning.LoopImplementation.DATASET_ITERATOR
 

@@ -159,7 +159,7 @@ def _is_random(node: Any) -> bool:
 
 
 def _seed(graph_def: Any, seed: int) -> None:
-    """Gives every random operation without a seed this one and a number of its own."""
+    """Gives every random operation without a seed this one, and its number as second seed."""
     for number, node in enumerate(filter(_is_random, _nodes(graph_def)), start=1):
         if not (node.attr["seed"].i or node.attr["seed2"].i):
             node.attr["seed"].i, node.attr["seed2"].i = seed, number

@@ -192,7 +192,7 @@ class ModelBlockTrainer:
 
 
 def _where(of_models: tf.Tensor, new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
-    """The new values of models that take part in a step, the old values of others."""
+    """The new values of models whose step has points, the old values of others."""
     axes = [1] * (len(new.shape) - 1)
     return tf.where(tf.reshape(of_models, [-1, *axes]), new, old)
 
