@@ -66,8 +66,7 @@ class ReadRound(Protocol):
 
 CohortReader = Callable[[Cohort, int], ReadRound]
 """A function from a cohort and the index of its round, from 0, to what the round needs of it.
-It is called ahead of time, from another thread.
-"""
+It is called ahead of time, from another thread."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,4 @@
-"""The preparation of a run: everything that is loaded, sampled and checked before files are
-written.
+"""The preparation of a run: what is loaded, sampled and checked before files are written.
 
 `prepare` makes the `PreparedRun` that an engine trains: its task, its canaries, their coins and the
 schedule. `example_canaries` makes canaries that hold examples.

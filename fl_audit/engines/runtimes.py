@@ -103,8 +103,7 @@ RAY = RuntimeKind("ray", _ray, takes_blocks=True, package=_TFF)
 
 RUNTIMES = Registry[RuntimeKind]("runtime")
 """All runtimes, in the order in which `auto` tries them. `native` can run any process of
-TensorFlow Federated, so `auto` gets to `jax` only if that is not installed.
-"""
+TensorFlow Federated, so `auto` gets to `jax` only if that is not installed."""
 
 for _kind in (LOCAL, NATIVE, JAX, RAY):
     RUNTIMES.register(_kind)

@@ -29,8 +29,7 @@ from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningT
 def partition(
     everything: Examples, num_clients: int, num_held_out: int, seed: int
 ) -> tuple[InMemoryPopulation, Examples]:
-    """Shuffles the examples, splits them among clients in equal shares, and holds out the last
-    ones.
+    """Splits shuffled examples among clients in equal shares, and holds out the last ones.
 
     Returns:
       The clients, named client-0 and so on, and the held-out examples.

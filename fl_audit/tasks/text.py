@@ -137,8 +137,7 @@ def examples_of(rows: TokenRows) -> Examples:
 class SentencePopulation(Population):
     """Clients whose sentences are ranges of rows of one array.
 
-    `first` has the row of each client's first sentence, then the number of rows: shape (clients +
-    1,).
+    `first` has each client's first row, then the number of rows: shape (clients + 1,).
     """
 
     client_ids: Sequence[str]

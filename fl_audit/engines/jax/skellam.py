@@ -69,9 +69,9 @@ def _by_table(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
 def log_probability(number: Array, variance: Array) -> Array:
     """The logarithm of p(k) for integers k (float32), to 1e-5 or a relative error of 1e-6.
 
-    Debye's expansion (DLMF 10.41.3) with w = (k^2 + x^2)^(1/2) and q = (k / w)^2, for x at least
-    64: p(k) = exp(w - x - k asinh(k / x)) (2 pi w)^(-1/2) (1 + (3 - 5 q) / (24 w) + (81 - 462 q +
-    385 q^2) / (1152 w^2) + ...).
+    Debye's expansion (DLMF 10.41.3) for x at least 64, w = (k^2 + x^2)^(1/2) and q = (k / w)^2:
+    p(k) = exp(w - x - k asinh(k / x)) (2 pi w)^(-1/2)
+    (1 + (3 - 5 q) / (24 w) + (81 - 462 q + 385 q^2) / (1152 w^2) + ...).
     """
     slope = number / variance
     root = jnp.sqrt(1.0 + slope * slope)

@@ -136,7 +136,7 @@ class Actors:
         return not all(call.is_loading for call in self._busy.values())
 
     def _workers(self) -> Counter[str]:
-        """Actors per node; those still loading count at node ""."""
+        """Actors per node; those still loading count at the node with an empty name."""
         busy = [call.actor for call in self._busy.values() if call.actor is not None]
         return Counter(actor.node for actor in (*self._idle, *busy))
 
@@ -185,8 +185,7 @@ class Actors:
 
         Raises:
           InputError: No actor was ready for longer than `wait_seconds`, or an actor reports an
-          error of
-            the run.
+            error of the run.
           ConnectionError: Ray itself has ended.
         """
         began = time.monotonic()

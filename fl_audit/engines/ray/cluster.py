@@ -80,9 +80,8 @@ def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
     ray = quiet_ray()
     usual = tempfile.gettempdir()
     parent = usual if len(usual) <= _LONGEST_TEMPORARY else "/tmp"
-    folder = tempfile.mkdtemp(
-        prefix="fl-", dir=parent
-    )  # mode 0700; Ray makes its own folder inside world-readable
+    # Of mode 0700; Ray makes its own folder inside world-readable.
+    folder = tempfile.mkdtemp(prefix="fl-", dir=parent)
     with _guarded(folder), token(Path(folder, "token")):
         try:
             # TMPDIR: temporary files of killed actors are deleted with the folder.
@@ -136,7 +135,7 @@ def _connect(ray: Any, address: str) -> None:
 
     try:
         if address != "auto":
-            GcsClient(address=address)  # refuses at once, where ray.init retries for minutes
+            GcsClient(address=address)  # fails at once, where ray.init retries for minutes
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except ray.exceptions.AuthenticationError as error:
         raise InputError(
@@ -152,8 +151,7 @@ def lost_part() -> str | None:
     """Name of the Ray process that died (GCS or raylet), or None.
 
     Call it before objects are put or fetched: if the raylet is gone, Ray's C++ then ends the
-    program
-    at once, without a message.
+    program at once, without a message.
     """
     from ray._private import worker
 
@@ -278,8 +276,7 @@ def silent() -> Iterator[None]:
     """Suppresses Ray's startup output, and its later output to stdout.
 
     Its C++ describes its logging on stderr. A Python thread prints warnings, such as of many
-    workers
-    or of a lost node, on stdout, whatever the log settings are.
+    workers or of a lost node, on stdout, with any log settings.
     """
     from ray._private import worker
 

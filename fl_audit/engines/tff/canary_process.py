@@ -197,8 +197,7 @@ def _with_canaries(
 def with_aggregate_released(
     finalizer: tff.learning.templates.FinalizerProcess,
 ) -> tff.learning.templates.FinalizerProcess:
-    """A finalizer that also measures the round's noised aggregate, in the direction the model
-    moves.
+    """A finalizer that also measures the noised aggregate, in the direction the model moves.
 
     The attacker of Andrew et al. Algorithm 2 sees the aggregate, not the difference of models:
     with server momentum, or an adaptive server, these differ. Its measurements are

@@ -236,8 +236,7 @@ ImportPart = Callable[[str], ImportedComputation]
 
 ClientSum = Callable[[Sequence[tf.Tensor], Any], list[tf.Tensor]]
 """A function from what a round sends to its clients, and from the participants, to the sum of
-what the participants return; both as parts in TFF's order.
-"""
+what the participants return; both as parts in TFF's order."""
 
 
 SeeWork = Callable[[int, Sequence[tf.Tensor]], None]
@@ -369,8 +368,9 @@ class SeededRounds:
     def begun(self, seed: int) -> Callable[[Any, Any], Any]:
         """Successive rounds whose random operations start from the (positive) seed.
 
-        Returns: A function of the state and the data of each participant, with the result of
-          `next`. One seed gives the same rounds on a CPU.
+        Returns:
+          A function of the state and the data of each participant, with the result of `next`. One
+          seed gives the same rounds on a CPU.
         """
 
         def part(name: str) -> ImportedComputation:

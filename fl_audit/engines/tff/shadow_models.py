@@ -45,8 +45,7 @@ Weights = list[tf.Tensor]
 
 _NUMBERS_AT_ONCE = 1 << 21
 """Numbers in the inputs of all models whose logits are computed at once: 600 colour images
-of 32 x 32, whose convolutions take some gigabytes.
-"""
+of 32 x 32, whose convolutions take some gigabytes."""
 
 
 class ModelBlockTrainer:
@@ -192,7 +191,7 @@ class ModelBlockTrainer:
 
 
 def _where(of_models: tf.Tensor, new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
-    """The new values of models whose step has points, the old values of others."""
+    """The new values of models that a step changes, the old values of others."""
     axes = [1] * (len(new.shape) - 1)
     return tf.where(tf.reshape(of_models, [-1, *axes]), new, old)
 

@@ -150,5 +150,4 @@ def log_odds_loss(logits: Array, labels: Array) -> Array:
 
 in_full_precision = functools.partial(jax.default_matmul_precision, "float32")
 """Matrix products keep all digits of float32 inside this block: accelerators would
-otherwise round their factors, and so the cosines.
-"""
+otherwise round their factors, and so the cosines."""
