@@ -313,7 +313,7 @@ def start_or_continue(
       gpu_share: GPUs that it may use; below 1 it shares one with other runs.
     """
     # Imports TensorFlow, which a dry run does not need.
-    from fl_audit.tasks.text import sharing_parts
+    from fl_audit.tasks.text import sharing_arrays
 
     end_with_parent()  # safe to kill at any time: a run resumes from its last checkpoint
     os.environ["OMP_NUM_THREADS"] = str(cores)
@@ -323,7 +323,7 @@ def start_or_continue(
     try:
         config = parse_config(tomllib.loads(config_toml), out)
         go = continue_run if RunFolder(folder).config.exists() else start_run
-        with sharing_parts(Path(shared)):
+        with sharing_arrays(Path(shared)):
             go(config, folder)
     except MemoryError as error:
         return one_line(f"needs more memory than there is: {error}".removesuffix(": "))

@@ -7,13 +7,13 @@ Agarwal, Kairouz & Liu 2021, arXiv:2110.04995, algorithm 1):
 
     z_i = round(s U clip(u_i)) + Skellam(variance (s z C)^2 / n),   mean = U^T (sum_i z_i mod m) / s
 
-over the number of those who came. It is what `tff.aggregators` makes of its
-`DistributedDpSumFactory` and `UnweightedMeanFactory`, and tests hold it against these. As they do,
-it rounds without a condition on the result's length (beta = 0), which accounting counts as
-sqrt(d) steps of the grid.
+divided by the number of actual participants. `DistributedDpSumFactory` inside
+`UnweightedMeanFactory` of `tff.aggregators` computes the same, and tests compare the two. As in
+TFF, rounding has no condition on the result's length (beta = 0); accounting adds sqrt(d) steps of
+the grid for it.
 
 Integers are added modulo 2^32, which m divides, so that their sum modulo m is exact and has the
-same bits in whatever order, and on however many devices, it is made.
+same bits in any order and on any number of devices.
 """
 
 import math
@@ -43,24 +43,13 @@ def random_signs(key: Array, size: int) -> Array:
 
 
 def rotated(vector: Array, signs: Array) -> Array:
-    """The vector U x = H D x / sqrt(2^p), for random signs D (arXiv:2102.06387, section 4.2).
-
-    Args:
-      vector: The vector x, of shape (dim,), which is filled up with zeros.
-      signs: The signs, of shape (2^p,).
-    """
+    """The vector U x = H D x / sqrt(2^p), for random signs D (arXiv:2102.06387, section 4.2)."""
     filled = jnp.zeros_like(signs).at[: vector.shape[0]].set(vector)
     return _orthonormal(filled * signs)
 
 
 def rotated_back(vector: Array, signs: Array, dim: int) -> Array:
-    """The first coordinates of U^T y, which is the inverse of `rotated`.
-
-    Args:
-      vector: The vector y, of shape (2^p,).
-      signs: The signs.
-      dim: The number of coordinates.
-    """
+    """The first `dim` coordinates of U^T y, the inverse of `rotated`."""
     return (_orthonormal(vector) * signs)[:dim]
 
 
@@ -86,12 +75,7 @@ def rounded(key: Array, values: Array) -> Array:
 
 
 def centred(sums: Array, bits: int) -> Array:
-    """Integers modulo 2^bits, from -2^(bits - 1) up; int32.
-
-    Args:
-      sums: The integers, int32.
-      bits: The bits, at most 31.
-    """
+    """Integers modulo 2^bits (bits at most 31), from -2^(bits - 1) up; int32."""
     half = 1 << (bits - 1)
     return ((sums + half) & (2 * half - 1)) - half
 
@@ -100,14 +84,14 @@ def centred(sums: Array, bits: int) -> Array:
 class IntegerSums(Aggregation):
     """The aggregation of integers with Skellam noise of each participant.
 
-    The denominator is the whole number n of participants that are expected: each adds a share 1/n
-    of the noise's variance, and the clip's count is over it. Sums are over the number of those who
-    came; where nobody does, the aggregate is zero.
+    The denominator is the expected number n of participants, an integer: each adds a share 1/n of
+    the noise's variance, and the count for the clip norm is divided by n. Sums are divided by the
+    number of actual participants; without any the aggregate is zero.
 
     Attributes:
       shapes: The shapes of the weights.
       bits: The bits of a sum.
-      most_cells: The clip norm in steps of the grid that the bits have room for.
+      most_cells: The clip norm in steps of the grid for which the bits suffice.
       largest_scale: The largest number of steps of the grid in one unit.
     """
 

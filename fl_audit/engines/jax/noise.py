@@ -79,43 +79,29 @@ class NoiseProcess(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, weights: Weights, key: Array) -> Any:
-        """The state before the first round, a structure of arrays.
-
-        Args:
-          weights: Arrays in the shapes of the sum.
-          key: A key that nobody else has.
-        """
+        """The state before the first round, arrays; `weights` have the shapes of the sum."""
 
     @abc.abstractmethod
     def key_of_round(self, state: Any, fresh: Array) -> Array:
-        """The key of a round, by the state at its start or the fresh one that is given."""
+        """The key of a round, from the state at its start or the given fresh one."""
 
     @abc.abstractmethod
     def next(self, state: Any, key: Array, sums: Weights) -> tuple[list[Array], Any]:
-        """The noise of a round in the shapes of its sums, and the state after it.
-
-        Args:
-          state: The state at the round's start.
-          key: The round's key.
-          sums: The sums, for their shapes.
-        """
+        """The noise of a round in the shapes of its sums, and the next state."""
 
 
 class FreshNoise(NoiseProcess):
-    """Independent noise in each round, which nothing is kept for."""
+    """Independent noise in each round, without a state."""
 
     def begin(self, weights: Weights, key: Array) -> tuple[()]:
-        """See `NoiseProcess.begin`."""
         del weights, key
         return ()
 
     def key_of_round(self, state: Any, fresh: Array) -> Array:
-        """The fresh key."""
         del state
         return fresh
 
     def next(self, state: Any, key: Array, sums: Weights) -> tuple[list[Array], Any]:
-        """See `NoiseProcess.next`."""
         return normal_like(key, sums), state
 
 
@@ -149,7 +135,7 @@ class ClientNoise(NoiseProcess):
     def next(
         self, state: ClientNoiseState, key: Array, sums: Weights
     ) -> tuple[list[Array], ClientNoiseState]:
-        """No noise on the sum; see `NoiseProcess.next`."""
+        """No noise on the sum."""
         del key
         return [jnp.zeros_like(part) for part in sums], state._replace(calls=state.calls + 1)
 
@@ -172,7 +158,7 @@ class CorrelatedState(NamedTuple):
 
 
 class CorrelatedNoise(NoiseProcess):
-    """Noise whose rounds depend on those before, all by one key."""
+    """Noise that depends on earlier rounds' noise, all from one key."""
 
     @property
     @abc.abstractmethod
@@ -196,14 +182,9 @@ class CorrelatedNoise(NoiseProcess):
 
 
 class MatrixNoise(CorrelatedNoise):
-    """Rows of C^-1 z, see `fl_audit.mechanisms.noise_stream`."""
+    """Rows of C^-1 z; `mechanisms.noise_stream` has the weights of z and of kept vectors."""
 
     def __init__(self, stream: "NoiseStream") -> None:
-        """Takes how noise is made of fresh noise.
-
-        Args:
-          stream: The weights of fresh noise and of kept vectors.
-        """
         self._stream = stream
 
     @property
@@ -213,7 +194,6 @@ class MatrixNoise(CorrelatedNoise):
     def next(
         self, state: CorrelatedState, key: Array, sums: Weights
     ) -> tuple[list[Array], CorrelatedState]:
-        """See `NoiseProcess.next`."""
         pairs = [
             self._row(fresh, vectors)
             for fresh, vectors in zip(normal_like(key, sums), state.past, strict=True)
@@ -248,11 +228,7 @@ class TreeNoise(CorrelatedNoise):
     """
 
     def __init__(self, period: int) -> None:
-        """Takes the trees.
-
-        Args:
-          period: The number of rounds of a tree.
-        """
+        """`period` is the number of rounds of a tree."""
         self._period = period
 
     @property
@@ -265,7 +241,6 @@ class TreeNoise(CorrelatedNoise):
     def next(
         self, state: CorrelatedState, key: Array, sums: Weights
     ) -> tuple[list[Array], CorrelatedState]:
-        """See `NoiseProcess.next`."""
         leaf = state.calls % self._period
         is_first = leaf == 0
         past, prefix = self._with_leaf(leaf, key, state.past)

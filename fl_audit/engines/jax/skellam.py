@@ -18,22 +18,19 @@ from fl_audit.engines.jax.noise import standard_normal
 from fl_audit.tasks.jax.classifier import Array
 
 _SMALL_VARIANCE = 64.0
-"""Below it a table holds the distribution; above, Debye's expansion is exact to float32."""
+"""Below it a table has the distribution; above, Debye's expansion is exact to float32."""
 
 _TABLE = 128
-"""The numbers of the table; beyond them are 1e-30 of the distribution of the largest variance."""
+"""The size of the table; 1e-30 of the distribution of the largest variance lies beyond."""
 
 _FARTHEST = 6.77
 """The largest number that `standard_normal` gives, rounded up."""
 
 
 def skellam(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
-    """Independent Skellam numbers, int32.
+    """Independent Skellam numbers, int32 of a shape.
 
-    Args:
-      key: The key.
-      variance: Their variance, a float32 scalar of at most 1e12; where it is 0, so are they.
-      shape: The shape of the result.
+    `variance` is a float32 scalar of at most 1e12; if it is 0, so are the numbers.
     """
     return lax.cond(
         variance < _SMALL_VARIANCE,
@@ -43,13 +40,10 @@ def skellam(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
 
 
 def tail_probabilities(variance: Array) -> Array:
-    """The probabilities that a Skellam number is beyond 0, 1, 2, ... on either side, float32.
+    """The probabilities that |k| exceeds 0, 1, 2, ..., float32, for a variance x below 64.
 
     Ratios of neighbours follow from I_(k-1)(x) = I_(k+1)(x) + (2 k / x) I_k(x) (DLMF 10.29.1),
-    downwards, where errors fade.
-
-    Args:
-      variance: The variance x, a float32 scalar below 64.
+    downwards, where errors decay.
     """
 
     def ratio(above: Array, k: Array) -> tuple[Array, Array]:
@@ -73,15 +67,11 @@ def _by_table(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
 
 
 def log_probability(number: Array, variance: Array) -> Array:
-    """The logarithm of p(k), to 1e-5 or a millionth.
+    """The logarithm of p(k) for integers k (float32), to 1e-5 or a relative error of 1e-6.
 
-    Debye's expansion (DLMF 10.41.3) with w = (k^2 + x^2)^(1/2) and q = (k / w)^2:
+    Debye's expansion (DLMF 10.41.3) for x at least 64, w = (k^2 + x^2)^(1/2) and q = (k / w)^2:
     p(k) = exp(w - x - k asinh(k / x)) (2 pi w)^(-1/2)
     (1 + (3 - 5 q) / (24 w) + (81 - 462 q + 385 q^2) / (1152 w^2) + ...).
-
-    Args:
-      number: The numbers k, whole, float32.
-      variance: The variance x, at least 64.
     """
     slope = number / variance
     root = jnp.sqrt(1.0 + slope * slope)
