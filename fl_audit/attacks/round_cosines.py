@@ -20,9 +20,10 @@ from fl_audit.attacks.compared_vectors import (
     one_vector,
     unknown_rows,
 )
-from fl_audit.attacks.directions import OwnSums, RoundDirections, add_direction, sum_of_cosines
+from fl_audit.attacks.directions import RoundDirections, add_direction, sum_of_cosines
 from fl_audit.attacks.live_test import ScoredRound
 from fl_audit.attacks.own_rounds import NumberedRow, RoundWeights
+from fl_audit.attacks.own_sums import KeptSums, OwnSums
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.checks import RunAggregates, ToldRounds
 from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, unnamed_log
@@ -200,7 +201,7 @@ class FinishedRounds(_RoundsOver, _LoggedRounds):
         log: CosineLog,
         concentrations: ConcentrationLog | None,
         total: ComparedVectors | None,
-        directions: RoundDirections | None = None,
+        directions: RoundDirections | KeptSums | None = None,
         measured: RunAggregates | None = None,
     ) -> None:
         """Keeps what was read from a log.
@@ -209,7 +210,8 @@ class FinishedRounds(_RoundsOver, _LoggedRounds):
           log: The log of cosines, a row per round.
           concentrations: The log of the aggregates' concentrations; None where they are not known.
           total: What is known of the sum of directions of all rounds that are scored.
-          directions: The directions of all rounds; None where they are not known.
+          directions: The directions of all rounds, or what is kept of them; None where nothing is
+            known of them.
           measured: What was measured of the aggregates; None where it was not.
         """
         super().__init__(log, concentrations)

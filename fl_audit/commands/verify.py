@@ -11,7 +11,13 @@ from fl_audit.progress import hint
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
 
-EXIT_NOT_HELD = 1
+EXIT_OF = {"held": 0, "broken": 1, "partly": 5}
+"""The exit status of each outcome."""
+
+_WORDS = {
+    "held": "held: what the folder says follows from its logs",
+    "partly": "partly: nothing is wrong, but not all that the verdict rests on was computed again",
+}
 
 
 def add(commands: "Commands") -> None:
@@ -22,12 +28,13 @@ def add(commands: "Commands") -> None:
         name="verify",
         summary="compute a folder's numbers again from its logs",
         description=(
-            "Compute the numbers of report.json again from a folder's logs, without data and "
-            "without TensorFlow, and name what does not fit: a changed digit, a dropped, repeated "
-            "or moved round, another seed, a claim or statistic that was chosen afterwards. Exits "
-            "with status 1 if something does not fit."
+            "Compute the numbers of report.json again from a folder's logs and models, without "
+            "data and without TensorFlow, and name what does not fit: a changed digit, a dropped, "
+            "repeated or moved round, another seed, a claim or statistic that was chosen "
+            "afterwards. Exits with status 1 if something does not fit, and with status 5 if "
+            "scores could not be computed again, so that only the chain of digests covers them."
         ),
-        example="fl-audit verify runs/first --commitment commitment.json",
+        example="fl-audit verify runs/first --commitment commitment.json --model model.npz",
     )
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="a finished run, or a log")
     parser.add_argument(
@@ -36,21 +43,29 @@ def add(commands: "Commands") -> None:
         type=Path,
         help="the commitment that `fl-audit commit` wrote before the run",
     )
-    parser.add_argument("--json", action="store_true", help="print findings as JSON")
+    parser.add_argument(
+        "--model",
+        metavar="FILE",
+        type=Path,
+        help="a file of the released model, which must be the one that the run trained",
+    )
+    parser.add_argument("--json", action="store_true", help="print outcome and findings as JSON")
 
 
 def _verify(arguments: argparse.Namespace) -> int:
     from fl_audit.verification import NOT_SHOWN, verify_folder
 
-    outcome = verify_folder(arguments.folder, arguments.commitment, scoring_progress)
-    beside = [*outcome.notes, NOT_SHOWN]
+    verified = verify_folder(
+        arguments.folder, arguments.commitment, scoring_progress, arguments.model
+    )
+    notes = [*verified.notes, NOT_SHOWN]
     if arguments.json:
-        for line in beside:
+        for line in notes:
             hint(line)
-        findings = [{"file": finding.file, "what": finding.what} for finding in outcome.findings]
-        print_json({"held": outcome.held, "findings": findings})
+        print_json(verified.to_json())
     else:
-        print_lines(map(str, outcome.findings))
-        held = "held: what the folder says follows from its logs" if outcome.held else ""
-        print_lines([*filter(None, [held]), *beside])
-    return 0 if outcome.held else EXIT_NOT_HELD
+        print_lines(map(str, verified.findings))
+        if verified.not_made_again:
+            print_lines([f"not computed again: {', '.join(verified.not_made_again)}"])
+        print_lines([*filter(None, [_WORDS.get(verified.outcome)]), *notes])
+    return EXIT_OF[verified.outcome]

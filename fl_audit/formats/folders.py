@@ -74,6 +74,16 @@ class ScoredFolder:
         """
         return self.path / "upload_directions.npy"
 
+    @property
+    def kept_directions(self) -> Path:
+        """What is kept of `round_directions` (see `attacks.own_sums.KeptSums`) (NPZ)."""
+        return self.path / "kept_directions.npz"
+
+    @property
+    def kept_upload_directions(self) -> Path:
+        """What is kept of `upload_directions`, likewise (NPZ)."""
+        return self.path / "kept_upload_directions.npz"
+
     def upload_logs(self) -> tuple[Path, ...]:
         """The logs of uploads with a row a round; each may be missing."""
         return (self.upload_cosines, self.upload_concentrations)
@@ -180,6 +190,16 @@ class RunFolder(ScoredFolder):
         return self.path / "run.json"
 
     @property
+    def model(self) -> Path:
+        """The model after the last round (NPZ), see `model_file`."""
+        return self.path / "model.npz"
+
+    @property
+    def initial_model(self) -> Path:
+        """The model before the first round, where a statistic compares both (NPZ)."""
+        return self.path / "initial_model.npz"
+
+    @property
     def report_json(self) -> Path:
         """The report for programs; a run with this file is finished."""
         return self.path / "report.json"
@@ -204,7 +224,7 @@ class RunFolder(ScoredFolder):
         return self.path / f"released_model_{completed:06}.npy"
 
     def direction_sum(self, name: str, count: int) -> Path:
-        """The sum of the directions of so many vectors, while a run trains: float64 (NPY).
+        """The sum of the directions of so many vectors, float64 (NPY).
 
         Args:
           name: what these are vectors of.
@@ -230,7 +250,9 @@ class RunFolder(ScoredFolder):
     def training_outputs(self) -> tuple[Path, ...]:
         """The files beside the logs that are there once training is over; each may be missing."""
         looked_at = (self.autocorrelation, self.replay)
-        return (self.compared_vectors, *looked_at, *self.path.glob("scores_*.csv"))
+        kept = (self.kept_directions, self.kept_upload_directions, *self.direction_sums())
+        scored = (self.compared_vectors, *self.path.glob("scores_*.csv"))
+        return (self.model, self.initial_model, *looked_at, *kept, *scored)
 
     def released_models(self) -> list[Path]:
         """The released models that exist."""

@@ -91,6 +91,7 @@ class RunRecord:
         the above; None, and left out of the file, where the engine does not tell.
       labels: The kind of the labels: classes, of which a guess hits one in so many, or numbers, as
         in a regression, for which the accuracy has no chance level. Older runs do not say.
+      model_sha256: The digest of the model after the last round, see `formats.model_file`.
       format_version: The version of the file's format.
     """
 
@@ -113,6 +114,7 @@ class RunRecord:
     finished: str = ""
     compile_seconds: float | None = dataclasses.field(default=None, metadata=WRITTEN_IF_SET)
     labels: Literal["classes", "numbers"] = "classes"
+    model_sha256: str = dataclasses.field(default="", metadata=WRITTEN_IF_SET)
     format_version: int = FORMAT_VERSION
 
     @property

@@ -136,11 +136,9 @@ def _say_what_takes_so_long(config: Config) -> None:
 
 
 def _report(folder: RunFolder) -> "Report":
-    """Writes the report of a run whose record is written, which needs no intermediate sums."""
+    """Writes the report of a run whose record is written, which needs no directions of rounds."""
     from fl_audit.report import write_report
 
-    for path in folder.direction_sums():
-        path.unlink()
     folder.round_directions.unlink(missing_ok=True)
     folder.upload_directions.unlink(missing_ok=True)
     with doing("estimating epsilon and writing the report"):

@@ -19,6 +19,8 @@ from fl_audit.config.file import load_recorded
 from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.model_file import model_digest
+from fl_audit.formats.npy_file import read_arrays
 from fl_audit.formats.participation_files import CanaryRow, canaries_text, read_canaries
 from fl_audit.formats.round_chain import Chain, Reported, digest_of
 from fl_audit.formats.run_record import LiveRecord, RunRecord, read_record
@@ -160,6 +162,9 @@ def _verify_record(of_logs: RunScores, design: RunDesign | None, findings: Findi
             "num_included": int(design.included.sum()),
         }
         derived_fields |= _live(of_logs, design)
+    if folder.model.exists():
+        model = read_arrays(folder.model, "a model")
+        derived_fields["model_sha256"] = model_digest(model.values())
     derived = dataclasses.replace(record, **derived_fields)
     recorded = read_json(folder.record, dict[str, Any], "a run record")
     for difference in differences(recorded, _as_read(derived.to_json())):

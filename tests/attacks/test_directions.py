@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import directions
-from fl_audit.attacks.directions import Sketch, largest_lengths, width_of
+from fl_audit.attacks.directions import Sketch, width_of
+from fl_audit.attacks.own_sums import largest_lengths
 
 
 def test_what_fits_is_kept_whole():
@@ -65,7 +66,7 @@ def vectors_of(kind: str, random: np.random.Generator, dim: int) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["orthogonal", "alike", "cancelling", "few coordinates"])
 @pytest.mark.parametrize("width", [64, 1024])
 def test_lengths_are_exceeded_no_more_often_than_is_said(monkeypatch, kind, width):
-    monkeypatch.setattr(directions, "FAILURE", 0.2)
+    monkeypatch.setattr(own_sums, "FAILURE", 0.2)
     dim, runs = 3000, 200
     vectors = vectors_of(kind, np.random.default_rng(1), dim).astype(np.float32)
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
