@@ -75,7 +75,7 @@ def module_in(name: str, folder: Path | None) -> ModuleType:
         # The folder stays first in the path: the module may import what stands beside it, any time.
         sys.path[:] = [str(folder), *(place for place in sys.path if place != str(folder))]
         importlib.invalidate_caches()
-        beside = _file(name, folder)
+        beside = module_file(name, folder)
         loaded = getattr(sys.modules.get(name), "__file__", None)
         if loaded is not None and beside is not None and Path(loaded).resolve() != beside.resolve():
             del sys.modules[name]  # that of another run, imported before in this process
@@ -121,10 +121,10 @@ def _in_full(plugin: str, folder: Path) -> str:
     """The name with its folder where a folder is stated, or the module is in the config's."""
     stated, _, name = plugin.rpartition("/")
     at = (folder / stated).resolve()
-    return f"{at}/{name}" if stated or _file(name, at) is not None else plugin
+    return f"{at}/{name}" if stated or module_file(name, at) is not None else plugin
 
 
-def _file(name: str, folder: Path) -> Path | None:
+def module_file(name: str, folder: Path) -> Path | None:
     """The file of a module or package in a folder; None where there is none."""
     place = folder.joinpath(*name.split("."))
     candidates = (place.with_suffix(".py"), place / "__init__.py")

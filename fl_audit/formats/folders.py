@@ -127,7 +127,12 @@ class RunFolder(ScoredFolder):
 
     def identity(self) -> tuple[Path, ...]:
         """The files that say what the run is, before its first round; the last may be missing."""
-        return (self.config, self.canaries, self.commitment)
+        return (self.config, self.canaries, self.inputs, self.commitment)
+
+    @property
+    def inputs(self) -> Path:
+        """The digests of what the run reads beside its config (JSON), see `config.inputs`."""
+        return self.path / "inputs.json"
 
     @property
     def commitment(self) -> Path:

@@ -60,7 +60,9 @@ def read_model(path: Path, dim: int) -> Float32Array:
     arrays = list(read_arrays(path, "a model").values())
     if any(array.dtype != np.float32 for array in arrays):
         raise InputError(f"{path}: must hold float32")
-    model = np.concatenate([np.zeros(0, np.float32), *(array.ravel() for array in arrays)])
+    model: Float32Array = np.concatenate(
+        [np.zeros(0, np.float32), *(array.ravel() for array in arrays)]
+    )
     if model.shape != (dim,) or not np.isfinite(model).all():
         raise InputError(f"{path}: must hold {dim:,} finite parameters, has {model.size:,}")
     return model

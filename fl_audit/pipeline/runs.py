@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.config import Config
-from fl_audit.config.commitment import begin_try, check_committed, check_same_try
+from fl_audit.config.commitment import (
+    begin_try,
+    check_committed,
+    check_committed_inputs,
+    check_same_try,
+)
 from fl_audit.engines.tff import environment
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder, locked
@@ -54,16 +59,21 @@ def start_run(
     environment.set_defaults()
     _say_what_takes_so_long(config)
     with doing(_LOADING):
+        from fl_audit.config.inputs import read_inputs, write_recorded_inputs
         from fl_audit.engines.prepare import canaries_csv, prepare
         from fl_audit.engines.runtimes import make_runtime
         from fl_audit.run.train import train
 
         run = prepare(config)
+        inputs = read_inputs(config, run.task)
+        if commitment is not None and opened is not None:
+            check_committed_inputs(commitment, opened, inputs)
         runtime = make_runtime(run, folder.worker_log)
     with at_work(folder):
         check_new(out)  # another process may have been faster
         with _emptied_if_refused(folder):
             write_identity(folder, config, canaries_csv(run))
+            write_recorded_inputs(folder, inputs)
             if commitment is not None and opened is not None:
                 begin_try(commitment, opened, folder)
             train(run, runtime, folder, [*_listed(commitment), *observers])
@@ -114,12 +124,15 @@ def continue_run(
         environment.set_defaults()
         _say_what_takes_so_long(config)
         with doing(_LOADING):
+            from fl_audit.config.inputs import check_same_inputs, read_inputs
             from fl_audit.engines.prepare import canaries_csv, prepare
             from fl_audit.engines.runtimes import make_runtime
             from fl_audit.run.train import train
 
             run = prepare(config)
+            inputs = read_inputs(config, run.task)
         check_same_canaries(folder, canaries_csv(run))
+        check_same_inputs(folder, inputs)
         if commitment is not None and opened is not None and not folder.chain.exists():
             begin_try(commitment, opened, folder)  # the process was killed before it did
         runtime = make_runtime(run, folder.worker_log)

@@ -170,8 +170,7 @@ def _write_results(
     made = _record(run, folder, done)
     record = record_text(made)
     files = digests_of(folder.training_outputs()) | {folder.record.name: digest(record.encode())}
-    scored = Scored(rounds=done.rounds, files=files, model_sha256=made.model_sha256)
-    done.chain.add(scored)
+    done.chain.add(Scored(rounds=done.rounds, files=files, model_sha256=made.model_sha256))
     done.chain.flush()
     write_text(folder.record, record)
 

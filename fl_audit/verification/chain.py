@@ -74,7 +74,7 @@ def _verify_sources(folder: ScoredFolder, findings: Findings) -> None:
             findings.add(name, f"has changed since {folder.sources.name} was written")
 
 
-def _verify_files(folder: ScoredFolder, chain: Chain, findings: Findings) -> None:
+def _verify_files(folder: RunFolder | LogFolder, chain: Chain, findings: Findings) -> None:
     _compare(folder.path, chain.begun.files, "since the audit began", findings)
     scored, reported = chain.last(Scored), chain.last(Reported)
     if not chain.is_scored and isinstance(folder, RunFolder):
@@ -85,10 +85,19 @@ def _verify_files(folder: ScoredFolder, chain: Chain, findings: Findings) -> Non
         findings.note("the report is not in the chain: the run was killed right behind it")
     if reported is not None:
         _compare(folder.path, reported.files, "since the report was written", findings)
-    known = scored.files if scored is not None else {}
-    for path in sorted(folder.path.glob("scores_*.csv")):
-        if path.name not in known:
-            findings.note(f"{path.name}: is not in the chain; it was added by hand")
+    _verify_added(folder, chain, findings)
+
+
+def _verify_added(folder: RunFolder | LogFolder, chain: Chain, findings: Findings) -> None:
+    """Files that a report would read and that the chain does not know."""
+    known = {name for line in chain.lines for name in getattr(line, "files", {})}
+    known |= {name for line in chain.rounds.values() for name in (*line.rows, *line.step_rows)}
+    read = [*folder.identity(), *folder.path.glob("scores_*.csv")]
+    if isinstance(folder, RunFolder):
+        read += [*folder.training_outputs(), *folder.round_logs(), *folder.release_logs()]
+    for path in sorted(set(read)):
+        if path.name not in known and path.exists():
+            findings.add(path, "was added later: the chain does not know it")
 
 
 def _compare(folder: Path, files: dict[str, str], since: str, findings: Findings) -> None:

@@ -16,6 +16,7 @@ from fl_audit.canaries.tables import family_of
 from fl_audit.config import Config
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.config.file import load_recorded
+from fl_audit.config.inputs import input_files, read_recorded_inputs
 from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
@@ -53,6 +54,7 @@ def verify_run(folder: RunFolder, chain: Chain | None, findings: Findings) -> No
         config = load_recorded(folder.config)
     if record is None or config is None:
         return
+    _verify_inputs(folder, config, record, findings)
     design = _design(config, record, folder, findings)
     pool = _pool(folder, design, findings)
     if pool is None:
@@ -68,6 +70,26 @@ def verify_run(folder: RunFolder, chain: Chain | None, findings: Findings) -> No
             folder, config=config, record=record, pool=pool, scores=scores, compared=compared
         )
         _verify_report(run, chain, findings)
+
+
+def _verify_inputs(
+    folder: RunFolder, config: Config, record: RunRecord, findings: Findings
+) -> None:
+    """Holds what the folder says of its inputs against the record, and files that are still there.
+
+    Data are not read.
+    """
+    with findings.reading(folder.inputs):
+        inputs = read_recorded_inputs(folder)
+        if inputs.clients != record.num_clients:
+            findings.add(
+                folder.record,
+                f"`num_clients` is {record.num_clients}, and {inputs.clients} by "
+                f"{folder.inputs.name}",
+            )
+        for key, path in input_files(config):
+            if path.exists() and digest_of(path) != inputs.files.get(key):
+                findings.add(path, f"has changed since the run read it as `{key}`")
 
 
 # What the seed fixes.

@@ -17,9 +17,9 @@ from fl_audit.attacks.attacker import AttackContext, Attacker
 from fl_audit.attacks.checkpoints import CHECKPOINTS_MAX, CHECKPOINTS_SUM
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.directions import read_sum, sum_of_cosines
-from fl_audit.attacks.known_rounds import lengths_in_metrics
+from fl_audit.attacks.known_rounds import CorrelatedRounds, lengths_in_metrics
 from fl_audit.attacks.one_upload import ONE_UPLOAD
-from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
 from fl_audit.attacks.own_sums import KeptSums
 from fl_audit.attacks.round_cosines import FinishedRounds, largest_of_rounds
 from fl_audit.attacks.statistics import Sight, Statistic
@@ -196,8 +196,9 @@ class RunScores:
             with findings.reading(path):
                 if path.exists():
                     derived |= derive()
-        with findings.reading(self.folder.model):
+        with findings.reading(self.folder.round_cosines):
             derived |= self._with_sums(derived, findings)
+            self._verify_kept_sums(findings)
         scores = dict(self._files(derived, findings))
         return scores, self._compared(derived, findings)
 
@@ -343,6 +344,27 @@ class RunScores:
                 findings.add(files[-1], "is not the sum of the directions of the logged rounds")
             compared = sum_of_cosines(family_of(self.config.canaries), total)
             yield name, dataclasses.replace(made, compared=compared)
+
+    def _verify_kept_sums(self, findings: Findings) -> None:
+        """Holds the kept sums of a canary's rounds against the logged cosines, as `_with_sums`."""
+        path, family, rounds = self.folder.kept_directions, self.vectors, self.rounds
+        if family is None or rounds is None or not path.exists():
+            return
+        kept = KeptSums.read(path)
+        scored, rows = zip(*rounds.numbered_rows(), strict=True)
+        weights = RoundWeights.from_presences(self.own, np.array(scored))
+        if (correlation := self.record.release.correlation) is not None:
+            lengths = functools.partial(lengths_in_metrics, self.folder.metrics)
+            known = CorrelatedRounds(correlation, lengths).weights(weights, np.array(scored))
+            weights = weights if known is None else known
+        squares = np.einsum("st,st->s", weights.of_set @ kept.products, weights.of_set)
+        for worst in kept.worst:
+            norm = euclidean_norm(worst)
+            sets = weights.of_set[np.isclose(squares, norm**2, rtol=1e-6)]
+            products = family.inner_products(worst.astype(np.float32))
+            errors = np.abs(sets @ np.stack(rows) - products)
+            if not (errors <= self._rounding * max(1.0, norm)).all(axis=1).any():
+                findings.add(path, "has a sum of directions that is of no canary's logged rounds")
 
 
 def _are_alike(recorded: ComparedVectors, derived: ComparedVectors) -> bool:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fl_audit.attacks import directions
+from fl_audit.attacks import own_sums
 from fl_audit.attacks.directions import Sketch, width_of
 from fl_audit.attacks.own_sums import largest_lengths
 
