@@ -13,10 +13,12 @@ from fl_audit.commands.printing import (
     in_brief,
     in_full,
     print_json,
+    print_lines,
     print_report,
     verdict_status,
     write_junit,
 )
+from fl_audit.progress import hint
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -52,6 +54,7 @@ def add(commands: "Commands") -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from fl_audit.formats.folders import RunFolder
+    from fl_audit.formats.round_chain import read_chain
     from fl_audit.pipeline.runs import continue_run, start_run
     from fl_audit.report import report_to_json
 
@@ -66,5 +69,11 @@ def _run(arguments: argparse.Namespace) -> int:
         print_report(
             report, in_full if arguments.verbose else in_brief, RunFolder(arguments.out).report_html
         )
+    link = read_chain(RunFolder(arguments.out).chain).lines[-1].link
+    sealed = f"chain: its last link is {link}; send it to whoever will verify the run"
+    if arguments.json:
+        hint(sealed)
+    else:
+        print_lines([sealed])
     write_junit(report, arguments.junit, arguments.require)
     return verdict_status(report.verdict, arguments.require)

@@ -1,15 +1,19 @@
 """`fl-audit verify`: whether what a folder says follows from its logs."""
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import print_json, print_lines, scoring_progress
+from fl_audit.errors import InputError
 from fl_audit.progress import hint
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
+    from fl_audit.formats.folders import RunFolder
+    from fl_audit.verification import Verified
 
 EXIT_OF = {"held": 0, "broken": 1, "partly": 5}
 """The exit status of each outcome."""
@@ -49,15 +53,24 @@ def add(commands: "Commands") -> None:
         type=Path,
         help="a file of the released model, which must be the one that the run trained",
     )
+    parser.add_argument(
+        "--statement",
+        metavar="FILE.json",
+        type=Path,
+        help="write an in-toto statement on the model and the run's chain, for a pipeline to sign",
+    )
     parser.add_argument("--json", action="store_true", help="print outcome and findings as JSON")
 
 
 def _verify(arguments: argparse.Namespace) -> int:
+    from fl_audit.formats.folders import RunFolder
     from fl_audit.verification import NOT_SHOWN, verify_folder
 
     verified = verify_folder(
         arguments.folder, arguments.commitment, scoring_progress, arguments.model
     )
+    if arguments.statement is not None and verified.outcome != "broken":
+        _write_statement(RunFolder(arguments.folder), verified, arguments.statement)
     notes = [*verified.notes, NOT_SHOWN]
     if arguments.json:
         for line in notes:
@@ -69,3 +82,22 @@ def _verify(arguments: argparse.Namespace) -> int:
             print_lines([f"not computed again: {', '.join(verified.not_made_again)}"])
         print_lines([*filter(None, [_WORDS.get(verified.outcome)]), *notes])
     return EXIT_OF[verified.outcome]
+
+
+def _write_statement(folder: "RunFolder", verified: "Verified", out: Path) -> None:
+    """Writes the in-toto statement of a run in which nothing is wrong.
+
+    Raises:
+      InputError: The folder is not that of a run, or the file cannot be written.
+    """
+    from fl_audit.comparison import read_report
+    from fl_audit.formats.round_chain import read_chain
+    from fl_audit.formats.text_files import write_text
+    from fl_audit.release_sheet.documents import in_toto_statement
+
+    link = read_chain(folder.chain).lines[-1].link
+    statement = in_toto_statement(read_report(folder), link, verified)
+    try:
+        write_text(out, json.dumps(statement, indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise InputError(f"--statement: {out}: cannot be written: {error.strerror}") from error

@@ -190,6 +190,11 @@ class ReleaseStatement(Table, frozen=True):
       assumptions: Who checked production's schedule and noise, and how.
       risks: Known risks, not covered.
       contact: Whom to ask.
+      curators: Who publishes it, for a registry.
+      intended_use: What it is for.
+      region: Whose region, or whose laws.
+      sector: Industry.
+      published: Day of publication, as 2026-01-31.
     """
 
     name: str | None = None
@@ -203,6 +208,13 @@ class ReleaseStatement(Table, frozen=True):
     assumptions: str | None = None
     risks: str | None = None
     contact: str | None = None
+    curators: tuple[str, ...] | None = None
+    intended_use: str | None = None
+    region: str | None = None
+    sector: (
+        Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"] | None
+    ) = None
+    published: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
 
 
 class Config(Table, frozen=True):

@@ -74,7 +74,7 @@ def _code(folder):
 
 CHANGES = [
     (_scaled, "the clients' data have changed"),
-    (_more_clients, "the clients' data have changed"),
+    (_more_clients, "the number of clients has changed"),
     (_coefficients, "the file `mechanism.coefficients` has changed"),
     (_code, "the module `my_kinds` has changed"),
 ]
