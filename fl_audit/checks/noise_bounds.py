@@ -26,10 +26,13 @@ def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
     Returns:
       Logarithms, at most 0; -inf for length 0.
     """
-    excess = squared_length / dof - 1
+    share = np.minimum(squared_length / dof, 1.0)
+    missing = share - 1
     with np.errstate(divide="ignore"):
-        chernoff = dof / 2 * (np.log1p(np.minimum(excess, 0)) - np.minimum(excess, 0))
-    return np.asarray(np.minimum(chernoff, 0))
+        # log1p has the digits where a share is near 1, log where it is tiny, as that of a single
+        # coordinate may be.
+        log_share = np.where(share < 0.5, np.log(share), np.log1p(missing))
+    return np.asarray(np.minimum(dof / 2 * (log_share - missing), 0))
 
 
 def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatArray) -> FloatArray:

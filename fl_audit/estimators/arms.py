@@ -24,7 +24,7 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 
 LEAST_CANARIES = 10
-"""The included canaries that an arm needs, so that its mean is nearly normal."""
+"""The included canaries expected to participate that an arm needs for a nearly normal mean."""
 
 
 @dataclass(frozen=True)
