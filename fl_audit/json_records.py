@@ -5,8 +5,8 @@ is no NaN. What a record computes and JSON repeats is named in its `JSON_COMPUTE
 metadata UNWRITTEN are left out, those with WRITTEN_IF_SET where they have their default. A record
 with a spelling of its own has `to_json` and the class method `from_json`.
 
-Reading goes by the types of the fields. Keys that a record does not know are ignored, as those of
-later versions; one that lacks has the field's default, as those of older versions.
+Reading goes by the types of the fields. Keys that a record does not know are ignored; one that
+lacks has the field's default.
 
 >>> @dataclasses.dataclass(frozen=True)
 ... class Bound:

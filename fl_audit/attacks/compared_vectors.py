@@ -177,7 +177,7 @@ def write_compared_vectors(path: Path, compared: Mapping[str, ComparedVectors]) 
 
 
 def read_compared_vectors(path: Path) -> Mapping[str, ComparedVectors]:
-    """Reads what is known of the vectors by statistic; empty without a file, as in older folders.
+    """Reads what is known of the vectors by statistic; empty without a file.
 
     Raises:
       InputError: The file is damaged or of another format version.

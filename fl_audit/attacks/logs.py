@@ -159,9 +159,9 @@ def check_pool(folder: LogFolder) -> None:
     Raises:
       InputError: They were, and the message names the file.
     """
-    known = folder.together()
+    chain = folder.checked_chain()
     pool = (folder.pool.name, folder.canaries.name)
-    for name in [] if known is None else known.changed(folder.path, pool):
+    for name in [] if chain is None else chain.changed_files(folder.path, pool):
         raise InputError(
             f"{folder.path / name}: has changed since the canaries of {folder.round_cosines.name} "
             "were scored; put back the file that it was, or start a new audit"

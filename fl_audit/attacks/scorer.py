@@ -29,12 +29,11 @@ from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import write_correlation
 from fl_audit.formats.participation_files import Participation, write_participation
-from fl_audit.formats.round_chain import ChainWriter, Scored, Scoring, Sources, read_chain
+from fl_audit.formats.round_chain import ChainWriter, Scoring, read_chain
 from fl_audit.formats.round_logs import (
     ConcentrationLog,
     CosineLog,
     LoggedTotal,
-    MappedArray,
     create_log,
     open_log,
 )
@@ -65,18 +64,6 @@ class StatedRound:
             raise InputError("noise_stddev: must be handed over where norm_bound is")
 
 
-def length_log(folder: LogFolder, num_rounds: int) -> MappedArray:
-    """The lengths of rounds, to be written on; a new log in a folder of an older version.
-
-    Raises:
-      InputError: The file is damaged or of another shape.
-    """
-    path, shape = folder.round_lengths, (num_rounds, 2)
-    if not path.exists():
-        return create_log(path, np.float64, shape)
-    return open_log(path, "r+", np.float64, shape, "lengths")
-
-
 class RoundScorer:
     """The server's side of an audit, which scores each round's aggregate into a folder.
 
@@ -105,7 +92,9 @@ class RoundScorer:
             self._directions = RoundDirections.open(
                 folder.round_directions, log.num_rounds, pool.seed, pool.dim
             )
-        self._lengths = length_log(folder, log.num_rounds)
+        self._lengths = open_log(
+            folder.round_lengths, "r+", np.float64, (log.num_rounds, 2), "lengths"
+        )
         self._sum = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
         self._measured = MeasuredRounds(folder, log.num_rounds, pool.dim)
         self._uploads: CanaryUploads | None = None
@@ -169,6 +158,7 @@ class RoundScorer:
             new = LogFolder(Path(beside) / path.name)
             new.path.mkdir()
             CosineLog.create(new.round_cosines, num_rounds, pool.count).flush()
+            create_log(new.round_lengths, np.float64, (num_rounds, 2)).flush()
             if depends_on_vectors(pool.family):
                 ConcentrationLog.create(new.round_concentrations, num_rounds).flush()
             LoggedTotal.create(new.direction_sum)
@@ -204,27 +194,14 @@ class RoundScorer:
         return cls(at, pool, CosineLog.open(at.round_cosines, num_rounds, pool.count))
 
     def _open_chain(self) -> ChainWriter:
-        """The chain of the folder; a round that a kill has cut short is chained as it is.
-
-        In a folder of an older version, which has none, it begins with the rounds that are there.
-        """
+        """The chain of the folder; a round that a kill has cut short is chained as it is."""
         path = self.folder.chain
-        if path.exists():
-            chain, read = ChainWriter.go_on(path), read_chain(path)
-            cut = read.lines[-1]
-            if isinstance(cut, Scoring):
-                changed = {row.round for row in read.changed_rows(self.folder.path)}
-                for number in sorted({cut.round, *(n for n in changed if n > cut.round)}):
-                    chain.log_round(number, self.folder.round_logs())
-            return chain
-        older = self.folder.together()
-        rounds = self.scored_rounds
-        chain = ChainWriter.begin(path, self.folder.identity(), unchained=len(rounds))
-        for number in rounds:
-            chain.log_round(number, self.folder.round_logs())
-        if isinstance(older, Sources):
-            chain.add(Scored(rounds=older.rounds, files=older.files))
-            self.folder.sources.unlink()
+        chain, read = ChainWriter.go_on(path), read_chain(path)
+        cut = read.lines[-1]
+        if isinstance(cut, Scoring):
+            changed = {row.round for row in read.changed_rows(self.folder.path)}
+            for number in sorted({cut.round, *(n for n in changed if n > cut.round)}):
+                chain.log_round(number, self.folder.round_logs())
         return chain
 
     def score_round(

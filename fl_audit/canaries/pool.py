@@ -23,7 +23,6 @@ from fl_audit.formats.text_files import read_json, write_text
 from fl_audit.seeds import Stream, generator
 
 FORMAT_VERSION = 2
-"""The current version; version 1 differed in its `hadamard` vectors only."""
 
 _RANGE = {"seed": (0, 2**64 - 1), "count": (2, 10**7), "dim": (2, 10**11)}
 """The least and the largest value of each number; larger pools would not end or not fit."""
@@ -147,12 +146,7 @@ def read_pool(path: Path) -> CanaryPool:
         if key not in fields:
             raise InputError(f"{path}: has no key {key!r}, needs {', '.join(keys)}")
     version = fields.pop("format_version")
-    if version == 1 and fields["family"] == "hadamard":
-        raise InputError(
-            f"{path}: format_version 1 had other hadamard vectors, which are not made any more; a "
-            f"new audit has format_version {FORMAT_VERSION}"
-        )
-    if version not in (1, FORMAT_VERSION):
+    if version != FORMAT_VERSION:
         raise InputError(f"{path}: format_version is {version!r}, must be {FORMAT_VERSION}")
     try:
         return CanaryPool(**fields)

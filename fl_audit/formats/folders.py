@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fl_audit.errors import InputError
-from fl_audit.formats.round_chain import Together, read_together
+from fl_audit.formats.round_chain import Chain, read_chain
 
 
 @dataclass(frozen=True)
@@ -98,18 +98,17 @@ class ScoredFolder:
         """What was written, in order, chained by digests (JSON lines), see `round_chain`."""
         return self.path / "chain.jsonl"
 
-    @property
-    def sources(self) -> Path:
-        """The digests of the files that belong together, in folders of older versions (JSON)."""
-        return self.path / "sources.json"
-
-    def together(self) -> Together | None:
-        """What belongs together; None where the folder says nothing.
+    def checked_chain(self) -> Chain | None:
+        """The chain, whose links follow; None where another system wrote the folder.
 
         Raises:
-          InputError: The file that says it is damaged.
+          InputError: It is damaged.
         """
-        return read_together(self.chain, self.sources)
+        if not self.chain.exists():
+            return None
+        chain = read_chain(self.chain)
+        chain.check(self.chain)
+        return chain
 
     def scores(self, statistic: str) -> Path:
         """The score file of one statistic, `canary_id,included,score` (CSV)."""

@@ -419,8 +419,7 @@ class LoggedTotal:
         with opened(self._path, what) as file:
             rounds = next_array(file)
             total = next_array(file) if len(rounds) else self.total
-            at, end = file.tell(), os.fstat(file.fileno()).st_size
-            seal = next_array(file) if len(rounds) and at < end else None  # older ones have none
+            seal = next_array(file) if len(rounds) else None
         if rounds.dtype != np.int64 or rounds.ndim != 1:
             raise InputError(f"{self._path}: must begin with the rounds, int64 of shape (rounds,)")
         if total.dtype != np.float64 or total.shape != self.total.shape:

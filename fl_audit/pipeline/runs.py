@@ -156,10 +156,9 @@ def _report(folder: RunFolder) -> "Report":
     folder.upload_directions.unlink(missing_ok=True)
     with doing("estimating epsilon and writing the report"):
         report = write_report(folder)
-    if folder.chain.exists():  # an older version left none
-        chain = ChainWriter.go_on(folder.chain)
-        files = digests_of([folder.report_html, folder.report_json])
-        chain.add(Reported(files=files, code=code_digest()))
+    chain = ChainWriter.go_on(folder.chain)
+    files = digests_of([folder.report_html, folder.report_json])
+    chain.add(Reported(files=files, code=code_digest()))
     return report
 
 

@@ -216,7 +216,7 @@ def _clip_norm_checks(run: FinishedRun) -> Iterator[Check]:
 def _not_kept(run: FinishedRun) -> str | None:
     """Why a run's aggregates, or some of them, are not checked though its mechanism could be."""
     if run.aggregates is None:
-        return "an older version made the run, which did not measure correlated noise"
+        return None
     if np.isnan(run.aggregates.norm_bound).any() and np.isfinite(run.rounds.clip_norm).all():
         return "the largest norm of an aggregate is unknown: earlier rounds were not kept"
     return None
@@ -367,10 +367,10 @@ def _with_faults(path: Path, arrival: Arrival) -> Arrival:
 
 def _if_said_before(folder: LogFolder, arrival: Arrival) -> Arrival:
     """The arrival as it was found; it is not for a claim whose terms were changed after scores."""
-    known, name = folder.together(), folder.participation.name
-    if arrival.state != "arrived" or known is None or not known.rounds:
+    chain, name = folder.checked_chain(), folder.participation.name
+    if arrival.state != "arrived" or chain is None or not chain.scored_rounds:
         return arrival
-    if not known.changed(folder.path, [name]):
+    if not chain.changed_files(folder.path, [name]):
         return arrival
     reason = (
         f"{arrival.reason}; but {name} has changed since scores were made: what it says of clients "
@@ -434,7 +434,7 @@ def _lengths(run: FinishedRun) -> RoundLengths:
 
 
 def _measured(run: FinishedRun) -> FloatArray:
-    """The lengths of aggregates as logged; NaN where they were not."""
+    """The lengths of aggregates as logged."""
     if run.aggregates is None or run.record.release.correlation is not None:
         return run.rounds.aggregate_norm
     return np.asarray(np.sqrt(run.aggregates.measured[:, :, 0].sum(axis=1)))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.accounting.attacker_bounds import upload_shift
-from fl_audit.accounting.noise_laws import GAUSSIAN, noise_on_sum
+from fl_audit.accounting.noise_laws import noise_on_sum
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.statistics import RunFacts, Statistic
@@ -44,8 +44,7 @@ class Rounds:
         evaluation.
       clip_norm: Norm that updates were clipped to, float64 of shape (rounds,).
       participants: Number of clients and canaries together, float64 of shape (rounds,).
-      aggregate_norm: Length of the noised aggregate, float64 of shape (rounds,); NaN in runs of
-        versions that did not log it.
+      aggregate_norm: Length of the noised aggregate, float64 of shape (rounds,).
     """
 
     train_loss: FloatArray
@@ -68,8 +67,7 @@ class FinishedRun:
         dealt where the run was stopped.
       scores: The scores of all canaries by statistic.
       aggregates: What the checks of the mechanism need; None where it is not checked.
-      compared: What is known of the vectors that canaries were compared with, by statistic; nothing
-        in older runs.
+      compared: What is known of the vectors that canaries were compared with, by statistic.
       included: Whether each canary was included, bool of shape (num_canaries,).
       rounds_of_canaries: The rounds of every canary from 0; those that an excluded one would have
         had among them.
@@ -128,16 +126,15 @@ def check_together(folder: RunFolder, record: RunRecord) -> None:
     Raises:
       InputError: A file is damaged or has changed, or is of another run.
     """
-    known = folder.together()
-    if known is None:  # as in the oldest folders
+    chain = folder.checked_chain()
+    if chain is None:
         return
-    if known.rounds != record.rounds_done:
-        said_by = folder.chain if folder.chain.exists() else folder.sources
+    if chain.scored_rounds != record.rounds_done:
         raise InputError(
-            f"{folder.record}: is of {record.rounds_done} rounds, and {said_by.name} of "
-            f"{known.rounds}; both must be of one run"
+            f"{folder.record}: is of {record.rounds_done} rounds, and {folder.chain.name} of "
+            f"{chain.scored_rounds}; both must be of one run"
         )
-    for name in known.changed(folder.path):
+    for name in chain.changed(folder.path):
         raise InputError(
             f"{folder.path / name}: has changed since the run wrote it, so that it may not fit "
             "together with the rest; put back the file that it was"
@@ -223,7 +220,7 @@ def assembled_run(
 
 
 def _read_rounds(path: Path, num_rounds: int) -> Rounds:
-    curves = ("train_loss", "accuracy", "clip_norm")
+    curves = ("train_loss", "accuracy", "clip_norm", "aggregate_norm")
     present = ("num_clients", "num_canaries")
     rows = read_csv(path, ("round", *curves, *present))
     try:
@@ -232,22 +229,19 @@ def _read_rounds(path: Path, num_rounds: int) -> Rounds:
             name: np.array([float(row[name] or "nan") for row in rows])
             for name in (*curves, *present)
         }
-        norms = np.array([float(row.get("aggregate_norm", "nan")) for row in rows])
     except ValueError as error:
         raise InputError(f"{path}: holds something that is no number: {error}") from error
     if numbers != list(range(1, num_rounds + 1)):
         raise InputError(f"{path}: must hold rounds 1 to {num_rounds} in order, a row each")
     participants = columns.pop("num_clients") + columns.pop("num_canaries")
-    return Rounds(**columns, participants=participants, aggregate_norm=norms)
+    return Rounds(**columns, participants=participants)
 
 
-def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates | None:
-    """What the checks need; None of a run with correlated noise by a version without its checks."""
-    if record.release.noise.law != GAUSSIAN.name and not folder.aggregates.exists():
-        return None
+def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates:
+    """What the checks need."""
     try:
         sum_noise = noise_on_sum(record.release.noise, rounds.participants)
-    except ValueError as error:  # a noise law of another version, or of none
+    except ValueError as error:  # a noise law that is not registered
         raise InputError(f"{folder.record}: {error}") from error
     expected = configured(
         rounds.clip_norm,

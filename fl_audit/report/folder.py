@@ -305,7 +305,7 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
     """The scores that fit the folder's log: those in its score files, or made anew from the log.
 
     Raises:
-      InputError: Score files are older than the log, which cannot make them anew.
+      InputError: Score files do not fit the log, which cannot make them anew.
     """
     scored = _read_scores(folder.path)
     if scored is None:
@@ -313,10 +313,10 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
     log = folder.log
     if log is None:
         return scored
-    known = log.folder.together()
-    changed = [] if known is None else known.changed(folder.path)
+    chain = log.folder.checked_chain()
+    changed = [] if chain is None else chain.changed(folder.path)
     changed = [name for name in changed if name not in log.folder.side_files()]
-    is_whole = known is not None and known.rounds > 0 and not log.folder.aggregates.exists()
+    is_whole = bool(chain and chain.scored_rounds) and not log.folder.aggregates.exists()
     if not changed and (is_whole or log.is_empty):
         return scored
     nothing = dataclasses.replace(scored, scores={}, compared={})

@@ -427,7 +427,7 @@ class VerdictBanner:
       outcome: "contradicted", "consistent" or "inconclusive".
       claim_clause: What was tested, in words that follow the outcome.
       unstated: That nobody stated a claim, and what was tested; empty where somebody did.
-      next: What to do next, in a sentence; empty in older reports.
+      next: What to do next, in a sentence; empty where there is nothing to do.
       reason: Why the outcome was reached, in sentences.
       meaning: What the outcome means, and what it does not mean.
       facts: How the outcome was reached.
@@ -445,7 +445,7 @@ class VerdictBanner:
 
 
 def reason_sentences(verdict: Verdict) -> list[str]:
-    """The sentences of a verdict's reason; of an older report, its one clause."""
+    """The sentences of a verdict's reason."""
     return [whole(line) for line in verdict.reason.splitlines()]
 
 

@@ -1,7 +1,6 @@
 """The page report.html, which refers to no other file, and the writing of both reports."""
 
 import dataclasses
-import datetime
 import functools
 import importlib.resources
 import json
@@ -208,11 +207,8 @@ def _power_of_canaries(verdict: Verdict | None) -> dict[str, str]:
 
 
 def _date(run: FinishedRun) -> str:
-    """The day, in UTC, when the training was over; for older runs that of the record's file."""
-    if run.record.finished:
-        return run.record.finished.partition("T")[0]
-    written = datetime.datetime.fromtimestamp(run.folder.record.stat().st_mtime, datetime.UTC)
-    return written.date().isoformat()
+    """The day, in UTC, when the training was over."""
+    return run.record.finished.partition("T")[0]
 
 
 def _histogram(scored: ScoredStatistic) -> Markup:

@@ -5,8 +5,7 @@ checks and the canary check of `checks`, guarantees of `accounting`, the verdict
 what the run did. Only what nobody else has is defined here. Infinities are floats in memory and
 words in JSON (`json_records`).
 
-A field has a default where an older report, which `fl-audit compare` still reads, lacks its key,
-and where scores alone do not say it.
+A field has a default where scores alone do not say it.
 """
 
 import dataclasses
@@ -80,13 +79,12 @@ class StatisticReport(AuditResult):
     Attributes:
       roc: How well scores separate included from excluded canaries; None where a group is empty.
       left_out: The reason, in words, for each method that is left out.
-      threat_model: Name of what the attacker sees; empty for scores of a kind that is not known,
-        and in reports older than threat models.
+      threat_model: Name of what the attacker sees; empty for scores of a kind that is not known.
       null: Null distribution of a score, as published estimators take it: "closed_form" or
         "empirical".
       bounds_null: Null distribution behind the bounds that hold for any mechanism or for Gaussian
         ones: "closed_form" where it is known, exactly or by a bound on its tail, which an
-        estimate's detail `null_law` names; else "empirical". Empty in older reports.
+        estimate's detail `null_law` names; else "empirical".
       anderson_darling: Tests of normality.
       null_check: Check of the null distribution; None where it has no closed form.
       found: The share of included canaries found at the false positive rates that attacks are
@@ -182,7 +180,7 @@ class Guarantees:
     Attributes:
       client: Guarantee to a real client.
       canary: Guarantee to an included canary.
-      in_full: Both guarantees in full; None in reports from before they were.
+      in_full: Both guarantees in full; None where no curve is known.
     """
 
     client: Guarantee
@@ -268,14 +266,13 @@ class Report:
       statistics: What was estimated, by statistic, in the order to show them.
       threat_models: What attackers see, by name, from the weakest on.
       verdict: What became of the claim; None where none was made.
-      arrival: What became of the included canaries; None for a file of scores, and in a report from
-        before it was there.
+      arrival: What became of the included canaries; None for a file of scores.
       checks: Checks of the mechanism; None where there are scores alone.
       faults: What went wrong in the training itself.
       analytical: What the noise guarantees, at the run's delta; None for scores alone.
       attackers: The guarantees against an attacker who "knows_rounds", each client's and canary's,
         and against one who "does_not_know_rounds", and where clients add the noise against one who
-        "sees_uploads"; empty in a report from before it was there.
+        "sees_uploads"; empty for scores alone.
       efficiency: What was proven of what could have been, and of what is guaranteed, by statistic.
       run: What the run did; None for scores alone.
       config: What was asked for; None for scores alone.
@@ -304,16 +301,9 @@ class Report:
     fl_audit_version: str
 
     def guaranteed_against(self, statistic: str) -> Guarantees | None:
-        """The guarantees against a statistic's attacker; those against any in an older report.
-
-        None where no accounting is known.
-        """
-        efficiency, analytical = self.efficiency.get(statistic), self.analytical
-        if analytical is None:
-            return None
-        if efficiency is None or not self.attackers:
-            return Guarantees(analytical.client, analytical.canary)
-        return self.attackers.get(efficiency.attacker)
+        """The guarantees against a statistic's attacker; None where no accounting is known."""
+        efficiency = self.efficiency.get(statistic)
+        return None if efficiency is None else self.attackers.get(efficiency.attacker)
 
     @property
     def is_sampled(self) -> bool:
@@ -470,5 +460,4 @@ def report_from_json(fields: Mapping[str, Any], name: str) -> Report:
     read["attackers"] = read["analytical"].get("attackers", {})
     if "accuracy" in fields:
         read["run"] = {**read["run"], "accuracy": fields["accuracy"]}
-    read.setdefault("checks", to_json(Checks()))
     return fields_from_json(Report, read, config=recorded_config(read["config"], f"{name}, config"))

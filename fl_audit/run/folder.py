@@ -107,7 +107,7 @@ def check_same_canaries(folder: RunFolder, canaries_csv: str) -> None:
       canaries_csv: The pool as this version's `canaries_csv` writes it.
 
     Raises:
-      InputError: The folder's pool is missing or differs, as one of an older version may.
+      InputError: The folder's pool is missing or differs.
     """
     if not folder.canaries.exists() and not folder.checkpoint.exists():
         write_text(folder.canaries, canaries_csv)  # the process was killed before it did
@@ -234,9 +234,7 @@ def check_logs(folder: RunFolder, checkpoint: "Checkpoint") -> None:
 # Checkpoints.
 
 
-_FORMAT_VERSION = 4
-"""The current version; version 3 had checksums of logs instead of a link in their chain, version 2
-none, and version 1 other `hadamard` canaries."""
+_FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -276,11 +274,12 @@ def load_checkpoint(path: Path, like: Sequence[Any]) -> Checkpoint:
         and dtypes.
 
     Raises:
-      InputError: The file is damaged or belongs to another process.
+      InputError: The file is damaged, of another format version, or belongs to another process.
     """
     arrays = read_arrays(path, "a checkpoint")
-    if _number(path, arrays, "format_version") != _FORMAT_VERSION:
-        raise InputError(f"{path}: is no checkpoint of format version {_FORMAT_VERSION}")
+    version = _number(path, arrays, "format_version")
+    if version != _FORMAT_VERSION:
+        raise InputError(f"{path}: format_version is {version}, must be {_FORMAT_VERSION}")
     names = [f"leaf_{i:04d}" for i in range(len(like))]
     if set(names) != {name for name in arrays if name.startswith("leaf_")}:
         raise InputError(f"{path}: belongs to another learning process: its state has other parts")

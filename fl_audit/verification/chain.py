@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_audit.formats.folders import LogFolder, RunFolder, ScoredFolder
+from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.round_chain import (
     Chain,
@@ -35,8 +35,14 @@ def verify_chain(folder: RunFolder | LogFolder, findings: Findings) -> Chain | N
     Returns:
       The chain; None where there is none, or it cannot be read.
     """
+    if not folder.chain.exists() and isinstance(folder, RunFolder):
+        findings.add(folder.chain, "is missing: every run has one")
+        return None
     if not folder.chain.exists():
-        _verify_sources(folder, findings)
+        findings.note(
+            "no chain: another system wrote the folder, so that rounds which were changed, dropped "
+            "or repeated show only where numbers do not fit"
+        )
         return None
     chain = None
     with findings.reading(folder.chain):
@@ -60,18 +66,6 @@ def verify_chain(folder: RunFolder | LogFolder, findings: Findings) -> Chain | N
         _verify_order(folder, chain, findings)
     _note_sessions(chain, findings)
     return chain
-
-
-def _verify_sources(folder: ScoredFolder, findings: Findings) -> None:
-    """The digests of whole files, which older versions wrote instead of a chain."""
-    findings.note(
-        "no chain: the folder is of an older version or of another system, so that rounds which "
-        "were changed, dropped or repeated show only where numbers no longer fit"
-    )
-    with findings.reading(folder.sources):
-        older = folder.together()
-        for name in [] if older is None else older.changed(folder.path):
-            findings.add(name, f"has changed since {folder.sources.name} was written")
 
 
 def _verify_files(folder: RunFolder | LogFolder, chain: Chain, findings: Findings) -> None:
@@ -183,6 +177,4 @@ def _note_sessions(chain: Chain, findings: Findings) -> None:
         words += f" in {chain.sessions} sessions"
     if chain.rounds_again:
         words += f", {count(chain.rounds_again, 'round')} logged again"
-    if chain.begun.unchained:
-        words += f", {chain.begun.unchained} of them from before the chain began"
     findings.note(f"{words}; its last link is {chain.lines[-1].link}")

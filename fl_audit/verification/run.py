@@ -26,6 +26,7 @@ from fl_audit.formats.participation_files import CanaryRow, canaries_text, read_
 from fl_audit.formats.round_chain import Chain, Reported, digest_of
 from fl_audit.formats.run_record import LiveRecord, RunRecord, read_record
 from fl_audit.formats.text_files import read_foreign, read_json
+from fl_audit.json_records import to_json
 from fl_audit.participation import PATTERNS
 from fl_audit.planning.planned_run import NumberedClients
 from fl_audit.report.build import build_report
@@ -189,7 +190,7 @@ def _verify_record(of_logs: RunScores, design: RunDesign | None, findings: Findi
         derived_fields["model_sha256"] = model_digest(model.values())
     derived = dataclasses.replace(record, **derived_fields)
     recorded = read_json(folder.record, dict[str, Any], "a run record")
-    for difference in differences(recorded, _as_read(derived.to_json())):
+    for difference in differences(recorded, _as_read(to_json(derived))):
         findings.add(folder.record, str(difference))
     if record.variable_sizes and sum(record.variable_sizes) != record.dim:
         findings.add(folder.record, f"`variable_sizes` do not add up to `dim`, {record.dim}")

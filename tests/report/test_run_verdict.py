@@ -6,6 +6,8 @@ import shutil
 
 import pytest
 
+from fl_audit.accounting import FixedSizeSampling, PoissonSampling, UnknownRounds
+from fl_audit.accounting.release import Party
 from fl_audit.commands.printing import in_brief, print_report, verdict_status
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
@@ -18,7 +20,9 @@ from fl_audit.report.headline import verdict_banner
 from fl_audit.verdict import Verdict
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.record import Outcome
-from tests.report.conftest import CONFIG
+from tests.report.conftest import CONFIG, in_rounds
+
+UNKNOWN = Party(UnknownRounds())
 
 KEYS = {
     "outcome",
@@ -129,7 +133,7 @@ def test_bounds_of_the_verdict_are_below_those_of_the_table(claim):
 
 
 def test_an_inconclusive_claim(claim, run_folder, change_record):
-    change_record(client_participations=1)
+    change_record(client=in_rounds(1))
     verdict = claim(claimed_epsilon=20).verdict
     assert verdict.outcome == "inconclusive"
     assert verdict.canaries_needed is None
@@ -141,7 +145,7 @@ def test_an_inconclusive_claim(claim, run_folder, change_record):
 def test_a_statistic_that_was_not_asked_about_and_sees_far_more_is_not_kept_silent(
     claim, change_record
 ):
-    change_record(client_participations=1)
+    change_record(client=in_rounds(1))
     verdict = claim(
         claimed_epsilon=20,
         verdict_statistic="final_minus_initial",
@@ -161,7 +165,7 @@ def test_a_client_who_may_take_part_more_often_than_canaries_is_never_reassured(
 
 
 def test_one_statistic_and_one_method_named_in_advance(claim, run_folder, change_record):
-    change_record(client_participations=1)
+    change_record(client=in_rounds(1))
     for other in ("max", "sum"):
         shutil.copy(run_folder.scores("final_minus_initial"), run_folder.scores(other))
     report = claim(
@@ -194,11 +198,11 @@ def test_the_claims_delta_is_that_of_everything(claim, change_record, run_folder
 @pytest.mark.parametrize(
     ("participation", "reason"),
     [
-        ({"canary_participations": 5}, "participated in up to 5 rounds and a client in at most 4"),
-        ({"client_participations": None}, "sampled from another distribution"),
-        ({"canary_participations": None}, "sampled from another distribution"),
+        ({"canary": in_rounds(5)}, "participated in up to 5 rounds and a client in at most 4"),
+        ({"client": UNKNOWN}, "sampled from another distribution"),
+        ({"canary": UNKNOWN}, "sampled from another distribution"),
         (
-            {"canary_participations": None, "client_participations": None},
+            {"canary": UNKNOWN, "client": UNKNOWN},
             "sampled from another distribution",
         ),
     ],
@@ -215,11 +219,9 @@ def test_a_canary_that_may_take_part_more_often_contradicts_nothing(
     assert "participates no more often" not in run_folder.report_html.read_text()
 
 
-@pytest.mark.parametrize(
-    "draw", [{"sampling_probability": 0.1}, {"sample_size": 40, "sampled_from": 500}]
-)
-def test_a_canary_that_is_drawn_like_a_client_stands_for_it(claim, change_record, draw):
-    change_record(canary_participations=None, client_participations=None, **draw)
+@pytest.mark.parametrize("sampling", [PoissonSampling(0.1), FixedSizeSampling(40, 500)])
+def test_a_canary_that_is_drawn_like_a_client_stands_for_it(claim, change_record, sampling):
+    change_record(canary=Party(sampling), client=Party(sampling))
     assert claim(claimed_epsilon=0.5).verdict.outcome == "contradicted"
 
 
@@ -248,7 +250,8 @@ def test_a_claim_that_makes_no_sense_is_refused(run_folder, overrides, message):
 def test_known_rounds_alone_do_not_bear_on_a_claim_that_counts_on_sampling(
     run_folder, change_record
 ):
-    change_record(client_participations=None, canary_participations=None, sampling_probability=0.1)
+    sampled = Party(PoissonSampling(0.1))
+    change_record(client=sampled, canary=sampled)
     audit = {"claimed_epsilon": 0.1, "threat_models": ["known_rounds"]}
     run_folder.config.write_text(config_to_toml(parse_config({**CONFIG, "audit": audit}, "c")))
     run = read_finished_run(run_folder)

@@ -12,9 +12,9 @@ from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.canaries.pool import write_pool
 from fl_audit.config.commitment import write_commitment
 from fl_audit.errors import Interrupted
-from fl_audit.formats.folders import LogFolder, RunFolder
+from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.participation_files import Participation
-from fl_audit.formats.round_chain import Scored, digests_of, read_chain
+from fl_audit.formats.round_chain import Scored, read_chain
 from fl_audit.run.observers import RoundObserver
 from fl_audit.verification import verify_folder
 from tests.verification.toy_runs import committed, config_file, relink, reseal
@@ -176,35 +176,6 @@ def test_a_run_that_was_resumed_after_it_had_finished(finished, tmp_path):
     check(tmp_path / "run")
 
 
-# Runs of older versions.
-
-
-def _older(finished, path):
-    shutil.copytree(finished, path)
-    for name in ("chain.jsonl", "commitment.json"):
-        (path / name).unlink()
-    return RunFolder(path)
-
-
-@pytest.mark.parametrize("has_sources", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_a_run_of_an_older_version_says_that_it_has_no_chain(finished, tmp_path, has_sources):
-    folder = _older(finished, tmp_path / "run")
-    if has_sources:
-        files = digests_of([*folder.path.glob("scores_*.csv"), folder.config, folder.canaries])
-        older = {"format_version": 1, "rounds": 8, "files": files}
-        folder.sources.write_text(json.dumps(older))
-    assert check(folder.path).startswith("no chain: the folder is of an older version")
-
-
-@pytest.mark.slow
-def test_a_report_of_an_older_version_lacks_keys(finished, tmp_path):
-    folder = _older(finished, tmp_path / "run")
-    report = json.loads(folder.report_json.read_text())
-    del report["efficiency"]
-    folder.report_json.write_text(json.dumps(report | {"fl_audit_version": "0.0.9"}))
-    assert "report.json was made by another state of fl-audit (0.0.9; here " in check(folder.path)
-
-
 @pytest.mark.slow
 def test_words_of_a_report_may_be_those_of_other_code(finished, tmp_path):
     shutil.copytree(finished, tmp_path / "run")
@@ -290,21 +261,6 @@ def test_a_log_whose_server_was_killed_in_a_round(tmp_path, monkeypatch, place):
     scorer.score_round(6, AGGREGATES[5])
     scorer.finish()
     check(tmp_path / "log")
-
-
-def test_a_log_that_an_older_version_began(tmp_path):
-    scored(tmp_path / "log", canary_rounds=OWN).finish()
-    folder = LogFolder(tmp_path / "log")
-    files = digests_of([*folder.path.glob("scores_*.csv"), folder.pool, folder.round_cosines])
-    folder.sources.write_text(json.dumps({"format_version": 1, "rounds": 5, "files": files}))
-    folder.chain.unlink()
-    assert check(folder.path).startswith("no chain: ")
-    scorer = RoundScorer.open(folder.path)
-    assert not folder.sources.exists()
-    check(folder.path)
-    scorer.score_round(6, AGGREGATES[5])
-    scorer.finish()
-    assert "5 of them from before the chain began" in check(folder.path)
 
 
 @pytest.mark.parametrize("has_models", [False, True])

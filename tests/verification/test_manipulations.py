@@ -60,7 +60,7 @@ def _first_bound(run):
 
 def _noise(run):
     for key in ("noise_multiplier", "sum_noise_multiplier"):
-        edit_json(run / "run.json", key, value=lambda noise: 2 * noise)
+        edit_json(run / "run.json", "release", "noise", key, value=lambda noise: 2 * noise)
 
 
 def _chain_lines(change):
@@ -179,7 +179,7 @@ CARELESS = {
     "config_gone": (lambda run: (run / "config.toml").unlink(), ("config.toml", "is missing")),
     "noise_in_the_record": (
         _noise,
-        ("run.json", "`sum_noise_multiplier` is 1.0, and 0.5 follows"),
+        ("run.json", "noise.sum_noise_multiplier` is 1.0, and 0.5 follows"),
     ),
     "delta_in_the_record": (
         lambda run: edit_json(run / "run.json", "delta", value=lambda _: 1e-2),
@@ -271,7 +271,8 @@ def _accuracy_and_report(run):
 
 
 def _participations_and_report(run):
-    edit_json(run / "run.json", "client_participations", value=lambda _: 1)
+    client = ("release", "client", "sampling", "at_most")
+    edit_json(run / "run.json", *client, value=lambda _: 1)
     report_again(run)
 
 
@@ -314,9 +315,15 @@ CAREFUL = {
     "seed": (_seed, ("canaries.csv", "the seed of the config draws")),
     "report": (_report_alone, ("report.json", "`accuracy`")),
     "page": (_page_alone, ("report.html", "is not what the report gives")),
-    "noise": (_noise_and_report, ("run.json", "`sum_noise_multiplier` is 1.0, and 0.5 follows")),
+    "noise": (
+        _noise_and_report,
+        ("run.json", "noise.sum_noise_multiplier` is 1.0, and 0.5 follows"),
+    ),
     "accuracy": (_accuracy_and_report, ("run.json", "`accuracy` is 0.99, and")),
-    "participations": (_participations_and_report, ("run.json", "`client_participations` is 1")),
+    "participations": (
+        _participations_and_report,
+        ("run.json", "client.sampling.at_most` is 1"),
+    ),
     "metric": (_metric_and_report, ("run.json", "and 0.99 follows")),
     "round_left_out": (_round_left_out, ("chain.jsonl", "is round 5 behind round 3")),
     "round_twice": (_round_twice, ("chain.jsonl", "is round 4 behind round 4")),
