@@ -83,13 +83,8 @@ def _release(arguments: argparse.Namespace) -> int:
         return EXIT_BROKEN
     report = read_report(folder)
     statement = statement_of(report.config, given)
-    is_published = arguments.commitment is not None
-    sheet = sheet_of_run(
-        report,
-        statement,
-        read_provenance(folder, verified, is_published=is_published),
-        sweep_around(folder.path, report.delta),
-    )
+    sweep = sweep_around(folder.path, report.delta)
+    sheet = sheet_of_run(report, statement, read_provenance(folder, verified), sweep)
     if arguments.out is not None:
         write_page(render_sheet(sheet), arguments.out)
     if arguments.model_card is not None:

@@ -54,6 +54,12 @@ def add(commands: "Commands") -> None:
         help="a file of the released model, which must be the one that the run trained",
     )
     parser.add_argument(
+        "--sheet",
+        metavar="FILE.html",
+        type=Path,
+        help="a release sheet of the run, all of which but what the operator states must follow",
+    )
+    parser.add_argument(
         "--statement",
         metavar="FILE.json",
         type=Path,
@@ -64,11 +70,14 @@ def add(commands: "Commands") -> None:
 
 def _verify(arguments: argparse.Namespace) -> int:
     from fl_audit.formats.folders import RunFolder
+    from fl_audit.release_sheet.check import verify_sheet
     from fl_audit.verification import NOT_SHOWN, verify_folder
 
     verified = verify_folder(
         arguments.folder, arguments.commitment, scoring_progress, arguments.model
     )
+    if arguments.sheet is not None:
+        verified = verify_sheet(arguments.sheet, RunFolder(arguments.folder), verified)
     if arguments.statement is not None and verified.outcome != "broken":
         _write_statement(RunFolder(arguments.folder), verified, arguments.statement)
     notes = [*verified.notes, NOT_SHOWN]

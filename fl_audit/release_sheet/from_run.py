@@ -50,23 +50,20 @@ class Provenance:
       verified: The verification of the folder, made for this sheet; nothing in it is wrong.
       link: The last link of the run's chain.
       commitment: The SHA-256 of the commitment that the run was begun under; None without one.
-      is_published: Whether the folder was held against the published file of the commitment.
     """
 
     folder: str
     verified: Verified
     link: str
     commitment: str | None = None
-    is_published: bool = False
 
 
-def read_provenance(folder: RunFolder, verified: Verified, *, is_published: bool) -> Provenance:
+def read_provenance(folder: RunFolder, verified: Verified) -> Provenance:
     """What the sheet of a verified run rests on.
 
     Args:
       folder: The folder of the run.
       verified: Its verification.
-      is_published: Whether it was verified against the published file of a commitment.
 
     Raises:
       InputError: A file cannot be read.
@@ -75,7 +72,7 @@ def read_provenance(folder: RunFolder, verified: Verified, *, is_published: bool
     if folder.commitment.exists():
         commitment = read_try(folder).opened(folder.commitment).digest
     link = read_chain(folder.chain).lines[-1].link
-    return Provenance(folder.path.resolve().name, verified, link, commitment, is_published)
+    return Provenance(folder.path.resolve().name, verified, link, commitment)
 
 
 class _StatementFile(Table, frozen=True):
@@ -121,7 +118,7 @@ def sheet_of_run(
         **_accesses(run, statement, sweep),
         **_audit(report),
         "risks": _risks(statement),
-        **_provenance(report, run, config, provenance.folder),
+        **_provenance(report, run, config),
     }
     day = run.finished.partition("T")[0]
     return laid_out(
@@ -483,10 +480,9 @@ def _evidence(run: RunRecord, provenance: Provenance) -> dict[str, list[Line]]:
         )
     commitment = Line("None was made before training.", RECORDED)
     if provenance.commitment is not None:
-        held_against = "the published file" if provenance.is_published else "the folder's own copy"
         commitment = Line(
             f"Made before training; SHA-256 {provenance.commitment}.",
-            f"held against {held_against}",
+            "the first line of the chain; compare what was published",
         )
     return {
         "verified": [Line(words, "fl-audit verify, run for this sheet")],
@@ -505,15 +501,13 @@ def _evidence(run: RunRecord, provenance: Provenance) -> dict[str, list[Line]]:
     }
 
 
-def _provenance(
-    report: Report, run: RunRecord, config: Config, folder: str
-) -> dict[str, list[Line]]:
+def _provenance(report: Report, run: RunRecord, config: Config) -> dict[str, list[Line]]:
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
     return {
         "versions": [
             Line(f"{versions}; reported by fl-audit {report.fl_audit_version}.", RECORDED)
         ],
-        "sources": [Line(f"The run's folder, {folder}.", "its digests are in the chain")],
+        "sources": [Line("The run's folder.", "its digests are in the chain")],
         "seed": [Line(f"Seed {config.seed}.", CONFIGURED)],
     }
 

@@ -48,7 +48,7 @@ def verify_folder(
             raise InputError(f"--model: {path} is a log, which says nothing of the released model")
         _verify_log(log, verify_chain(log, findings), progress, findings)
     elif run.record.exists() or run.chain.exists():
-        for file in (run.config, run.canaries, run.metrics, run.record, run.report_json):
+        for file in (run.config, run.canaries, run.metrics, run.record, run.model, run.report_json):
             if not file.exists():
                 findings.add(file, "is missing")
         chain = verify_chain(run, findings)

@@ -46,7 +46,7 @@ PATTERN = {
     "min_separation": f"{DRAWN}\nseparation = 2",
     "cyclic_poisson": f"{DRAWN}\nseparation = 2",
     "balls_in_bins": DRAWN,
-    "random_allocation": f"{DRAWN}\ncanary_repeats = 2",
+    "random_allocation": DRAWN,
     "b_min_sep": f"{DRAWN}\nseparation = 2",
     "replay": 'path = "log.csv"',
 }
@@ -68,7 +68,7 @@ def test_an_honest_run_holds(tmp_path, mechanism, pattern, engine):
     text = text.replace("PATTERN", f'kind = "{pattern}"\n{PATTERN[pattern]}', 1)
     path = tmp_path / "config.toml"
     path.write_text(f'runtime = "{engine}"\n{text}')
-    rows = [f"{number},{7 * number % 40 + 1}" for number in (1, 2, 3, 4)]
+    rows = [f"{number},client-{7 * number % 40}" for number in (1, 2, 3, 4)]
     (tmp_path / "log.csv").write_text("\n".join(["round,client_id", *rows]) + "\n")
     models = ["final", "final_and_initial", "all_iterates", "known_rounds"]
     if mechanism == "client_gaussian":
