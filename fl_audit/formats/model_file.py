@@ -133,6 +133,8 @@ def _of_safetensors(path: Path) -> list[NamedArray]:
             raise ValueError(f"its header asks for {length:,} bytes")
         header = json.loads(file.read(length))
         content = file.read()
+        if not isinstance(header, dict):
+            raise ValueError("its header is no object")
     named = []
     with opened(path, "a model"):
         for name, entry in header.items():
