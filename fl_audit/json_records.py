@@ -39,6 +39,11 @@ WRITTEN_IF_SET = {"json": "if set"}
 """Metadata of one that JSON has only where it differs from its default."""
 
 
+def json_key(name: str) -> dict[str, str]:
+    """Metadata of a field whose key in JSON is not its name."""
+    return {"json_key": name}
+
+
 def to_json(value: Any) -> Any:
     """A record, or any value of records, as JSON has it.
 
@@ -69,7 +74,7 @@ def fields_to_json(record: Any) -> dict[str, Any]:
     """A record field by field, whatever spelling of its own it has."""
     computed = {name: to_json(getattr(record, name)) for name in _computed(type(record))}
     return computed | {
-        field.name: to_json(getattr(record, field.name))
+        _json_key(field): to_json(getattr(record, field.name))
         for field in dataclasses.fields(record)
         if _is_written(field, getattr(record, field.name))
     }
@@ -83,6 +88,11 @@ def _computed(kind: Any) -> tuple[str, ...]:
 def _is_written(field: "dataclasses.Field[Any]", value: Any) -> bool:
     when = field.metadata.get("json", "always")
     return when == "always" or bool(when == "if set" and value != field.default)
+
+
+def _json_key(field: "dataclasses.Field[Any]") -> str:
+    key: str = field.metadata.get("json_key", field.name)
+    return key
 
 
 def _key(key: Any) -> str:
@@ -133,12 +143,11 @@ def fields_from_json(kind: type[Read], value: Any, place: str = "$", **given: An
     for field in dataclasses.fields(dataclass):
         if field.name in given or not field.init:
             continue
-        if field.name in value:
-            read[field.name] = from_json(
-                types_of[field.name], value[field.name], f"{place}.{field.name}"
-            )
+        key = _json_key(field)
+        if key in value:
+            read[field.name] = from_json(types_of[field.name], value[key], f"{place}.{key}")
         elif _lacks_default(field):
-            raise ValueError(f"lacks the key `{field.name}` - at `{place}`")
+            raise ValueError(f"lacks the key `{key}` - at `{place}`")
     record: Read = _placed(lambda fields: kind(**fields), read, place)
     return record
 

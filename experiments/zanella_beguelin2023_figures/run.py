@@ -133,18 +133,21 @@ def _words(interval: Interval, digits: int) -> str:
 
 def _figure_1(axes: Axes, attacks: list[Path]) -> None:
     """Posterior densities at LiRA's best threshold, and what the accountant guarantees."""
+    if not attacks:
+        axes.text(0.5, 0.5, "of attacks: none named", ha="center", va="center")
+        axes.set_axis_off()
+        return
     grid = np.linspace(0.01, 14, 300)
     for folder, colour in zip(attacks, itertools.cycle(TRAININGS), strict=False):
         name = folder.name.replace("_", " ")
         density = EpsilonPosterior(_best_of(folder), DELTA).pdf(grid)
         axes.plot(grid, density, color=colour, label=f"{name}: posterior")
-        guaranteed = json.loads((folder / "report.json").read_text())["analytical_epsilon"]
-        if guaranteed != "inf":
-            axes.axvline(guaranteed, color=colour, linestyle=":", label=f"{name}: accountant")
+        upper_bound = json.loads((folder / "report.json").read_text())["analytical_epsilon"]
+        if upper_bound != "inf":
+            axes.axvline(upper_bound, color=colour, linestyle=":", label=f"{name}: accountant")
     axes.set_xlabel("ε")
     axes.set_ylabel("density")
-    if attacks:
-        axes.legend(fontsize=8)
+    axes.legend(fontsize=8)
 
 
 def _figure_2(axes: Axes, attacks: list[Path]) -> None:

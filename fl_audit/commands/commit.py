@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command, add_config_arguments, config_of
 from fl_audit.commands.printing import print_lines
+from fl_audit.errors import InputError
 from fl_audit.progress import doing, warn
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def _commit(arguments: argparse.Namespace) -> int:
     from fl_audit.engines.prepare import prepare
 
     config = config_of(arguments)
+    if not arguments.out.name:
+        raise InputError(f"--out: must name a file, such as commitment.json, got {arguments.out}")
     if config.seed < _EASILY_TRIED:
         warn(
             f"the commitment hides seed {config.seed}, but whoever sees rounds may try all small "

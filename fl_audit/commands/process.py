@@ -73,7 +73,7 @@ def limit_words(error: OSError | ArithmeticError | MemoryError) -> str:
     if isinstance(error, ArithmeticError):
         return f"these values leave the range of floating-point numbers: {error}"
     if isinstance(error, MemoryError):
-        return f"needs more memory than there is: {error}"
+        return f"needs more memory than there is: {error}".removesuffix(": ")
     return system_error(error)
 
 

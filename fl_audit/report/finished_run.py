@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.accounting.attacker_bounds import upload_shift
-from fl_audit.accounting.noise_laws import noise_on_sum
+from fl_audit.accounting.noise_distributions import noise_on_sum
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.statistics import RunFacts, Statistic
@@ -87,7 +87,7 @@ class FinishedRun:
     arms: tuple[str, ...] = ()
 
     @property
-    def presentations(self) -> npt.NDArray[np.int64]:
+    def participations(self) -> npt.NDArray[np.int64]:
         """Number of rounds of each included canary, int64 of shape (num_included,)."""
         return np.array([len(rounds) for rounds in self.canary_rounds], dtype=np.int64)
 
@@ -241,7 +241,7 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
     """What the checks need."""
     try:
         sum_noise = noise_on_sum(record.release.noise, rounds.participants)
-    except ValueError as error:  # a noise law that is not registered
+    except ValueError as error:  # a noise distribution that is not registered
         raise InputError(f"{folder.record}: {error}") from error
     expected = configured(
         rounds.clip_norm,

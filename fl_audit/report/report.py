@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from fl_audit.accounting import Accounting, FullGuarantee, Guarantee
-from fl_audit.checks import FALSE_ALARM, Arrival, Check
+from fl_audit.checks import FALSE_ALARM, CanaryCheck, Check
 from fl_audit.checks.training_faults import TrainingFault
 from fl_audit.config import Config
 from fl_audit.config.file import recorded_config
@@ -30,6 +30,7 @@ from fl_audit.json_records import (
     WRITTEN_IF_SET,
     fields_from_json,
     fields_to_json,
+    json_key,
     to_json,
 )
 from fl_audit.report.arms import ReportedArms
@@ -193,40 +194,40 @@ class GaussianEfficiency:
     """What bounds that hold for Gaussian mechanisms alone have proven and could have.
 
     Attributes:
-      proven: The largest lower bound that holds for Gaussian mechanisms; None without any.
-      proven_by: The method that proved it.
-      provable: The most that such a test could have proven, in the median.
+      lower_bound: The largest lower bound that holds for Gaussian mechanisms; None without any.
+      lower_bound_by: Its method.
+      reachable: The median of the largest bound that such a test could give.
     """
 
-    proven: float | None
-    proven_by: str | None
-    provable: float
+    lower_bound: float | None = field(metadata=json_key("proven"))
+    lower_bound_by: str | None = field(metadata=json_key("proven_by"))
+    reachable: float = field(metadata=json_key("provable"))
 
 
 @dataclass(frozen=True)
 class Efficiency:
-    """What was proven on a statistic, what could have been, and what the noise guarantees.
+    """The lower bound on a statistic, the largest within reach, and the upper bound.
 
     Attributes:
-      proven: The largest of the lower bounds that hold for any mechanism, each at the run's
+      lower_bound: The largest of the lower bounds that hold for any mechanism, each at the run's
         confidence; None without any.
-      proven_by: The method that proved it.
-      provable: What the best single threshold, had it been known beforehand, would have proven with
-        these included canaries at this confidence, in the median; None where that is not known.
-      guaranteed: The epsilon that the noise guarantees a canary against the statistic's attacker,
+      lower_bound_by: Its method.
+      reachable: The median bound of the best single threshold, had it been known in advance, with
+        these included canaries at this confidence; None where that is not known.
+      upper_bound: The epsilon that the noise guarantees a canary against the statistic's attacker,
         possibly infinite; None where none is known.
-      guaranteed_by: The accountant of the guarantee.
+      upper_bound_by: The accountant of the upper bound.
       knows_rounds: Whether the attacker knows in which rounds a canary is online.
       gaussian: The same by bounds for Gaussian mechanisms; None where what the attacker sees is
         not one, so that these bounds are about a stronger attacker.
       sees_uploads: True where the attacker sees single uploads; None elsewhere.
     """
 
-    proven: float | None
-    proven_by: str | None
-    provable: float | None
-    guaranteed: float | None
-    guaranteed_by: str | None
+    lower_bound: float | None = field(metadata=json_key("proven"))
+    lower_bound_by: str | None = field(metadata=json_key("proven_by"))
+    reachable: float | None = field(metadata=json_key("provable"))
+    upper_bound: float | None = field(metadata=json_key("guaranteed"))
+    upper_bound_by: str | None = field(metadata=json_key("guaranteed_by"))
     knows_rounds: bool
     gaussian: GaussianEfficiency | None
     sees_uploads: bool | None = field(default=None, metadata=WRITTEN_IF_SET)
@@ -266,7 +267,7 @@ class Report:
       statistics: What was estimated, by statistic, in the order to show them.
       threat_models: What attackers see, by name, from the weakest on.
       verdict: What became of the claim; None where none was made.
-      arrival: What became of the included canaries; None for a file of scores.
+      canary_check: Result of the canary check; None for a file of scores.
       checks: Checks of the mechanism; None where there are scores alone.
       faults: What went wrong in the training itself.
       analytical: What the noise guarantees, at the run's delta; None for scores alone.
@@ -286,7 +287,7 @@ class Report:
     statistics: Mapping[str, StatisticReport]
     threat_models: Mapping[str, SeenByAttacker] = field(default_factory=dict)
     verdict: Verdict | None
-    arrival: Arrival | None = None
+    canary_check: CanaryCheck | None = field(default=None, metadata=json_key("arrival"))
     checks: Checks | None = None
     faults: tuple[TrainingFault, ...] = ()
     analytical: Accounting | None = None
@@ -300,7 +301,7 @@ class Report:
     arms: ReportedArms | None = field(default=None, metadata=WRITTEN_IF_SET)
     fl_audit_version: str
 
-    def guaranteed_against(self, statistic: str) -> Guarantees | None:
+    def upper_bounds_against(self, statistic: str) -> Guarantees | None:
         """The guarantees against a statistic's attacker; None where no accounting is known."""
         efficiency = self.efficiency.get(statistic)
         return None if efficiency is None else self.attackers.get(efficiency.attacker)
@@ -401,7 +402,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
             "accuracy": report.run.accuracy,
             **({"model_sha256": report.run.model_sha256} if report.run.model_sha256 else {}),
             "verdict": report.verdict,
-            "arrival": report.arrival,
+            "arrival": report.canary_check,
             "checks": report.checks,
             "faults": report.faults,
             "analytical": fields_to_json(report.analytical) | attackers,
@@ -417,8 +418,13 @@ def report_to_json(report: Report) -> dict[str, Any]:
 
 def _scores_to_json(report: Report) -> dict[str, Any]:
     """What is known of scores: the estimates as of score files, and what is there beside them."""
-    keys = ("arrival", "checks", "verdict", "arms")
-    beside = {key: to_json(value) for key in keys if (value := getattr(report, key)) is not None}
+    known = {
+        "arrival": report.canary_check,
+        "checks": report.checks,
+        "verdict": report.verdict,
+        "arms": report.arms,
+    }
+    beside = {key: to_json(value) for key, value in known.items() if value is not None}
     statistics = {
         name: estimates_to_json(statistic) for name, statistic in report.statistics.items()
     }

@@ -334,7 +334,7 @@ def start_or_continue(
         with sharing_parts(Path(shared)):
             go(config, folder)
     except MemoryError as error:
-        return one_line(f"needs more memory than there is: {error}")
+        return one_line(f"needs more memory than there is: {error}".removesuffix(": "))
     except ValueError as error:  # an InputError is one, and its line says it all
         return one_line(str(error))
     except Exception as error:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 
 from fl_audit.attacks.threat_models import STATISTICS
-from fl_audit.checks import Arrival
+from fl_audit.checks import CanaryCheck
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
 from fl_audit.verdict import sentences
 from fl_audit.verdict.claim_tests import ScoredStatistic
@@ -50,7 +50,7 @@ def reach_curve_verdict(
     tests: CurveTests,
     scope: Scope | None = None,
     *,
-    arrival: Arrival | None = None,
+    canary_check: CanaryCheck | None = None,
     others: Sequence[ScoredStatistic] = (),
 ) -> Verdict:
     """Reaches the verdict on a claimed curve.
@@ -58,7 +58,7 @@ def reach_curve_verdict(
     Args:
       tests: The tests, chosen before the scores were seen.
       scope: For whom the canaries stand; by default for clients who take part as they did.
-      arrival: What became of the included canaries; by default what the scores alone show of it.
+      canary_check: Result of the canary check; by default of one on the scores alone.
       others: Statistics of the same audit that are not tested.
     """
     scope = scope or Scope()
@@ -73,15 +73,15 @@ def reach_curve_verdict(
     best, p = min(adjusted, key=lambda pair: pair[1])
     p = min(p, 1.0)
     if p <= tests.level:
-        mu = best.proven_mu
+        mu = best.mu_lower_bound
         noise = None if mu is None else noise_of(tests.claim, best, mu)
         reason = sentences.curve_contradicted(tests, best, p, noise)
         return _verdict(tests, Outcome.CONTRADICTED, reason, best, p=p)
-    arrival = arrival or separation(tests.statistics)
-    doubtful = doubt(tests.claim, tests.statistics, arrival, others, scope)
+    canary_check = canary_check or separation(tests.statistics)
+    doubtful = doubt(tests.claim, tests.statistics, canary_check, others, scope)
     if doubtful is not None:
         return _verdict(tests, Outcome.INCONCLUSIVE, doubtful, best, p=p)
-    return _not_contradicted(tests, best, p, arrival, scope)
+    return _not_contradicted(tests, best, p, canary_check, scope)
 
 
 def _adjusted(tests: CurveTests) -> list[tuple[CurveTest, float]]:
@@ -114,10 +114,10 @@ def _verdict(
 ) -> Verdict:
     """A verdict of which `best` is the test with the smallest p-value."""
     claim = tests.claim
-    proven = 0.0
+    lower_bound = 0.0
     if best is not None and outcome is Outcome.CONTRADICTED:
-        mu = best.proven_mu
-        proven = claim.epsilon if mu is None else epsilon_of_mu(mu, claim.delta)
+        mu = best.mu_lower_bound
+        lower_bound = claim.epsilon if mu is None else epsilon_of_mu(mu, claim.delta)
     unstated = sentences.tested_unstated(claim, tests.confidence)
     return Verdict(
         outcome=outcome,
@@ -125,7 +125,7 @@ def _verdict(
         claim=claim,
         confidence=tests.confidence,
         num_tests=len(tests.tests),
-        epsilon_lower=proven,
+        epsilon_lower=lower_bound,
         method=None if best is None else best.method,
         statistic=None if best is None else best.statistic.name,
         assumes=None if best is None else _ASSUMES[best.method],
@@ -144,15 +144,15 @@ def _verdict(
 
 
 def _not_contradicted(
-    tests: CurveTests, best: CurveTest, p: float, arrival: Arrival, scope: Scope
+    tests: CurveTests, best: CurveTest, p: float, canary_check: CanaryCheck, scope: Scope
 ) -> Verdict:
     """The verdict where no test contradicts the claim: consistent or inconclusive."""
     claim, leading = tests.claim, tests.tests[0]
-    start = (arrival.fault, sentences.curve_not_contradicted(tests, scope))
+    start = (canary_check.fault, sentences.curve_not_contradicted(tests, scope))
     if leading.method != "trade_off_sum":
         reason = sentences.lines((*start, *sentences.POWER_NOT_KNOWN))
         return _verdict(tests, Outcome.INCONCLUSIVE, reason, best, p=p)
-    arrived = arrived_signal(arrival)
+    arrived = arrived_signal(canary_check)
     power = SumPower.for_test(leading, arrived)
     detectable = power.detectable_in(tests)
     twice = 1 / sigma_of_epsilon(FACTOR * claim.epsilon, claim.delta)

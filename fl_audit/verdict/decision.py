@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
-from fl_audit.checks import Arrival
+from fl_audit.checks import CanaryCheck
 from fl_audit.estimators.roc import auc_interval
 from fl_audit.verdict import sentences
 from fl_audit.verdict.claim_tests import (
@@ -28,7 +28,7 @@ def reach_verdict(
     tests: ClaimTests,
     scope: Scope | None = None,
     *,
-    arrival: Arrival | None = None,
+    canary_check: CanaryCheck | None = None,
     others: Sequence[ScoredStatistic] = (),
 ) -> Verdict:
     """Reaches the verdict on a claim.
@@ -37,7 +37,7 @@ def reach_verdict(
       claim: The claim for a client.
       tests: The tests, chosen before the scores were seen.
       scope: For whom the canaries stand; by default for clients who take part as they did.
-      arrival: What became of the included canaries; by default what the scores alone show of it.
+      canary_check: Result of the canary check; by default of one on the scores alone.
         Without their arrival the claim is not called consistent.
       others: Statistics of the same audit that are not tested. If one of them tells canaries apart
         clearly better than all that are, the claim is not called consistent.
@@ -53,14 +53,14 @@ def reach_verdict(
     if bounds[0].estimate.epsilon > claim.epsilon:
         reason = sentences.point_contradicted(tests, bounds[0], p)
         return _verdict(Outcome.CONTRADICTED, reason, claim, tests, bounds, p_value=p)
-    arrival = arrival or separation(tests.statistics)
-    doubtful = doubt(claim, tests.statistics, arrival, others, scope)
+    canary_check = canary_check or separation(tests.statistics)
+    doubtful = doubt(claim, tests.statistics, canary_check, others, scope)
     if doubtful is not None:
         nearly = nearly_decided(claim, tests, bounds, p)
         if nearly is not None:
             doubtful = sentences.before_next_steps(doubtful, *nearly)
         return _verdict(Outcome.INCONCLUSIVE, doubtful, claim, tests, bounds, p_value=p)
-    return _not_contradicted(claim, tests, bounds, p, arrival=arrival, scope=scope)
+    return _not_contradicted(claim, tests, bounds, p, canary_check=canary_check, scope=scope)
 
 
 def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | None) -> Verdict:
@@ -86,7 +86,7 @@ def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | Non
 def doubt(
     claim: Claim | CurveClaim,
     tested: Sequence[ScoredStatistic],
-    arrival: Arrival,
+    canary_check: CanaryCheck,
     others: Sequence[ScoredStatistic],
     scope: Scope,
 ) -> str | None:
@@ -95,14 +95,14 @@ def doubt(
     Args:
       claim: The claim.
       tested: The statistics that are tested.
-      arrival: What became of the included canaries.
+      canary_check: What became of the included canaries.
       others: Statistics of the same audit that are not tested.
       scope: For whom the canaries stand.
     """
-    if arrival.state != "arrived":
-        return sentences.canaries_missed(arrival)
-    if arrival.lacks is not None:
-        return sentences.canaries_may_be_lost(claim, arrival)
+    if canary_check.state != "arrived":
+        return sentences.canaries_missed(canary_check)
+    if canary_check.lacks is not None:
+        return sentences.canaries_may_be_lost(claim, canary_check)
     if scope.not_covered is not None:
         return sentences.clients_not_covered(claim, scope)
     stronger = clearly_stronger(tested, others)
@@ -146,7 +146,7 @@ def _not_contradicted(
     bounds: Sequence[Bound],
     p: float,
     *,
-    arrival: Arrival,
+    canary_check: CanaryCheck,
     scope: Scope,
 ) -> Verdict:
     """The verdict where no bound exceeds the claim: consistent or inconclusive.
@@ -156,16 +156,16 @@ def _not_contradicted(
     """
     nothing = f"{sentences.nothing_contradicts(claim)} {scope.whom}"
     if claim.delta == 0:
-        reason = sentences.lines((arrival.fault, nothing, *sentences.NOT_AT_DELTA_0))
+        reason = sentences.lines((canary_check.fault, nothing, *sentences.NOT_AT_DELTA_0))
         return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds, p_value=p)
     nearly = nearly_decided(claim, tests, bounds, p)
-    simulated_on = _simulated_statistics(tests, arrival)
+    simulated_on = _simulated_statistics(tests, canary_check)
     scores = simulated_on[0].scores
     num_canaries = scores.num_included + scores.num_excluded
-    simulated = _simulated_audit(claim, tests, simulated_on[0], arrival)
+    simulated = _simulated_audit(claim, tests, simulated_on[0], canary_check)
     simulation = simulated.simulate(num_canaries)
     power = sentences.point_power_words(
-        claim, simulated_on, arrival, arrived_signal(arrival), simulation
+        claim, simulated_on, canary_check, arrived_signal(canary_check), simulation
     )
     needed = None
     if simulation.is_enough:
@@ -178,7 +178,7 @@ def _not_contradicted(
             *(() if nearly else (sentences.after_consistent(claim),)),
         )
     else:
-        outcome, most = Outcome.INCONCLUSIVE, largest_provable(claim, tests, simulated_on[0])
+        outcome, most = Outcome.INCONCLUSIVE, reachable_epsilon(claim, tests, simulated_on[0])
         if not nearly:
             needed = simulated.canaries_needed(num_canaries, simulation.detectable_epsilon)
         if most <= claim.epsilon:
@@ -186,7 +186,7 @@ def _not_contradicted(
         rest = nearly or (sentences.more_power(tests, needed, scope),)
     return _verdict(
         outcome,
-        sentences.lines((arrival.fault, nothing, power, *rest)),
+        sentences.lines((canary_check.fault, nothing, power, *rest)),
         claim,
         tests,
         bounds,
@@ -198,7 +198,7 @@ def _not_contradicted(
 
 
 def _simulated_audit(
-    claim: Claim, tests: ClaimTests, statistic: ScoredStatistic, arrival: Arrival
+    claim: Claim, tests: ClaimTests, statistic: ScoredStatistic, canary_check: CanaryCheck
 ) -> SimulatedAudit:
     """The audit like that of a statistic whose true epsilon is free."""
     scores = statistic.scores
@@ -210,26 +210,26 @@ def _simulated_audit(
         included_share=scores.num_included / (scores.num_included + scores.num_excluded),
         inclusion=scores.inclusion,
         inclusion_probability=scores.inclusion_probability,
-        arrived=arrived_signal(arrival),
+        arrived=arrived_signal(canary_check),
     )
 
 
-def _simulated_statistics(tests: ClaimTests, arrival: Arrival) -> list[ScoredStatistic]:
+def _simulated_statistics(tests: ClaimTests, canary_check: CanaryCheck) -> list[ScoredStatistic]:
     """The statistics whose power is simulated; what the first of them shows, they all would.
 
     Where the signal was measured in canaries' own rounds, it is the statistic of those, if that is
     tested; else those with whose null distributions least can be proven.
     """
     measured = [statistic for statistic in tests.statistics if statistic.name == OWN_ROUNDS.name]
-    return measured if measured and arrival.signal is not None else hardest(tests.statistics)
+    return measured if measured and canary_check.signal is not None else hardest(tests.statistics)
 
 
-def arrived_signal(arrival: Arrival) -> ArrivedSignal:
+def arrived_signal(canary_check: CanaryCheck) -> ArrivedSignal:
     """What included canaries show, by their arrival; all of it where nothing is known."""
-    signal = 1.0 if arrival.signal is None else min(max(arrival.signal, 0.0), 1.0)
-    if arrival.num_scored is None or not arrival.num_included:
+    signal = 1.0 if canary_check.signal is None else min(max(canary_check.signal, 0.0), 1.0)
+    if canary_check.num_scored is None or not canary_check.num_included:
         return ArrivedSignal(signal)
-    return ArrivedSignal(signal, arrival.num_scored / arrival.num_included)
+    return ArrivedSignal(signal, canary_check.num_scored / canary_check.num_included)
 
 
 # What was tested, and what was not.
@@ -246,14 +246,14 @@ def limit_of_so_many(claim: Claim, tests: ClaimTests) -> float | None:
     """
     most = 0.0
     for statistic in tests.statistics:
-        limit = largest_provable(claim, tests, statistic)
-        if largest_provable(claim, tests, statistic, share=0.5) < limit:
+        limit = reachable_epsilon(claim, tests, statistic)
+        if reachable_epsilon(claim, tests, statistic, share=0.5) < limit:
             return None
         most = max(most, limit)
     return most
 
 
-def largest_provable(
+def reachable_epsilon(
     claim: Claim, tests: ClaimTests, statistic: ScoredStatistic, share: float = 1.0
 ) -> float:
     """The largest bound if all included canaries scored 1, or as much as the best of all.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
-from fl_audit.checks import Arrival
+from fl_audit.checks import CanaryCheck
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.roc import auc
 from fl_audit.number_words import count, lower_bound_text, significant
@@ -109,7 +109,7 @@ def curve_contradicted(tests: CurveTests, best: CurveTest, p: float, noise: floa
       p: The p-value of the claim.
       noise: The largest noise multiplier that the scores allow; None where the claim is of none.
     """
-    mu, if_gaussian = best.proven_mu, None
+    mu, if_gaussian = best.mu_lower_bound, None
     if mu is not None:
         if_gaussian = f"if the mechanism is Gaussian, its μ is at least {lower_bound_text(mu)}"
         if noise is not None:
@@ -183,28 +183,31 @@ NO_CURVE = lines(
 )
 
 
-def canaries_missed(arrival: Arrival) -> str:
+def canaries_missed(canary_check: CanaryCheck) -> str:
     """What the canary check found, where it did not pass."""
-    if arrival.state == "not_arrived":
-        start, step = "failed", "fix that fault (docs/arrival.md)"
+    if canary_check.state == "not_arrived":
+        start, step = "failed", "fix that fault (docs/canary_check.md)"
     else:
         start = "is not conclusive"
-        step = "make the check pass (docs/arrival.md), then use more canaries or rounds per canary"
+        step = (
+            "make the check pass (docs/canary_check.md), then use more canaries or rounds per "
+            "canary"
+        )
     return lines(
         (
-            f"the canary check {start}, so low scores mean nothing: {arrival.reason}",
+            f"the canary check {start}, so low scores mean nothing: {canary_check.reason}",
             f"{NEXT}{step}",
         )
     )
 
 
-def canaries_may_be_lost(claim: Claim | CurveClaim, arrival: Arrival) -> str:
+def canaries_may_be_lost(claim: Claim | CurveClaim, canary_check: CanaryCheck) -> str:
     """The clause that nothing shows that all canaries reached the aggregates."""
     return lines(
         (
             f"{nothing_contradicts(claim)}, but some canaries may not have reached the aggregates",
-            f"it is known only that {arrival.reason}",
-            f"{NEXT}provide {arrival.lacks}",
+            f"it is known only that {canary_check.reason}",
+            f"{NEXT}provide {canary_check.lacks}",
         )
     )
 
@@ -353,7 +356,7 @@ def curve_power_words(
 def point_power_words(
     claim: Claim,
     statistics: Sequence[ScoredStatistic],
-    arrival: Arrival,
+    canary_check: CanaryCheck,
     arrived: ArrivedSignal,
     simulation: Power,
 ) -> str:
@@ -362,7 +365,7 @@ def point_power_words(
     Args:
       claim: The claim.
       statistics: The statistics that are simulated.
-      arrival: What became of the included canaries.
+      canary_check: What became of the included canaries.
       arrived: What they show of their signal.
       simulation: The simulated audits.
     """
@@ -370,12 +373,14 @@ def point_power_words(
     least = detectable_words(simulation.detectable_epsilon, only=not simulation.is_enough)
     signal = (
         "at the expected norm, which was not measured"
-        if arrival.signal is None
+        if canary_check.signal is None
         else _at_norm(arrived)
     )
     silent = ""
-    if arrival.num_scored is not None and arrival.num_scored != arrival.num_included:
-        silent = f", {arrival.num_scored:,} of {arrival.num_included:,} included ones scored"
+    if canary_check.num_scored is not None and canary_check.num_scored != canary_check.num_included:
+        silent = (
+            f", {canary_check.num_scored:,} of {canary_check.num_included:,} included ones scored"
+        )
     return (
         f"power of the canaries: {least} in {100 * ENOUGH_POWER:g} % of simulated audits, twice "
         f"the claim (ε = {FACTOR * claim.epsilon:g}) in {100 * simulation.power:.3g} % "

@@ -160,7 +160,7 @@ def test_rho_is_the_limit_of_renyi_divergences_by_their_order():
 
 
 def test_tree_noise_is_one_gaussian_release():
-    found = full(1, 2.0, law="tree", client_squared=9)
+    found = full(1, 2.0, distribution="tree", client_squared=9)
     assert (found.mu, found.rho) == (1.5, 1.125)
 
 
@@ -192,7 +192,8 @@ def test_whoever_guesses_finds_no_more_than_stated():
 
 
 @pytest.mark.parametrize(
-    ("facts", "noise"), [({"law": "skellam"}, 1.0), ({"zeroing": "adaptive"}, 1.0), ({}, 0.0)]
+    ("facts", "noise"),
+    [({"distribution": "skellam"}, 1.0), ({"zeroing": "adaptive"}, 1.0), ({}, 0.0)],
 )
 def test_where_nothing_is_guaranteed_the_reason_is_said(facts, noise):
     found = full(1, noise, **facts)

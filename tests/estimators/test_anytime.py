@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 from scipy.special import log_ndtr, ndtri
 
 from fl_audit.estimators.anytime import (
@@ -33,7 +33,7 @@ def test_divisors_are_the_largest_means_that_the_claim_allows(delta):
     bets = censored_bets(CLAIMS, delta)
     for claim, bet in itertools.product(range(len(CLAIMS)), range(bets.shift.shape[1])):
         cap = bets.log_cap[claim, bet]
-        mean = np.trapz(np.expm1(gains(bets, claim, bet, Z)) * stats.norm.pdf(Z), Z)
+        mean = integrate.trapezoid(np.expm1(gains(bets, claim, bet, Z)) * stats.norm.pdf(Z), Z)
         expected = 1 + np.exp(CLAIMS[claim]) * mean + delta * np.expm1(cap)
         assert np.exp(bets.log_divisor[claim, bet]) == pytest.approx(expected, rel=1e-4)
 
@@ -102,16 +102,16 @@ def largest_wealth(z, epsilon, delta, num_rounds):
     return wealth[:, ends - 1].max(axis=1)
 
 
-@pytest.mark.parametrize("law", [worst_case, gaussian_release])
+@pytest.mark.parametrize("distribution", [worst_case, gaussian_release])
 @pytest.mark.parametrize(
     "epsilon", [0.5, 5.0, *(pytest.param(e, marks=pytest.mark.slow) for e in (2.0, 16.0))]
 )
 @pytest.mark.parametrize(("canaries", "runs"), [(25, 2000), (250, 400), (1000, 150)])
-def test_true_claims_stand_at_all_rounds_together(law, epsilon, canaries, runs):
+def test_true_claims_stand_at_all_rounds_together(distribution, epsilon, canaries, runs):
     """A test has a false alarm in at most 5 % of runs: above the limit with probability 1e-6."""
     random = np.random.default_rng(canaries)
     for delta in (1e-3, 1e-5):
-        z = law(random, epsilon, delta, (runs, canaries))
+        z = distribution(random, epsilon, delta, (runs, canaries))
         for num_rounds in (1, 100, 2000):
             alarms = int((largest_wealth(z, epsilon, delta, num_rounds) >= math.log(20)).sum())
             assert alarms <= stats.binom.isf(1e-6, runs, 0.05)

@@ -15,7 +15,7 @@ from fl_audit.formats.round_logs import CosineLog
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.json_records import to_json
 from fl_audit.report import summary_lines, write_report
-from fl_audit.report.checks import run_arrival
+from fl_audit.report.checks import run_canary_check
 from fl_audit.report.finished_run import read_finished_run
 from tests.report.conftest import (
     CONFIG,
@@ -236,7 +236,7 @@ def train(folder, kind: str, share: float) -> None:
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_the_share_is_known_whatever_the_mechanism(run_folder, kind, share, state):
     train(run_folder, kind, share)
-    found = run_arrival(read_finished_run(run_folder))
+    found = run_canary_check(read_finished_run(run_folder))
     assert found.state == state
     # Each of about 100 scores has a mean above 50 and a variance of 1, so that the standard error
     # is below 0.002; another denominator would be off by 0.015.

@@ -153,7 +153,10 @@ def test_words_without_privacy(run_folder):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"noise": dataclasses.replace(noise_of(0.3), law="skellam")}, "the clip norm moves"),
+        (
+            {"noise": dataclasses.replace(noise_of(0.3), distribution="skellam")},
+            "the clip norm moves",
+        ),
         ({"zeroing": "adaptive"}, "quantile of the updates that is not noised"),
     ],
 )
@@ -171,13 +174,13 @@ def test_none_known_is_said_everywhere_with_the_reason(run_folder, change_record
 
 
 @pytest.mark.parametrize(
-    ("law", "mechanism", "message"),
+    ("distribution", "mechanism", "message"),
     [
         (
             "cauchy",
             {"kind": "gaussian_fixed", "noise_multiplier": 0.3, "clip_norm": 1.0},
-            "run.json: noise_law must be one of gaussian, tree, matrix, client_gaussian, skellam, "
-            "got 'cauchy'",
+            "run.json: noise_distribution must be one of gaussian, tree, matrix, client_gaussian, "
+            "skellam, got 'cauchy'",
         ),
         (
             "gaussian",
@@ -187,9 +190,9 @@ def test_none_known_is_said_everywhere_with_the_reason(run_folder, change_record
     ],
 )
 def test_a_record_that_no_mechanism_leaves_is_refused(
-    run_folder, change_record, law, mechanism, message
+    run_folder, change_record, distribution, mechanism, message
 ):
-    change_record(noise=Noise(law, 0.3, 0.3))
+    change_record(noise=Noise(distribution, 0.3, 0.3))
     config = parse_config({**CONFIG, "mechanism": mechanism}, "config")
     run_folder.config.write_text(config_to_toml(config))
     with pytest.raises(InputError) as error:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.checks import Arrival
+from fl_audit.checks import CanaryCheck
 from fl_audit.config import Audit
 from fl_audit.errors import InputError
 from fl_audit.estimators import (
@@ -33,7 +33,7 @@ from fl_audit.verdict.sentences import what_was_tested
 
 DELTA = 1e-3
 
-ARRIVED = Arrival("arrived", 1.0, "they are there")
+ARRIVED = CanaryCheck("arrived", 1.0, "they are there")
 
 
 def released(mechanism, num_canaries, seed, name="max"):
@@ -150,10 +150,13 @@ def test_a_verdict_that_is_wrong_more_often_than_right_is_refused():
 def test_whatever_cannot_be_told_ends_with_what_to_do_next(unfit):
     one_kind = ScoredStatistic("max", CanaryScores(np.arange(3.0), np.zeros(0)))
     found = reach_verdict(
-        Claim(2.0, DELTA), ClaimTests([one_kind], 0.95), Scope(unfit=unfit), arrival=ARRIVED
+        Claim(2.0, DELTA), ClaimTests([one_kind], 0.95), Scope(unfit=unfit), canary_check=ARRIVED
     )
     pure = reach_verdict(
-        Claim(50.0, 0.0), ClaimTests([separated(100)], 0.95), Scope(unfit=unfit), arrival=ARRIVED
+        Claim(50.0, 0.0),
+        ClaimTests([separated(100)], 0.95),
+        Scope(unfit=unfit),
+        canary_check=ARRIVED,
     )
     for verdict in (found, pure):
         assert verdict.outcome == "inconclusive"
@@ -211,26 +214,32 @@ def test_a_known_null_of_many_vectors_is_harder_than_that_of_one():
     of_rounds = LargestOfRoundsNull(20 * (GaussianCanaryNull(10**6),))
     largest = dataclasses.replace(known, name="max", null=Null(tail=of_rounds))
     tests = ClaimTests([known, largest], 0.95)
-    verdict = reach_verdict(Claim(2.0, DELTA), tests, arrival=ARRIVED)
+    verdict = reach_verdict(Claim(2.0, DELTA), tests, canary_check=ARRIVED)
     assert "canaries, scored by max, at the expected norm, which was not" in verdict.reason
     assert "final" not in verdict.reason
 
 
 @pytest.mark.parametrize(
-    ("arrival", "words"),
+    ("canary_check", "words"),
     [
         (None, "The canary check is not conclusive"),
-        (Arrival("cannot_tell", 0.4, "they may"), "so low scores mean nothing: they may.\nNext"),
-        (Arrival("not_arrived", 0.0, "they are lost"), "The canary check failed.*they are lost"),
+        (
+            CanaryCheck("cannot_tell", 0.4, "they may"),
+            "so low scores mean nothing: they may.\nNext",
+        ),
+        (
+            CanaryCheck("not_arrived", 0.0, "they are lost"),
+            "The canary check failed.*they are lost",
+        ),
     ],
 )
-def test_without_arrival_nothing_is_consistent(arrival, words):
+def test_without_arrival_nothing_is_consistent(canary_check, words):
     silent = released(gaussian(1e-3, DELTA, 10**6), 2000, seed=3)
     tests = ClaimTests([silent], 0.95)
-    verdict = reach_verdict(Claim(4.0, DELTA), tests, arrival=arrival)
+    verdict = reach_verdict(Claim(4.0, DELTA), tests, canary_check=canary_check)
     assert verdict.outcome == "inconclusive"
     assert re.search(words, verdict.reason)
-    assert reach_verdict(Claim(4.0, DELTA), tests, arrival=ARRIVED).outcome == "consistent"
+    assert reach_verdict(Claim(4.0, DELTA), tests, canary_check=ARRIVED).outcome == "consistent"
 
 
 @pytest.mark.parametrize(
@@ -313,7 +322,7 @@ def test_a_bound_that_exceeds_the_claim_by_itself_is_named_with_what_correction_
     many = ClaimTests([strong, *silent], 0.95, ["threshold_valid"])
     corrected = many.bounds(DELTA)[0].estimate.epsilon
     claim = Claim((alone + corrected) / 2, DELTA)
-    verdict = reach_verdict(claim, many, arrival=ARRIVED)
+    verdict = reach_verdict(claim, many, canary_check=ARRIVED)
     assert verdict.outcome != "contradicted"
     assert (
         f"bound by threshold_valid on own_rounds is ε ≥ {lower_bound_text(alone)}" in verdict.reason
@@ -322,7 +331,7 @@ def test_a_bound_that_exceeds_the_claim_by_itself_is_named_with_what_correction_
     assert "Next: choose this statistic and this method" in verdict.reason
     assert "canaries instead" not in verdict.reason
     doubtful = reach_verdict(
-        claim, many, Scope(not_covered="a client may do more"), arrival=ARRIVED
+        claim, many, Scope(not_covered="a client may do more"), canary_check=ARRIVED
     )
     assert doubtful.outcome == "inconclusive"
     assert "a client may do more" in doubtful.reason.splitlines()[0]

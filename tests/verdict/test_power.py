@@ -100,10 +100,12 @@ def test_a_null_in_standard_units_is_the_same_law(scale):
     z = np.array([0.5, 2.0, 6.0])
     for tail in (GaussianCanaryNull(4000), SignCanaryNull(4000)):
         several = LargestOfRoundsNull((tail, tail))
-        for law in (tail, ScaledNull(tail, scale), several):
-            unit = (scale if isinstance(law, ScaledNull) else 1.0) / np.sqrt(4000)
-            found = standard_null(known_by(law, 4000)).log_tail_upper(z / np.sqrt(SIMULATED_DIM))
-            np.testing.assert_allclose(found, law.log_tail_upper(z * unit), rtol=1e-9)
+        for distribution in (tail, ScaledNull(tail, scale), several):
+            unit = (scale if isinstance(distribution, ScaledNull) else 1.0) / np.sqrt(4000)
+            found = standard_null(known_by(distribution, 4000)).log_tail_upper(
+                z / np.sqrt(SIMULATED_DIM)
+            )
+            np.testing.assert_allclose(found, distribution.log_tail_upper(z * unit), rtol=1e-9)
 
 
 def test_power_counts_what_the_null_law_leaves_unknown():
