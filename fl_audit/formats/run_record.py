@@ -91,6 +91,8 @@ class RunRecord:
         the above; None, and left out of the file, where the engine does not tell.
       labels: The kind of the labels: classes, of which a guess hits one in so many, or numbers, as
         in a regression, for which the accuracy has no chance level. Older runs do not say.
+      schedule_secret: Whose secret the schedule was drawn from, the run's own or one that the
+        config names; None, and left out of the file, where the seed draws it.
       format_version: The version of the file's format.
     """
 
@@ -113,6 +115,9 @@ class RunRecord:
     finished: str = ""
     compile_seconds: float | None = dataclasses.field(default=None, metadata=WRITTEN_IF_SET)
     labels: Literal["classes", "numbers"] = "classes"
+    schedule_secret: Literal["run", "config"] | None = dataclasses.field(
+        default=None, metadata=WRITTEN_IF_SET
+    )
     format_version: int = FORMAT_VERSION
 
     @property

@@ -468,8 +468,24 @@ def _provenance(
             Line(f"{name} {digest}", "SHA-256 of the file")
             for name, digest in provenance.digests.items()
         ],
-        "seed": [Line(f"Seed {config.seed}. {commitment}", CONFIGURED)],
+        "seed": [
+            Line(f"Seed {config.seed}. {_schedule_words(run)}{commitment}", CONFIGURED),
+        ],
     }
+
+
+def _schedule_words(run: RunRecord) -> str:
+    """A sentence on the secret of a sampled schedule, with a space behind it; else nothing."""
+    match run.schedule_secret:
+        case None:
+            return ""
+        case "run":
+            return "Rounds are drawn from a secret of this run, which is in its folder alone. "
+        case "config":
+            return (
+                "Rounds are drawn from a secret that the config names: bounds that count on "
+                "sampling hold only while it is unknown. "
+            )
 
 
 def statement_of(config: Config | None, given: ReleaseStatement | None) -> ReleaseStatement:

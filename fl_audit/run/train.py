@@ -187,6 +187,7 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
         stopped_after=done.rounds if done.rounds < run.schedule.num_rounds else None,
         live=done.live,
         labels=run.task.labels,
+        schedule_secret=run.secret_from,
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         compile_seconds=done.engine.compile_seconds,
         versions={name: importlib.metadata.version(name) for name in packages},
