@@ -39,6 +39,7 @@ from fl_audit.estimators import valid_methods
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import read_chain
 from fl_audit.formats.text_files import (
+    OWNER_ALONE,
     in_turn,
     parse_toml,
     read_foreign,
@@ -387,7 +388,7 @@ def begin_try(path: Path, opened: Opened, folder: RunFolder) -> None:
     listed = read_tries(tries_of(path))
     attempt = Try(opened.text.decode(), opened.nonce, len(listed) + 1, _digest(tries_of(path)))
     text = msgspec.json.format(msgspec.json.encode(attempt)).decode()
-    write_text(folder.commitment, text + "\n")
+    write_text(folder.commitment, text + "\n", OWNER_ALONE)
 
 
 def list_try(path: Path, folder: RunFolder) -> int:

@@ -4,7 +4,7 @@ Those are what clients and server do with examples and updates, where the client
 when a run writes something down.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -221,7 +221,9 @@ class Config(Table, frozen=True):
     """Everything that defines a run.
 
     Attributes:
-      seed: Seed of all randomness but the noise.
+      seed: Seed of all randomness but the noise and a sampled schedule.
+      schedule_secret: File of 64 hexadecimal digits from which rounds are drawn; default: where a
+        client's upper bound counts on sampling, a new secret in each run (docs/participation.md).
       runtime: What runs the rounds: `local`, `native`, `ray`, `jax` or `auto` (docs/runtimes.md).
       clients_per_block: Clients that train at once, on each device; default by device and model
         (docs/runtimes.md).
@@ -232,7 +234,10 @@ class Config(Table, frozen=True):
     mechanism: Mechanism
     participation: Participation
     canaries: AnyCanaries
+    path_keys: ClassVar[tuple[str, ...]] = ("schedule_secret",)
+
     seed: NonNegativeInt = 0
+    schedule_secret: str | None = None
     runtime: str = "auto"
     clients_per_block: PositiveInt | None = None
     plugins: tuple[str, ...] | UnsetType = UNSET

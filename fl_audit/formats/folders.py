@@ -126,12 +126,20 @@ class RunFolder(ScoredFolder):
 
     def identity(self) -> tuple[Path, ...]:
         """The files that say what the run is, before its first round; the last may be missing."""
-        return (self.config, self.canaries, self.inputs, self.commitment)
+        return (self.config, self.canaries, self.inputs, self.schedule_secret, self.commitment)
 
     @property
     def inputs(self) -> Path:
         """The digests of what the run reads beside its config (JSON), see `config.inputs`."""
         return self.path / "inputs.json"
+
+    @property
+    def schedule_secret(self) -> Path:
+        """What the schedule was drawn from (64 hexadecimal digits); none where the seed draws it.
+
+        Whoever has it knows who was in which round, as `canaries.csv` says of canaries.
+        """
+        return self.path / "schedule_secret"
 
     @property
     def commitment(self) -> Path:

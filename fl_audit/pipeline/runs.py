@@ -52,7 +52,7 @@ def start_run(
         committed to; nothing is written then.
       Interrupted: A signal asked to stop; `continue_run` goes on.
     """
-    from fl_audit.run.folder import check_new, write_identity
+    from fl_audit.run.folder import check_new, secret_of, write_identity
 
     folder = check_new(out)
     opened = None if commitment is None else check_committed(commitment, config)
@@ -64,7 +64,7 @@ def start_run(
         from fl_audit.engines.runtimes import make_runtime
         from fl_audit.run.train import train
 
-        run = prepare(config)
+        run = prepare(config, secret_of(folder, config))
         inputs = read_inputs(config, run.task)
         if commitment is not None and opened is not None:
             check_committed_inputs(commitment, opened, inputs)
@@ -72,7 +72,7 @@ def start_run(
     with at_work(folder):
         check_new(out)  # another process may have been faster
         with _emptied_if_refused(folder):
-            write_identity(folder, config, canaries_csv(run))
+            write_identity(folder, config, canaries_csv(run), run.secret)
             write_recorded_inputs(folder, inputs)
             if commitment is not None and opened is not None:
                 begin_try(commitment, opened, folder)
@@ -107,7 +107,12 @@ def continue_run(
       InputError: The folder holds no run of this config, or one that was not begun under it.
       Interrupted: A signal asked to stop again.
     """
-    from fl_audit.run.folder import check_resumable, check_same_canaries, check_same_config
+    from fl_audit.run.folder import (
+        check_resumable,
+        check_same_canaries,
+        check_same_config,
+        secret_of,
+    )
 
     opened = None if commitment is None else check_committed(commitment, config)
     if commitment is not None and opened is not None and RunFolder(out).chain.exists():
@@ -129,9 +134,9 @@ def continue_run(
             from fl_audit.engines.runtimes import make_runtime
             from fl_audit.run.train import train
 
-            run = prepare(config)
+            run = prepare(config, secret_of(folder, config))
             inputs = read_inputs(config, run.task)
-        check_same_canaries(folder, canaries_csv(run))
+        check_same_canaries(folder, canaries_csv(run), run.secret)
         check_same_inputs(folder, inputs)
         if commitment is not None and opened is not None and not folder.chain.exists():
             begin_try(commitment, opened, folder)  # the process was killed before it did

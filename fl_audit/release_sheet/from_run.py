@@ -508,8 +508,22 @@ def _provenance(report: Report, run: RunRecord, config: Config) -> dict[str, lis
             Line(f"{versions}; reported by fl-audit {report.fl_audit_version}.", RECORDED)
         ],
         "sources": [Line("The run's folder.", "its digests are in the chain")],
-        "seed": [Line(f"Seed {config.seed}.", CONFIGURED)],
+        "seed": [Line(f"Seed {config.seed}. {_schedule_words(run)}".strip(), CONFIGURED)],
     }
+
+
+def _schedule_words(run: RunRecord) -> str:
+    """A sentence on the secret of a sampled schedule, with a space behind it; else nothing."""
+    match run.schedule_secret:
+        case None:
+            return ""
+        case "run":
+            return "Rounds are drawn from a secret of this run, which is in its folder alone. "
+        case "config":
+            return (
+                "Rounds are drawn from a secret that the config names: bounds that count on "
+                "sampling hold only while it is unknown. "
+            )
 
 
 def statement_of(config: Config | None, given: ReleaseStatement | None) -> ReleaseStatement:

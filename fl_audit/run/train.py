@@ -196,6 +196,7 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
         live=done.live,
         labels=run.task.labels,
         model_sha256=model_digest(done.model),
+        schedule_secret=run.secret_from,
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         compile_seconds=done.engine.compile_seconds,
         versions={name: importlib.metadata.version(name) for name in packages},

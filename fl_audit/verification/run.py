@@ -25,6 +25,7 @@ from fl_audit.formats.npy_file import read_arrays
 from fl_audit.formats.participation_files import CanaryRow, canaries_text, read_canaries
 from fl_audit.formats.round_chain import Chain, Reported, digest_of
 from fl_audit.formats.run_record import LiveRecord, RunRecord, read_record
+from fl_audit.formats.schedule_secret import read_secret
 from fl_audit.formats.text_files import read_foreign, read_json
 from fl_audit.json_records import to_json
 from fl_audit.participation import PATTERNS
@@ -100,17 +101,20 @@ def _design(
     config: Config, record: RunRecord, folder: RunFolder, findings: Findings
 ) -> RunDesign | None:
     """The run as config and seed fix it; None where that takes what the folder does not have."""
-    if (why_not := _why_not_drawn(config, record)) is not None:
+    if (why_not := _why_not_drawn(config, record, folder)) is not None:
         findings.note(f"coins, rounds and noise are not drawn again from the seed: {why_not}")
         return None
+    secret, clients = None, NumberedClients(record.num_clients)
     try:
-        return design_run(config, NumberedClients(record.num_clients), record.num_canaries)
+        if folder.schedule_secret.exists():
+            secret = read_secret(folder.schedule_secret)
+        return design_run(config, clients, record.num_canaries, secret)
     except InputError as error:
         findings.add(folder.config, f"does not go with {folder.record.name}: {error}")
         return None
 
 
-def _why_not_drawn(config: Config, record: RunRecord) -> str | None:
+def _why_not_drawn(config: Config, record: RunRecord, folder: RunFolder) -> str | None:
     """Why a run's design cannot be made again from its folder; None where it can."""
     tables = (config.participation, config.canaries, config.mechanism)
     if any(isinstance(table, RecordedTable) for table in tables):
@@ -119,6 +123,8 @@ def _why_not_drawn(config: Config, record: RunRecord) -> str | None:
         return "its noise is known to TensorFlow Federated alone"
     if PATTERNS.kind_of(config.participation).names_clients:
         return "its cohorts are those of a file, which names clients"
+    if record.schedule_secret is not None and not folder.schedule_secret.exists():
+        return f"rounds are drawn from {folder.schedule_secret.name}, which is not in the folder"
     return None
 
 
@@ -183,6 +189,7 @@ def _verify_record(of_logs: RunScores, design: RunDesign | None, findings: Findi
             "release": design.release,
             "delta": design.delta,
             "num_included": int(design.included.sum()),
+            "schedule_secret": design.secret_from,
         }
         derived_fields |= _live(of_logs, design)
     if folder.model.exists():

@@ -159,6 +159,7 @@ def test_every_run_is_listed_once(committed, tmp_path):
     assert [list_try(committed, run) for run in (runs[1], runs[0], runs[1])] == [2, 1, 2]
     assert [one.folder for one in read_tries(tries_of(committed))] == ["one", "two"]
     assert [read_try(run).number for run in runs] == [1, 2]
+    assert {stat.S_IMODE(run.commitment.stat().st_mode) for run in runs} == {0o600}  # the nonce
     opened = open_commitment(committed)
     assert opened.others(recorded_keys(runs[1])) == []
     check_same_try(committed, opened, runs[1])
