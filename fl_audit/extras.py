@@ -6,6 +6,7 @@ from types import ModuleType
 from fl_audit.errors import InputError
 
 EXTRA_OF = {
+    "h5py": "training",
     "jax": "jax",
     "matplotlib": "report",
     "mlflow": "mlflow",

@@ -11,10 +11,12 @@ from fl_audit.commands.printing import (
     add_verbose,
     check_required,
     print_json,
+    print_lines,
     print_report,
     verdict_status,
     write_junit,
 )
+from fl_audit.progress import hint
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -50,6 +52,7 @@ def add(commands: "Commands") -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from fl_audit.formats.folders import RunFolder
+    from fl_audit.formats.round_chain import read_chain
     from fl_audit.pipeline.runs import continue_run, start_run
     from fl_audit.report import report_to_json
 
@@ -62,5 +65,11 @@ def _run(arguments: argparse.Namespace) -> int:
         print_json(report_to_json(report))
     else:
         print_report(report, RunFolder(arguments.out).report_html, arguments.verbose)
+    link = read_chain(RunFolder(arguments.out).chain).lines[-1].link
+    sealed = f"chain: its last link is {link}; send it to whoever will verify the run"
+    if arguments.json:
+        hint(sealed)
+    else:
+        print_lines([sealed])
     write_junit(report, arguments.junit, arguments.require)
     return verdict_status(report.verdict, arguments.require)

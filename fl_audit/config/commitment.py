@@ -32,12 +32,14 @@ import msgspec
 
 from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config.file import config_to_toml, flat_keys
+from fl_audit.config.inputs import PREFIX, Inputs, read_recorded_inputs, words_of_input
 from fl_audit.config.tables import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import read_chain
 from fl_audit.formats.text_files import (
+    OWNER_ALONE,
     in_turn,
     parse_toml,
     read_foreign,
@@ -119,9 +121,10 @@ def make_commitment(
     return Opened(commitment, text, nonce)
 
 
-def commitment_to(config: Config) -> Opened:
-    """Commits to a run of a config under a new nonce."""
-    return make_commitment(committed_keys(config), committed_claim(config), method_of(config))
+def commitment_to(config: Config, inputs: Inputs) -> Opened:
+    """Commits to a run of a config on its inputs with a new nonce."""
+    keys = committed_keys(config) | inputs.keys()
+    return make_commitment(keys, committed_claim(config), method_of(config))
 
 
 def _sealed(nonce: str, key: str, value: Any) -> str:
@@ -135,8 +138,12 @@ def committed_keys(config: Config) -> dict[str, Any]:
 
 
 def recorded_keys(folder: RunFolder) -> dict[str, Any]:
-    """The committed keys of the config in a run's folder."""
-    return _keys(read_toml(folder.config))
+    """The committed keys of the config and of the inputs in a run's folder.
+
+    Raises:
+      InputError: A file cannot be read.
+    """
+    return _keys(read_toml(folder.config)) | read_recorded_inputs(folder).keys()
 
 
 def _keys(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -289,12 +296,32 @@ def check_committed(path: Path, config: Config) -> Opened:
         )
     keys = committed_keys(config)
     for key in opened.others(keys):
-        raise InputError(f"--commitment {path}: {words_of_other(key, keys)}")
+        if not key.startswith(PREFIX):
+            raise InputError(f"--commitment {path}: {words_of_other(key, keys)}")
     return opened
+
+
+def check_committed_inputs(path: Path, opened: Opened, inputs: Inputs) -> None:
+    """Refuses inputs, such as data, that are others than those committed to.
+
+    Args:
+      path: The file of the commitment.
+      opened: The commitment.
+      inputs: The inputs of the config that is to be run.
+
+    Raises:
+      InputError: An input has another digest, or was not committed to.
+    """
+    keys = inputs.keys()
+    for key in opened.others(keys):
+        if key.startswith(PREFIX):
+            raise InputError(f"--commitment {path}: {words_of_other(key, keys)}")
 
 
 def words_of_other(key: str, keys: Mapping[str, Any]) -> str:
     """Describes how a key differs from its commitment."""
+    if key.startswith(PREFIX):
+        return f"{words_of_input(key)} changed since the commitment"
     now = f"is {keys[key]!r}" if key in keys else "is not set"
     return f"key `{key}` {now}, which is not what was committed to"
 
@@ -317,7 +344,7 @@ def begin_try(path: Path, opened: Opened, folder: RunFolder) -> None:
     listed = read_tries(tries_of(path))
     attempt = Try(opened.text.decode(), opened.nonce, len(listed) + 1, _digest(tries_of(path)))
     text = msgspec.json.format(msgspec.json.encode(attempt)).decode()
-    write_text(folder.commitment, text + "\n")
+    write_text(folder.commitment, text + "\n", OWNER_ALONE)
 
 
 def list_try(path: Path, folder: RunFolder) -> int:

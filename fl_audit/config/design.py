@@ -4,7 +4,7 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from fl_audit.accounting.analytical import guarantee_to, noise_multiplier_for
 from fl_audit.accounting.release import Noise, Release
+from fl_audit.accounting.sampling_accountants import accountant_of
 from fl_audit.attacks.live_test import why_no_live_test
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.threat_models import check_rounds, check_threat_models, threat_models_of
@@ -41,6 +42,7 @@ class RunDesign:
     num_clients: int
     included: npt.NDArray[np.bool_]
     schedule: Schedule
+    secret: int | None
     noise: Noise
 
     @property
@@ -73,7 +75,15 @@ class RunDesign:
         """The arm of every canary; empty without arms."""
         canaries = self.config.canaries
         texts = canaries.arms if isinstance(canaries, Canaries) else ()
-        return arm_names(texts, self.num_canaries, self.config.seed)
+        seed = self.config.seed if self.secret is None else self.secret
+        return arm_names(texts, self.num_canaries, seed)
+
+    @property
+    def secret_from(self) -> Literal["run", "config"] | None:
+        """Whose secret the schedule is drawn from; None where the seed draws it."""
+        if self.secret is None:
+            return None
+        return "run" if self.config.schedule_secret is None else "config"
 
     @property
     def delta(self) -> float:
@@ -100,8 +110,21 @@ def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
     return dataclasses.replace(design, config=config, noise=round_noise(mechanism, cohort))
 
 
-def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> RunDesign:
-    """Draws inclusion and schedule; raises InputError if the parts of the config do not fit."""
+def design_run(
+    config: Config, client_ids: Sequence[str], num_canaries: int, secret: int | None = None
+) -> RunDesign:
+    """Draws who is included and the schedule.
+
+    Args:
+      config: The config of the run.
+      client_ids: The names of the real clients.
+      num_canaries: The size of the pool.
+      secret: The secret of a run that trains, from which the schedule is drawn if `is_secret`; None
+        draws it from the seed, as for a run that is planned.
+
+    Raises:
+      InputError: The parts of the config do not fit together.
+    """
     if len(client_ids) < 2 and config.audit.delta is None:
         raise InputError(
             f"audit.delta: by default it is N^-1.1, which is no probability below 1 for "
@@ -113,9 +136,11 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
     included = draw_included(
         canaries.inclusion, config.seed, num_canaries, coin_probability(canaries)
     )
-    schedule = make_schedule(
-        config.participation, config.canaries, config.seed, client_ids, included
-    )
+    schedule = _schedule(config, config.seed, client_ids, included)
+    if secret is not None and is_secret(config, schedule):
+        schedule = _schedule(config, secret, client_ids, included)
+    else:
+        secret = None
     check_threat_models(config.audit, "config")
     check_rounds(config.audit, schedule.num_rounds, "config")
     _check_uploads(config)
@@ -124,12 +149,30 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
         num_clients=len(client_ids),
         included=included,
         schedule=schedule,
+        secret=secret,
         noise=MECHANISMS.kind_of(config.mechanism).noise_distribution.noise(0.0, 0.0),
     )
     design = _with_noise(design, config.mechanism)
     if config.audit.stop_when_contradicted:
         _check_live_verdict(design)
     return design
+
+
+def _schedule(
+    config: Config, seed: int, client_ids: Sequence[str], included: npt.NDArray[np.bool_]
+) -> Schedule:
+    return make_schedule(config.participation, config.canaries, seed, client_ids, included)
+
+
+def is_secret(config: Config, schedule: Schedule) -> bool:
+    """Whether a run that trains draws its schedule from a secret.
+
+    It does where there is noise and a client's upper bound counts on a draw that nobody knows, or
+    where the config names the secret.
+    """
+    noise = config.mechanism.epsilon or getattr(config.mechanism, "noise_multiplier", 0.0)
+    counts_on_draw = accountant_of(schedule.client_attendance.sampling) is not None
+    return config.schedule_secret is not None or bool(noise and counts_on_draw)
 
 
 def _check_uploads(config: Config) -> None:

@@ -79,11 +79,12 @@ def _with_plugin_folders(table: dict[str, Any], folder: Path) -> dict[str, Any]:
 def in_folder(config: ConfigType, folder: Path) -> ConfigType:
     """The config with relative paths made absolute, starting at its folder."""
     tables = {k: t for k, t in msgspec.structs.asdict(config).items() if isinstance(t, Table)}
-    return replace(config, **{key: _with_absolute_paths(t, folder) for key, t in tables.items()})
+    tables = {key: _with_absolute_paths(table, folder) for key, table in tables.items()}
+    return _with_absolute_paths(replace(config, **tables), folder)
 
 
-def _with_absolute_paths(table: Table, folder: Path) -> Table:
-    """The table with relative paths made absolute, starting at the config's folder."""
+def _with_absolute_paths(table: ConfigType, folder: Path) -> ConfigType:
+    """The table with its relative paths made absolute, starting at the config file's folder."""
     paths = {key: path for key in table.path_keys if (path := getattr(table, key)) is not None}
     return replace(table, **{key: os.path.realpath(folder / path) for key, path in paths.items()})
 

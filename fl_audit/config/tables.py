@@ -3,7 +3,7 @@
 These are the work of clients and server, the cluster, logging, and the release statement.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -202,13 +202,22 @@ class ReleaseStatement(Table, frozen=True):
     assumptions: str | None = None
     risks: str | None = None
     contact: str | None = None
+    curators: tuple[str, ...] | None = None
+    intended_use: str | None = None
+    region: str | None = None
+    sector: (
+        Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"] | None
+    ) = None
+    published: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
 
 
 class Config(Table, frozen=True):
     """Everything that defines a run.
 
     Attributes:
-      seed: Seed of all randomness but the noise.
+      seed: Seed of all randomness but the noise and a sampled schedule.
+      schedule_secret: File of 64 hexadecimal digits from which rounds are drawn; default: where a
+        client's upper bound counts on sampling, a new secret in each run (docs/participation.md).
       runtime: What runs the rounds: `local`, `native`, `ray`, `jax` or `auto` (docs/runtimes.md).
       clients_per_block: Clients that train at once, on each device; default by device and model
         (docs/runtimes.md).
@@ -219,7 +228,10 @@ class Config(Table, frozen=True):
     mechanism: Mechanism
     participation: Participation
     canaries: AnyCanaries
+    path_keys: ClassVar[tuple[str, ...]] = ("schedule_secret",)
+
     seed: NonNegativeInt = 0
+    schedule_secret: str | None = None
     runtime: str = "auto"
     clients_per_block: PositiveInt | None = None
     plugins: tuple[str, ...] | UnsetType = UNSET

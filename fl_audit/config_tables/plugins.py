@@ -65,7 +65,7 @@ def module_in(name: str, folder: Path | None) -> ModuleType:
         # The folder stays first in the path: the module may import its neighbours at any time.
         sys.path[:] = [str(folder), *(place for place in sys.path if place != str(folder))]
         importlib.invalidate_caches()
-        local_file = _file(name, folder)
+        local_file = module_file(name, folder)
         loaded = getattr(sys.modules.get(name), "__file__", None)
         if (
             loaded is not None
@@ -115,11 +115,11 @@ def _with_folder(plugin: str, folder: Path) -> str:
     """The name with its folder if a folder is stated, or if the module is in the config's."""
     stated, _, name = plugin.rpartition("/")
     full_path = (folder / stated).resolve()
-    return f"{full_path}/{name}" if stated or _file(name, full_path) is not None else plugin
+    return f"{full_path}/{name}" if stated or module_file(name, full_path) is not None else plugin
 
 
-def _file(name: str, folder: Path) -> Path | None:
-    """The file of a module or package in a folder, if it exists."""
+def module_file(name: str, folder: Path) -> Path | None:
+    """The file of a module or package in a folder; None where there is none."""
     place = folder.joinpath(*name.split("."))
     candidates = (place.with_suffix(".py"), place / "__init__.py")
     return next((file for file in candidates if file.exists()), None)

@@ -43,8 +43,12 @@ class PreparedRun(RunDesign):
         return CohortData(self.task, config.client, config.seed, self.canary_examples)
 
 
-def prepare(config: Config) -> PreparedRun:
+def prepare(config: Config, secret: int | None = None) -> PreparedRun:
     """Loads the data, flips the coins and draws the schedule; writes nothing.
+
+    Args:
+      config: The config of the run.
+      secret: The secret of a run that trains, see `config.design.design_run`.
 
     Raises:
       InputError: The data cannot be used, or the parts of the config do not fit together.
@@ -53,7 +57,7 @@ def prepare(config: Config) -> PreparedRun:
     if isinstance(canaries, ExampleCanaries):
         pool = make_example_pool(config, canaries, task)
         no_vectors = RademacherFamily(config.seed, 0, task.classifier.dim)
-        design = design_run(config, pool.task.population.client_ids, len(pool.examples))
+        design = design_run(config, pool.task.population.client_ids, len(pool.examples), secret)
         return PreparedRun(
             **design.shared, task=pool.task, family=no_vectors, canary_examples=pool.examples
         )
@@ -61,7 +65,7 @@ def prepare(config: Config) -> PreparedRun:
     family = make_family(canaries, config.seed, task.classifier.dim)
     if isinstance(family, StoredGaussianFamily):
         family.check_file()
-    design = design_run(config, task.population.client_ids, canaries.count)
+    design = design_run(config, task.population.client_ids, canaries.count, secret)
     return PreparedRun(**design.shared, task=task, family=family)
 
 

@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.config import Config
-from fl_audit.config.commitment import begin_try, check_committed, check_same_try
+from fl_audit.config.commitment import (
+    begin_try,
+    check_committed,
+    check_committed_inputs,
+    check_same_try,
+)
 from fl_audit.engines.tff import environment
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder, locked
@@ -47,23 +52,28 @@ def start_run(
         committed to; nothing is written then.
       Interrupted: A signal requested a stop; `continue_run` resumes.
     """
-    from fl_audit.run.folder import check_new, write_identity
+    from fl_audit.run.folder import check_new, secret_of, write_identity
 
     folder = check_new(out)
     opened = None if commitment is None else check_committed(commitment, config)
     environment.set_defaults()
     _hint_at_slow_steps(config)
     with doing(_LOADING):
+        from fl_audit.config.inputs import read_inputs, write_recorded_inputs
         from fl_audit.engines.prepare import canaries_csv, prepare
         from fl_audit.engines.runtimes import make_runtime
         from fl_audit.run.train import train
 
-        run = prepare(config)
+        run = prepare(config, secret_of(folder, config))
+        inputs = read_inputs(config, run.task)
+        if commitment is not None and opened is not None:
+            check_committed_inputs(commitment, opened, inputs)
         runtime = make_runtime(run, folder.worker_log)
     with at_work(folder):
         check_new(out)  # another process may have taken it meanwhile
         with _emptied_if_refused(folder):
-            write_identity(folder, config, canaries_csv(run))
+            write_identity(folder, config, canaries_csv(run), run.secret)
+            write_recorded_inputs(folder, inputs)
             if commitment is not None and opened is not None:
                 begin_try(commitment, opened, folder)
             train(run, runtime, folder, [*_listed(commitment), *observers])
@@ -97,7 +107,12 @@ def continue_run(
       InputError: The folder holds no run of this config, or one that was not started under it.
       Interrupted: A signal requested a stop again.
     """
-    from fl_audit.run.folder import check_resumable, check_same_canaries, check_same_config
+    from fl_audit.run.folder import (
+        check_resumable,
+        check_same_canaries,
+        check_same_config,
+        secret_of,
+    )
 
     opened = None if commitment is None else check_committed(commitment, config)
     if commitment is not None and opened is not None and RunFolder(out).chain.exists():
@@ -114,12 +129,15 @@ def continue_run(
         environment.set_defaults()
         _hint_at_slow_steps(config)
         with doing(_LOADING):
+            from fl_audit.config.inputs import check_same_inputs, read_inputs
             from fl_audit.engines.prepare import canaries_csv, prepare
             from fl_audit.engines.runtimes import make_runtime
             from fl_audit.run.train import train
 
-            run = prepare(config)
-        check_same_canaries(folder, canaries_csv(run))
+            run = prepare(config, secret_of(folder, config))
+            inputs = read_inputs(config, run.task)
+        check_same_canaries(folder, canaries_csv(run), run.secret)
+        check_same_inputs(folder, inputs)
         if commitment is not None and opened is not None and not folder.chain.exists():
             # The process was killed before it wrote the record.
             begin_try(commitment, opened, folder)
@@ -140,8 +158,6 @@ def _report(folder: RunFolder) -> "Report":
     """Writes the report of a run with a complete record, which needs no intermediate sums."""
     from fl_audit.report import write_report
 
-    for path in folder.direction_sums():
-        path.unlink()
     folder.round_directions.unlink(missing_ok=True)
     folder.upload_directions.unlink(missing_ok=True)
     with doing("estimating epsilon and writing the report"):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from fl_audit.estimators.arms import LEAST_CANARIES, ArmComparison, compare_arms
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.formats.participation_files import CanaryRow
 from fl_audit.formats.score_file import ScoreFile
+from fl_audit.json_records import WRITTEN_IF_SET
 from fl_audit.number_words import duration, significant
 from fl_audit.report.finished_run import FinishedRun
 
@@ -34,15 +35,16 @@ class ReportedArms:
     delta: float
     allowed: Mapping[str, float]
     seconds: float | None = None
+    left_out: tuple[str, ...] = field(default=(), metadata=WRITTEN_IF_SET)
 
 
 def arms_of_run(run: FinishedRun) -> ReportedArms | None:
     """The arms of a run; None if it has none, was stopped, or has no scores of its rounds."""
     if not run.arms or STATISTIC not in run.scores or run.record.stopped_after is not None:
         return None
-    comparison = _compared(
-        run.scores[STATISTIC], run.arms, run.record.dim, run.config.audit.confidence
-    )
+    scores, confidence = run.scores[STATISTIC], run.config.audit.confidence
+    left_out = _left_out(run.arms, run.rounds_of_canaries, scores)
+    comparison = _compared(scores, run.arms, run.record.dim, confidence, left_out)
     if comparison is None:
         return None
     allowed = _allowed(run.record.release, run.rounds_of_canaries)
@@ -56,6 +58,7 @@ def arms_of_run(run: FinishedRun) -> ReportedArms | None:
             if allowed is not None
         },
         run.record.training_seconds,
+        left_out,
     )
 
 
@@ -66,12 +69,37 @@ def arms_of_log(
     arms = [pool[name].arm for name in scores.canary_id]
     if not any(arms):
         return None
-    comparison = _compared(scores, arms, dim, confidence)
-    return None if comparison is None else ReportedArms(comparison, delta, {})
+    rounds = [pool[name].rounds for name in scores.canary_id]
+    left_out = _left_out(arms, rounds, scores)
+    comparison = _compared(scores, arms, dim, confidence, left_out)
+    if comparison is None:
+        return None
+    return ReportedArms(comparison, delta, {}, left_out=left_out)
+
+
+def _left_out(
+    arms: Sequence[str], rounds: Sequence[IndexArray | None], scores: ScoreFile
+) -> tuple[str, ...]:
+    """The arms of which fewer than `LEAST_CANARIES` included canaries are expected to participate.
+
+    The share that participates is that of all canaries of the arm, excluded ones too.
+    """
+    of_arm = np.array(arms)
+    participates = np.array([own is None or len(own) > 0 for own in rounds])
+    return tuple(
+        name
+        for name in sorted({name for name in arms if name})
+        if scores.included[of_arm == name].sum() * participates[of_arm == name].mean()
+        < LEAST_CANARIES
+    )
 
 
 def _compared(
-    scores: ScoreFile, arms: Sequence[str], dim: int, confidence: float
+    scores: ScoreFile,
+    arms: Sequence[str],
+    dim: int,
+    confidence: float,
+    left_out: Sequence[str],
 ) -> ArmComparison | None:
     """The comparison; None without two arms, or if any has too few included canaries."""
     deviates = math.sqrt(dim) * scores.score
@@ -79,9 +107,9 @@ def _compared(
     included = {
         name: deviates[(arm_of_canary == name) & scores.included]
         for name in dict.fromkeys(arms)
-        if name
+        if name and name not in left_out
     }
-    if len(included) < 2 or min(map(len, included.values())) < LEAST_CANARIES:
+    if len(included) < 2:
         return None
     return compare_arms(dict(sorted(included.items())), confidence)
 
@@ -151,6 +179,10 @@ def arms_words(arms: ReportedArms) -> str:
         f"differences at once. {number} separate runs, each with one arm’s canaries, would "
         "give the same precision, if runs did not differ otherwise"
     )
+    if arms.left_out:
+        words = (
+            f"Left out, as few of their canaries participate: {', '.join(arms.left_out)}. {words}"
+        )
     if arms.seconds is None:
         return f"{words}."
     return f"{words}: {duration(number * arms.seconds)} of training, not {duration(arms.seconds)}."

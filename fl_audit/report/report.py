@@ -373,6 +373,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
             "threat_models": report.threat_models,
             "analytical_epsilon": report.analytical.epsilon,
             "accuracy": report.run.accuracy,
+            **({"model_sha256": report.run.model_sha256} if report.run.model_sha256 else {}),
             "verdict": report.verdict,
             "arrival": report.canary_check,
             "checks": report.checks,

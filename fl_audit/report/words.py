@@ -74,8 +74,18 @@ def run_facts(run: FinishedRun) -> dict[str, str]:
         "Mechanism": mechanism_words(record, config.mechanism),
         "Clients": client_training(config.client),
         "Server": server_step(config.server),
-        "Seed": f"The seed is {config.seed}.",
+        "Seed": f"The seed is {config.seed}.{_schedule_words(run)}",
     }
+
+
+def _schedule_words(run: FinishedRun) -> str:
+    if run.record.schedule_secret is None:
+        return ""
+    what = "of this run alone" if run.record.schedule_secret == "run" else "that the config names"
+    return (
+        f" Rounds are drawn from a secret {what}: bounds that count on sampling hold against those "
+        "who do not know it."
+    )
 
 
 def canary_cost(run: FinishedRun) -> dict[str, str]:

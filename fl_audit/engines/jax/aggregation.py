@@ -9,11 +9,11 @@ Python, where this engine runs too.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from fl_audit.engines.jax.noise import FreshNoise, NoiseProcess, normal_like, standard_normal
+from fl_audit.engines.jax.threefry import fold_in
 from fl_audit.tasks.jax.classifier import Array, Weights
 
 if TYPE_CHECKING:  # `benchmarks/gpu.py` runs where JAX and NumPy are all there is
@@ -86,7 +86,7 @@ class Aggregation:
           updates: The updates, whose first axis is the participant.
           totals: The summed loss and the tokens of each, of shape (participants, 2).
           numbers: The number of each in the round, int32 of shape (participants,); -1 is padding.
-          key: The words of the round's key, by which participants who add noise draw it.
+          key: The round's key, by which participants who add noise draw it.
 
         Returns:
           A `Summed`.
@@ -143,10 +143,10 @@ class Aggregation:
           norms: The norms of the round.
           like: Arrays in the shapes of its update.
           number: Its number in the round.
-          key: The words of the round's key.
+          key: The round's key.
         """
         stddev = norms.clip * self.noise.sum_noise_multiplier
-        own = jax.random.fold_in(jax.random.wrap_key_data(key), number)
+        own = fold_in(key, number)
         return [stddev * part for part in normal_like(own, like)]
 
     def nothing(self, weights: Weights) -> Any:
@@ -190,7 +190,7 @@ class Aggregation:
         # Counted from one half, so that a client changes the count by one half.
         count = total.unclipped - 0.5 * total.participants
         if self.noise.count_noise_stddev:
-            of_count = jax.random.fold_in(key, len(total.updates))
+            of_count = fold_in(key, len(total.updates))
             count += self.noise.count_noise_stddev * standard_normal(of_count, ())
         share = jnp.clip(count / self.denominator + 0.5, 0.0, 1.0)
         return norms.clip * jnp.exp(-self.clip_rate * (share - self.clip_quantile))

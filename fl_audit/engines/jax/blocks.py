@@ -38,8 +38,8 @@ _BATCHES_AT_ONCE = 4
 
 CLIENTS_PER_BLOCK_ON_CPU = 4
 
-NO_KEY = np.zeros(2, np.uint32)
-"""The words of a key that nobody draws by."""
+NO_KEY = np.zeros(4, np.uint32)
+"""A key that nobody draws by."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Blocks:
           norms: Its norms.
           clients: The examples of each participant that trains.
           vectors: The update of each participant that sends a vector, in arrays like the weights.
-          key: The words of the round's key, by which participants who add noise draw it.
+          key: The round's key, by which participants who add noise draw it.
         """
         first = self._devices[0]
         model = jax.device_put(list(weights), self._copied)

@@ -135,8 +135,7 @@ class JaxEngine(Engine):
             self._run.config.mechanism, clip, float(self._aggregation.zeroing_norm(state.norms))
         )
         key = self._aggregation.process.key_of_round(state.noise, self._keys(index))
-        words = jax.random.key_data(key)
-        total = self.sum_of(weights, state.norms, data, length, words)
+        total = self.sum_of(weights, state.norms, data, length, key)
         after, aggregate = self._finish(state, total, key)
         loss, tokens = np.asarray(total.totals, np.float64)
         seen = SeenRound(
@@ -145,7 +144,7 @@ class JaxEngine(Engine):
             aggregate=as_vector([np.asarray(part) for part in aggregate]),
             after=as_vector([np.asarray(array) for array in after.weights]),
             clip_norm=clip,
-            uploads=self._uploads(state, data, length, words),
+            uploads=self._uploads(state, data, length, key),
         )
         stddev = clip * self._aggregation.noise.sum_noise_multiplier if np.isfinite(clip) else 0.0
         if self._aggregation.process.is_at_clients:
@@ -172,7 +171,7 @@ class JaxEngine(Engine):
           norms: Its norms.
           data: What the reader gave for the round.
           length: The length of the update of a canary that is a vector.
-          key: The words of the round's key, by which participants who add noise draw it.
+          key: The round's key, by which participants who add noise draw it.
         """
         vectors = (
             unflatten(self._run.family.vector(int(canary)) * np.float32(length), weights)

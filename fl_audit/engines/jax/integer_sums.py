@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -30,6 +29,7 @@ from fl_audit.canaries.families import factor_sizes
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.hadamard import sylvester_factors, walsh_hadamard
 from fl_audit.engines.jax.skellam import skellam
+from fl_audit.engines.jax.threefry import fold_in, random_bits
 from fl_audit.mechanisms.distributed import padded_size
 from fl_audit.tasks.jax.classifier import Array, Weights
 
@@ -39,7 +39,7 @@ _OF_SIGNS, _OF_PARTICIPANTS = 0, 2
 
 def random_signs(key: Array, size: int) -> Array:
     """Independent fair signs, float32 of shape (size,)."""
-    return jnp.where(jax.random.bits(key, (size,), jnp.uint32) >> 31 == 1, -1.0, 1.0)
+    return jnp.where(random_bits(key, (size,)) >> 31 == 1, -1.0, 1.0)
 
 
 def rotated(vector: Array, signs: Array) -> Array:
@@ -70,7 +70,8 @@ def rounded(key: Array, values: Array) -> Array:
       values: The values, float32, below 2^31 in absolute value.
     """
     floor = jnp.floor(values)
-    is_up = jax.random.uniform(key, values.shape) < values - floor
+    chance = (random_bits(key, values.shape) >> 8).astype(jnp.float32) * jnp.float32(2.0**-24)
+    is_up = chance < values - floor
     return floor.astype(jnp.int32) + is_up.astype(jnp.int32)
 
 
@@ -109,15 +110,14 @@ class IntegerSums(Aggregation):
         return jnp.minimum(self.most_cells / norms.clip, jnp.float32(self.largest_scale))
 
     def _signs(self, key: Array) -> Array:
-        return random_signs(jax.random.fold_in(key, _OF_SIGNS), padded_size(self._dim))
+        return random_signs(fold_in(key, _OF_SIGNS), padded_size(self._dim))
 
     def _sum(
         self, norms: Norms, updates: Weights, factors: Array, numbers: Array, key: Array
     ) -> list[Array]:
         """The sum of what participants send, who are encoded one after another."""
-        of_round = jax.random.wrap_key_data(key)
-        of_participants = jax.random.fold_in(of_round, _OF_PARTICIPANTS)
-        signs = self._signs(of_round)
+        of_participants = fold_in(key, _OF_PARTICIPANTS)
+        signs = self._signs(key)
 
         def with_next(at: Array, total: Array) -> Array:
             # An update that counts as zero may hold what is no number.
@@ -125,7 +125,7 @@ class IntegerSums(Aggregation):
                 jnp.where(factors[at] > 0, factors[at] * update[at].reshape(-1), 0.0)
                 for update in updates
             ]
-            own = jax.random.fold_in(of_participants, numbers[at])
+            own = fold_in(of_participants, numbers[at])
             return total + self._sent(norms, jnp.concatenate(clipped), signs, own)
 
         def add(at: Array, total: Array) -> Array:
@@ -137,7 +137,7 @@ class IntegerSums(Aggregation):
     def _sent(self, norms: Norms, clipped: Array, signs: Array, own: Array) -> Array:
         """The integers that a participant sends, by its own key."""
         scale = self.scale(norms)
-        of_rounding, of_noise = jax.random.split(own)
+        of_rounding, of_noise = fold_in(own, 0), fold_in(own, 1)
         integers = rounded(of_rounding, scale * rotated(clipped, signs))
         if not self.noise.sum_noise_multiplier:
             return integers

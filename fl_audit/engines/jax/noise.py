@@ -1,10 +1,10 @@
 """The noise of rounds: fresh in each, correlated by a matrix or by trees, or of each participant.
 
 A `NoiseProcess` makes noise whose independent draws are standard normal; who adds it to a sum
-scales it. The generator is JAX's counter-based one. Fresh noise has a key that each process draws
-anew from the operating system. Correlated noise and that of participants have one key for all
-rounds, drawn when a run begins and kept in its state: a state fixes all noise to come, after any
-restart, and whoever sees it can take the noise off. A device in production draws its own.
+scales it. Fresh noise has a key that each round draws anew from the operating system. Correlated
+noise and that of participants have one key for all rounds, drawn when a run begins and kept in its
+state: a state fixes all noise to come, after any restart, and whoever sees it can take the noise
+off. A device in production draws its own.
 """
 
 import abc
@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from fl_audit.engines.jax.threefry import fold_in, random_words
 from fl_audit.tasks.jax.classifier import Array, Weights
 
 if TYPE_CHECKING:  # `benchmarks/gpu.py` runs where JAX and NumPy are all there is
@@ -31,38 +32,39 @@ NoiseKeys = Callable[[int], Array]
 
 
 def fresh_keys() -> NoiseKeys:
-    """Keys that nobody else has: 64 bits of the operating system's entropy for each round."""
-    return lambda index: jax.random.wrap_key_data(
-        np.frombuffer(secrets.token_bytes(8), np.uint32).copy()
-    )
+    """Keys that nobody else has: 128 bits of the operating system's entropy for each round."""
+    return lambda index: jnp.asarray(np.frombuffer(secrets.token_bytes(16), np.uint32))
 
 
 def keys_of(random: np.random.Generator) -> NoiseKeys:
     """Keys by a generator, for a round that is replayed.
 
     Args:
-      random: The generator; each key takes 64 bits of it.
+      random: The generator; each key takes 128 bits of it.
     """
-    return lambda index: jax.random.wrap_key_data(random.integers(0, 2**32, 2, np.uint32))
+    return lambda index: jnp.asarray(random.integers(0, 2**32, 4, np.uint32))
 
 
 def standard_normal(key: Array, shape: tuple[int, ...]) -> Array:
-    """Standard normal numbers, float32, by Box and Muller's method, as TensorFlow draws them.
+    """Standard normal numbers, float32, by Box and Muller's method.
 
     `jax.random.normal` inverts the distribution function at one of 2^23 numbers, so that nothing is
-    beyond 5.4. Here the radius has 32 bits, and ends at 6.8: the tail is what an audit looks at.
+    beyond 5.4. Here the radius has 64 bits, and ends at 9.49: the tail is what an audit looks at.
     """
-    bits = jax.random.bits(key, (2, *shape), jnp.uint32)
-    uniform = (bits[0].astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
-    angle = bits[1].astype(jnp.float32) * jnp.float32(2.0**-31 * math.pi)
-    return jnp.sqrt(-2.0 * jnp.log(jnp.minimum(uniform, 1.0))) * jnp.cos(angle)
+    size = math.prod(shape)
+    high, low, turn, _ = (word.astype(jnp.float32) for word in random_words(key, -(-size // 2)))
+    uniform = (high + (low + 0.5) * jnp.float32(2.0**-32)) * jnp.float32(2.0**-32)
+    radius = jnp.sqrt(-2.0 * jnp.log(jnp.minimum(uniform, 1.0)))
+    angle = turn * jnp.float32(2.0**-31 * math.pi)
+    pairs = jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle)], 1)
+    return pairs.reshape(-1)[:size].reshape(shape)
 
 
 def normal_like(key: Array, like: Weights) -> list[Array]:
     """Independent standard normal arrays in the shapes of others."""
-    return [
-        standard_normal(jax.random.fold_in(key, at), part.shape) for at, part in enumerate(like)
-    ]
+    ends = np.cumsum([math.prod(part.shape) for part in like])
+    pieces = jnp.split(standard_normal(key, (int(ends[-1]),)), ends[:-1])
+    return [piece.reshape(part.shape) for piece, part in zip(pieces, like, strict=True)]
 
 
 # Processes.
@@ -109,7 +111,7 @@ class ClientNoiseState(NamedTuple):
     """The state of participants' noise between two rounds.
 
     Attributes:
-      key: The words of the key of all rounds, uint32.
+      key: The key of all rounds.
       calls: The number of rounds so far, int32.
     """
 
@@ -125,12 +127,12 @@ class ClientNoise(NoiseProcess):
     def begin(self, weights: Weights, key: Array) -> ClientNoiseState:
         """See `NoiseProcess.begin`."""
         del weights
-        return ClientNoiseState(jax.random.key_data(key), jnp.zeros((), jnp.int32))
+        return ClientNoiseState(key, jnp.zeros((), jnp.int32))
 
     def key_of_round(self, state: ClientNoiseState, fresh: Array) -> Array:
         """The state's key and the number of the round."""
         del fresh
-        return jax.random.fold_in(jax.random.wrap_key_data(state.key), state.calls)
+        return fold_in(state.key, state.calls)
 
     def next(
         self, state: ClientNoiseState, key: Array, sums: Weights
@@ -144,7 +146,7 @@ class CorrelatedState(NamedTuple):
     """The state of correlated noise between two rounds.
 
     Attributes:
-      key: The words of the key of all rounds, uint32.
+      key: The key of all rounds.
       calls: The number of rounds so far, int32.
       past: The vectors of past noise, stacked, one array for each of the sum.
       released: Under trees, the noise of the sum over the tree's rounds so far, in the shapes of
@@ -169,7 +171,7 @@ class CorrelatedNoise(NoiseProcess):
         """See `NoiseProcess.begin`."""
         past = [jnp.zeros((self._num_kept, *w.shape), jnp.float32) for w in weights]
         calls = jnp.zeros((), jnp.int32)
-        return CorrelatedState(jax.random.key_data(key), calls, past, self._none_released(weights))
+        return CorrelatedState(key, calls, past, self._none_released(weights))
 
     def _none_released(self, weights: Weights) -> list[Array]:
         del weights
@@ -178,7 +180,7 @@ class CorrelatedNoise(NoiseProcess):
     def key_of_round(self, state: CorrelatedState, fresh: Array) -> Array:
         """The state's key and the number of the round."""
         del fresh
-        return jax.random.fold_in(jax.random.wrap_key_data(state.key), state.calls)
+        return fold_in(state.key, state.calls)
 
 
 class MatrixNoise(CorrelatedNoise):
@@ -265,14 +267,14 @@ class TreeNoise(CorrelatedNoise):
 
         def merge(merged: tuple[Array, list[Array]]) -> tuple[Array, list[Array]]:
             height, right = merged
-            own = normal_like(jax.random.fold_in(key, height + 1), shapes)
+            own = normal_like(fold_in(key, height + 1), shapes)
             parents = [
                 mine + 0.5 * (vectors[height] + part)
                 for mine, vectors, part in zip(own, past, right, strict=True)
             ]
             return height + 1, parents
 
-        first = (jnp.zeros((), jnp.int32), normal_like(jax.random.fold_in(key, 0), shapes))
+        first = (jnp.zeros((), jnp.int32), normal_like(fold_in(key, 0), shapes))
         height, node = lax.while_loop(is_right, merge, first)
         heights = jnp.arange(self._num_kept)
         is_taken = ((leaf + 1) >> heights) & 1 == 1

@@ -4,17 +4,16 @@ A Skellam variable of variance x is k with probability p(k) = exp(-x) I_k(x), wh
 modified Bessel function of the first kind (Skellam 1946; Agarwal, Kairouz & Liu 2021,
 arXiv:2110.04995, with both means x / 2). `jax.random.poisson` computes in float32, where the
 Poisson variables of a fine grid, of means up to 1e11, have no exact numbers, and logarithms of
-their factorials none at all. So the difference is drawn itself, whose numbers float32 holds. Like
-the normal numbers of `standard_normal` they end: about 1e-10 of the distribution is left out.
+their factorials none at all. So the difference is drawn itself, whose numbers float32 holds. They
+end: about 1e-10 of the distribution is left out.
 """
 
 import math
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
-from fl_audit.engines.jax.noise import standard_normal
+from fl_audit.engines.jax.threefry import fold_in, random_bits
 from fl_audit.tasks.jax.classifier import Array
 
 _SMALL_VARIANCE = 64.0
@@ -24,7 +23,7 @@ _TABLE = 128
 """The size of the table; 1e-30 of the distribution of the largest variance lies beyond."""
 
 _FARTHEST = 6.77
-"""The largest number that `standard_normal` gives, rounded up."""
+"""The largest number that `_normal` gives, rounded up."""
 
 
 def skellam(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
@@ -59,7 +58,7 @@ def tail_probabilities(variance: Array) -> Array:
 
 def _by_table(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
     """By the inverse of the tails, whose smallest are the most exact, and a random sign."""
-    bits = jax.random.bits(key, (2, *shape), jnp.uint32)
+    bits = random_bits(key, (2, *shape))
     uniform = (bits[0].astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
     upwards = tail_probabilities(variance)[::-1]
     size = _TABLE - jnp.searchsorted(upwards, uniform, side="right").astype(jnp.int32)
@@ -83,6 +82,13 @@ def log_probability(number: Array, variance: Array) -> Array:
     return exponent - 0.5 * jnp.log(2.0 * math.pi * w) + jnp.log1p(series)
 
 
+def _normal(high: Array, turn: Array) -> Array:
+    """Normal numbers of two words each, whose radius has 32 bits."""
+    uniform = (high.astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
+    angle = turn.astype(jnp.float32) * jnp.float32(2.0**-31 * math.pi)
+    return jnp.sqrt(-2.0 * jnp.log(jnp.minimum(uniform, 1.0))) * jnp.cos(angle)
+
+
 def _by_rejection(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
     """By rejection from a normal variable that is a little wider, rounded to whole numbers.
 
@@ -101,10 +107,10 @@ def _by_rejection(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
 
     def draw(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         tries, numbers, is_taken = state
-        of_normal, of_chance = jax.random.split(jax.random.fold_in(key, tries))
-        normal = standard_normal(of_normal, shape)
+        own = fold_in(key, tries)
+        high, turn, bits = random_bits(own, (3, *shape))
+        normal = _normal(high, turn)
         number = jnp.floor(scale * normal + 0.5)
-        bits = jax.random.bits(of_chance, shape, jnp.uint32)
         chance = (bits.astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
         log_density = log_height - 0.5 * normal * normal
         odds = log_probability(number, variance) - log_density - log_most

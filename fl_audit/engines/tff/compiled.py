@@ -13,8 +13,10 @@ sequence is one tensor, the data set as a variant.
 
 import contextlib
 import itertools
+import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.engines.cohort import prefetched
+from fl_audit.formats.text_files import write_text
+from fl_audit.mechanisms.tff_noise import ENTROPY_BYTES, ENTROPY_FILE
 
 _import_numbers = itertools.count()
 
@@ -31,7 +35,8 @@ class ImportedComputation:
     """A TFF computation whose body is TensorFlow, as a function of flat lists of tensors.
 
     Attributes:
-      is_random: Whether it has random operations that take their seed from the operation.
+      is_random: Whether it has random operations that take their seed from the operation, or keys
+        from the system's entropy.
     """
 
     def __init__(self, computation: tff.Computation, seed: int | None = None) -> None:
@@ -55,9 +60,12 @@ class ImportedComputation:
         prefix = f"tff_{next(_import_numbers)}_"
         _rename_functions(graph_def, prefix)
         _rename_resources(graph_def, prefix)
-        self.is_random = any(map(_is_random, _nodes(graph_def)))
+        readers = _readers_of_entropy(graph_def)
+        self.is_random = bool(readers) or any(map(_is_random, _nodes(graph_def)))
+        self._tape = None
         if seed is not None:
             _seed(graph_def, seed)
+            self._tape = _Tape(readers, seed)
         wrapped = tf.compat.v1.wrap_function(
             lambda: tf.graph_util.import_graph_def(graph_def, name=""), []
         )
@@ -87,6 +95,8 @@ class ImportedComputation:
         """
         if self._initialize:
             self._initialize()
+        if self._tape:
+            self._tape.move_on()
         return list(self._call(*arguments))
 
 
@@ -163,6 +173,30 @@ def _seed(graph_def: Any, seed: int) -> None:
     for number, node in enumerate(filter(_is_random, _nodes(graph_def)), start=1):
         if not (node.attr["seed"].i or node.attr["seed2"].i):
             node.attr["seed"].i, node.attr["seed2"].i = seed, number
+
+
+def _readers_of_entropy(graph_def: Any) -> list[Any]:
+    """The constants that are the name of the file of the system's entropy."""
+    name = [ENTROPY_FILE.encode()]
+    constants = (node for node in _nodes(graph_def) if node.op == "Const")
+    return [node for node in constants if list(node.attr["value"].tensor.string_val) == name]
+
+
+class _Tape:
+    """Files of seeded bytes in place of the system's entropy, with other bytes at every call."""
+
+    def __init__(self, readers: Sequence[Any], seed: int) -> None:
+        """Gives each constant that names the file of the system's entropy a file of its own."""
+        self._random = np.random.default_rng(seed)
+        self._folder = tempfile.TemporaryDirectory()
+        self._paths = [Path(self._folder.name, str(number)) for number in range(len(readers))]
+        for node, path in zip(readers, self._paths, strict=True):
+            node.attr["value"].tensor.string_val[:] = [bytes(path)]
+
+    def move_on(self) -> None:
+        """Writes the bytes of the next call."""
+        for path in self._paths:
+            write_text(path, self._random.bytes(ENTROPY_BYTES).hex() + "\n" * (ENTROPY_BYTES + 1))
 
 
 def flatten(value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
