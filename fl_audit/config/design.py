@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET
 
 from fl_audit.accounting.analytical import guarantee_to, noise_multiplier_for
 from fl_audit.accounting.release import Noise, Release
@@ -83,7 +84,7 @@ class RunDesign:
         """Whose secret the schedule is drawn from; None where the seed draws it."""
         if self.secret is None:
             return None
-        return "run" if self.config.schedule_secret is None else "config"
+        return "run" if self.config.schedule_secret is UNSET else "config"
 
     @property
     def delta(self) -> float:
@@ -172,7 +173,7 @@ def is_secret(config: Config, schedule: Schedule) -> bool:
     """
     noise = config.mechanism.epsilon or getattr(config.mechanism, "noise_multiplier", 0.0)
     counts_on_draw = accountant_of(schedule.client_attendance.sampling) is not None
-    return config.schedule_secret is not None or bool(noise and counts_on_draw)
+    return config.schedule_secret is not UNSET or bool(noise and counts_on_draw)
 
 
 def _check_uploads(config: Config) -> None:

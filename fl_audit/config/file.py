@@ -85,7 +85,7 @@ def in_folder(config: ConfigType, folder: Path) -> ConfigType:
 
 def _with_absolute_paths(table: ConfigType, folder: Path) -> ConfigType:
     """The table with its relative paths made absolute, starting at the config file's folder."""
-    paths = {key: path for key in table.path_keys if (path := getattr(table, key)) is not None}
+    paths = {k: path for k in table.path_keys if isinstance(path := getattr(table, k), str)}
     return replace(table, **{key: os.path.realpath(folder / path) for key, path in paths.items()})
 
 

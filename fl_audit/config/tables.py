@@ -231,7 +231,7 @@ class Config(Table, frozen=True):
     path_keys: ClassVar[tuple[str, ...]] = ("schedule_secret",)
 
     seed: NonNegativeInt = 0
-    schedule_secret: str | None = None
+    schedule_secret: str | UnsetType = UNSET
     runtime: str = "auto"
     clients_per_block: PositiveInt | None = None
     plugins: tuple[str, ...] | UnsetType = UNSET

@@ -117,7 +117,7 @@ def secret_of(folder: RunFolder, config: Config) -> int:
     """
     if folder.schedule_secret.exists():
         return read_secret(folder.schedule_secret)
-    if config.schedule_secret is not None:
+    if isinstance(config.schedule_secret, str):
         return read_secret(Path(config.schedule_secret))
     return new_secret()
 

@@ -98,11 +98,18 @@ def test_noise_follows_from_every_byte_of_a_key(runtime, mechanism, monkeypatch,
     source.become(ENTROPY[SAME])
     first, leaves = noise_of(engine, run)
     resumed, _ = noise_of(engine, run, leaves)
+    fresh, after = {}, {}
     for name, text in ENTROPY.items():
         source.become(text)
-        again = noise_of(engine, run)[0], noise_of(engine, run, leaves)[0]
-        fresh, after = (np.abs(a - b).max() for a, b in zip(again, (first, resumed), strict=True))
-        # TFF's clients round to a grid with randomness that is no noise: in steps of 1e-5.
-        assert (fresh < 1e-4) == (name == SAME)
-        assert (after < 1e-4) == (name == SAME or mechanism in IN_STATE)
-        assert name == SAME or fresh > 1e-3
+        fresh[name] = np.abs(noise_of(engine, run)[0] - first).max()
+        after[name] = np.abs(noise_of(engine, run, leaves)[0] - resumed).max()
+    others = [name for name in ENTROPY if name != SAME]
+    is_kept = mechanism in IN_STATE
+    least = min((fresh if is_kept else after)[name] for name in others)
+    assert min(least, *(fresh[name] for name in others)) > 1e-3
+    # TFF's clients round to a grid with randomness that is no noise, and is small beside it.
+    assert after[SAME] < 0.1 * least
+    assert all((after[name] < 0.1 * least) == is_kept for name in others)
+    # TFF's first state has a rotation of its own, public and drawn by the clock.
+    is_rotated = runtime != "jax" and mechanism.startswith("distributed")
+    assert is_rotated or fresh[SAME] < 0.1 * least

@@ -12,6 +12,9 @@ from typing import Any
 from unittest import mock
 
 SEED = 1
+SECRET = 3
+"""What sampled schedules are drawn from: the seed of all recorded configs."""
+
 TIME = 1.5e9
 """Seconds since 1970, from which the noise on trees and Skellam noise take their seeds."""
 
@@ -36,6 +39,7 @@ def seeded_noise() -> Iterator[None]:
         mock.patch.object(tff_noise, "normal_like", normal_like),
         mock.patch.object(tff_noise, "SkellamSum", tfp.DistributedSkellamSumQuery),
         mock.patch.object(tff_aggregators, "NodeNoise", nodes),
+        mock.patch("fl_audit.run.folder.new_secret", lambda: SECRET),
         mock.patch.object(tf, "timestamp", lambda name=None: tf.constant(TIME, tf.float64)),
     ):
         yield
