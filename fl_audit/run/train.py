@@ -176,6 +176,7 @@ def _write_results(
 
 
 def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
+    """The record of a run whose rounds are done, with what metrics.csv says of them."""
     rows = read_rows(folder.metrics)
     packages = (*_PACKAGES_BEFORE, *done.engine.packages, *_PACKAGES_AFTER)
     return RunRecord(
