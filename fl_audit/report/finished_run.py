@@ -214,7 +214,7 @@ def _read_rounds(path: Path, num_rounds: int) -> Rounds:
 
 
 def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates:
-    """The measurements of a run's aggregates, with the noise and norm that each round should have."""
+    """A run's aggregates as measured, with the noise and norm that each round should have."""
     try:
         sum_noise = noise_on_sum(record.release.noise, rounds.participants)
     except ValueError as error:  # a noise distribution that is not registered
