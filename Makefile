@@ -27,10 +27,11 @@ LIGHT_PYTHON ?= $(or $(NEWER_PYTHON),$(PYTHON))
 LIGHT_BIN := .venv-light/bin
 
 # What another Python, NumPy and SciPy, and no TensorFlow, may change: the numbers of every recorded
-# call, commands, files, what is in the wheel, and the engine in current JAX. All that needs no
-# TensorFlow runs under test-all.
+# call and of accounting, commands, files, what is in the wheel, and the engine in current JAX. All
+# that needs no TensorFlow runs under test-all.
+NUMBERS := tests/recorded tests/accounting
 LIGHT_FILES := tests/commands tests/config tests/formats tests/engines/jax tests/test_wheel.py
-LIGHT_TESTS := $(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE) tests/recorded $(LIGHT_FILES)
+LIGHT_TESTS := $(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE) $(NUMBERS) $(LIGHT_FILES)
 
 .PHONY: quickstart test test-all test-light test-jax test-ray test-flower test-nvflare test-opacus test-pfl docs bench experiments-small lint setup lock
 
@@ -38,8 +39,7 @@ quickstart: $(STAMP)
 	$(BIN)/fl-audit quickstart
 
 # The environment is made and types are checked on one core while the other makes the light
-# environment and tests it. What it has run is left out afterwards but for the recorded calls, which
-# are held on both.
+# environment and tests it. What it has run is left out afterwards but for numbers, which both hold.
 test:
 	@[ -e $(STAMP) ] || $(call needs_python,$(PYTHON))
 	@$(MAKE) --no-print-directory --jobs=2 test-light lint
@@ -102,11 +102,11 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.canaries
 	$(BIN)/python -m benchmarks.training
 
-# The experiments on the papers that take under a minute each on an idle core; pictures in runs/.
+# Experiments of under a minute each on an idle core that need no data and no run before; pictures in runs/.
 PICTURES ?= runs
 experiments-small: $(STAMP)
 	mkdir -p $(PICTURES)
-	$(BIN)/python experiments/andrew2023_table1/law.py
+	$(BIN)/python -m experiments.andrew2023_table1.law
 	$(BIN)/python -m experiments.steinke2023_figures.run $(PICTURES)/steinke2023_figures.png
 	$(BIN)/python -m experiments.zanella_beguelin2023_figures.run $(PICTURES)/zanella_beguelin2023_figures.png
 	$(BIN)/python -m experiments.dp_sgd.known_steps
@@ -114,9 +114,9 @@ experiments-small: $(STAMP)
 	$(BIN)/python -m experiments.dp_sgd.known_steps --scale 3
 	$(BIN)/python -m experiments.dp_sgd.known_steps --source noise
 	$(BIN)/python -m experiments.dp_sgd.known_steps --source noise --clip 1
-	$(BIN)/python experiments/pure_noise/run.py
+	$(BIN)/python -m experiments.pure_noise.run
 	$(BIN)/python -m experiments.production.common_threshold 40
-	$(BIN)/python experiments/negoescu2024_appendix_b/run.py 2
+	$(BIN)/python -m experiments.negoescu2024_appendix_b.run 2
 	$(BIN)/python -m experiments.negoescu2024_appendix_b.figures $(PICTURES)/negoescu2024_figures_3_to_5.png
 	$(BIN)/python -m experiments.yildirim2025_table1.artificial $(PICTURES)/yildirim2025_figures_2_3.png
 

@@ -44,7 +44,7 @@ def run_of(task: LearningTask, client: Client, participations: int = 1) -> Prepa
     Args:
       task: The task.
       client: The clients' training.
-      presentations: The number of own rounds of a canary.
+      participations: The number of own rounds of a canary.
     """
     client_ids = task.population.client_ids
     made = Config(

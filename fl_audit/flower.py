@@ -1,7 +1,23 @@
 """An audit of a Flower server: wrap its outermost strategy, and let canary clients answer.
 
-Neither TensorFlow nor, before a strategy is wrapped, Flower is imported. It is for strategies of
-`flwr.serverapp.strategy`; examples/flower has a whole system.
+On the server, with a strategy of `flwr.serverapp.strategy`::
+
+    scorer = RoundScorer.create("audit", pool, num_rounds=rounds)
+    strategy = ScoredStrategy(DifferentialPrivacyServerSideFixedClipping(FedAvg(), ...), scorer)
+    result = strategy.start(grid, initial_arrays, num_rounds=rounds)  # writes the score files
+
+A canary client answers with the round's model, moved along its canary:
+
+>>> import numpy as np
+>>> from fl_audit.canaries.pool import CanaryPool
+>>> pool = CanaryPool(seed=1, count=200, dim=4)
+>>> model = [np.ones(4, np.float32), np.array(7)]
+>>> answer = canary_arrays(model, pool, canary=0, norm=100.0)
+>>> float(np.linalg.norm(answer[0] - model[0])), int(answer[1])
+(100.0, 7)
+
+Neither TensorFlow nor, before a strategy is wrapped, Flower is imported; examples/flower has a
+complete system.
 """
 
 import contextlib
@@ -25,17 +41,19 @@ _FIXED_CLIPPING = (
     "DifferentialPrivacyServerSideFixedClipping",
     "DifferentialPrivacyClientSideFixedClipping",
 )
-"""Flower's strategies whose noise on every coordinate is known by their attributes."""
+"""Flower's strategies whose attributes give the noise on every coordinate."""
 
 
 class ScoredStrategy:
     """A strategy around another one, which scores each round's aggregate as the round ends.
 
-    It goes outermost, around Flower's DP wrapper, so that what it scores has the noise in it. All
-    else it leaves to the strategy inside. Where `start` ends, the score files are written.
+    It must be the outermost strategy, around Flower's DP wrapper, so that the scored aggregate
+    contains the noise. Everything else is left to the wrapped strategy. At the end of `start` the
+    score files are written.
 
-    It never ends the training: what it cannot score it logs (logger `fl_audit`), notes in the
-    folder, and leaves out. After a restart of the server it goes on with `RoundScorer.open`.
+    An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
+    the folder, and the round is left out. After a restart of the server the audit continues with
+    `RoundScorer.open`.
     """
 
     def __init__(
@@ -53,19 +71,20 @@ class ScoredStrategy:
         Args:
           strategy: The outermost strategy of the server, a `flwr.serverapp.strategy.Strategy`.
           scorer: The scorer of its rounds.
-          canary_length: The length that the mechanism allows a client in the movement of the model,
-            as a function of the number of replies without error; for a mean of clipped updates
-            `lambda replies: clip_norm / replies`, though canaries be shorter. With it, and with the
-            `canary_rounds` of the scorer, it is measured whether canaries arrive, without which no
+          canary_length: The largest norm of one client in the movement of the model, as a function
+            of the number of replies without error, even if canaries are shorter; for a mean of
+            clipped updates `lambda replies: clip_norm / replies`. It is the expected norm of the
+            canary check, which also needs the `canary_rounds` of the scorer; without the check no
             verdict is consistent (docs/canary_check.md).
           model: The arrays of the model as clients have them, NumPy's, in its order, whose types
-            say which are audited (see `canary_arrays`); None takes those of the initial arrays.
+            determine the audited ones (as in `canary_arrays`); None takes those of the initial
+            arrays.
           rounds_before: The rounds that were trained before this start, as Flower counts from 1
-            again: `max(scorer.scored_rounds, default=0)` where every round was scored.
+            again: `max(scorer.scored_rounds, default=0)` if every round was scored.
           noise: The standard deviation of the noise on each coordinate of the model's movement, and
-            its largest norm without noise (None where not known), as a function of the number of
-            replies without error, for the checks of the mechanism (docs/checks.md); None takes what
-            a strategy of Flower's with a fixed clip states.
+            its largest norm without noise (None if not known), as a function of the number of
+            replies without error, for the checks of the mechanism (docs/checks.md). None takes the
+            attributes of a strategy of Flower's with a fixed clip norm.
 
         Raises:
           InputError: `rounds_before` is no number of rounds for which the scorer has room.
@@ -84,11 +103,11 @@ class ScoredStrategy:
         self._before: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever is not scored is the wrapped strategy's."""
+        """Delegates everything else to the wrapped strategy."""
         return getattr(self.strategy, name)
 
     def start(self, grid: Any, initial_arrays: Any, *args: Any, **kwargs: Any) -> Any:
-        """Runs the wrapped strategy's rounds, then writes the scores; takes what it takes."""
+        """Runs the wrapped strategy's rounds, then writes the scores; arguments are passed on."""
         with self._harmless("the initial model"):
             self._keep_initial(initial_arrays)
         result = type(self.strategy).start(self, grid, initial_arrays, *args, **kwargs)
@@ -97,7 +116,7 @@ class ScoredStrategy:
         return result
 
     def configure_train(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Any:
-        """Remembers the model that the round starts from."""
+        """Keeps the model from which the round starts."""
         self._before = arrays
         return self.strategy.configure_train(server_round, arrays, config, grid)
 
@@ -109,8 +128,8 @@ class ScoredStrategy:
         if after is not None:
             with self._harmless(f"round {number}"):
                 new, old = self._audited(after), self._audited(self._before)
-                moved = [after_it - before for after_it, before in zip(new, old, strict=True)]
-                length, stated = self._promised(answers), self._stated_noise(answers)
+                moved = [new_part - old_part for new_part, old_part in zip(new, old, strict=True)]
+                length, stated = self._expected_norm(answers), self._stated_noise(answers)
                 self.scorer.score_round(number, moved, canary_length=length, **stated)
         return after, metrics
 
@@ -124,23 +143,23 @@ class ScoredStrategy:
         return [widened(arrays[name]) for name in self._audit.audited_arrays(types)]
 
     def _keep_initial(self, initial_arrays: Any) -> None:
-        """Keeps the model before the first round, which a restart does not know any more."""
+        """Keeps the model before the first round, which a restarted server no longer has."""
         initial = flatten(self._audited(initial_arrays), self.scorer.pool.dim, "initial model")
         if not self._rounds_before and not self.scorer.scored_rounds:
             keep_initial(self.scorer, initial)
 
     def _finish(self, final_arrays: Any) -> None:
-        """Writes the score files; against the initial model too where it was kept."""
+        """Writes the score files; against the initial model too if it was kept."""
         final = flatten(self._audited(final_arrays), self.scorer.pool.dim, "final model")
         finish_audit(self.scorer, final)
 
-    def _promised(self, replies: list[Any]) -> float | None:
+    def _expected_norm(self, replies: list[Any]) -> float | None:
         if self._canary_length is None:
             return None
         return self._canary_length(sum(not reply.has_error() for reply in replies))
 
     def _stated_noise(self, replies: list[Any]) -> dict[str, float | None]:
-        """What is known of the round's noise, as `RoundScorer.score_round` takes it."""
+        """The round's noise, as far as it is known, as `RoundScorer.score_round` takes it."""
         if self._noise is not None:
             stddev, bound = self._noise(sum(not reply.has_error() for reply in replies))
             return {"noise_stddev": stddev, "norm_bound": bound}
@@ -148,8 +167,8 @@ class ScoredStrategy:
             return {}
         clip = self.strategy.clipping_norm
         stddev = self.strategy.noise_multiplier * clip / self.strategy.num_sampled_clients
-        # A mean of clipped updates, of whatever weights, is as long as one of them at most; what
-        # another strategy inside makes of them may be longer.
+        # A mean of clipped updates, with any weights, is at most as long as one of them; another
+        # strategy inside may return a longer vector.
         is_mean = type(self.strategy.strategy).__name__ == "FedAvg"
         return {"noise_stddev": stddev, "norm_bound": clip if is_mean else None}
 
@@ -164,17 +183,17 @@ def canary_arrays(
     """The answer of a canary client: the round's model, moved along the canary's vector.
 
     Arrays of floating-point numbers move, of any size, and keep their type. Others, such as the
-    number of batches that a normalisation has seen (int64), stay as they are: the pool's `dim` is
-    the number of values in those that move.
+    number of batches of a normalisation layer (int64), do not move: the pool's `dim` is the number
+    of values in those that move.
 
     Args:
       weights: The arrays of the round's model.
       pool: The canaries, the same as the server's.
-      canary: The number of the canary, which is to be an included one.
+      canary: The number of the canary, which must be an included one.
       norm: How far the model moves; under a clip, far above the clip norm.
-      model: The arrays of the client's own model, whose types say which move; None takes those of
-        `weights`. To be given where some are integers: Flower's mean makes floats of them, so that
-        from the second round on `weights` does not tell.
+      model: The arrays of the client's own model, whose types determine which move; None takes
+        those of `weights`. Needed if some are integers: Flower's mean turns them into floats, so
+        that from the second round on the types of `weights` are no guide.
 
     Raises:
       InputError: The pool's `dim` is another number, or a moved number leaves its type's range.

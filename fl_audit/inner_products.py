@@ -1,9 +1,9 @@
 """Norms and inner products of vectors as long as a model.
 
 `numpy.linalg.norm` and `@` add up float32 in float32: the norm of 4 million equal numbers is wrong
-by 1e-4 to 8e-4 and that of 50 million by up to 1.6e-2, by how much depends on the processor. The
-functions here call no BLAS, which adds up in another order on another processor, and would start
-threads of its own from each of ours.
+by 1e-4 to 8e-4 and that of 50 million by up to 1.6e-2, depending on the processor. The functions
+here call no BLAS, whose order of addition depends on the processor, and which would start threads
+of its own from each of ours.
 """
 
 import math
@@ -20,11 +20,7 @@ _RUN = 16
 
 
 def inner_product(left: npt.NDArray[Real], right: npt.NDArray[Real]) -> float:
-    """The inner product in float64, of any real types; it copies neither vector.
-
-    Args:
-      left: The one vector, of shape (dim,).
-      right: The other one, of the same shape.
+    """The inner product in float64 of two vectors of any real types, without a copy of either.
 
     >>> inner_product(np.full(1 << 22, 0.1, np.float32), np.full(1 << 22, 10, np.int16))
     4194304.0625
@@ -33,11 +29,7 @@ def inner_product(left: npt.NDArray[Real], right: npt.NDArray[Real]) -> float:
 
 
 def euclidean_norm(vector: npt.NDArray[Real]) -> float:
-    """The Euclidean norm in float64, which squares of tiny or huge float32 need too.
-
-    Args:
-      vector: The vector, of shape (dim,) and any real type; it is not copied.
-    """
+    """The Euclidean norm in float64, without a copy; squares of tiny or huge float32 need it."""
     return math.sqrt(inner_product(vector, vector))
 
 
@@ -47,10 +39,6 @@ def fast_inner_product(left: Float32Array, right: Float32Array) -> float:
     It takes 0.4 times as long as `inner_product`. Four sums of four products each and the sum of
     these are at most 7 roundings of 6e-8: the error is below 5e-7 of the product of both norms
     (Cauchy and Schwarz). For 4 million normal numbers it is 2e-11 of it.
-
-    Args:
-      left: The one vector, of shape (dim,).
-      right: The other one, of the same shape.
     """
     whole = left.size // _RUN * _RUN
     runs = np.einsum("ij,ij->i", left[:whole].reshape(-1, _RUN), right[:whole].reshape(-1, _RUN))

@@ -1,4 +1,4 @@
-"""Numbers as people read them: three significant digits, and bounds that hold when rounded."""
+"""Numbers as text: three significant digits, and bounds that stay valid when rounded."""
 
 import decimal
 import math
@@ -8,16 +8,11 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 _COMPUTED_DIGITS = decimal.Context(prec=9)
-"""Digits of a bound that are not the computer's own rounding, which is taken off first."""
+"""Digits of a bound that are exact: floating-point noise beyond is rounded away first."""
 
 
 def significant(value: float, digits: int = 3, rounding: str = decimal.ROUND_HALF_EVEN) -> str:
-    """A number with so many significant digits.
-
-    Args:
-      value: The number, possibly infinite.
-      digits: The number of digits, at least 1.
-      rounding: One of the rounding modes of `decimal`.
+    """A number with so many significant digits; `rounding` is a mode of `decimal`.
 
     >>> [significant(value) for value in (0.0, 0.4567, 4.5, 51312, 2.5e-7, -math.inf)]
     ['0', '0.457', '4.50', '51,300', '2.50 × 10⁻⁷', '−∞']
@@ -50,7 +45,7 @@ def epsilon_text(value: float | None) -> str:
 
 
 def lower_bound_text(value: float | None) -> str:
-    """A lower bound as text, rounded down, so that what is printed is still one; None is unknown.
+    """A lower bound as text, rounded down, so that the printed number is a bound too.
 
     >>> [lower_bound_text(value) for value in (11.67, 99.96, 4.5, 0.0, math.inf)]
     ['11.6', '99.9', '4.50', '0', '∞']
@@ -59,7 +54,7 @@ def lower_bound_text(value: float | None) -> str:
 
 
 def upper_bound_text(value: float | None) -> str:
-    """An upper bound as text, rounded up, so that what is printed is still one; None is unknown.
+    """An upper bound as text, rounded up, so that the printed number is a bound too.
 
     >>> [upper_bound_text(value) for value in (15.21, 4.5, math.inf, None)]
     ['15.3', '4.50', '∞', 'unknown']
@@ -68,7 +63,7 @@ def upper_bound_text(value: float | None) -> str:
 
 
 def delta_text(value: float) -> str:
-    """A delta as it is written: no more digits than it has, at most three.
+    """A delta with as many digits as needed, at most three.
 
     >>> [delta_text(value) for value in (1e-3, 0.05, 1e-5, 2.384e-6, 0.0)]
     ['0.001', '0.05', '10⁻⁵', '2.38 × 10⁻⁶', '0']
@@ -80,7 +75,7 @@ def delta_text(value: float) -> str:
 
 
 def share_text(part: float, whole: float) -> str:
-    """The share of a bound that was reached, in percent, rounded down: 100 only for all of it.
+    """A part in percent of a whole, rounded down: 100 only for all of it.
 
     >>> share_text(15.19, 15.2), share_text(15.2, 15.2), share_text(0.1, 15.2)
     ('99', '100', '0.65')

@@ -1,7 +1,15 @@
-"""An audit of an NVFlare server: wrap its aggregator, and canaries join what the sites answer.
+"""An audit of an NVFlare server: wrap its aggregator, and canaries join the answers of the sites.
 
-A federation of NVFlare has as many clients as sites, too few for an audit, so the server itself
-plays the canaries. TensorFlow is not imported; examples/nvflare has a whole system.
+An NVFlare federation has as many clients as sites, too few for an audit, so the server itself
+plays the canaries::
+
+    aggregator = ScoredAggregator(
+        private_mean, folder="audit", num_rounds=20, seed=seed,
+        canary_norm=100 * clip_norm, canary_length=clip_norm / denominator,
+    )
+    job.to_server(FedAvg(num_clients=5, num_rounds=20, aggregator=aggregator))
+
+TensorFlow is not imported; examples/nvflare has a complete system.
 """
 
 import contextlib
@@ -21,19 +29,20 @@ from fl_audit.participation.placement import spread
 
 try:
     from nvflare.app_common.aggregators.model_aggregator import ModelAggregator
-except ModuleNotFoundError:  # NVFlare has an environment of its own; without it this can be tested
+except ModuleNotFoundError:  # for tests: NVFlare needs a separate environment
     ModelAggregator = object
 
 
 class ScoredAggregator(ModelAggregator):
-    """An aggregator around another one, which adds canaries to a round and scores what comes out.
+    """An aggregator around another one, which adds canaries to a round and scores its aggregate.
 
     It is the `aggregator` of NVFlare's FedAvg or ScatterAndGather, around the one that clips and
-    adds noise. Sites answer with differences (`params_transfer_type=TransferType.DIFF`). What it
-    takes are numbers and names, as NVFlare writes a job's components as JSON.
+    adds noise. Sites answer with differences (`params_transfer_type=TransferType.DIFF`). Its
+    arguments are numbers and names, as NVFlare writes a job's components as JSON.
 
-    It never ends the training: what it cannot score it logs (logger `fl_audit`), notes in the
-    folder, and leaves out. After a restart of the server it goes on in its folder.
+    An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
+    the folder, and the round is left out. After a restart of the server the audit continues in its
+    folder.
     """
 
     def __init__(
@@ -54,20 +63,21 @@ class ScoredAggregator(ModelAggregator):
 
         Args:
           aggregator: The aggregator of the server, an NVFlare `ModelAggregator`.
-          folder: The folder of the audit on the server, made anew in the first round; `fl-audit
+          folder: The folder of the audit on the server, created in the first round; `fl-audit
             estimate` takes it from then on.
           num_rounds: The number of rounds of training.
           seed: The seed of canaries, coins and rounds; every audit needs a new one.
-          canary_norm: The length of a canary's answer, far above the clip norm.
-          canary_length: The length that the aggregator allows a site in what it releases: clip norm
-            over denominator for a mean of clipped answers, though `canary_norm` be shorter. Without
-            it no verdict is consistent (docs/canary_check.md).
-          noise_stddev: The standard deviation of the noise that the aggregator puts on each
-            coordinate of what it releases, for the checks of the mechanism (docs/checks.md).
-          norm_bound: The largest norm of what it releases without noise: sites and canaries of a
-            round at most, times clip norm over denominator.
+          canary_norm: The norm of a canary's answer, far above the clip norm.
+          canary_length: The largest norm of one site in the released aggregate: clip norm over
+            denominator for a mean of clipped answers, even if `canary_norm` is smaller. It is the
+            expected norm of the canary check, without which no verdict is consistent
+            (docs/canary_check.md).
+          noise_stddev: The standard deviation of the noise on each coordinate of the released
+            aggregate, for the checks of the mechanism (docs/checks.md).
+          norm_bound: The largest norm of the aggregate without noise: the largest number of sites
+            and canaries in a round, times clip norm over denominator.
           count: The number of canaries, of which coins include about half.
-          repeats: The number of rounds of each canary; `num_rounds` where a site is in all of them.
+          repeats: The number of rounds of each canary; `num_rounds` if a site is in all of them.
 
         Raises:
           InputError: A number is out of its range.
@@ -78,14 +88,13 @@ class ScoredAggregator(ModelAggregator):
         self.canary_norm = canary_norm
         self._stated = StatedRound(canary_length, noise_stddev, norm_bound)
         self._check()
-        self._dealt = spread(np.arange(count), seed, num_rounds, repeats)
+        self._participations = spread(np.arange(count), seed, num_rounds, repeats)
         self._audit = AdapterAudit()
         self._answer: Any = None
         self._scorer: RoundScorer | None = None
         self._is_over = False
 
     def _check(self) -> None:
-        """Raises an `InputError` where a number is out of its range."""
         for name, most in (("num_rounds", math.inf), ("repeats", self.num_rounds)):
             if not 1 <= getattr(self, name) <= most:
                 raise InputError(f"{name}: must be in 1 to {most}, got {getattr(self, name)!r}")
@@ -100,19 +109,19 @@ class ScoredAggregator(ModelAggregator):
         self.aggregator.reset_stats()
 
     def accept_model(self, model: Any) -> None:
-        """Hands on a site's answer, and remembers it as a pattern for canaries."""
+        """Passes on a site's answer, and keeps it as a template for canaries."""
         self._answer = model
         self.aggregator.accept_model(model)
 
     def aggregate_model(self) -> Any:
-        """Adds the round's canaries and scores what is released; a round without sites has none."""
+        """Adds the round's canaries and scores the aggregate; a round without sites has none."""
         answer = self._answer
         if answer is None or self._is_over:
             return self.aggregator.aggregate_model()
         self._add_canaries(answer)
         released = self.aggregator.aggregate_model()
         if self._scorer is None:
-            self._is_over = True  # what keeps it from a start does so in every round
+            self._is_over = True  # an audit that cannot start now cannot start later
             return released
         with self._harmless("a round's scores"):
             moved = [widened(released.params[n]) for n in self._audited(answer)]
@@ -121,7 +130,7 @@ class ScoredAggregator(ModelAggregator):
         return released
 
     def _audited(self, answer: Any) -> tuple[str, ...]:
-        """The names of the variables that are audited, sorted, as sites may order them anyhow."""
+        """The names of the audited variables, sorted, as their order may differ between sites."""
         return self._audit.audited_arrays(dict(sorted(answer.params.items())))
 
     def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
@@ -129,23 +138,21 @@ class ScoredAggregator(ModelAggregator):
         return self._audit.errors_logged(f"{what} (current_round {number})", self.folder)
 
     def _opened(self, answer: Any) -> RoundScorer:
-        """The scorer of a new audit, or of this one before the server was started again.
-
-        Raises:
-          InputError: Sites do not answer with differences, or the folder is of something else.
-        """
+        """The scorer of a new audit, or of this one after a restart of the server."""
         if answer.params_type != "DIFF":
             raise InputError("ScoredAggregator: sites must answer with differences (DIFF)")
         dim = sum(answer.params[name].size for name in self._audited(answer))
         pool = CanaryPool(self.seed, self.count, dim)
-        return open_audit(self.folder, pool, self.num_rounds, self._dealt.by_member(self.count))
+        return open_audit(
+            self.folder, pool, self.num_rounds, self._participations.by_member(self.count)
+        )
 
     def _add_canaries(self, answer: Any) -> None:
-        """Hands on the answers of the round's canaries; opens the scorer in the first round."""
+        """Passes on the answers of the round's canaries; opens the scorer in the first round."""
         with self._harmless("a round's canaries"):
             self._scorer = self._scorer or self._opened(answer)
             pool, names = self._scorer.pool, self._audited(answer)
-            for canary in map(int, self._dealt.members_in(answer.current_round)):
+            for canary in map(int, self._participations.members_in(answer.current_round)):
                 if pool.included[canary]:
                     vector = self.canary_norm * pool.vector(canary)
                     self.aggregator.accept_model(_answer_like(answer, names, vector, canary))

@@ -1,8 +1,19 @@
 """An audit of DP-SGD in Opacus: canary gradients join the per-sample gradients of a step.
 
 A canary is an example whose gradient is a random vector, longer than the clip norm. Opacus clips
-and sums it and adds noise, as with any other. Neither TensorFlow nor, before an optimizer is
-audited, PyTorch is imported; examples/opacus has a whole training.
+it, adds it to the sum and adds noise, as for any other example::
+
+    model, optimizer, loader = privacy_engine.make_private(module=model, ...)
+    audit = CanaryGradients(
+        optimizer, "audit", num_steps=epochs * len(loader), seed=seed,
+        sample_rate=loader.sample_rate,
+    )
+    ...  # train
+    audit.finish()
+    write_claim(privacy_engine, "claim.csv")
+
+Neither TensorFlow nor, before an optimizer is audited, PyTorch is imported; examples/opacus has a
+complete training.
 """
 
 import contextlib
@@ -30,11 +41,11 @@ _TIMES_CLIP_NORM = 100.0
 class CanaryGradients:
     """Canaries in an Opacus optimizer, each step of which is scored as it is made.
 
-    It goes behind `PrivacyEngine.make_private`, with hooks (`grad_sample_mode` other than `ghost`)
+    Create it after `PrivacyEngine.make_private`, with hooks (`grad_sample_mode` other than `ghost`)
     in one process. A step over several physical batches (`BatchMemoryManager`) is one step.
 
-    It never ends the training: what it cannot score it logs (logger `fl_audit`), notes in the
-    folder, and leaves out.
+    An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
+    the folder, and the step is left out.
 
     Attributes:
       scorer: The scorer of the steps.
@@ -60,11 +71,12 @@ class CanaryGradients:
           folder: The folder of the audit, new, or this audit's own after a restart.
           num_steps: The number of steps of the training, `len(data_loader)` in each epoch.
           seed: The seed of canaries, coins and steps; every audit needs a new one.
-          sample_rate: The probability with which Opacus draws an example into a step,
-            `data_loader.sample_rate`. Canaries are drawn so too, and `PrivacyEngine.get_epsilon` is
-            a claim about them. None gives each canary `repeats` steps that are known to the
-            attacker: the claim is then the noise's own, without amplification by sampling.
-          repeats: The number of steps of a canary where they are known.
+          sample_rate: The probability with which Opacus samples an example in a step,
+            `data_loader.sample_rate`. Canaries are sampled likewise, and
+            `PrivacyEngine.get_epsilon` is a claim about them. None gives each canary `repeats`
+            steps that are known to the attacker: the claim is then the noise's own, without
+            amplification by sampling.
+          repeats: The number of steps of a canary if they are known.
           count: The number of canaries, of which coins include about half.
           family: The family of the canaries' vectors (docs/canaries.md); "hadamard" is faster for
             large models.
@@ -105,7 +117,7 @@ class CanaryGradients:
         optimizer.pre_step = self._scored_pre_step
 
     def finish(self) -> None:
-        """Writes the score files, and leaves the optimizer as it was."""
+        """Writes the score files, and restores the optimizer."""
         self._optimizer.clip_and_accumulate = self._clip
         self._optimizer.pre_step = self._pre_step
         with self._harmless("the score files"):
@@ -122,7 +134,7 @@ class CanaryGradients:
         self._clip()
 
     def _scored_pre_step(self, closure: Any = None) -> Any:
-        """Makes a step up to its noised gradient, and scores that where there is one."""
+        """Makes a step up to its noised gradient, and scores that if there is one."""
         clip_norm = float(self._optimizer.max_grad_norm)  # adaptive clipping changes it
         is_whole = self._pre_step(closure)
         if is_whole:
@@ -141,8 +153,8 @@ class CanaryGradients:
         pool, params = self.scorer.pool, self._optimizer.params
         if self._step >= self.scorer.num_rounds:
             return
-        presented = self._rounds.participations.members_in(self._step)
-        canaries = presented[self._included[presented]]
+        participants = self._rounds.participations.members_in(self._step)
+        canaries = participants[self._included[participants]]
         if not len(canaries):
             return
         norm = _TIMES_CLIP_NORM * float(self._optimizer.max_grad_norm)
@@ -159,7 +171,6 @@ class CanaryGradients:
             parameter.grad_sample = batches if is_list else batches[0]
 
     def _score(self, clip_norm: float) -> None:
-        """Scores the noised gradient of a step."""
         if self._step >= self.scorer.num_rounds:
             raise InputError(f"num_steps: the audit has room for {self.scorer.num_rounds} steps")
         optimizer = self._optimizer
@@ -181,11 +192,9 @@ class CanaryGradients:
 
 
 def write_claim(privacy_engine: Any, path: Path | str) -> None:
-    """Writes what `PrivacyEngine.get_epsilon` says at 25 deltas, for `estimate --claimed-profile`.
+    """Writes the epsilon of `PrivacyEngine.get_epsilon` at 25 deltas, after the training.
 
-    Args:
-      privacy_engine: The privacy engine, after the training.
-      path: The file to write.
+    The file is for `fl-audit estimate --claimed-profile`.
     """
     write_profile(privacy_engine.get_epsilon, path)
 

@@ -1,8 +1,16 @@
 """An audit of pfl-research: a postprocessor around its privacy mechanism adds canary users.
 
 A canary is a user whose statistics are a random vector, longer than the clip norm. The mechanism
-clips it as any other user's, and adds its noise to the sum. TensorFlow is not imported;
-examples/pfl has a whole simulation.
+clips it as any other user's, and adds its noise to the sum::
+
+    audit = CanaryUsers(
+        CentrallyAppliedPrivacyMechanism(gaussian), "audit", num_iterations=iterations, seed=seed,
+        sample_rate=accountant.sampling_probability,
+    )
+    backend = SimulatedBackend(users, users, postprocessors=[audit])
+    FederatedAveraging().run(..., backend=backend, callbacks=[audit])
+
+TensorFlow is not imported; examples/pfl has a complete simulation.
 """
 
 import contextlib
@@ -30,7 +38,7 @@ from fl_audit.errors import InputError
 try:
     from pfl.callback.base import TrainingProcessCallback
     from pfl.postprocessor.base import Postprocessor
-except ModuleNotFoundError:  # pfl has an environment of its own; without it this can be imported
+except ModuleNotFoundError:  # for tests: pfl needs a separate environment
     Postprocessor = type("Postprocessor", (), {})
     TrainingProcessCallback = type("TrainingProcessCallback", (), {})
 
@@ -41,12 +49,12 @@ _TIMES_CLIP_NORM = 100.0
 class CanaryUsers(Postprocessor, TrainingProcessCallback):
     """A privacy mechanism with canaries among its users, each of whose noised sums is scored.
 
-    It takes the mechanism's place among the backend's `postprocessors`, and is one of the
-    `callbacks` of `FederatedAlgorithm.run`, so that it sees the first and the last model. The
-    simulation runs in one process.
+    It replaces the mechanism among the backend's `postprocessors`, and is one of the `callbacks` of
+    `FederatedAlgorithm.run`, which pass it the first and the last model. The simulation runs in one
+    process.
 
-    It never ends the training: what it cannot score it logs (logger `fl_audit`), notes in the
-    folder, and leaves out. After a restart it goes on in its folder.
+    An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
+    the folder, and the iteration is left out. After a restart the audit continues in its folder.
     """
 
     def __init__(
@@ -70,11 +78,11 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
           folder: The folder of the audit, new, or this audit's own after a restart.
           num_iterations: The number of central iterations.
           seed: The seed of canaries, coins and iterations; every audit needs a new one.
-          sample_rate: The probability with which the accountant takes a user to be sampled, its
-            `sampling_probability`. Canaries are drawn so by Poisson sampling, and the accountant's
-            epsilon is a claim about them. None gives each canary `repeats` iterations that are
-            known to the attacker: the claim is then the noise's own, without amplification.
-          repeats: The number of iterations of a canary where they are known.
+          sample_rate: The accountant's `sampling_probability` of a user. Canaries are sampled with
+            it by Poisson sampling, and the accountant's epsilon is a claim about them. None gives
+            each canary `repeats` iterations that are known to the attacker: the claim is then the
+            noise's own, without amplification.
+          repeats: The number of iterations of a canary if they are known.
           count: The number of canaries, of which coins include about half.
           family: The family of the canaries' vectors (docs/canaries.md).
           canary_norm: The norm of a canary's statistics; None takes 100 times the clip norm of a
@@ -127,7 +135,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
             finish_audit(scorer, _vector(model.get_parameters(), scorer.pool.dim))
 
     def postprocess_one_user(self, *, stats: Any, user_context: Any) -> Any:
-        """Does what the mechanism does, and remembers the user as a pattern for canaries."""
+        """Delegates to the mechanism, and keeps the user as a template for canaries."""
         self._user, self._weight = user_context, stats.get_weights()[0]
         return self.mechanism.postprocess_one_user(stats=stats, user_context=user_context)
 
@@ -152,17 +160,17 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
     def postprocess_server_live(
         self, *, stats: Any, central_context: Any, aggregate_metrics: Any
     ) -> tuple[Any, Any]:
-        """Does what the mechanism does."""
+        """Delegates to the mechanism."""
         return self.mechanism.postprocess_server_live(  # type: ignore[no-any-return]
             stats=stats, central_context=central_context, aggregate_metrics=aggregate_metrics
         )
 
     def postprocess_one_user_metrics(self, *, user_context: Any) -> Any:
-        """Does what the mechanism does."""
+        """Delegates to the mechanism."""
         return self.mechanism.postprocess_one_user_metrics(user_context=user_context)
 
     def postprocess_server_metrics(self, *, central_context: Any, aggregate_metrics: Any) -> Any:
-        """Does what the mechanism does."""
+        """Delegates to the mechanism."""
         return self.mechanism.postprocess_server_metrics(
             central_context=central_context, aggregate_metrics=aggregate_metrics
         )
@@ -171,7 +179,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         return self._audit.errors_logged(what, self.folder)
 
     def _opened(self, stats: Any) -> RoundScorer:
-        """The scorer of the audit, of as many numbers as statistics like these have."""
+        """The scorer of the audit; `stats` give its dimension."""
         if self._scorer is None:
             seed, count = self._numbers
             dim = sum(part.size for part in _arrays(stats))
@@ -190,8 +198,8 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         if iteration >= self.num_iterations:
             raise InputError(f"num_iterations: the audit has room for {self.num_iterations}")
         norm = self._canary_norm or _TIMES_CLIP_NORM * (_clip_norm(self.mechanism) or np.nan)
-        presented = self._rounds.participations.members_in(iteration)
-        canaries = presented[scorer.pool.included[presented]].tolist()
+        participants = self._rounds.participations.members_in(iteration)
+        canaries = participants[scorer.pool.included[participants]].tolist()
         total, to_tensor = stats, get_default_framework_module().to_tensor
         for canary in canaries:
             parts = unflatten(norm * scorer.pool.vector(canary), _arrays(stats))
@@ -204,7 +212,6 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         return total, len(canaries)
 
     def _score(self, released: Any, iteration: int, users: int, clip_norm: float | None) -> None:
-        """Scores a noised sum."""
         stated: dict[str, float] = {} if clip_norm is None else {"canary_length": clip_norm}
         stddev = _noise(self.mechanism)
         if clip_norm is not None and stddev is not None:
@@ -214,13 +221,10 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
 
 
 def write_claim(accountant: Any, path: Path | str) -> None:
-    """Writes what a privacy accountant of pfl says at 25 deltas, for `estimate --claimed-profile`.
+    """Writes the epsilon of a privacy accountant of pfl at 25 deltas.
 
-    It is a claim about noise of its `noise_parameter`; with a `noise_scale` below 1 less is added.
-
-    Args:
-      accountant: The accountant, such as `PLDPrivacyAccountant`.
-      path: The file to write.
+    The file is for `fl-audit estimate --claimed-profile`. It is a claim about noise of the
+    accountant's `noise_parameter`; with a `noise_scale` below 1 less is added.
     """
     write_profile(
         lambda delta: dataclasses.replace(accountant, epsilon=None, delta=delta).epsilon, path
@@ -233,7 +237,7 @@ def _clipping(mechanism: Any) -> Any:
 
 
 def _clip_norm(mechanism: Any) -> float | None:
-    """The bound of a mechanism on the L2 norm; None where it has none, or none that is known."""
+    """The bound of a mechanism on the L2 norm; None if it has none, or none that is known."""
     clipping = _clipping(mechanism)
     if getattr(clipping, "_order", None) != 2:
         return None
@@ -242,7 +246,7 @@ def _clip_norm(mechanism: Any) -> float | None:
 
 
 def _noise(mechanism: Any) -> float | None:
-    """The noise of a sum, over the clip norm; None where it is not known, or is correlated."""
+    """The noise of a sum, over the clip norm; None if it is not known, or is correlated."""
     is_central = hasattr(mechanism, "underlying_mechanism")
     if not is_central or type(_clipping(mechanism)).__name__ != "GaussianMechanism":
         return None

@@ -1,8 +1,8 @@
-"""One registry for everything that can be extended: records by name, in the order to show them.
+"""One registry for everything that can be extended: records by name, in the order of reports.
 
-Estimator methods, noise distributions, statistics, threat models, runtimes, and the kinds of a config's
-tables (`fl_audit.config_tables`) are records; a new one, here or in another package, is one module
-and one call of `register`.
+Estimator methods, noise distributions, statistics, threat models, runtimes, and the kinds of a
+config's tables (`fl_audit.config_tables`) are records; a new one, here or in another package, is
+one module and one call of `register`.
 
 >>> from types import SimpleNamespace
 >>> shapes = Registry("shape")
@@ -21,23 +21,17 @@ Record = TypeVar("Record")
 
 
 class Registry(Mapping[str, Record]):
-    """Records by their `name`, in the order in which they were registered."""
+    """Records by their `name`, in the order in which they were registered.
+
+    `thing` is the word for one record in messages.
+    """
 
     def __init__(self, thing: str) -> None:
-        """Starts without records.
-
-        Args:
-          thing: The word for one record, in the singular, for messages.
-        """
         self.thing = thing
         self._records: dict[str, Record] = {}
 
     def register(self, record: Record) -> Record:
-        """Adds a record, the last in the order, and returns it.
-
-        Raises:
-          ValueError: A record has the name already.
-        """
+        """Adds a record at the end and returns it; ValueError if the name is taken."""
         name = self.name_of(record)
         if name in self._records:
             raise ValueError(f"a {self.thing} {name!r} is registered already")
@@ -45,23 +39,19 @@ class Registry(Mapping[str, Record]):
         return record
 
     def remove(self, name: str) -> None:
-        """Removes a record again, such as one that a test has registered."""
+        """Removes a record, such as one that a test has registered."""
         del self._records[name]
 
     def name_of(self, record: Any) -> str:
-        """The name that a record is found by."""
+        """The key of a record."""
         return str(record.name)
 
     def __getitem__(self, name: str) -> Record:
-        """The record of a name.
-
-        Raises:
-          KeyError: No record has it.
-        """
+        """The record of a name."""
         return self._records[name]
 
     def __iter__(self) -> Iterator[str]:
-        """The names, in the order in which the records were registered."""
+        """The names, in the order of registration."""
         return iter(tuple(self._records))
 
     def __len__(self) -> int:

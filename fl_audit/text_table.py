@@ -1,4 +1,4 @@
-"""Tables as aligned lines for the terminal: what plans, reports and comparisons print."""
+"""Tables as aligned lines for the terminal: plans, reports and comparisons."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ class TextTable:
     r"""A table with its first column flush left and all others flush right.
 
     Attributes:
-      head: What stands above each column.
+      head: The heading of each column.
       rows: The cells of each row; a row that is one string is a heading across all columns.
-      above: What stands above the heads of the columns behind the first: a title that neighbours
-        with the same one share. The first of them is about the first column. Empty for nothing.
+      above: Titles over the headings; adjacent columns after the first with the same title share
+        it. Empty for none.
 
     >>> table = TextTable(("method", "max", "sum"), ("bounds", ("one_run", "≥ 2.50", "–")))
     >>> print("\n".join(table.lines()))
@@ -30,10 +30,8 @@ class TextTable:
     def lines(self, width: int | None = None) -> list[str]:
         """The lines of the table.
 
-        Args:
-          width: Number of characters that a line may have; where columns need more, they are in
-            several tables below each other, with an empty line between. Columns that share a title
-            stay together. None for one table.
+        If its columns need more than `width` characters, there are several tables below each other,
+        separated by an empty line. Columns that share a title stay together. None for one table.
         """
         first = max(map(len, [*self._cells(0), *self.above[:1]]))
         tables = self._packed(first, width)
@@ -45,7 +43,7 @@ class TextTable:
         return [self.head[column], *rows]
 
     def _spans(self) -> list["_Span"]:
-        """The columns behind the first, together where they share a title."""
+        """The columns after the first, those with a common title together."""
         spans: list[_Span] = []
         for column in range(1, len(self.head)):
             title = self.above[column] if self.above else ""
@@ -58,7 +56,7 @@ class TextTable:
         return [span.with_room_for_title() for span in spans]
 
     def _packed(self, first: int, width: int | None) -> Iterator[list["_Span"]]:
-        """The spans of each table, one of them at least."""
+        """The spans of each table, at least one."""
         table: list[_Span] = []
         for span in self._spans():
             needed = first + sum(len(_GAP) + other.width for other in (*table, span))
@@ -89,7 +87,7 @@ class TextTable:
 
 @dataclass(frozen=True)
 class _Span:
-    """Neighbouring columns below one title, and the characters that each needs."""
+    """Adjacent columns with a common title, and the number of characters that each needs."""
 
     title: str
     columns: tuple[int, ...]

@@ -1,6 +1,15 @@
-"""Audits of a TFF process of your own (docs/any_process.md).
+"""Audits of a custom TFF process.
 
-The names below are imported where they are first used, and with them TensorFlow Federated.
+A sketch, of which docs/any_process.md has the complete program::
+
+    process = build_audited_fed_avg(model_fn, optimizer, model_aggregator=private_sum)
+    pool = CanaryPool(seed=81423, count=200, dim=canary_dim(process))
+    canaries = CanaryClients(process, pool, num_rounds=20)
+    scorer = RoundScorer.create("audit", pool, num_rounds=20, canary_rounds=canaries.rounds)
+    ...
+    output = process.next(state, canaries.join(round_number, cohort, state))
+
+The names below are imported on first use, and with them TensorFlow Federated.
 """
 
 from typing import TYPE_CHECKING
@@ -22,6 +31,7 @@ if TYPE_CHECKING:
     from fl_audit.engines.tff.native import native_runtime as native_runtime
     from fl_audit.engines.tff.replay import replay_process as replay_process
     from fl_audit.engines.tff.rounds import model_weights as model_weights
+    from fl_audit.mechanisms.registry import make_aggregator as make_aggregator
 
 _MODULE_OF = {
     "CanaryClients": ".engines.tff.canary_clients",
@@ -31,6 +41,7 @@ _MODULE_OF = {
     "build_audited_fed_sgd": ".engines.tff.algorithms",
     "canary_dim": ".engines.tff.canary_process",
     "compose_audited_process": ".engines.tff.canary_process",
+    "make_aggregator": ".mechanisms.registry",
     "model_weights": ".engines.tff.rounds",
     "native_runtime": ".engines.tff.native",
     "probe": ".engines.tff.canary_clients",

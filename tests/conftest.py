@@ -10,6 +10,9 @@ os.environ.setdefault(
     "XLA_FLAGS", "--xla_force_host_platform_device_count=4 --xla_cpu_multi_thread_eigen=false"
 )
 
+# No line that only slow machines print; programs that tests start inherit it.
+os.environ["FL_AUDIT_HEARTBEAT"] = "off"
+
 # The light layer has no TensorFlow: there the tests of what trains are left out.
 collect_ignore = (
     []

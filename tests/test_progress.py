@@ -199,6 +199,7 @@ def test_lines_become_rarer_the_longer_a_work_takes(monkeypatch):
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     pulse = module._Pulse()
     monkeypatch.setattr(module, "_PULSE", pulse)
+    monkeypatch.setattr(module, "LONGEST_SILENCE", 8.0)
     work = module._Work(lambda: "training", begun=0.0)
     with contextlib.redirect_stderr(log):
         for second in range(36_000):
@@ -209,6 +210,19 @@ def test_lines_become_rarer_the_longer_a_work_takes(monkeypatch):
     stretches = [later - earlier for earlier, later in itertools.pairwise(times)]
     assert max(s for s, at in zip(stretches, times, strict=False) if at < 80) <= 10
     assert 50 < len(times) < 90
+
+
+def test_heartbeats_are_off_by_the_environment_and_else_there():
+    program = "from fl_audit.progress import LONGEST_SILENCE; print(LONGEST_SILENCE)"
+    for chosen, seconds in (("off", "inf"), ("", "8.0")):
+        said = subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"FL_AUDIT_HEARTBEAT": chosen},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert said.stdout == seconds + "\n"
 
 
 def test_an_unknown_level_is_an_error():

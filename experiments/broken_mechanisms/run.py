@@ -23,12 +23,12 @@ from experiments.broken_mechanisms.audited_run import AuditedRun, audited_run, c
 from experiments.broken_mechanisms.looks import look_at
 from experiments.broken_mechanisms.results import append, read
 from experiments.broken_mechanisms.zoo import WORKERS, ZOO, Member
+from fl_audit.accounting import FixedSizeSampling
 from fl_audit.canaries.families import CanaryFamily, DiracFamily
 from fl_audit.config.file import load_config
 from fl_audit.engines.prepare import PreparedRun, prepare
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.null import EMPIRICAL
-from fl_audit.formats.run_record import RecordedRelease
 from fl_audit.verdict import ScoredStatistic
 
 FOLDER = Path(__file__).parent
@@ -117,13 +117,14 @@ def results_of(audited: AuditedRun, run: PreparedRun) -> dict[str, Any]:
 
 def _what_was_claimed(run: PreparedRun) -> dict[str, Any]:
     """The facts of the correct mechanism that `truth.py` needs."""
-    recorded = RecordedRelease.from_release(run.release)
+    parties = (run.release.client.sampling, run.release.canary.sampling)
+    drawn = next((each for each in parties if isinstance(each, FixedSizeSampling)), None)
     return {
         "delta": run.delta,
         "rounds": run.schedule.num_rounds,
         "cohort": run.schedule.expected_cohort,
-        "sample_size": recorded.sample_size,
-        "sampled_from": recorded.sampled_from,
+        "sample_size": None if drawn is None else drawn.sample_size,
+        "sampled_from": None if drawn is None else drawn.sampled_from,
         "noise_multiplier": run.noise.noise_multiplier,
         "sum_noise_multiplier": run.noise.sum_noise_multiplier,
         "count_noise_stddev": run.noise.count_noise_stddev,

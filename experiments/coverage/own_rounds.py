@@ -1,6 +1,6 @@
 """How often what own-round scores prove exceeds the truth, with real vectors in every round.
 
-Usage: python experiments/coverage/own_rounds.py worlds|sizes|live [RUNS, 200 by default]
+Usage: python -m experiments.coverage.own_rounds worlds|sizes|live [RUNS, 200 by default]
 
 A round releases the sum of its included canaries' vectors, each a clip norm long, and of clients'
 updates, with Gaussian noise: for a canary with R own rounds that is the Gaussian mechanism of shift

@@ -1,6 +1,6 @@
 """What the quickstart shows at noise multiplier 0.3 on `own_rounds`, over seeds, without training.
 
-Usage: python experiments/coverage/quickstart_seeds.py proven|claimed [SEEDS, 20 by default]
+Usage: python -m experiments.coverage.quickstart_seeds proven|claimed [SEEDS, 20 by default]
 
 `proven` prints what each method proves, `claimed` how often the claim of the noise as configured is
 contradicted, with that noise and with less.

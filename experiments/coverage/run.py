@@ -1,6 +1,6 @@
 """The rate at which each bound exceeds the truth on mechanisms of known epsilon; see README.md.
 
-Usage: python experiments/coverage/run.py [RUNS, 200 by default]
+Usage: python -m experiments.coverage.run [RUNS, 200 by default]
 """
 
 import sys

@@ -1,6 +1,6 @@
 """A stand-in for EMNIST by writer, in the SQLite format that TFF downloads.
 
-    python experiments/emnist/stand_in.py FOLDER --writers 3400
+    python -m experiments.emnist.stand_in FOLDER --writers 3400
 
 writes FOLDER/emnist_all.sqlite, writer by writer. Published (TFF, `emnist.load_data`): 3,400
 writers with 671,585 images in the split `all_train` and 77,483 in `all_test`, 62 classes, 28 x 28

@@ -1,6 +1,6 @@
 """The numbers of Table 3 as a plan predicts them, and by a second simulation that shares no code.
 
-    python experiments/stackoverflow/predicted.py --trials 9
+    python -m experiments.stackoverflow.predicted --trials 9
 
 prints Markdown: a row for each noise multiplier, a column for each of the paper's four estimates,
 `median (lowest … highest)` over simulated runs at all points of the range of the unknowns (docs/

@@ -1,6 +1,6 @@
 """A stand-in for the Stack Overflow data, in the SQLite format that TFF downloads.
 
-    python experiments/stackoverflow/stand_in.py FOLDER --clients 342477 --fewer 8
+    python -m experiments.stackoverflow.stand_in FOLDER --clients 342477 --fewer 8
 
 writes FOLDER/stackoverflow.sqlite and FOLDER/stackoverflow.word_count, client by client. Published
 (TFF, `stackoverflow.load_data`): 342,477 clients with 135,818,730 sentences in the split `train`,

@@ -133,6 +133,10 @@ def _words(interval: Interval, digits: int) -> str:
 
 def _figure_1(axes: Axes, attacks: list[Path]) -> None:
     """Posterior densities at LiRA's best threshold, and what the accountant guarantees."""
+    if not attacks:
+        axes.text(0.5, 0.5, "of attacks: none named", ha="center", va="center")
+        axes.set_axis_off()
+        return
     grid = np.linspace(0.01, 14, 300)
     for folder, colour in zip(attacks, itertools.cycle(TRAININGS), strict=False):
         name = folder.name.replace("_", " ")
@@ -143,8 +147,7 @@ def _figure_1(axes: Axes, attacks: list[Path]) -> None:
             axes.axvline(upper_bound, color=colour, linestyle=":", label=f"{name}: accountant")
     axes.set_xlabel("ε")
     axes.set_ylabel("density")
-    if attacks:
-        axes.legend(fontsize=8)
+    axes.legend(fontsize=8)
 
 
 def _figure_2(axes: Axes, attacks: list[Path]) -> None:

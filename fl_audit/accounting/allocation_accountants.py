@@ -61,7 +61,7 @@ from fl_audit.array_types import FloatArray
 
 
 def hidden_pair(release: Release, party: Party, delta: float) -> RatioDistribution | None:
-    """The distribution of a ratio that dominates what is seen of a party's rounds, where its draw hides it.
+    """A dominating distribution of the ratio under a party's hidden rounds, or None.
 
     Args:
       release: What was released, with noise.
@@ -69,7 +69,8 @@ def hidden_pair(release: Release, party: Party, delta: float) -> RatioDistributi
       delta: The delta at which epsilon will be asked for.
 
     Returns:
-      None where no such distribution is at hand, the draw hides nothing, or it is too much for floats.
+      None where no such distribution is at hand, the draw hides nothing, or it is too much for
+      floats.
     """
     z = release.noise.noise_multiplier
     match release.correlation, party.sampling:

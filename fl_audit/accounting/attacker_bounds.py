@@ -173,7 +173,8 @@ class AttackerBound:
 
     Attributes:
       guarantee: The guarantee of the noise against the attacker.
-      pair: A pair of distributions that the attacker can at most tell apart; None where none is known.
+      pair: A pair of distributions that the attacker can at most tell apart; None where none is
+        known.
     """
 
     guarantee: Guarantee

@@ -1,7 +1,7 @@
 """The epsilon of Gaussian noise, by each accountant that applies.
 
-Poisson sampling is accounted for by dp-accounting, as Renyi DP and as privacy loss distributions.
-Samples of fixed size are accounted for as Renyi DP, and exactly against an attacker who sees them.
+Poisson sampling is accounted for as Rényi DP, and by dp-accounting's privacy loss distributions.
+Samples of fixed size are accounted for as Rényi DP, and exactly against an attacker who sees them.
 Without sampling, any number of releases is one Gaussian mechanism, whose epsilon is known exactly;
 the noised nodes of tree aggregation are such releases.
 
@@ -11,7 +11,6 @@ dp-accounting takes a second to import and is imported where it is needed.
 import functools
 import math
 import typing
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +18,11 @@ import numpy.typing as npt
 from scipy import special
 
 from fl_audit.accounting.release import Party
+from fl_audit.accounting.renyi import (
+    RDP_ORDERS,
+    epsilon_of_divergences,
+    sampled_gaussian_divergences,
+)
 from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.distributions import Gaussian
 from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
@@ -26,21 +30,6 @@ from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
 if typing.TYPE_CHECKING:
     import dp_accounting
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee
-
-RDP_ORDERS: tuple[float, ...] = (
-    *(1 + np.geomspace(0.0102, 1, 80, endpoint=False)).tolist(),
-    *(1 + tenths / 10 for tenths in range(1, 100)),
-    *range(11, 64),
-    *(2**power for power in range(6, 12)),
-)
-"""dp-accounting's default orders, and finer ones down to 1.01, the smallest that it can use.
-
-At noise multiplier 0.0644 of Andrew et al. the default orders, from 1.1 on, give an epsilon of
-100,000 and these give 1,150.
-"""
-
-_RDP_ROUNDING = 1e-10
-"""A composed divergence below this is due to rounding, and may be negative."""
 
 _PLD_GRID = 2**19
 """The number of points that the composed privacy loss is spread over.
@@ -78,6 +67,12 @@ class SampledRounds:
         gaussian = dp_accounting.GaussianDpEvent(self.noise_multiplier)
         sampled = dp_accounting.PoissonSampledDpEvent(self.probability, gaussian)
         return dp_accounting.SelfComposedDpEvent(sampled, self.rounds)
+
+    @property
+    def divergences(self) -> npt.NDArray[np.float64]:
+        """The Rényi divergences of all rounds, at `RDP_ORDERS`."""
+        of_one = sampled_gaussian_divergences(self.probability, self.noise_multiplier)
+        return self.rounds * of_one
 
 
 @dataclass(frozen=True)
@@ -160,8 +155,8 @@ def account_sampled(rounds: SampledRounds, delta: float) -> tuple[AccountedEpsil
       rounds: The rounds that were released.
       delta: The delta of the guarantee, in (0, 1).
     """
-    rdp = AccountedEpsilon("rdp", epsilon_rdp(rounds.event, delta))
-    return rdp, epsilon_pld(rounds, delta)
+    renyi = epsilon_of_divergences(RDP_ORDERS, rounds.divergences, delta)
+    return AccountedEpsilon("rdp", renyi), epsilon_pld(rounds, delta)
 
 
 def account_fixed_size(rounds: FixedSizeRounds, delta: float) -> tuple[AccountedEpsilon, ...]:
@@ -178,7 +173,7 @@ def account_fixed_size(rounds: FixedSizeRounds, delta: float) -> tuple[Accounted
 
 
 def epsilon_rdp_fixed_size(rounds: FixedSizeRounds, delta: float) -> float:
-    """Epsilon by Renyi DP (Wang, Balle & Kasiviswanathan 2019, arXiv:1808.00087, theorem 27).
+    """Epsilon by Rényi DP (Wang, Balle & Kasiviswanathan 2019, arXiv:1808.00087, theorem 27).
 
     It holds for one client replaced by any other, including one that sends nothing, as long as
     nobody sees who was drawn. Where the theorem gives no improvement, sampling is left out.
@@ -194,7 +189,7 @@ def epsilon_rdp_fixed_size(rounds: FixedSizeRounds, delta: float) -> float:
 
 @functools.lru_cache(maxsize=4)
 def _divergences_fixed_size(rounds: FixedSizeRounds) -> npt.NDArray[np.float64]:
-    """The Renyi divergences of all rounds, by order; they take a second, and serve any delta."""
+    """The Rényi divergences of all rounds, by order; they take a second, and serve any delta."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.rdp import RdpAccountant
 
@@ -264,39 +259,6 @@ def log_gaussian_deltas(
     log_ratio = np.minimum(epsilon + log_q - log_p, 0.0)
     with np.errstate(divide="ignore"):
         return np.asarray(log_p + np.log(-np.expm1(log_ratio)))
-
-
-def epsilon_rdp(
-    event: "dp_accounting.DpEvent", delta: float, orders: Sequence[float] = RDP_ORDERS
-) -> float:
-    """Epsilon by Renyi DP (Mironov et al. 2019, arXiv:1908.10530).
-
-    Args:
-      event: The releases, in dp-accounting's terms.
-      delta: The delta of the guarantee, in (0, 1).
-      orders: The Renyi orders, each above 1, of which the best is taken.
-    """
-    from dp_accounting.rdp import RdpAccountant
-
-    accountant = RdpAccountant(orders=list(orders)).compose(event)
-    return epsilon_of_divergences(orders, accountant.rdp, delta)
-
-
-def epsilon_of_divergences(
-    orders: Sequence[float], divergences: npt.NDArray[np.float64], delta: float
-) -> float:
-    """The epsilon of Rényi divergences by the best order (Mironov 2017, arXiv:1702.07476).
-
-    Args:
-      orders: The orders, each above 1.
-      divergences: The divergence of each order, in nats, float64 of shape (orders,).
-      delta: The delta of the guarantee, in (0, 1).
-    """
-    from dp_accounting.rdp import compute_epsilon
-
-    above_rounding = np.maximum(divergences, _RDP_ROUNDING)
-    epsilon, _ = compute_epsilon(np.asarray(orders), above_rounding, delta)
-    return float(epsilon)
 
 
 def epsilon_pld(rounds: SampledRounds, delta: float) -> AccountedEpsilon:

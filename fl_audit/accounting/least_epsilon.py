@@ -191,7 +191,7 @@ class _Sums:
 
     @functools.cached_property
     def _ends(self) -> tuple[float, float]:
-        """Sums beyond which no distribution, tilted or not, has more than `_TAIL` (Chernoff's bound)."""
+        """Sums beyond which no distribution, tilted or not, has more than `_TAIL` (Chernoff)."""
         step = self.statistic.width / _COARSE_CELLS
         multiples, *both = self.statistic.cells(step)
         values = multiples * step
@@ -219,7 +219,7 @@ class _Sums:
         return self.rounds * of_absent + self.most * np.maximum(of_present - of_absent, 0.0)
 
     def chances(self, numbers: FloatArray, tilt: int) -> _Chances:
-        """The distribution of the sum for a distribution of the party's number of rounds, tilted by e^(tilt sum)."""
+        """The distribution of the sum over the party's number of rounds, tilted by e^(tilt sum)."""
         low, high = self._ends
         step = (high - low) / (_CELLS - 2)
         multiples, *both = self.statistic.cells(step)

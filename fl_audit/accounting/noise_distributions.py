@@ -1,8 +1,8 @@
-"""Distributions of noise: how each of them is accounted, by the name that a mechanism gives its noise.
+"""Noise distributions: how each is accounted, by the name that a mechanism gives its noise.
 
-A mechanism names the distribution of its noise, and a `NoiseDistribution` says what it guarantees. Gaussian noise is
-new in every round (`GAUSSIAN`), or correlated over rounds by trees or a matrix; `skellam` has the
-distribution of integers.
+A mechanism names the distribution of its noise, and a `NoiseDistribution` accounts for it. Gaussian
+noise is new in every round (`GAUSSIAN`), or correlated over rounds by trees or a matrix; `skellam`
+noise is integer.
 """
 
 from collections.abc import Callable

@@ -32,9 +32,9 @@ accountants that know them:
 (7.05, 'one client more or less in the population (add or remove one)')
 
 A new way to draw rounds is a subclass of `sampling.Sampling` beside its pattern, and an accountant
-for it (`sampling_accountants.register_accountant`). Noise that is correlated over rounds is a distribution
-of its own (`noise_distributions.NoiseDistribution`): a release says by what trees or matrix it is correlated, and
-what the rounds of a party amount to under it is its `squared_sensitivity`.
+for it (`sampling_accountants.register_accountant`). Noise that is correlated over rounds is a
+`noise_distributions.NoiseDistribution` of its own: a release says by what trees or matrix it is
+correlated, and what the rounds of a party amount to under it is its `squared_sensitivity`.
 """
 
 import dataclasses
@@ -52,8 +52,8 @@ ZeroingKind = Literal["none", "fixed", "adaptive"]
 Divisor = Literal["expected_cohort", "actual_cohort"]
 """Whether a sum is divided by the expected number of participants, or by that of those who came."""
 
-Correlation: TypeAlias = Trees | Toeplitz
-"""What correlates noise over rounds: trees with noise on their nodes, or a matrix."""
+Correlation: TypeAlias = Toeplitz | Trees
+"""What correlates noise over rounds: a matrix, or trees with noise on their nodes."""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,11 @@ the canaries of a run. A new way is a subclass beside its participation pattern,
 for it (`sampling_accountants.register_accountant`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from fl_audit.json_records import fields_from_json, fields_to_json
 
 ADD_OR_REMOVE = "one client more or less in the population (add or remove one)"
 ZERO_OUT = "one client replaced by one that sends nothing (zero-out); the schedule stays the same"
@@ -25,6 +28,23 @@ class Sampling:
 
     neighbours: ClassVar[str] = ZERO_OUT
     """The neighbouring relation, in words, of accountants that count on the draw."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The name of the class, as `kind`, and its fields."""
+        return {"kind": type(self).__name__, **fields_to_json(self)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Sampling":
+        """What `to_json` writes; unknown rounds where no module that is imported has the class.
+
+        Raises:
+          ValueError: A field is missing, or a value is of another type.
+        """
+        kinds = [Sampling]
+        for kind in kinds:
+            kinds += kind.__subclasses__()
+        found = next((kind for kind in kinds if kind.__name__ == value["kind"]), None)
+        return UnknownRounds() if found is None else fields_from_json(found, value)
 
     @property
     def most(self) -> int | None:

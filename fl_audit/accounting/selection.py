@@ -25,21 +25,17 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 from fl_audit.accounting.attacker_bounds import GaussianPair, attacker_bounds
-from fl_audit.accounting.gaussian_accountants import epsilon_rdp
+from fl_audit.accounting.gaussian_accountants import SampledRounds
 from fl_audit.accounting.release import Party, Release
+from fl_audit.accounting.renyi import RDP_ORDERS, epsilon_of_divergences
 from fl_audit.accounting.sampling import PoissonSampling
 from fl_audit.estimators.distributions import Gaussian
 from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
-
-if TYPE_CHECKING:
-    import dp_accounting
-
-
-_NO_SHIFT = 1e-9
-"""The shift that stands for that of a client without a round."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +79,8 @@ def price_of_selection(releases: Sequence[Release], delta: float) -> SelectionPr
     number = len(releases)
     if any(release.noise.noise_multiplier == 0 for release in releases):
         return SelectionPrice(number, delta, math.inf, math.inf)
-    events = [_event(release, release.client, delta) for release in releases]
-    known = [event for event in events if event is not None]
+    runs = [_run(release, release.client, delta) for release in releases]
+    known = [run for run in runs if run is not None]
     if len(known) < number:
         reason = (
             f"{number - len(known)} of {number} runs draw rounds or add noise in a way that no "
@@ -94,51 +90,53 @@ def price_of_selection(releases: Sequence[Release], delta: float) -> SelectionPr
     return SelectionPrice(number, delta, _composed(known, delta), _if_drawn(known, delta))
 
 
-def _event(release: Release, party: Party, delta: float) -> "dp_accounting.DpEvent | None":
-    """What a run releases of a party in dp-accounting's terms; None where it has none for it."""
-    import dp_accounting
-
+def _run(release: Release, party: Party, delta: float) -> GaussianPair | SampledRounds | None:
+    """What a run releases of a party; None where no Rényi divergence of it is at hand."""
     if isinstance(party.sampling, PoissonSampling) and party.sampling.probability < 1:
         if release.zeroing == "adaptive" or release.noise.distribution != "gaussian":
             return None
-        gaussian = dp_accounting.GaussianDpEvent(release.noise.noise_multiplier)
-        sampled = dp_accounting.PoissonSampledDpEvent(party.sampling.probability, gaussian)
-        return dp_accounting.SelfComposedDpEvent(sampled, release.rounds)
+        noise = release.noise.noise_multiplier
+        return SampledRounds(party.sampling.probability, noise, release.rounds)
     pair = attacker_bounds(release, party, delta).knowing_rounds.pair
-    if not isinstance(pair, GaussianPair):
-        return None
-    return dp_accounting.GaussianDpEvent(1 / max(pair.shift, _NO_SHIFT))
+    return pair if isinstance(pair, GaussianPair) else None
 
 
-def _composed(events: "Sequence[dp_accounting.DpEvent]", delta: float) -> float:
-    import dp_accounting
+def _divergences(run: GaussianPair | SampledRounds) -> npt.NDArray[np.float64]:
+    """The Rényi divergences of a run, at `RDP_ORDERS` (Mironov 2017, proposition 7)."""
+    if isinstance(run, SampledRounds):
+        return run.divergences
+    return run.shift**2 / 2 * np.array(RDP_ORDERS)
 
-    times = Counter(events)
-    each = [dp_accounting.SelfComposedDpEvent(event, times[event]) for event in times]
-    bounds = [epsilon_rdp(dp_accounting.ComposedDpEvent(each), delta)]
-    if all(isinstance(event, dp_accounting.GaussianDpEvent) for event in events):
-        mu = math.hypot(*(1 / event.noise_multiplier for event in events))
-        bounds.append(epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(mu, 1.0), delta))
+
+def _composed(runs: Sequence[GaussianPair | SampledRounds], delta: float) -> float:
+    divergences = sum(number * _divergences(run) for run, number in Counter(runs).items())
+    bounds = [epsilon_of_divergences(RDP_ORDERS, np.asarray(divergences), delta)]
+    shifts = [run.shift for run in runs if isinstance(run, GaussianPair)]
+    if len(shifts) == len(runs):
+        together = Gaussian(math.hypot(*shifts), 1.0)
+        bounds.append(epsilon_over_all_regions(Gaussian(0.0, 1.0), together, delta))
     return min(bounds)
 
 
-def _if_drawn(events: "Sequence[dp_accounting.DpEvent]", delta: float) -> float | None:
+def _if_drawn(runs: Sequence[GaussianPair | SampledRounds], delta: float) -> float | None:
     """Theorem 2 of Papernot & Steinke for a geometric number of runs, each like the worst one.
 
     None where runs with and without sampling stand side by side, of which none need be the worst.
     """
-    import dp_accounting
-    from dp_accounting.dp_event import RepeatAndSelectDpEvent
-
-    if all(isinstance(event, dp_accounting.GaussianDpEvent) for event in events):
-        noise = min(event.noise_multiplier for event in events)
-        worst: dp_accounting.DpEvent = dp_accounting.GaussianDpEvent(noise)
-    elif all(isinstance(event, dp_accounting.SelfComposedDpEvent) for event in events):
-        noise = min(event.event.event.noise_multiplier for event in events)
-        share = max(event.event.sampling_probability for event in events)
-        sampled = dp_accounting.PoissonSampledDpEvent(share, dp_accounting.GaussianDpEvent(noise))
-        worst = dp_accounting.SelfComposedDpEvent(sampled, max(event.count for event in events))
-    else:
+    shifts = [run.shift for run in runs if isinstance(run, GaussianPair)]
+    sampled = [run for run in runs if isinstance(run, SampledRounds)]
+    if shifts and sampled:
         return None
-    repeated = RepeatAndSelectDpEvent(worst, float(len(events)), shape=1.0)
-    return epsilon_rdp(repeated, delta)
+    one = _divergences(
+        GaussianPair(max(shifts))
+        if shifts
+        else SampledRounds(
+            max(run.probability for run in sampled),
+            min(run.noise_multiplier for run in sampled),
+            max(run.rounds for run in sampled),
+        )
+    )
+    orders, log_mean = np.array(RDP_ORDERS), math.log(len(runs))
+    constant = 2 * float(np.min((1 - 1 / orders) * one + log_mean / orders))
+    repeated = one + constant + log_mean / (orders - 1)
+    return epsilon_of_divergences(RDP_ORDERS, repeated, delta)

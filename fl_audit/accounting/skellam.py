@@ -10,10 +10,11 @@ shares are missing.
 
 import numpy as np
 
-from fl_audit.accounting.gaussian_accountants import epsilon_of_divergences, without_noise
+from fl_audit.accounting.gaussian_accountants import without_noise
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
 from fl_audit.accounting.noise_distributions import NoiseDistribution, register_noise_distribution
 from fl_audit.accounting.release import Grid, Party, Release
+from fl_audit.accounting.renyi import epsilon_of_divergences
 from fl_audit.array_types import FloatArray
 
 ORDERS = (*range(2, 257), *(2**power for power in range(9, 13)))

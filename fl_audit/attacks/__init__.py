@@ -1,10 +1,24 @@
 """Attacks: what attackers see of a run or a log, and how they score its canaries.
 
-Nothing here imports TensorFlow. A canary client anywhere asks `CanaryPool` for its vector; a
-server hands `RoundScorer` each round's aggregate, or writes it into a folder that `fl-audit
-estimate` scores. docs/logs.md has the format and an example of each. Threat models, statistics and
-attackers are registered (`fl_audit.attacks.threat_models`), also those of other packages; the
-`NullLaw` that a statistic gives is `fl_audit.estimators.Null`.
+A server that trains with any system scores each round's aggregate with a `RoundScorer`. Canary
+clients anywhere get their vectors from the same `CanaryPool`:
+
+>>> import tempfile
+>>> import numpy as np
+>>> from fl_audit.attacks import CanaryPool, RoundScorer
+>>> pool = CanaryPool(seed=7, count=200, dim=4000)
+>>> included = np.flatnonzero(pool.included)
+>>> with tempfile.TemporaryDirectory() as folder:
+...     scorer = RoundScorer.create(folder, pool, num_rounds=1, canary_rounds=[[1]] * pool.count)
+...     noise = 0.5 * np.random.default_rng(0).standard_normal(pool.dim)
+...     cosines = scorer.score_round(1, sum(map(pool.vector, included)) + noise)
+...     print(sorted(scorer.finish()), round(scorer.lower_bound_epsilon(delta=1e-5), 1))
+['max', 'own_rounds', 'sum'] 2.4
+
+`fl-audit estimate FOLDER` then reports on the folder, whose format is in docs/logs.md. Threat
+models, statistics and attackers are registered (`fl_audit.attacks.threat_models`), also those of
+other packages; the `NullLaw` of a statistic is `fl_audit.estimators.Null`. Nothing here imports
+TensorFlow.
 """
 
 from fl_audit.attacks.all_iterates import ALL_ITERATES, WINDOW

@@ -17,15 +17,15 @@ def flatten(arrays: Arrays, dim: int, name: str) -> Float32Array:
     """Flattens one array or a list of them to one vector, in the list's order, each in C order.
 
     Args:
-      arrays: The arrays, which hold `dim` numbers together, float32 or float64.
-      dim: The number of numbers that there must be.
+      arrays: The arrays, float32 or float64, which hold `dim` numbers together.
+      dim: The length of the vector.
       name: A name for the arrays in error messages.
 
     Returns:
-      The vector, float32 of shape (dim,); the array itself where it has that form already.
+      The vector, float32 of shape (dim,); the array itself if it has that form already.
 
     Raises:
-      InputError: There are more or fewer numbers, they are of another type, or one is not finite.
+      InputError: The arrays hold more or fewer numbers, have another dtype, or are not finite.
     """
     parts = [np.asarray(part) for part in ([arrays] if isinstance(arrays, np.ndarray) else arrays)]
     for part in parts:
@@ -45,14 +45,10 @@ def flatten(arrays: Arrays, dim: int, name: str) -> Float32Array:
 
 
 def unflatten(vector: npt.NDArray[Any], like: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    """Cuts a vector into arrays of the shapes and types of a list; the inverse of `flatten`.
-
-    Args:
-      vector: The vector, of shape (dim,).
-      like: The arrays to follow, which hold `dim` numbers together, such as a model's weights.
+    """Cuts a vector of shape (dim,) into arrays of the shapes of `like`; the inverse of `flatten`.
 
     Raises:
-      InputError: The arrays have more or fewer numbers.
+      InputError: `like` holds more or fewer numbers than the vector.
 
     >>> [part.tolist() for part in unflatten(np.arange(5.0), [np.zeros((2, 2)), np.zeros(1)])]
     [[[0.0, 1.0], [2.0, 3.0]], [4.0]]

@@ -24,7 +24,7 @@ from fl_audit.formats.round_logs import ConcentrationLog, CosineLog
 
 @dataclass(frozen=True, eq=False)
 class SeenRound:
-    """All that there is to see of one round; an attacker uses what its threat model allows.
+    """What can be seen of one round; an attacker uses the part that its threat model allows.
 
     Attributes:
       index: The round, counted from 0.
@@ -32,10 +32,10 @@ class SeenRound:
       aggregate: The round's noised aggregate, float32 of shape (dim,), with the sign of the model's
         movement.
       after: The model when the round ended, float32 of shape (dim,).
-      clip_norm: The norm that updates were clipped to; infinite where nothing clips.
-      uploads: The noised uploads of the canaries of the round, by canary, each float32 of shape
-        (dim,) in the direction in which the model moves; empty where nobody sees uploads. In the
-        place of an excluded canary it is what its client sends instead.
+      clip_norm: The norm that updates were clipped to; infinite without clipping.
+      uploads: The noised uploads of the round's canaries, by canary, each float32 of shape (dim,)
+        with the sign of the model's movement; for an excluded canary, what its client sends
+        instead. Empty if uploads are not seen.
     """
 
     index: int
@@ -48,27 +48,25 @@ class SeenRound:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AttackContext:
-    """What attackers need of one run or log.
+    """The run or log that attackers are made for.
 
     Attributes:
-      canaries: The canaries that are vectors; empty where canaries hold examples.
+      canaries: The canaries that are vectors; empty if canaries hold examples.
       num_canaries: The size of the pool, included and excluded together.
       num_rounds: The number of rounds of the run, or that the log shows.
       audit: The table [audit] of the config.
-      initial: The model before the first round, float32 of shape (dim,); None where it is not
-        known.
-      folder: The run's folder, where attackers keep their state; None for a log.
-      completed: The number of rounds that are done, after which the folder holds the state.
+      initial: The model before the first round, float32 of shape (dim,); None if not known.
+      folder: The run's folder, in which attackers keep their state; None for a log.
+      completed: The number of rounds after which the folder holds the state.
       given_cosines: The cosines of a log; None for a run, which logs its own.
-      family: The canaries' family, as in `canaries.family`; None where they belong to none,
-        so that nothing is known of their null distribution.
-      canary_rounds: The rounds of every canary; None where they are not known.
+      family: The canaries' family, as in `canaries.family`; None if they belong to none, so that
+        their null distribution is not known.
+      canary_rounds: The rounds of every canary; None if not known.
       seed: The seed of the run or of the pool.
-      correlation: What correlates the noise over rounds; None where it is independent or not known.
-      aggregate_lengths: A function that gives the lengths of a log's aggregates in some rounds,
-        from 0, once all were read, NaN where one is not known; None for a run.
-      given_uploads: The uploads of a log; None for a run, which logs its own, and where a log has
-        none.
+      correlation: The correlation of the noise over rounds; None if independent or not known.
+      aggregate_lengths: For a log, a function from rounds (from 0) to the norms of their
+        aggregates, NaN where not known, to be called after all were read; None for a run.
+      given_uploads: The uploads of a log that has some; None for a run, which logs its own.
     """
 
     canaries: ScoredCanaries
@@ -88,11 +86,7 @@ class AttackContext:
 
     @property
     def own_rounds(self) -> OwnRounds:
-        """The rounds of every canary.
-
-        Raises:
-          ValueError: The rounds are not known.
-        """
+        """The rounds of every canary; raises ValueError if they are not known."""
         if self.canary_rounds is None:
             raise ValueError("the canaries' rounds are not known")
         return self.canary_rounds
@@ -102,7 +96,7 @@ class AttackContext:
         """The cosines of every canary with every aggregate, one log shared by all attackers.
 
         Raises:
-          InputError: Rounds are done, and the run's log is missing or damaged.
+          InputError: Rounds are completed, and the run's log is missing or damaged.
         """
         if self.given_cosines is not None:
             return self.given_cosines
@@ -118,7 +112,7 @@ class AttackContext:
         """The log of canaries' own uploads.
 
         Raises:
-          InputError: Rounds are done, and the run's log is missing or damaged.
+          InputError: Rounds are completed, and the run's log is missing or damaged.
         """
         if self.given_uploads is not None:
             return self.given_uploads
@@ -129,14 +123,10 @@ class AttackContext:
         )
 
     def concentration_log(self, path: Path, num_vectors: int) -> ConcentrationLog | None:
-        """The log of a run's vectors; None where no canary's null distribution depends on them.
-
-        Args:
-          path: The path of the log.
-          num_vectors: The number of its rows.
+        """A log of what the null distribution needs of a run's vectors; None if it needs nothing.
 
         Raises:
-          InputError: Rounds are done, and the log is missing or damaged.
+          InputError: Rounds are completed, and the log is missing or damaged.
         """
         if not depends_on_vectors(self.family):
             return None
@@ -144,22 +134,14 @@ class AttackContext:
 
     @property
     def run_folder(self) -> RunFolder:
-        """The folder of a run.
-
-        Raises:
-          ValueError: The context is a log, which has no folder to write to.
-        """
+        """The folder of a run; raises ValueError for a log, which has no folder to write to."""
         if self.folder is None:
             raise ValueError("an attacker of a log has no folder to keep anything in")
         return self.folder
 
     @property
     def initial_model(self) -> npt.NDArray[np.float32]:
-        """The model before the first round, float32 of shape (dim,).
-
-        Raises:
-          ValueError: There is no initial model.
-        """
+        """The model before the first round, of shape (dim,); raises ValueError if not known."""
         if self.initial is None:
             raise ValueError("there is no initial model to attack")
         return self.initial
@@ -177,10 +159,7 @@ class Attacker(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def from_context(cls, context: AttackContext) -> Self:
-        """The attacker of a run or a log.
-
-        Args:
-          context: The run or log that is attacked.
+        """Makes the attacker of a run or a log, with the state after the completed rounds.
 
         Raises:
           InputError: A file that the attacker should have written is missing or damaged.
@@ -192,56 +171,41 @@ class Attacker(abc.ABC):
 
     @abc.abstractmethod
     def flush(self) -> None:
-        """Writes the attacker's state to the disk; called right before each checkpoint is saved.
+        """Writes the attacker's state to the disk, right before each checkpoint is saved.
 
-        A crash in between leaves the previous checkpoint, so what that one needs must be kept.
+        A crash in between leaves the previous checkpoint, so the state of that one must be kept.
         """
 
     @abc.abstractmethod
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        """The scores by statistic, each float64 of shape (num_canaries,), after the last round.
+        """Scores by statistic, each float64 of shape (num_canaries,), after the last round.
 
         Args:
-          final: The trained model, float32 of shape (dim,); None for a log without one, which asks
-            for no statistic that needs it.
+          final: The trained model, float32 of shape (dim,); None for a log without one, of which no
+            statistic that needs the model is asked.
         """
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """What is known of the vectors behind the scores, by statistic, after the last round.
+        """What the null distributions need of the vectors, by statistic.
 
-        A statistic that is left out has a null distribution in closed form only if its `null_of` says
-        so.
-
-        Args:
-          final: The trained model as for `scores`, which must have been called before.
+        Called after `scores`, with the same `final`. A statistic that is left out has a closed-form
+        null only if its `null_of` says so.
         """
-        del final
         return {}
 
 
 class ModelAttacker(Attacker):
     """An attacker who sees no round, and scores by the final model."""
 
-    def see_round(self, seen: SeenRound) -> None:
-        """Ignores the round."""
+    def see_round(self, seen: SeenRound) -> None: ...
 
-    def flush(self) -> None:
-        """Does nothing, as there is no state to write."""
+    def flush(self) -> None: ...
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        """See `Attacker.scores`.
-
-        Raises:
-          ValueError: There is no final model.
-        """
         if final is None:
             raise ValueError(f"{type(self).__name__} needs the final model")
         return self.scores_of_model(final)
 
     @abc.abstractmethod
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
-        """The scores by statistic, each float64 of shape (num_canaries,).
-
-        Args:
-          final: The trained model, float32 of shape (dim,).
-        """
+        """Scores by statistic, each of shape (num_canaries,), from a model of shape (dim,)."""

@@ -52,22 +52,13 @@ class CheckpointAttacker(Attacker):
     than n rounds. Memory is one model, and a second one while two are compared.
 
     The state on disk is a log of the differences' cosines, what the null distribution needs of the
-    differences, and, where the run's checkpoint lies between two released models, the earlier of
-    the two.
+    differences, and, if the run's checkpoint lies between two released models, the earlier of the
+    two.
     """
 
     statistics = (CHECKPOINTS_MAX, CHECKPOINTS_SUM)
 
     def __init__(self, context: AttackContext, every: int) -> None:
-        """Attacks a run's canaries.
-
-        Args:
-          context: The run; the state after the rounds that are done is read from its folder.
-          every: The number n of rounds between released models.
-
-        Raises:
-          InputError: A file that the attacker should have written is missing or damaged.
-        """
         self._cosines = context.canaries.cosines
         self._dim = len(context.initial_model)
         self._folder = context.run_folder
@@ -94,13 +85,11 @@ class CheckpointAttacker(Attacker):
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
-        """See `Attacker.from_context`."""
         if context.audit.release_every is None:
             raise ValueError("threat model 'checkpoints' needs audit.release_every")
         return cls(context, context.audit.release_every)
 
     def see_round(self, seen: SeenRound) -> None:
-        """Keeps a model that is released, and scores by its difference from the next one."""
         if seen.index % self._every == 0:
             self._released = seen.before
         self._completed = seen.index + 1
@@ -116,7 +105,6 @@ class CheckpointAttacker(Attacker):
             self._sum.add(moved)
 
     def flush(self) -> None:
-        """Writes the logs, and the model and the sum that the next checkpoint will need."""
         self._log.flush()
         if self._concentrations is not None:
             self._concentrations.flush()
@@ -132,21 +120,17 @@ class CheckpointAttacker(Attacker):
         self._saved = self._completed
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        """The maximum and the sum of cosines over the differences."""
-        del final
         self._remove_released(but=set())
         steps = over_rounds(self._log.rows(), self._log.num_canaries)
         return {CHECKPOINTS_MAX.name: steps.maximum, CHECKPOINTS_SUM.name: steps.total}
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """The differences, and the sum of their directions."""
-        del final
         largest = largest_of_rounds(self._log, self._concentrations)
         total = None if self._sum is None else self._sum.compared(self._family)
         return named({CHECKPOINTS_MAX: largest, CHECKPOINTS_SUM: total})
 
     def _is_between(self, completed: int) -> bool:
-        """Whether the model after so many rounds is not released."""
+        """Whether the model after `completed` rounds is not released."""
         return completed % self._every != 0 and completed != self._num_rounds
 
     def _release(self, completed: int) -> int:

@@ -1,8 +1,8 @@
-"""What is known of the vectors that canaries were compared with.
+"""The vectors that canaries were compared with, as far as null distributions depend on them.
 
 How large a cosine may be by chance follows, for canaries of signs, from how much of a vector lies
 on few coordinates. Attackers keep that of every vector that they compared canaries with, as
-`ComparedVectors`; a statistic's null distribution is made of it.
+`ComparedVectors`, from which a statistic's null distribution is computed.
 """
 
 import math
@@ -34,12 +34,10 @@ is itself a few percent of the tail; groups keep bounds fast with thousands of r
 
 
 class Vectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A group of vectors of which the same is known.
+    """`count` vectors with the same null distribution.
 
-    Attributes:
-      count: The number of vectors, at least 1.
-      concentration: An upper bound on both sums of each vector; None where nothing is known of
-        them, or the canaries' null distribution does not depend on it.
+    `concentration` bounds both sums of each of them from above; None if they are not known, or the
+    canaries' null distribution does not depend on them.
     """
 
     count: int
@@ -47,12 +45,9 @@ class Vectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The vectors behind a score, which is a multiple of the largest cosine with any of them.
+    """The vectors of a score that is `scale` times the largest cosine with any of them.
 
-    Attributes:
-      vectors: All vectors, in groups.
-      scale: The factor between the largest cosine and the score, above 0.
-      is_limit: Whether that product is no more than a limit to the size of the score.
+    With `is_limit` that product is only an upper bound on the size of the score.
     """
 
     vectors: tuple[Vectors, ...]
@@ -60,16 +55,7 @@ class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is_limit: bool = False
 
     def null_tail(self, family: str, dim: int) -> NullTail:
-        """The tail of the distribution of an excluded canary's score.
-
-        Args:
-          family: The canaries' family, as in `canaries.family`.
-          dim: The number of trainable parameters.
-
-        Raises:
-          ValueError: No vector of that dimension has such a concentration, there is no vector, or
-            the family has no known null distribution.
-        """
+        """The tail of an excluded canary's score; raises ValueError for impossible vectors."""
         tails: tuple[NullTail, ...] = tuple(
             tail
             for group in self.vectors
@@ -81,52 +67,35 @@ class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 ANY_VECTOR = ComparedVectors((Vectors(1),))
-"""One vector, of which nothing is known."""
+"""One vector of unknown concentration."""
 
 
 def depends_on_vectors(family: str | None) -> bool:
-    """Whether a family's null distribution depends on what its canaries are compared with."""
+    """Whether a family's null distribution depends on the compared vectors."""
     return family is not None and FAMILIES[family].null_depends_on_vector
 
 
 def concentration_row(vector: Float32Array) -> FloatArray:
-    """A vector's two sums as a row of `ConcentrationLog`.
-
-    Args:
-      vector: The vector, float32 of shape (dim,).
-
-    Returns:
-      The sums of cubes and of fourth powers, float64 of shape (2,); zeros for the zero vector.
-    """
+    """A vector's sums of cubes and of fourth powers, a row of `ConcentrationLog`."""
     sums = concentration_of(vector)
     return np.zeros(2) if sums is None else np.array([sums.cubes, sums.fourth_powers])
 
 
 def unknown_rows(num_rounds: int) -> FloatArray:
-    """Rows of vectors of which nothing is known, float64 of shape (num_rounds, 2)."""
+    """Rows of NaN, of shape (num_rounds, 2): vectors of unknown concentration."""
     return np.full((num_rounds, 2), np.nan)
 
 
 def one_vector(family: str | None, vector: FloatArray | Float32Array) -> ComparedVectors | None:
-    """The vector behind a cosine with one vector; None for zero, which has no direction.
-
-    Args:
-      family: The canaries' family; decides whether the vector's concentration is computed.
-      vector: The vector, of shape (dim,).
-    """
+    """The vector of a cosine with one vector; None for zero, which has no direction."""
     if not np.any(vector):
         return None
-    known = concentration_of(vector) if depends_on_vectors(family) else None
-    return ComparedVectors((Vectors(1, known),))
+    concentration = concentration_of(vector) if depends_on_vectors(family) else None
+    return ComparedVectors((Vectors(1, concentration),))
 
 
 def any_one_of(rows: FloatArray) -> ComparedVectors | None:
-    """What is known of each vector of some rounds alone; None where one has no direction.
-
-    Args:
-      rows: The rows of the rounds that were scored, as in `ConcentrationLog`, float64 of shape
-        (rounds, 2).
-    """
+    """Null of each round's vector, from rows of `ConcentrationLog`; None if one has zero norm."""
     if len(rows) == 0 or (rows[:, 1] == 0).any():
         return None
     if np.isnan(rows).any():
@@ -135,14 +104,11 @@ def any_one_of(rows: FloatArray) -> ComparedVectors | None:
 
 
 def largest_cosine(rows: FloatArray) -> ComparedVectors | None:
-    """The vectors behind a largest cosine over rounds; None where no vector has a direction.
+    """The vectors of a largest cosine, from rows of `ConcentrationLog`; None if all are 0.
 
     A zero vector's cosine is 0, and P(0 >= t) is 1 for t <= 0. For such t the tails of two other
-    rounds add up to at least 1 already, as each of these distributions is symmetric about 0. So a zero
-    vector is left out where there are two others, and else is counted like any vector.
-
-    Args:
-      rows: The rows of the scored rounds, as in `ConcentrationLog`, float64 of shape (rounds, 2).
+    rounds add up to at least 1 already, as each of these distributions is symmetric about 0. So a
+    zero vector is left out if there are two others, and otherwise counted like any vector.
     """
     is_zero = rows[:, 1] == 0
     others = rows[~is_zero]
@@ -158,30 +124,23 @@ def _grouped(rows: FloatArray) -> tuple[Vectors, ...]:
     """Groups vectors of about the same concentration, each with its largest sums."""
     numbers = np.ceil(_GROUPS_PER_OCTAVE * np.log2(rows[:, 0]))
     return tuple(
-        Vectors(len(members), Concentration(*(float(most) for most in members.max(axis=0))))
+        Vectors(len(members), Concentration(*(float(largest) for largest in members.max(axis=0))))
         for members in (rows[numbers == number] for number in np.unique(numbers))
     )
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The content of the file, by statistic."""
-
     format_version: int
     statistics: dict[str, ComparedVectors]
 
 
 def write_compared_vectors(path: Path, compared: Mapping[str, ComparedVectors]) -> None:
-    """Writes what is known of the vectors by statistic; the file appears whole."""
     text = msgspec.json.encode(_File(_FORMAT_VERSION, dict(compared))).decode()
     write_text(path, text + "\n")
 
 
 def read_compared_vectors(path: Path) -> Mapping[str, ComparedVectors]:
-    """Reads what is known of the vectors by statistic; empty without a file, as in older folders.
-
-    Raises:
-      InputError: The file is damaged or of another format version.
-    """
+    """Reads the vectors by statistic; empty if there is no file."""
     if not path.exists():
         return {}
     file = read_json(path, _File, "what a run writes")

@@ -1,4 +1,4 @@
-"""Directions of rounds: the sums that canaries are compared with, in little room.
+"""Directions of rounds: the sums that canaries are compared with, in little memory.
 
 For a unit vector c and vectors v_1 to v_T the sum of the cosines of c is <c, U>, where U is the sum
 of v_t / |v_t|; this is |U| times the cosine of c with U. So its null distribution is that of one
@@ -12,37 +12,12 @@ added differs by canary, so every direction is kept until the last round, whole 
 into `_MOST_BYTES`, and else as its image under one random linear map to `width` numbers, drawn once
 for all rounds. First a rotation: random signs on n = 2^p >= dim coordinates, then the Sylvester
 matrix over sqrt(n) (Ailon & Chazelle 2009), which keeps lengths and makes every vector flat. Then
-coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen & Farach-Colton 2002).
-
-A bound on N = |U| from y, the squared length of the image of U. Let u be the coordinates of the
-rotated U, w_b the sum of u_i^2 over bucket b, and x_b the signed sum there, so that y is the sum of
-x_b^2 and E x_b^2 = w_b, E x_b^4 <= 3 w_b^2 given h. For any a >= 0:
-
-1. Given h, E exp(-a x_b^2) <= f(a w_b) with f(v) = 1 - v + 3 v^2 / 2 up to v = 1/3 and 5/6 beyond,
-   as exp(-v) <= 1 - v + v^2 / 2 for v >= 0, and as a larger v only makes exp(-v x_b^2 / w_b)
-   smaller. The buckets are independent given h, for their signs are.
-2. The loads w_b of buckets that coordinates choose independently are negatively associated
-   (Joag-Dev & Proschan 1983, properties P4, P6 and P7 on each coordinate's indicators), and f
-   falls, so that E exp(-a y) <= E prod f(a w_b) <= (E f(a w_1))^width.
-3. f(v) <= 1 - v + 3 v^2 / 2 everywhere, E w_1 = N^2 / width and E w_1^2 <= A / width + N^4 /
-   width^2 with A the sum of u_i^4. So E exp(-a y) <= exp(-a N^2 + 3 a^2 (A + N^4 / width) / 2).
-4. With the best a, P(N^2 - y >= s) <= exp(-s^2 / (6 (A + N^4 / width))); and A is at most the
-   fourth power of the sum of the rotated directions' 4-norms, by the triangle inequality of that
-   norm. So, except with probability p / 2, N^2 is at most the larger root x of
-   (x - y)^2 = 6 log(2 / p) (A + x^2 / width).
-5. That is far above N where directions cancel, as those of correlated noise do. But a coordinate
-   of the rotated U is a sum of signs times U_j / sqrt(n), so that it is beyond N sqrt(2 L / n) with
-   probability at most 2 exp(-L) (Hoeffding 1963). With L = log(4 n / p) no coordinate is, except
-   with probability p / 2, and then A <= N^2 max u_i^2 <= 2 L N^4 / n. So, except with probability p
-   altogether, N^2 <= y / (1 - r) with r^2 = 6 log(2 / p) (2 L / n + 1 / width), if r < 1.
-
-N is also at most the number of rounds. The map is drawn from the audit's seed and from nothing that
-training sees, so it does not depend on U.
+coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen & Farach-Colton 2002). `own_sums`
+bounds |U| by the length of its image.
 """
 
 import functools
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -50,10 +25,11 @@ import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, one_vector
-from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
+from fl_audit.attacks.own_rounds import RoundWeights
+from fl_audit.attacks.own_sums import CANCELLED, KeptSums, OwnSums, rotated_size
 from fl_audit.canaries.families import walsh_hadamard
 from fl_audit.errors import InputError
-from fl_audit.estimators.random_signs import Concentration, concentration_of
+from fl_audit.estimators.random_signs import concentration_of
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.round_logs import DirectionLog, unnamed_log
@@ -64,23 +40,15 @@ from fl_audit.seeds import Stream, generator
 # The sum over all rounds.
 
 
-CANCELLED = 0.1
-"""The length below which a sum is mostly rounding error, as its directions cancel."""
-
 LOGGED_SUM = "a sum of directions"
-"""The name of a sum in the message that its file is damaged."""
+"""What an error message calls the file of a sum."""
 
 _PIECE = 1 << 15
-"""The number of coordinates worked on at a time: 256 kB, which fits into a cache."""
+"""Coordinates per step: 256 kB, which fits into a cache."""
 
 
 def add_direction(total: FloatArray, vector: Float32Array) -> None:
-    """Adds a vector's direction to a sum in place; a zero vector adds nothing.
-
-    Args:
-      total: The sum, float64 of shape (dim,).
-      vector: The vector, float32 of shape (dim,).
-    """
+    """Adds a vector's direction to a float64 sum in place; a zero vector adds nothing."""
     norm = euclidean_norm(vector)
     if norm == 0:
         return
@@ -91,46 +59,26 @@ def add_direction(total: FloatArray, vector: Float32Array) -> None:
 
 
 def sum_of_cosines(family: str | None, total: FloatArray) -> ComparedVectors | None:
-    """What is known of a sum of cosines, as a multiple of the cosine with the sum of directions.
-
-    Args:
-      family: The canaries' family.
-      total: The sum of directions, float64 of shape (dim,).
-
-    Returns:
-      The vector and the multiple; None where directions cancel.
-    """
+    """A sum of cosines as a multiple of one cosine; None if the directions cancel."""
     length = euclidean_norm(total)
     compared = one_vector(family, total) if length > CANCELLED else None
     return None if compared is None else ComparedVectors(compared.vectors, length)
 
 
 class DirectionSum:
-    """The sum of directions in a run that trains.
+    """The sum of directions in a run that trains, after `count` vectors.
 
     The disk holds the sum at the last checkpoint and, while the next checkpoint is saved, its sum
     too.
     """
 
     def __init__(self, folder: RunFolder, name: str, dim: int, count: int) -> None:
-        """Starts at zero, or continues after a checkpoint.
-
-        Args:
-          folder: The folder of the run.
-          name: The name of the statistic, for file names.
-          dim: The length of a vector.
-          count: The number of vectors added until the checkpoint.
-
-        Raises:
-          InputError: Vectors were added, and the sum is missing or damaged.
-        """
         self._folder = folder
         self._name = name
         self._count = self._saved = self._on_disk = count
         self._total = np.zeros(dim) if count == 0 else read_sum(self._path(count), dim)
 
     def add(self, vector: Float32Array) -> None:
-        """Adds the direction of a vector."""
         add_direction(self._total, vector)
         self._count += 1
 
@@ -148,7 +96,13 @@ class DirectionSum:
         self._saved = self._count
 
     def compared(self, family: str | None) -> ComparedVectors | None:
-        """What is known of the sum of cosines; None where directions cancel."""
+        """What is known of the sum of cosines, after the last round; None where directions cancel.
+
+        Of the files the last one is kept, so that this can be made again.
+        """
+        for path in self._folder.direction_sums(self._name):
+            if path != self._path(self._count):
+                path.unlink()
         return sum_of_cosines(family, self._total)
 
     def _path(self, count: int) -> Path:
@@ -156,11 +110,6 @@ class DirectionSum:
 
 
 def read_sum(path: Path, dim: int) -> FloatArray:
-    """Reads a sum of directions, float64 of shape (dim,).
-
-    Raises:
-      InputError: The file is missing or damaged.
-    """
     total: FloatArray = read_array(path, LOGGED_SUM)
     shape = (dim,)
     if total.shape != shape or total.dtype != np.float64:
@@ -172,14 +121,11 @@ def read_sum(path: Path, dim: int) -> FloatArray:
 
 
 _MOST_BYTES = 1 << 29
-"""The room for the directions of all rounds on the disk: 512 MB."""
-
-FAILURE = 1e-9
-"""The chance that any canary's length is above its bound: next to nothing of a bound's 5 %."""
+"""The disk space for the directions of all rounds: 512 MB."""
 
 
 def width_of(dim: int, num_rounds: int) -> int:
-    """The length of a kept direction, dim where whole ones fit; no confidence is lost to it then.
+    """The length of a kept direction: `dim`, and so no loss of confidence, if whole ones fit.
 
     >>> width_of(167_178, 100), width_of(4_050_748, 2048)
     (167178, 65535)
@@ -188,16 +134,9 @@ def width_of(dim: int, num_rounds: int) -> int:
 
 
 class Sketch:
-    """A linear map from vectors of a run or a log to shorter ones, the identity where they fit."""
+    """A random linear map from shape (dim,) to (width,); the identity if these are equal."""
 
     def __init__(self, seed: int, dim: int, width: int) -> None:
-        """Draws the map.
-
-        Args:
-          seed: The seed of the run or of the pool.
-          dim: The length of a vector.
-          width: The length of its image; dim for the identity.
-        """
         self._width = width
         self._buckets: npt.NDArray[np.uint32] | None = None
         if width < dim:
@@ -208,10 +147,9 @@ class Sketch:
             self._buckets = random.integers(2 * width, size=size, dtype=np.uint32)
 
     def rotated(self, vector: Float32Array) -> Float32Array:
-        """A vector's direction in the basis that is folded; zeros for zero.
+        """A vector's rotated direction, of shape (`rotated_size(dim)`,); zeros for zero.
 
-        Returns:
-          Float32 of shape (`rotated_size(dim)`,), or of the vector's where directions are whole.
+        The direction itself, of shape (dim,), if the map is the identity.
         """
         norm = euclidean_norm(vector) or 1.0
         if self._buckets is None:
@@ -228,73 +166,13 @@ class Sketch:
         return (sums[: self._width] - sums[self._width :]).astype(np.float32)
 
 
-def rotated_size(dim: int) -> int:
-    """The length of a rotated direction: the least power of two that is at least `dim`.
-
-    >>> rotated_size(4_050_748), rotated_size(4)
-    (4194304, 4)
-    """
-    return 1 << (dim - 1).bit_length()
-
-
-def largest_lengths(
-    squares: FloatArray, fourth_norms: FloatArray, counts: FloatArray, width: int, size: int
-) -> FloatArray:
-    """Upper bounds on the lengths of sums of directions, which hold at once but for `FAILURE`.
-
-    Args:
-      squares: The squared lengths of the sums' images, float64 of shape (sums,).
-      fourth_norms: The sums of the rotated directions' 4-norms, times their absolute weights,
-        float64 of shape (sums,).
-      counts: The numbers of directions, or the sums of their absolute weights, float64 of shape
-        (sums,).
-      width: The length of an image.
-      size: The length of a rotated direction.
-    """
-    events = 2 * max(len(squares), 1) / FAILURE
-    spread = 6 * math.log(events)
-    left = 1 - spread / width
-    if left <= 0:
-        return counts
-    constant = spread * fourth_norms**4
-    # The larger root of left x^2 - 2 y x + y^2 - constant = 0.
-    root = np.sqrt(np.maximum(squares**2 - left * (squares**2 - constant), 0))
-    of_norms = (squares + root) / left
-    share = math.sqrt(spread * (2 * math.log(2 * size * events) / size + 1 / width))
-    of_flat = squares / (1 - share) if share < 1 else np.full_like(squares, np.inf)
-    return np.asarray(np.minimum(np.sqrt(np.minimum(of_norms, of_flat)), counts))
-
-
 # The directions of all rounds, and the sums over each canary's own ones.
-
-
-@dataclass(frozen=True, eq=False)
-class OwnSums:
-    """The sums of directions of every canary's own rounds.
-
-    Attributes:
-      lengths: Their lengths, or upper bounds that all hold but for a chance of 1e-9, float64 of
-        shape (num_canaries,).
-      are_exact: Whether these are the lengths, up to rounding.
-      concentration: An upper bound on both sums of each of them; None where they are not exact.
-    """
-
-    lengths: FloatArray
-    are_exact: bool
-    concentration: Concentration | None
 
 
 class RoundDirections:
     """The directions of a run's or a log's rounds, whole or sketched."""
 
     def __init__(self, log: DirectionLog, seed: int, dim: int) -> None:
-        """Takes a log, to write to or to read.
-
-        Args:
-          log: The log.
-          seed: The seed of the run or of the pool.
-          dim: The length of a vector.
-        """
         self._log = log
         self._is_exact = log.width == dim
         self._seed = seed
@@ -306,13 +184,12 @@ class RoundDirections:
 
     @classmethod
     def create(cls, path: Path, num_rounds: int, seed: int, dim: int) -> "RoundDirections":
-        """Makes an empty log with room for so many rounds."""
         log = DirectionLog.create(path, num_rounds, width_of(dim, num_rounds))
         return cls(log, seed, dim)
 
     @classmethod
     def unnamed(cls, num_rounds: int, seed: int, dim: int) -> "RoundDirections":
-        """Makes an empty log in a file without a name, which goes with the object."""
+        """Creates a log in an anonymous temporary file."""
         width = width_of(dim, num_rounds)
         return cls(DirectionLog.from_rows(unnamed_log((num_rounds, 1 + width))), seed, dim)
 
@@ -320,36 +197,23 @@ class RoundDirections:
     def at_round(
         cls, completed: int, path: Path, num_rounds: int, seed: int, dim: int
     ) -> "RoundDirections":
-        """Makes a new log where no round is completed, and else opens the existing one.
-
-        Raises:
-          InputError: Rounds are completed, and the file is missing, damaged or of another shape.
-        """
+        """Creates a log if no round is completed, otherwise opens the existing one."""
         return (cls.open if completed else cls.create)(path, num_rounds, seed, dim)
 
     @classmethod
     def open(cls, path: Path, num_rounds: int, seed: int, dim: int) -> "RoundDirections":
-        """Opens a log to continue it.
-
-        Raises:
-          InputError: The file is missing, damaged or of another shape.
-        """
+        """Opens a log to continue it."""
         return cls(DirectionLog.open(path, num_rounds, width_of(dim, num_rounds)), seed, dim)
 
     @classmethod
     def read(cls, path: Path, num_rounds: int, seed: int, dim: int) -> "RoundDirections":
-        """Opens a log for reading only.
-
-        Raises:
-          InputError: The file is missing, damaged or of another shape.
-        """
+        """Opens a log for reading only."""
         return cls(DirectionLog.read(path, num_rounds, width_of(dim, num_rounds)), seed, dim)
 
     def add(self, round_index: int, vector: Float32Array) -> None:
-        """Writes the direction of a round's vector."""
         rotated = self._sketch.rotated(vector)
-        known = concentration_of(rotated)
-        fourth_norm = 0.0 if known is None else known.fourth_powers**0.25
+        concentration = concentration_of(rotated)
+        fourth_norm = 0.0 if concentration is None else concentration.fourth_powers**0.25
         self._log.write_round(round_index, fourth_norm, self._sketch.folded(rotated))
 
     def forget(self, round_index: int) -> None:
@@ -357,68 +221,49 @@ class RoundDirections:
         self._log.forget(round_index)
 
     def flush(self) -> None:
-        """Writes what is in memory to the disk."""
         self._log.flush()
 
-    def own_sums(self, own: OwnRounds, rounds: IndexArray, at: IndexArray) -> OwnSums | None:
-        """The sums over each canary's own rounds, or its stand-in (see `SumsInOwnRounds`).
-
-        Args:
-          own: The rounds of the pool.
-          rounds: The rounds that were scored, counted from 0, in order, int64 of shape (n,).
-          at: Their rows in the log, int64 of shape (n,).
-
-        Returns:
-          As `weighted_sums` does; None without rounds.
-        """
-        if len(rounds) == 0:
+    def _kept_sums(self, weights: RoundWeights, at: IndexArray) -> KeptSums | None:
+        """What is kept; None where the direction of a round is not known, or a round has none."""
+        norms = self._log.fourth_norms()[at]
+        if not (norms > 0).all():
             return None
-        return self.weighted_sums(RoundWeights.from_presences(own, rounds), at)
+        products = np.zeros((len(at), len(at)))
+        for columns in self._log.columns(at):
+            products += columns @ columns.T
+        worst = np.zeros((0, self._dim))
+        if self._is_exact:
+            sets = self._most_concentrated(at, weights.of_set)
+            worst = np.hstack([weights.of_set[sets] @ columns for columns in self._log.columns(at)])
+        return KeptSums(products, norms, worst, self._dim, self._log.width)
 
-    def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
+    def weighted_sums(
+        self, weights: RoundWeights, at: IndexArray, kept: Path | None = None
+    ) -> OwnSums | None:
         """The sums of every canary's weighted directions.
 
         Args:
           weights: The weights, the largest of each set about 1.
           at: The rows of the rounds in the log, int64 of shape (scored rounds,).
+          kept: The file to write what is kept of them to; None to keep nothing.
 
         Returns:
           None where the direction of a round is not known, a round has none, or the directions of a
           canary's rounds cancel.
         """
-        norms = self._log.fourth_norms()[at]
-        if not (norms > 0).all():
-            return None
-        squares, cubes, fourth_powers = self._moments(at, weights.of_set)
-        if self._is_exact:
-            lengths = np.sqrt(squares)
-        else:
-            sizes = np.abs(weights.of_set)
-            lengths = largest_lengths(
-                squares,
-                sizes @ norms,
-                sizes.sum(axis=1),
-                self._log.width,
-                rotated_size(self._dim),
-            )
-        if lengths.min() < CANCELLED:
-            return None
-        worst = _worst(squares, cubes, fourth_powers) if self._is_exact else None
-        return OwnSums(lengths[weights.set_of], self._is_exact, worst)
+        known = self._kept_sums(weights, at)
+        if known is not None and kept is not None:
+            known.write(kept)
+        return None if known is None else known.weighted_sums(weights, at)
 
-    def _moments(self, at: IndexArray, weights: FloatArray) -> FloatArray:
-        """Sums of second, third and fourth absolute powers of weighted images, by set."""
-        moments = np.zeros((3, len(weights)))
+    def _most_concentrated(self, at: IndexArray, weights: FloatArray) -> IndexArray:
+        """The sets whose sums, scaled to norm 1, have most in cubes and in fourth powers."""
+        squares, cubes, fourth_powers = np.zeros((3, len(weights)))
         for columns in self._log.columns(at):
             sums = np.abs(weights @ columns)
-            squares = sums * sums
-            moments += squares.sum(axis=1), (squares * sums).sum(axis=1), (squares**2).sum(axis=1)
-        return moments
-
-
-def _worst(squares: FloatArray, cubes: FloatArray, fourth_powers: FloatArray) -> Concentration:
-    """The largest of both sums of some vectors scaled to norm 1; rounding may exceed 1."""
-    return Concentration(
-        min(float((cubes * squares**-1.5).max()), 1.0),
-        min(float((fourth_powers / squares**2).max()), 1.0),
-    )
+            of_columns = sums * sums
+            squares += of_columns.sum(axis=1)
+            cubes += (of_columns * sums).sum(axis=1)
+            fourth_powers += (of_columns**2).sum(axis=1)
+        squares = np.maximum(squares, np.finfo(float).tiny)
+        return np.array([(cubes * squares**-1.5).argmax(), (fourth_powers / squares**2).argmax()])

@@ -34,64 +34,41 @@ FINAL_MINUS_INITIAL = Statistic(
 
 
 class FinalModelAttacker(ModelAttacker):
-    """An attacker who sees the final model alone."""
-
     statistics = (FINAL,)
 
     def __init__(self, canaries: ScoredCanaries, family: str | None = None) -> None:
-        """Attacks a pool of canaries.
-
-        Args:
-          canaries: The pool.
-          family: The canaries' family, as in `AttackContext`.
-        """
         self._canaries = canaries
         self._family = family
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
-        """See `Attacker.from_context`."""
         return cls(context.canaries, context.family)
 
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
-        """The cosines with the final model."""
         return {FINAL.name: self._canaries.cosines(final)}
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """The final model as the compared vector."""
         return {} if final is None else named({FINAL: one_vector(self._family, final)})
 
 
 class FinalAndInitialAttacker(ModelAttacker):
-    """An attacker who sees the final model and knows the initial one."""
-
     statistics = (FINAL_MINUS_INITIAL,)
 
     def __init__(
         self, canaries: ScoredCanaries, initial: Float32Array, family: str | None = None
     ) -> None:
-        """Attacks a pool of canaries.
-
-        Args:
-          canaries: The pool.
-          initial: The model before the first round, float32 of shape (dim,).
-          family: The canaries' family, as in `AttackContext`.
-        """
         self._canaries = canaries
         self._initial = initial
         self._family = family
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
-        """See `Attacker.from_context`."""
         return cls(context.canaries, context.initial_model, context.family)
 
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
-        """The cosines with the final minus the initial model."""
         return {FINAL_MINUS_INITIAL.name: self._canaries.cosines(final - self._initial)}
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """The final minus the initial model as the compared vector."""
         if final is None:
             return {}
         return named({FINAL_MINUS_INITIAL: one_vector(self._family, final - self._initial)})

@@ -1,7 +1,7 @@
-"""What the adapters for training frameworks share (`fl_audit.flower`, `nvflare`, `opacus`, `pfl`).
+"""Shared by the adapters for training frameworks (`fl_audit.flower`, `nvflare`, `opacus`, `pfl`).
 
 An audit inside another system's training never ends that training: an error is logged and noted in
-the audit's folder, so that a later verdict knows of it, and the audit goes on with what it has.
+the audit's folder, so that a later verdict knows of it, and the audit continues with what it has.
 """
 
 import contextlib
@@ -29,23 +29,20 @@ _LOG = logging.getLogger("fl_audit")
 
 
 class AdapterAudit:
-    """What an adapter keeps of an audit beside its scorer: the names of the audited arrays."""
+    """The state of an adapter apart from its scorer: the names of the audited arrays."""
 
     def __init__(self) -> None:
-        """Starts without having seen a model."""
         self._names: tuple[str, ...] | None = None
 
     @contextlib.contextmanager
     def errors_logged(self, what: str, folder: Path | str) -> Iterator[None]:
-        """A block whose errors are logged and noted in the audit's folder, and end there.
+        """Logs the errors of a block and notes them in the audit's folder instead of raising them.
 
-        Args:
-          what: What the block does, for the message.
-          folder: The folder of the audit, which may not be there yet.
+        `what` names the block in the message; the folder may not exist yet.
         """
         try:
             yield
-        except Exception as error:  # whatever it is, somebody's training goes on
+        except Exception as error:  # an error of the audit never ends the training
             message = (
                 str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             )
@@ -55,13 +52,10 @@ class AdapterAudit:
                 file.write(f"{line}\n")
 
     def audited_arrays(self, arrays: Mapping[str, Any]) -> tuple[str, ...]:
-        """The names of the arrays that the audit is about, the same in every round.
+        """The names of the floating-point arrays of the first model seen, the same in every round.
 
-        Those are the ones of floating-point numbers in the first model that is seen. Others, such
-        as the number of batches that a normalisation has seen, are no trained parameters.
-
-        Args:
-          arrays: The arrays of a model or an update, by name, in its order.
+        Others, such as the number of batches that a normalisation has seen, are no trained
+        parameters.
         """
         if self._names is None:
             self._names = tuple(name for name, part in arrays.items() if is_floating(part))
@@ -77,27 +71,20 @@ class AdapterAudit:
 
 
 def is_floating(array: Any) -> bool:
-    """Whether an array's numbers are floating-point ones, of any size."""
     return bool(array.dtype.kind == "f")
 
 
 def widened(array: Any) -> Any:
-    """An array whose numbers are float32 or wider, as a scorer takes them."""
+    """The array in float32 or wider, as a scorer takes it."""
     return array.astype(np.result_type(array.dtype, np.float32), copy=False)
 
 
 def moved_along(
     vector: Float32Array, arrays: Mapping[str, Any], names: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The named arrays moved along a vector, in their own types.
+    """The named arrays moved along a vector of shape (dim,), in their own dtypes.
 
-    Args:
-      vector: The vector, float32 of shape (dim,).
-      arrays: The arrays by name.
-      names: The names of those that hold the `dim` numbers, in the vector's order.
-
-    Raises:
-      InputError: They hold more or fewer numbers, or the moved ones leave the range of their type.
+    Raises InputError if they hold another number of values, or a moved one overflows its dtype.
     """
     wide = [widened(arrays[name]) for name in names]
     moved_arrays = {}
@@ -117,9 +104,7 @@ def moved_along(
 class CanaryRounds:
     """The rounds of canaries that an adapter adds to the training itself.
 
-    Attributes:
-      participations: Who participates in which round; of excluded canaries, who would.
-      participation: How clients participate, and whether a claim counts on their sampling.
+    Excluded canaries have the rounds in which they would participate.
     """
 
     participations: ParticipationTable
@@ -131,16 +116,9 @@ class CanaryRounds:
     ) -> "CanaryRounds":
         """Draws the rounds of `count` canaries, as a function of the seed.
 
-        Args:
-          seed: The seed of the pool.
-          count: The number of canaries.
-          num_rounds: The number of rounds.
-          sample_rate: The probability of a client in a round, and so of a canary, whose claim
-            counts on sampling; None where canaries have known rounds.
-          repeats: The number of known rounds of each canary, one in each of as many equal parts.
-
-        Raises:
-          InputError: A number is out of its range.
+        With a `sample_rate` canaries are Poisson sampled as clients are, and a claim counts on
+        sampling. Otherwise each has `repeats` known rounds, one in each of as many equal parts of
+        the training.
         """
         if num_rounds < 1:
             raise InputError(f"number of rounds: must be at least 1, got {num_rounds!r}")
@@ -161,17 +139,9 @@ def open_audit(
     canary_rounds: list[list[int]],
     participation: Participation | None = None,
 ) -> RoundScorer:
-    """The scorer of a new audit, or of this one before the program was started again.
+    """The scorer of a new audit, or of the same one before the program was restarted.
 
-    Args:
-      folder: The folder of the audit.
-      pool: The canaries.
-      num_rounds: The number of rounds of the training.
-      canary_rounds: The rounds of each canary, from 1.
-      participation: How clients participate; None where nothing is said of it.
-
-    Raises:
-      InputError: The folder is of something else.
+    Canaries' rounds count from 1. Raises InputError if the folder holds something else.
     """
     if not LogFolder(Path(folder)).pool.exists():
         return RoundScorer.create(
@@ -187,26 +157,13 @@ def open_audit(
 
 
 def keep_initial(scorer: RoundScorer, model: Float32Array) -> None:
-    """Keeps the first model of a training in the audit's folder, for `finish_audit`.
-
-    Args:
-      scorer: The scorer of the audit.
-      model: The model's parameters, of shape (dim,).
-    """
+    """Keeps the first model of a training in the audit's folder, for `finish_audit`."""
     with atomic_writer(scorer.folder.initial) as file:
         np.save(file, model)
 
 
 def finish_audit(scorer: RoundScorer, model: Float32Array) -> None:
-    """Writes the score files; those that compare models only where the first one was kept.
-
-    Args:
-      scorer: The scorer of the audit.
-      model: The last model's parameters, of shape (dim,).
-
-    Raises:
-      InputError: A file of the audit is damaged.
-    """
+    """Writes the score files; those that compare models only if the first one was kept."""
     path = scorer.folder.initial
     initial = read_vector(path, scorer.pool.dim) if path.exists() else None
     scorer.finish(initial=initial, final=model)
@@ -216,12 +173,7 @@ _CLAIMED_DELTAS = np.geomspace(0.3, 1e-9, 25)
 
 
 def write_profile(epsilon_at: Callable[[float], float], path: Path | str) -> None:
-    """Writes what an accountant guarantees as a privacy profile, for `estimate --claimed-profile`.
-
-    Args:
-      epsilon_at: The accountant's epsilon at a delta.
-      path: The file to write, CSV with the columns `epsilon` and `delta`.
-    """
+    """Writes an accountant's privacy profile as a CSV file for `estimate --claimed-profile`."""
     points = [(float(epsilon_at(delta)), delta) for delta in _CLAIMED_DELTAS.tolist()]
     rows = [f"{epsilon!r},{delta!r}" for epsilon, delta in points if 0 <= epsilon < np.inf]
     write_text(Path(path), "\n".join(["epsilon,delta", *rows]) + "\n")

@@ -1,4 +1,4 @@
-"""Threat model `known_rounds`: the attacker sees every round and knows who was online when.
+"""Threat model `known_rounds`: the attacker sees every round and knows the participation schedule.
 
 This is the attacker that accounting without amplification guards against: the order of clients is
 not secret. Sampling hides nothing from it, so a bound may exceed an epsilon that relies on
@@ -22,8 +22,9 @@ from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
 from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
-from fl_audit.attacks.directions import OwnSums, RoundDirections
+from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights, sums_in_own_rounds
+from fl_audit.attacks.own_sums import OwnSums
 from fl_audit.attacks.round_cosines import RoundCosines
 from fl_audit.attacks.statistics import Statistic, named, null_of_one_cosine
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
@@ -47,33 +48,24 @@ OWN_ROUNDS = Statistic(
 
 @dataclass(frozen=True)
 class CorrelatedRounds:
-    """What an attacker knows of noise that is correlated over rounds.
+    """Correlated noise, and the norms of the aggregates that carry it.
 
-    Attributes:
-      correlation: What correlates it.
-      lengths: The function that gives the lengths of the aggregates of some rounds, int64 of shape
-        (n,) from 0, when training is over, as float64 of that shape; NaN where one is not known.
+    `lengths` maps rounds (from 0, of shape (n,)) to the norms of their aggregates, NaN where not
+    known; it is called after training.
     """
 
     correlation: Correlation
     lengths: Callable[[IndexArray], FloatArray]
 
     def weights(self, presences: RoundWeights, rounds: IndexArray) -> RoundWeights | None:
-        """The weights of scored rounds' directions, by who was present.
-
-        Returns:
-          None where the length of a scored round's aggregate is not known.
-
-        Raises:
-          InputError: The file of lengths is damaged.
-        """
+        """The weights of scored rounds' directions; None if an aggregate's norm is not known."""
         lengths = self.lengths(rounds)
         if not (lengths > 0).all():
             return None
         return presences.whitened(self.correlation, rounds, lengths)
 
 
-def _lengths_in(metrics: Path, rounds: IndexArray) -> FloatArray:
+def lengths_in_metrics(metrics: Path, rounds: IndexArray) -> FloatArray:
     """The lengths of a run's aggregates in some rounds, as its metrics.csv has them.
 
     Raises:
@@ -87,7 +79,11 @@ def _lengths_in(metrics: Path, rounds: IndexArray) -> FloatArray:
 
 
 class KnownRoundsAttacker(Attacker):
-    """An attacker who sees every round's noised aggregate, and knows each canary's rounds."""
+    """An attacker who sees every round's noised aggregate, and knows each canary's rounds.
+
+    `directions` is None for a log, which may have its own, and if no canary has several rounds and
+    noise is independent. `correlated` needs directions, of the attacker or of the log.
+    """
 
     statistics = (OWN_ROUNDS,)
 
@@ -97,27 +93,18 @@ class KnownRoundsAttacker(Attacker):
         own: OwnRounds,
         directions: RoundDirections | None = None,
         correlated: "CorrelatedRounds | None" = None,
+        kept: Path | None = None,
     ) -> None:
-        """Attacks a pool of canaries.
-
-        Args:
-          cosines: The cosines of every canary with every aggregate, which attackers share.
-          own: The rounds of the pool.
-          directions: The log of the rounds' directions; None for a log, which may have its own, and
-            where no canary has several rounds and noise is independent.
-          correlated: What is known of correlated noise; None where noise is independent. It needs
-            directions, of the attacker or of the log.
-        """
         self._cosines = cosines
         self._own = own
         self._directions = directions
         self._correlated = correlated
+        self._kept = kept
         self._sums: OwnSums | None = None
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
-        """See `Attacker.from_context`."""
-        own, directions, correlated = context.own_rounds, None, None
+        own, directions, correlated, kept = context.own_rounds, None, None, None
         needs_directions = own.most > 1 or context.correlation is not None
         if context.folder is not None and context.family is not None and needs_directions:
             directions = RoundDirections.at_round(
@@ -127,21 +114,20 @@ class KnownRoundsAttacker(Attacker):
                 context.seed,
                 len(context.initial_model),
             )
+            kept = context.folder.kept_directions
             if context.correlation is not None:
-                lengths = functools.partial(_lengths_in, context.folder.metrics)
+                lengths = functools.partial(lengths_in_metrics, context.folder.metrics)
                 correlated = CorrelatedRounds(context.correlation, lengths)
         elif context.correlation is not None and context.aggregate_lengths is not None:
             correlated = CorrelatedRounds(context.correlation, context.aggregate_lengths)
-        return cls(context.round_cosines, own, directions, correlated)
+        return cls(context.round_cosines, own, directions, correlated, kept)
 
     def see_round(self, seen: SeenRound) -> None:
-        """Logs each canary's cosine with the aggregate, and the aggregate's direction."""
         self._cosines.see_aggregate(seen.index, seen.aggregate)
         if self._directions is not None:
             self._directions.add(seen.index, seen.aggregate)
 
     def flush(self) -> None:
-        """Writes the logs to the disk."""
         self._cosines.flush()
         if self._directions is not None:
             self._directions.flush()
@@ -149,15 +135,14 @@ class KnownRoundsAttacker(Attacker):
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """The cosine with the canary's own round, or with the sum of its rounds' directions.
 
-        Where the lengths of these sums are not known, sums are divided by the root of the number of
-        rounds, which is their length where the directions are orthogonal.
+        If the norms of these sums are not known, sums are divided by the root of the number of
+        rounds, which is their norm if the directions are orthogonal.
 
         Under noise that is correlated over rounds it is the cosine with a weighted sum of the
         aggregates of all rounds. Its weights depend on what was released and on the canary's
         rounds. Both are independent of an excluded canary's vector, whose cosine with the sum so
         has the null distribution of one vector, whatever the weights.
         """
-        del final
         if self._correlated is not None:
             whitened = self._whitened(self._correlated)
             if whitened is not None:
@@ -171,7 +156,7 @@ class KnownRoundsAttacker(Attacker):
         return {OWN_ROUNDS.name: np.clip(cosines, -1, 1)}
 
     def _whitened(self, correlated: "CorrelatedRounds") -> FloatArray | None:
-        """The cosines with weighted sums; None where a sum has no known direction."""
+        """The cosines with weighted sums; None if a sum has no known direction."""
         rounds = np.array([index for index, _ in self._cosines.numbered_rows()], np.int64)
         if len(rounds) == 0:
             return None
@@ -190,11 +175,9 @@ class KnownRoundsAttacker(Attacker):
     def _weighted_sums(self, weights: RoundWeights, rounds: IndexArray) -> OwnSums | None:
         if self._directions is None:
             return self._cosines.weighted_sums(weights)
-        return self._directions.weighted_sums(weights, rounds)
+        return self._directions.weighted_sums(weights, rounds, self._kept)
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """The one vector that every canary is compared with, a single aggregate or a sum."""
-        del final
         if self._sums is None:
             compared = self._cosines.any_one() if self._own.most <= 1 else None
             return named({OWN_ROUNDS: compared})

@@ -1,4 +1,4 @@
-"""A log's canaries.csv: which canaries were included, and in which rounds each took part."""
+"""A log's canaries.csv: which canaries were included, and each one's rounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,32 +16,17 @@ from fl_audit.formats.participation_files import canaries_text, read_canaries
 from fl_audit.formats.text_files import write_text
 
 _FALSE_REFUSAL = 1e-6
-"""The chance with which rounds that were dealt to all are refused."""
+"""The probability of refusing rounds that were sampled for all canaries alike."""
 
 
 @dataclass(frozen=True, eq=False)
 class ListedCanaries:
-    """The coins and rounds of a pool's canaries.
-
-    Attributes:
-      included: Whether each took part in training, bool of shape (num_canaries,).
-      own_rounds: The rounds of each canary; None where they are not known.
-    """
-
     included: npt.NDArray[np.bool_]
     own_rounds: OwnRounds | None
 
 
 def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
-    """Reads a log's canaries.csv; where there is none, the pool's coins say who was included.
-
-    Args:
-      folder: The folder of the log.
-      pool: The canaries.
-
-    Raises:
-      InputError: The file does not list the pool, or a value in it is wrong.
-    """
+    """Reads a log's canaries.csv; if there is none, inclusion follows from the pool's coins."""
     if not folder.canaries.exists():
         return ListedCanaries(pool.included, None)
     rows = read_canaries(folder.canaries)
@@ -56,7 +41,7 @@ def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
     if not rounds:
         return ListedCanaries(included, None)
     _check_once_in_each(str(folder.canaries), rounds)
-    _check_dealt_to_all(str(folder.canaries), included, rounds)
+    _check_independent_of_coins(str(folder.canaries), included, rounds)
     return ListedCanaries(included, OwnRounds(tuple(rounds)))
 
 
@@ -71,13 +56,13 @@ def _check_once_in_each(path: str, rounds: Sequence[IndexArray]) -> None:
             )
 
 
-def _check_dealt_to_all(
+def _check_independent_of_coins(
     path: str, included: npt.NDArray[np.bool_], rounds: Sequence[IndexArray]
 ) -> None:
-    """Refuses a column of rounds that depends on the coins: empty for the excluded, say.
+    """Refuses a column of rounds that depends on the coins, such as empty ones for all excluded.
 
-    Scores in rounds that only the included have would differ without any leak. Who has rounds is
-    independent of the coins where all were dealt theirs before.
+    Scores in rounds that only the included have would differ without any leak. Having rounds is
+    independent of the coins if every canary's rounds were sampled before.
     """
     has_rounds = np.array([len(own) > 0 for own in rounds])
     among_included = np.sum(included & has_rounds)
@@ -120,19 +105,7 @@ def write_listed(
     num_rounds: int,
     arms: Sequence[str] = (),
 ) -> None:
-    """Writes a log's canaries.csv; the file appears whole.
-
-    Args:
-      folder: The folder of the log.
-      pool: The canaries.
-      rounds: The rounds of each canary, included or not, from 1.
-      num_rounds: The number of rounds that there is room for.
-      arms: The arm of each canary; nothing where there are none.
-
-    Raises:
-      InputError: There are rounds or arms of more or fewer canaries, a round is out of range, or an
-        arm has a name that a CSV file cannot hold.
-    """
+    """Writes a log's canaries.csv, with each canary's rounds (from 1) and arm, if any."""
     if len(rounds) != pool.count:
         raise InputError(
             f"canary_rounds: must have the rounds of {pool.count} canaries, got {len(rounds)}"

@@ -1,4 +1,4 @@
-"""The test of a run while it trains: the bound of own-round scores after every round."""
+"""The test of a run while it trains: the lower bound from own-round scores after every round."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,39 +16,27 @@ from fl_audit.estimators.null import too_large_p_value
 from fl_audit.estimators.threshold.null_choice import REFUTED_BELOW
 from fl_audit.estimators.trade_off import TradeOff
 
-_NOBODY = np.zeros(0, np.int64)
+_NO_CANARIES = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredRound:
-    """What a log holds of one round.
-
-    Attributes:
-      cosines: Every canary's cosine with the aggregate, float32 of shape (num_canaries,).
-      compared: What is known of the aggregate; None where it has no direction.
-    """
+    """Every canary's cosine with an aggregate; `compared` is None if that is zero."""
 
     cosines: Float32Array
     compared: ComparedVectors | None
 
 
 class ScoredRounds(Protocol):
-    """Anything that knows the rounds that were scored, such as `RoundCosines`."""
+    """An object that knows the rounds that were scored, such as `RoundCosines`."""
 
     def scored_round(self, index: int, /) -> ScoredRound | None:
-        """The round, counted from 0; None where it was not scored."""
+        """The round, counted from 0; None if it was not scored."""
 
 
 @dataclass(frozen=True, eq=False)
 class LiveCanaries:
-    """The canaries of a live test.
-
-    Attributes:
-      included: The coins of the pool, bool of shape (num_canaries,).
-      own: The rounds of the pool, at most one of each canary.
-      family: The canaries' family, one of `WITH_KNOWN_NULL`.
-      dim: The number of trainable parameters.
-    """
+    """The canaries of a live test, each with at most one round; the family has a known null."""
 
     included: npt.NDArray[np.bool_]
     own: OwnRounds
@@ -57,12 +45,7 @@ class LiveCanaries:
 
 
 def why_no_live_test(own: OwnRounds | None, family: str | None) -> str | None:
-    """Why own-round scores cannot be tested round by round; None where they can.
-
-    Args:
-      own: The rounds of the pool; None where they are not known.
-      family: The canaries' family; None where canaries are not vectors or their family is unknown.
-    """
+    """Why own-round scores cannot be tested round by round; None if they can."""
     if own is None:
         return "the canaries' rounds are not known"
     if own.most == 0:
@@ -80,13 +63,10 @@ def why_no_live_test(own: OwnRounds | None, family: str | None) -> str | None:
 class LiveTest:
     """The anytime-valid test of own-round scores (docs/live_verdict.md).
 
-    Each round's included canaries are fresh: none has taken part before. Their scores become
+    Each round's included canaries are fresh: none has participated before. Their scores become
     p-values under the null distribution of their round, on which `AnytimeBound` bets. The excluded
     canaries' p-values test that distribution, with all their rounds so far; once they refute it,
-    nothing is proven.
-
-    Attributes:
-      bound: The bound of the rounds so far.
+    the lower bound is 0.
     """
 
     def __init__(
@@ -96,14 +76,6 @@ class LiveTest:
         claim: float | None = None,
         curve: TradeOff | None = None,
     ) -> None:
-        """Starts before the first round.
-
-        Args:
-          canaries: The canaries.
-          delta: The delta of differential privacy.
-          claim: The claimed epsilon; None for none.
-          curve: The claimed curve; None for none.
-        """
         self._wealth = None if curve is None else CurveWealth(curve)
         self.bound = AnytimeBound(delta, claim)
         self._canaries = canaries
@@ -119,19 +91,19 @@ class LiveTest:
                 self._add(index, scored)
 
     def epsilon(self, confidence: float, at_least: float = 0.0) -> float:
-        """The largest epsilon proven, see `AnytimeBound.epsilon`; 0 where the null is refuted."""
+        """The lower bound of `AnytimeBound.epsilon`; 0 if the null is refuted."""
         return 0.0 if self._is_refuted else self.bound.epsilon(confidence, at_least)
 
     def p_value(self, claim: float) -> float:
-        """The p-value of the claim, see `AnytimeBound.p_value`; 1 where the null is refuted."""
+        """The p-value of the claim by `AnytimeBound.p_value`; 1 if the null is refuted."""
         return 1.0 if self._is_refuted else self.bound.p_value(claim)
 
     def p_value_of_curve(self) -> float:
-        """The p-value of the claimed curve; 1 where there is none, or the null is refuted."""
+        """The p-value of the claimed curve; 1 if there is none, or the null is refuted."""
         return 1.0 if self._is_refuted or self._wealth is None else self._wealth.p_value
 
     def _add(self, index: int, scored: ScoredRound) -> None:
-        members = self._members.get(index, _NOBODY)
+        members = self._members.get(index, _NO_CANARIES)
         if len(members) == 0:
             return
         is_included = self._canaries.included[members]
@@ -151,7 +123,7 @@ class LiveTest:
 
 
 def _refute(log_p_values: FloatArray) -> bool:
-    """Whether there are too many too small p-values of excluded canaries for a known null."""
+    """Whether too many p-values of excluded canaries are too small for the known null."""
     if len(log_p_values) == 0:
         return False
     return too_large_p_value(-log_p_values, lambda surprise: -surprise) < REFUTED_BELOW

@@ -1,11 +1,11 @@
-"""What a log says was released: how clients were sampled, the noise, and whether canaries were too.
+"""The release that a log describes: the sampling of clients, the noise, and the canaries' sampling.
 
-A log whose participation.json says how clients are sampled, and which tells its noise, describes a
-release as a run's schedule and mechanism do. So the same accountants say what holds of its canaries
-against an attacker who knows the rounds, and against one from whom sampling hides them.
+A log whose participation.json states how clients are sampled, and which states its noise, describes
+a release as a run's schedule and mechanism do. So the same accountants give upper bounds for its
+canaries, against an attacker who knows the rounds and against one who does not.
 
-Canaries that are placed by hand in so many rounds are no clients that sampling hides. Whether they
-were sampled as clients are is read from their rounds, included or not.
+Canaries that are assigned to rounds by hand are not hidden by sampling as clients are. Whether they
+were sampled as clients are is read from the rounds of all canaries.
 """
 
 import dataclasses
@@ -40,16 +40,11 @@ from fl_audit.checks.coordinates import binomial_divergence
 from fl_audit.formats.participation_files import Participation, read_participation
 
 _FALSE_DEPARTURE = 1e-6
-"""The chance with which rounds that were sampled by a distribution are said not to be."""
+"""The probability of rejecting rounds that were sampled by the stated distribution."""
 
 
 def sampling_of(participation: Participation, num_rounds: int) -> Sampling | None:
-    """How clients are sampled, as accounting describes it; None where the file does not say enough.
-
-    Args:
-      participation: What the log says of participation.
-      num_rounds: The number of rounds of training.
-    """
+    """The stated sampling of clients, for accounting; None if the file leaves it open."""
     q, separation = participation.probability, participation.separation
     sampling: Sampling | None = None
     match participation.sampling:
@@ -78,13 +73,7 @@ def sampling_of(participation: Participation, num_rounds: int) -> Sampling | Non
 def rounds_of_training(
     participation: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
 ) -> int:
-    """The number of rounds that clients are sampled into.
-
-    Args:
-      participation: What the log says of participation.
-      rounds: The rounds of each canary, from 0.
-      released: The rounds that are logged, from 0, in order.
-    """
+    """The number of rounds that clients are sampled into; all rounds here count from 0."""
     planned = [int(own.max()) + 1 for own in rounds if len(own)]
     seen = max([1, *planned, *(index + 1 for index in released[-1:])])
     return seen if participation.rounds is None else max(participation.rounds, seen)
@@ -93,16 +82,11 @@ def rounds_of_training(
 def are_sampled_alike(
     participation: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
 ) -> bool:
-    """Whether nothing speaks against it that canaries are sampled as clients are.
+    """True unless canaries' rounds contradict the stated sampling.
 
-    Rounds that are sampled by the distribution are denied with a chance of at most 1e-6: the share of
-    canaries in a round, and of canaries with so many rounds, are held against Chernoff's bound,
-    which also holds where canaries' rounds are negatively associated.
-
-    Args:
-      participation: What the log says of participation.
-      rounds: The rounds of each canary, included or not, from 0.
-      released: The rounds that are logged, from 0, in order.
+    Rounds that are sampled by that distribution are rejected with probability at most 1e-6: the
+    share of canaries in a round, and of canaries with a number of rounds, are compared with
+    Chernoff's bound, which also holds if canaries' rounds are negatively associated.
     """
     if participation.canaries is not None:
         return participation.canaries == "like_clients"
@@ -114,15 +98,17 @@ def are_sampled_alike(
 
 
 def _is_possible(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> bool:
-    """Whether a distribution can give these rounds."""
+    """Whether the distribution can give these rounds."""
     distinct = [np.unique(own) for own in rounds]
     match sampling:
         case CyclicPoissonSampling(separation=groups):
             return all(len(set((own % groups).tolist())) <= 1 for own in distinct)
         case BallsInBinsSampling(bins=bins):
-            turns = [np.arange(group, num_rounds, bins) for group in range(bins)]
+            rounds_of = [np.arange(group, num_rounds, bins) for group in range(bins)]
             return all(
-                np.array_equal(own, turns[int(own[0]) % bins]) if len(own) else bins > num_rounds
+                np.array_equal(own, rounds_of[int(own[0]) % bins])
+                if len(own)
+                else bins > num_rounds
                 for own in distinct
             )
         case AllocatedRounds(number=number):
@@ -134,7 +120,7 @@ def _is_possible(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: i
 
 
 def _is_likely(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> bool:
-    """Whether the share of canaries in each round, and with each number of rounds, is as usual."""
+    """Whether the shares of canaries by round and by number of rounds are as expected."""
     expected = sampling.round_share
     if expected is None:
         return True
@@ -158,25 +144,15 @@ def _is_likely(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int
 
 
 def _surprises(observed: FloatArray, expected: FloatArray, number: int) -> FloatArray:
-    """Minus the logs of Chernoff's bounds on such shares of so many: n times the divergence."""
+    """Minus the logs of Chernoff's bounds on shares: number times the divergence."""
     return number * binomial_divergence(observed, expected)
 
 
 def stated_shift(log: SeenLog) -> float | None:
-    """By how many deviations of its noise a canary shifts its round, as the log tells of both.
+    """The norm of a canary in an aggregate, in standard deviations of the stated noise.
 
-    It is the length of a canary in the aggregate of its round over the standard deviation of the
-    noise there, the largest of all rounds of canaries.
-
-    Args:
-      log: The log.
-
-    Returns:
-      None where a round has no noise or is not told of, or where the rounds of canaries are not
-        known. Of correlated noise it is the independent noise that is correlated.
-
-    Raises:
-      InputError: A file is damaged.
+    The largest over canaries' rounds. None if a round has no noise or none is stated, or canaries'
+    rounds are not known. Of correlated noise it is the independent noise that is correlated.
     """
     own = log.listed.own_rounds
     if own is None:
@@ -190,20 +166,19 @@ def stated_shift(log: SeenLog) -> float | None:
     stddev_of = dict(zip(numbers, aggregates.stddev.tolist(), strict=True))
     _, clients = logged_lengths(log.folder, log.cosines.measured_lengths()).at(indices)
     stddevs = np.array([stddev_of.get(number, np.nan) for number in (indices + 1).tolist()])
-    is_said = np.isfinite(clients) & (clients > 0) & np.isfinite(stddevs) & (stddevs > 0)
-    return float(np.max(clients / stddevs)) if is_said.all() else None
+    is_stated = np.isfinite(clients) & (clients > 0) & np.isfinite(stddevs) & (stddevs > 0)
+    return float(np.max(clients / stddevs)) if is_stated.all() else None
 
 
 @dataclass(frozen=True)
 class StatedRounds:
-    """What a log states of its rounds.
+    """The release that a log states.
 
     Attributes:
-      release: What was released to canaries, and to clients as far as the log says how often they
-        participate. What it says of clients is left out where they may weigh more than a canary,
-        whose noise multiplier the release has.
-      says_all_rounds: Whether the log says how clients are sampled, or what correlates its noise.
-        Where it says neither, only the noise of each round alone is stated.
+      release: The release to canaries, and to clients if the log states how often they participate
+        and they weigh no more than a canary, whose noise multiplier the release has.
+      says_all_rounds: Whether the log states the sampling of clients or the correlation of noise;
+        otherwise only the noise of each single round is known.
     """
 
     release: Release
@@ -211,17 +186,7 @@ class StatedRounds:
 
 
 def stated_rounds(log: SeenLog) -> StatedRounds | None:
-    """What a log states of its rounds.
-
-    Args:
-      log: The log.
-
-    Returns:
-      None where a round's noise is not stated, or the rounds of canaries are not known.
-
-    Raises:
-      InputError: A file is damaged.
-    """
+    """The release that a log states; None without each round's noise and the rounds of canaries."""
     own, shift = log.listed.own_rounds, stated_shift(log)
     if own is None or own.most == 0 or shift is None:
         return None
@@ -237,9 +202,9 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
     if participation is not None:
         sampled = release_of(participation, own, released, 1 / shift)
     if sampled is not None:
-        is_alike = _weigh_as_canaries(participation)
-        release = sampled if is_alike else _without_clients(sampled)
-        return StatedRounds(release, says_all_rounds=True)
+        if not _weigh_as_canaries(participation):
+            sampled = dataclasses.replace(sampled, client=Party(UnknownRounds()))
+        return StatedRounds(sampled, says_all_rounds=True)
     release = Release(
         rounds=1 + max(released),
         noise=GAUSSIAN.noise(1 / shift, 1 / shift),
@@ -251,11 +216,7 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
 
 
 def why_nothing_stated(log: SeenLog) -> str:
-    """Why a log states nothing of its rounds that accounting could use, as a clause.
-
-    Args:
-      log: The log, of which `stated_rounds` is None.
-    """
+    """Why accounting can use nothing that a log states (`stated_rounds` is None), as a clause."""
     if log.listed.own_rounds is None:
         return "the log does not state the canaries’ rounds"
     if log.listed.own_rounds.most == 0:
@@ -263,20 +224,8 @@ def why_nothing_stated(log: SeenLog) -> str:
     return "the log does not state the noise of every round with canaries, and their length"
 
 
-def _without_clients(release: Release) -> Release:
-    """The release to canaries, where nothing holds of clients."""
-    return dataclasses.replace(release, client=Party(UnknownRounds()))
-
-
 def stated_uploads(log: SeenLog) -> Release | None:
-    """What a log states of its canaries' uploads; None where it has none, or not their noise.
-
-    Args:
-      log: The log.
-
-    Raises:
-      InputError: A file is damaged.
-    """
+    """The release of a log's uploads; None if it has no uploads, or does not state their noise."""
     participation = read_participation(log.folder.participation)
     if (
         log.uploads is None
@@ -295,7 +244,7 @@ def stated_uploads(log: SeenLog) -> Release | None:
 
 
 def _client_of(participation: Participation | None) -> Party:
-    """A client of rounds that nothing samples, as far as the log says how often it takes part."""
+    """A non-sampled client, by its logged number of participations."""
     if (
         participation is None
         or participation.client_rounds is None
@@ -308,10 +257,10 @@ def _client_of(participation: Participation | None) -> Party:
 def _client_under(
     correlation: Correlation, logged: int, participation: Participation | None
 ) -> Party:
-    """A client under correlated noise, as far as the log says which rounds it may be in.
+    """A client under correlated noise.
 
-    Rounds that nothing samples may be any `client_rounds` that are `separation` apart; what that
-    comes to is known of matrices.
+    Without sampling its rounds may be any `client_rounds` that are at least `separation` apart; the
+    sensitivity is then known for Toeplitz matrices.
     """
     if participation is None or not _weigh_as_canaries(participation):
         return Party(UnknownRounds())
@@ -338,17 +287,7 @@ def _weigh_as_canaries(participation: Participation | None) -> bool:
 def release_of(
     participation: Participation, own: OwnRounds, released: Sequence[int], noise_multiplier: float
 ) -> Release | None:
-    """What rounds with fresh noise released of clients that are sampled.
-
-    Args:
-      participation: What the log says of participation.
-      own: The rounds of each canary.
-      released: The rounds that are logged, from 0, in order.
-      noise_multiplier: The noise multiplier of each round, or less.
-
-    Returns:
-      None where the file does not say how clients are sampled.
-    """
+    """The release under independent noise and sampling; None if sampling is not stated."""
     num_rounds = rounds_of_training(participation, own.of_canary, released)
     sampling = sampling_of(participation, num_rounds)
     if sampling is None:
@@ -364,12 +303,9 @@ def release_of(
 
 
 def release_under(correlation: Correlation, own: OwnRounds, noise_multiplier: float) -> Release:
-    """What rounds with correlated noise released of canaries, whose rounds the attacker knows.
+    """The release of rounds with correlated noise, to an attacker who knows the canaries' rounds.
 
-    Args:
-      correlation: What correlates the noise.
-      own: The rounds of each canary.
-      noise_multiplier: The noise multiplier of the independent noise that is correlated.
+    `noise_multiplier` is that of the independent noise that is correlated.
     """
     num_rounds = max(correlation.num_rounds, *(int(o.max()) + 1 for o in own.of_canary if len(o)))
     over_all = correlation.until(num_rounds)

@@ -1,8 +1,4 @@
-"""The scores of a log by the attackers of runs, and the files that hold them.
-
-`score_log` scores the canaries of a folder that `logs.read_log` has read, `write_scores` writes
-their files.
-"""
+"""The scores of a log by the attackers of runs, and the files that hold them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,14 +35,7 @@ from fl_audit.formats.score_file import ScoreFile, write_score_file
 
 @dataclass(frozen=True, eq=False)
 class ScoredLog:
-    """The scores of a log.
-
-    Attributes:
-      pool: The pool whose canaries were scored.
-      num_rounds: The number of aggregates that were scored.
-      scores: The scores by statistic, of the statistics that the log allows.
-      compared: What is known of the vectors that canaries were compared with, by statistic.
-    """
+    """The scores that a log allows, and the vectors of the comparisons, by statistic."""
 
     pool: CanaryPool
     num_rounds: int
@@ -56,28 +45,16 @@ class ScoredLog:
 
 @dataclass(frozen=True, eq=False)
 class SeenScores:
-    """The scores by what was seen.
-
-    Attributes:
-      scores: The scores by statistic, each float64 of shape (num_canaries,), the weakest attacker's
-        first; empty where nothing was seen.
-      compared: What is known of the vectors that canaries were compared with, by statistic.
-    """
+    """Scores by statistic, the weakest attacker's first, each of shape (num_canaries,)."""
 
     scores: Mapping[str, FloatArray]
     compared: Mapping[str, ComparedVectors]
 
 
 def score_log(log: SeenLog) -> ScoredLog:
-    """Scores every canary of a log against all that the log shows; writes nothing.
+    """Scores every canary of a log, by every statistic that the log allows; writes nothing.
 
     Memory grows neither with the number of rounds nor with that of canaries times dim.
-
-    Args:
-      log: The log.
-
-    Raises:
-      InputError: A file of aggregates is damaged; or the log shows nothing that could be scored.
     """
     folder, listed = log.folder, log.listed
     initial, final = (
@@ -117,17 +94,8 @@ def score_seen(
 ) -> SeenScores:
     """Scores every canary by what was seen, under the threat models that need no keys.
 
-    Args:
-      pool: The canaries.
-      cosines: The cosines of the rounds that were seen.
-      num_rounds: The number of rounds that were seen; 0 for none.
-      own_rounds: The rounds of every canary; None where they are not known.
-      uploads: The canaries' own uploads; None where nobody saw any.
-      initial: The model before the first round, float32 of shape (dim,); None where it is not
-        known.
-      final: The model after the last round, float32 of shape (dim,); None where it is not known.
-      correlated: What is known of noise that is correlated over rounds; None where each round draws
-        its own.
+    None marks what was not seen; `num_rounds` is 0 if no round was, and `correlated` None if each
+    round draws its own noise. Models are float32 of shape (dim,).
     """
     available: dict[Sight, bool] = {
         "round_cosines": num_rounds > 0,
@@ -136,7 +104,7 @@ def score_seen(
         "final_model": final is not None,
         "uploads": uploads is not None,
     }
-    seen = {sight for sight, is_shown in available.items() if is_shown}
+    seen = {sight for sight, is_seen in available.items() if is_seen}
     audit = audit_of_log(uploads is not None)
     statistics = [s for s in statistics_for("vectors", audit) if s.needs <= seen]
     context = AttackContext(
@@ -162,15 +130,7 @@ def score_seen(
 
 
 def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRounds | None:
-    """What a log says of noise that is correlated over rounds; None of independent noise.
-
-    Args:
-      folder: The folder of the log.
-      cosines: The cosines of its rounds.
-
-    Raises:
-      InputError: A file is damaged.
-    """
+    """The correlated noise that a log states; None if it is independent."""
     if not folder.noise_correlation.exists():
         return None
     numbers = [index + 1 for index, _ in cosines.numbered_rows()]
@@ -183,11 +143,7 @@ def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRou
 
 
 def audit_of_log(has_uploads: bool) -> Audit:
-    """The table [audit] of a log: the threat models that need no keys.
-
-    Args:
-      has_uploads: Whether the log shows canaries' own uploads.
-    """
+    """The table [audit] of a log: the threat models that need no keys."""
     models = Audit().threat_models
     return Audit(threat_models=(*models, ONE_UPLOAD_MODEL.name) if has_uploads else models)
 
@@ -195,13 +151,7 @@ def audit_of_log(has_uploads: bool) -> Audit:
 def score_files(
     pool: CanaryPool, included: npt.NDArray[np.bool_], scores: Mapping[str, FloatArray]
 ) -> dict[str, ScoreFile]:
-    """The scores with who was included, by statistic; canaries are named by their number from 0.
-
-    Args:
-      pool: The canaries.
-      included: Who was included, bool of shape (canaries,).
-      scores: The scores of each statistic, float64 of shape (canaries,).
-    """
+    """The scores with inclusion, by statistic; canaries are named by their number from 0."""
     ids = tuple(map(str, range(len(included))))
     pairs = pair_names(pool.inclusion, pool.count)
     return {
@@ -217,15 +167,7 @@ def write_scores(
     num_rounds: int,
     chain: ChainWriter,
 ) -> None:
-    """Replaces the scores of a folder; the line of the chain with their digests is written last.
-
-    Args:
-      folder: The folder, with the log of cosines.
-      files: The scores by statistic.
-      compared: What is known of the vectors behind them, by statistic.
-      num_rounds: The number of rounds that are scored.
-      chain: The chain of the folder.
-    """
+    """Replaces the scores of a folder; the line of the chain with their digests is written last."""
     chain.add(Scored(rounds=0, files={}))
     for name in STATISTICS:
         folder.scores(name).unlink(missing_ok=True)
@@ -234,8 +176,8 @@ def write_scores(
         write_score_file(folder.scores(statistic), scored)
     write_compared_vectors(folder.compared_vectors, compared)
     written = [folder.scores(statistic) for statistic in files]
-    behind = [folder.compared_vectors, folder.direction_sum, folder.coordinate_lengths]
-    side_files = [folder.path / name for name in folder.side_files()]
-    files_of_scores = digests_of([*written, *behind, folder.autocorrelation, *side_files])
+    side_files = [folder.compared_vectors, folder.direction_sum, folder.coordinate_lengths]
+    state_files = [folder.path / name for name in folder.side_files()]
+    files_of_scores = digests_of([*written, *side_files, folder.autocorrelation, *state_files])
     chain.add(Scored(rounds=num_rounds, files=files_of_scores))
     chain.flush()

@@ -1,7 +1,8 @@
-"""Log folders: what one shows to who looks at it (docs/logs.md).
+"""Log folders: what one shows to a reader (docs/logs.md).
 
-`read_log` reads a folder once for all. `log_scores` scores its canaries by the attackers of runs,
-`log_canary_check` says whether they arrived, and `listed_canaries` which of them were included.
+`read_log` reads a folder once. `log_scores` scores its canaries by the attackers of runs,
+`measured_canary_check` checks that they reached the aggregates, and `listed_canaries` reads which
+of them were included.
 """
 
 import functools
@@ -36,23 +37,18 @@ from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, LoggedTotal
 _AGGREGATE = re.compile(r"round_(\d+)\.npy")
 
 _SAME = 0.01
-"""The most by which rounding changes a cosine, in standard deviations of an excluded one's."""
+"""The largest change of a cosine by rounding, in standard deviations of an excluded one's."""
 
 Progress = Callable[[list[Path]], Iterable[Path]]
-"""A function that goes through files, and may show how far it has come."""
+"""A function that iterates over files, and may show its progress."""
 
 
 @dataclass(frozen=True, eq=False)
 class SeenLog:
-    """What a log shows.
+    """The content of a log.
 
-    Attributes:
-      folder: The folder of the log.
-      pool: The canaries.
-      listed: The coins and the rounds of the canaries.
-      cosines: The cosines of the rounds. Files of aggregates are read once, by whoever asks first.
-      num_rounds: The number of rounds that are shown.
-      uploads: The canaries' own uploads; None where there are none.
+    Files of aggregates are read once, by the first use of `cosines`. `uploads` is None if there are
+    none.
     """
 
     folder: LogFolder
@@ -71,19 +67,13 @@ class SeenLog:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is neither an aggregate nor an upload."""
         return not self.num_rounds and self.uploads is None
 
 
 def read_log(folder: LogFolder, progress: Progress) -> SeenLog:
-    """Opens a log; writes nothing.
+    """Opens a log folder, which has a `pool.json`; writes nothing.
 
-    Args:
-      folder: The folder of the log, which has a `pool.json`.
-      progress: The function that goes through the files of aggregates.
-
-    Raises:
-      InputError: A file is missing, damaged, or contradicts `pool.json`, and the message names it.
+    Raises InputError if a file is missing, damaged, or contradicts `pool.json`.
     """
     refuse_misspelt(f"{folder.path}: file", _names(folder.path), folder.optional)
     pool = read_pool(folder.pool)
@@ -95,28 +85,14 @@ def read_log(folder: LogFolder, progress: Progress) -> SeenLog:
 
 
 def pool_of_uploads(pool: CanaryPool, own: OwnRounds | None) -> PoolOfUploads:
-    """The pool of a log as logs of uploads need it.
-
-    Args:
-      pool: The canaries.
-      own: The rounds of every canary; None where they are not known.
-    """
+    """The pool of a log in the form that logs of uploads need."""
     return PoolOfUploads(pool, pool.family, pool.seed, pool.dim, own)
 
 
 def read_uploads(
     folder: LogFolder, pool: CanaryPool, own: OwnRounds | None
 ) -> CanaryUploads | None:
-    """The uploads of a log; None where there are none.
-
-    Args:
-      folder: The folder of the log.
-      pool: The canaries.
-      own: The rounds of every canary; None where they are not known.
-
-    Raises:
-      InputError: A file is damaged or of another shape.
-    """
+    """The uploads of a log; None if there are none."""
     if not folder.upload_cosines.exists():
         return None
     uploads = CanaryUploads.read(folder, pool_of_uploads(pool, own), pool.count)
@@ -148,12 +124,12 @@ def _rounds(
     def read(path: Path) -> Float32Array:
         return read_vector(path, pool.dim)
 
-    promised = read_mechanism(folder)
+    stated_noise = read_mechanism(folder)
     variables = read_variables(folder, pool.dim) or Variables((pool.dim,))
     measure = None
-    if promised is not None:
-        over_all = read_correlation(folder, max(len(promised), numbers))
-        measure = functools.partial(StatedRounds, promised, variables, over_all)
+    if stated_noise is not None:
+        over_all = read_correlation(folder, max(len(stated_noise), numbers))
+        measure = functools.partial(StatedRounds, stated_noise, variables, over_all)
     files = AggregateFiles(
         pool, paths, read, progress, keep_directions=keep, check=check, measure=measure
     )
@@ -161,14 +137,10 @@ def _rounds(
 
 
 def check_pool(folder: LogFolder) -> None:
-    """Refuses a pool, or rounds of canaries, that were changed after the audit had begun.
-
-    Raises:
-      InputError: They were, and the message names the file.
-    """
-    known = folder.together()
+    """Refuses a pool, or rounds of canaries, that were changed after the audit had begun."""
+    chain = folder.checked_chain()
     pool = (folder.pool.name, folder.canaries.name)
-    for name in [] if known is None else known.changed(folder.path, pool):
+    for name in [] if chain is None else chain.changed_files(folder.path, pool):
         raise InputError(
             f"{folder.path / name}: has changed since the canaries of {folder.round_cosines.name} "
             "were scored; put back the file that it was, or start a new audit"
@@ -178,40 +150,30 @@ def check_pool(folder: LogFolder) -> None:
 def _same_rounds(
     folder: LogFolder, pool: CanaryPool, log: CosineLog, paths: Collection[int]
 ) -> Callable[[int, FloatArray], None]:
-    """Refuses logged cosines of other rounds than those of the aggregates, or of other aggregates.
+    """Refuses logged cosines of other rounds or of other aggregates than those that are kept.
 
-    Returns:
-      A check of one round, from 1, and of the cosines that its aggregate gives.
+    Returns a check of one round, from 1, and of the cosines that its aggregate gives.
     """
-    beside = f"{folder.round_cosines}: is about other rounds than {folder.aggregates.name}/"
+    contradiction = f"{folder.round_cosines}: is about other rounds than {folder.aggregates.name}/"
     advice = "delete the older one of the two"
     logged = set((np.flatnonzero(log.written()) + 1).tolist())
     if only := sorted(logged ^ set(paths)):
         holder = folder.round_cosines if only[0] in logged else folder.aggregates
         raise InputError(
-            f"{beside}: they have {len(logged)} and {len(paths)} rounds, and only {holder.name} "
-            f"has round {only[0]}; {advice}"
+            f"{contradiction}: they have {len(logged)} and {len(paths)} rounds, and only "
+            f"{holder.name} has round {only[0]}; {advice}"
         )
 
     def check(number: int, cosines: FloatArray) -> None:
         row = log.row(number - 1)
         if row is None or np.abs(row - cosines).max() > _SAME * pool.dim**-0.5:
-            raise InputError(f"{beside}: round {number} has other cosines; {advice}")
+            raise InputError(f"{contradiction}: round {number} has other cosines; {advice}")
 
     return check
 
 
 def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> FinishedRounds:
-    """The rounds of a log of cosines, with what the folder says of the aggregates themselves.
-
-    Args:
-      folder: The folder of the log.
-      pool: The canaries.
-      log: The cosines.
-
-    Raises:
-      InputError: A file that describes the aggregates is damaged.
-    """
+    """The rounds of a log of cosines, with what the folder says of the aggregates themselves."""
     path = folder.round_concentrations
     concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
     scored = set(np.flatnonzero(log.written()).tolist())
@@ -247,9 +209,5 @@ def _aggregates(folder: LogFolder) -> dict[int, Path]:
 
 
 def read_vector(path: Path, dim: int) -> Float32Array:
-    """Reads an aggregate or a model, float32 of shape (dim,).
-
-    Raises:
-      InputError: The file is damaged or holds another number of values.
-    """
+    """Reads an aggregate or a model, float32 of shape (dim,)."""
     return flatten(read_array(path, "an NPY file"), dim, str(path))

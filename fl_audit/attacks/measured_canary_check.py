@@ -1,7 +1,7 @@
-"""What the canary check looks at: canaries' cosines with the aggregates of their own rounds.
+"""Input of the canary check: canaries' cosines with the aggregates of their own rounds.
 
-Of a run they are gathered by `canary_check_in_rounds`, of a log by `log_canary_check`; what follows from them
-is decided by `checks.canary_check`. docs/canary_check.md describes the check.
+`canary_check_in_rounds` gathers those of a run, `log_canary_check` those of a log, and
+`checks.canary_check` decides. docs/canary_check.md describes the check.
 """
 
 import dataclasses
@@ -20,32 +20,21 @@ from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import open_log
 
 _SHIFTS = (-1, 1)
-"""Rounds beside a canary's own that are looked at, for a word on what is wrong."""
+"""Shifts from a canary's own round that are examined, to name a likely fault."""
 
 
 @dataclass(frozen=True, eq=False)
 class RoundLengths:
-    """The lengths of rounds' aggregates and of a client in them.
+    """The norms of rounds' aggregates and of a client in them, by round from 0; NaN if not known.
 
-    Attributes:
-      of_aggregate: The length of each round's aggregate, float64 of shape (rounds,); NaN where it
-        is not known.
-      of_client: The length that the mechanism allows a client in it: clip norm over denominator.
-        The shape is the same; NaN where it is not known.
+    A client's norm is the largest that the mechanism allows: clip norm over denominator.
     """
 
     of_aggregate: FloatArray
     of_client: FloatArray
 
     def at(self, rounds: IndexArray) -> tuple[FloatArray, FloatArray]:
-        """The lengths of aggregates and of clients in some rounds; NaN in rounds beyond the last.
-
-        Args:
-          rounds: The rounds, from 0, int64 of shape (n,).
-
-        Returns:
-          Both lengths, each float64 of shape (n,).
-        """
+        """The norms of aggregates and of clients in some rounds; NaN in rounds beyond the last."""
         known = rounds < len(self.of_aggregate)
         index = np.where(known, rounds, 0)
         if not known.any():
@@ -65,7 +54,6 @@ class _Collected:
     cosines: list[FloatArray] = field(default_factory=list)
 
     def add(self, canaries: IndexArray, index: int, row: npt.NDArray[np.float32]) -> None:
-        """Adds some canaries' cosines with the aggregate of a round."""
         self.canaries.append(canaries)
         self.rounds.append(index)
         self.cosines.append(row[canaries].astype(np.float64))
@@ -73,13 +61,11 @@ class _Collected:
 
 @dataclass(frozen=True, eq=False)
 class _Rounds:
-    """What is known of rounds, beside cosines.
+    """Per-round inputs of the canary check other than cosines.
 
     Attributes:
-      lengths: The lengths of aggregates and of a client in them.
       first: The first round of each canary, from 0.
       crowd: The number of included canaries by round.
-      dim: The length of the vectors.
       knows_tails: Whether a canary's inner product with any vector is sub-Gaussian.
     """
 
@@ -90,7 +76,7 @@ class _Rounds:
     knows_tails: bool
 
     def participations(self, collected: _Collected, shift: int) -> CanaryParticipations:
-        """The collected participations, which are so many rounds after the canaries' own."""
+        """The collected participations, in rounds `shift` after the canaries' own."""
         counts = [len(canaries) for canaries in collected.canaries]
         rounds = np.repeat(np.array(collected.rounds, np.int64), counts)
         canaries = np.concatenate([np.zeros(0, np.int64), *collected.canaries])
@@ -118,21 +104,16 @@ def canary_check_in_rounds(
     dim: int,
     family: str | None,
 ) -> CanaryCheck:
-    """What became of a pool's included canaries, by their cosines with their rounds' aggregates.
+    """Checks a pool's included canaries by their cosines with the aggregates of their rounds.
 
-    Args:
-      rows: The cosines of all canaries with each round that was scored, in order.
-      own: The rounds of every canary, included or not.
-      included: Whether each canary was included, bool of shape (num_canaries,).
-      lengths: A function that gives the lengths of rounds once the rows are read.
-      dim: The length of the vectors.
-      family: The canaries' family; inner products of one without a known null have any tails.
+    `lengths` is called after the rows are read. The inner products of a family without a known null
+    may have any tails.
     """
     collected, scored = _collect(rows, own, included)
     rounds = _Rounds(
         lengths=lengths(),
         first=_first_rounds(own),
-        crowd=_included_per_round(own, included),
+        crowd={index: int(included[members].sum()) for index, members in own.members().items()},
         dim=dim,
         knows_tails=family in (None, *WITH_KNOWN_NULL),
     )
@@ -148,7 +129,7 @@ def canary_check_in_rounds(
 def _with_unscored_rounds(
     canary_check: CanaryCheck, own: OwnRounds, included: npt.NDArray[np.bool_], scored: IndexArray
 ) -> CanaryCheck:
-    """What became of all included canaries, of whose rounds some may not be scored.
+    """Canary check when some rounds were not scored.
 
     A sum over a part of a canary's rounds has the signal of all times the root of that part.
     """
@@ -183,14 +164,14 @@ def _collect(
     """The participations by inclusion and by the shift from a canary's own round; the rounds."""
     collected = {(True, shift): _Collected() for shift in (0, *_SHIFTS)}
     collected[False, 0] = _Collected()
-    members_of, nobody = own.members(), np.zeros(0, np.int64)
+    members_of, no_canaries = own.members(), np.zeros(0, np.int64)
     scored: list[int] = []
     for index, row in rows:
         scored.append(index)
         for (is_in, shift), presences in collected.items():
-            members = members_of.get(index - shift, nobody)
+            members = members_of.get(index - shift, no_canaries)
             if shift:
-                members = np.setdiff1d(members, members_of.get(index, nobody))
+                members = np.setdiff1d(members, members_of.get(index, no_canaries))
             presences.add(members[included[members] == is_in], index, row)
     return collected, np.array(scored, np.int64)
 
@@ -201,19 +182,8 @@ def _first_rounds(own: OwnRounds) -> IndexArray:
     return np.array(firsts, dtype=np.int64)
 
 
-def _included_per_round(own: OwnRounds, included: npt.NDArray[np.bool_]) -> Mapping[int, int]:
-    return {index: int(included[members].sum()) for index, members in own.members().items()}
-
-
 def log_canary_check(log: SeenLog) -> CanaryCheck | None:
-    """What became of a log's included canaries; None where it does not say who was in which round.
-
-    Args:
-      log: The log.
-
-    Raises:
-      InputError: A file is damaged.
-    """
+    """The canary check of a log; None if it does not state the canaries' rounds."""
     own = log.listed.own_rounds
     if own is None or log.num_rounds == 0:
         return None
@@ -229,7 +199,7 @@ def log_canary_check(log: SeenLog) -> CanaryCheck | None:
 
 
 def logged_lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
-    """The lengths that the folder tells; those of aggregates as measured, where they were."""
+    """The norms that the folder states; those of aggregates as measured, if they were."""
     if not folder.round_lengths.exists():
         return RoundLengths(measured, np.full(len(measured), np.nan))
     stated = np.array(open_log(folder.round_lengths, "r", np.float64, ("rounds", 2), "lengths"))

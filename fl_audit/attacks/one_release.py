@@ -33,7 +33,7 @@ _MOST_NUMBERS = 10**12
 
 @dataclass(frozen=True)
 class MechanismAudit:
-    """What one-shot audits of one mechanism found.
+    """The one-shot audits of one mechanism.
 
     Attributes:
       sigma: The standard deviation of the mechanism's noise, as a multiple of its sensitivity.
@@ -45,7 +45,6 @@ class MechanismAudit:
 
     @property
     def mean(self) -> float:
-        """The mean of the estimates."""
         return float(np.mean(self.epsilons))
 
     @property
@@ -68,19 +67,11 @@ def audit_gaussian_mechanism(
 ) -> MechanismAudit:
     """Audits a Gaussian mechanism of known epsilon, once per trial (Andrew et al., Table 1).
 
-    The estimate is consistent while num_canaries / dim is small compared with sigma^2; else the
-    length of the canaries' sum counts as noise, and the estimate of epsilon is too small.
+    The estimate is consistent while num_canaries / dim is small compared with sigma^2; otherwise
+    the norm of the canaries' sum counts as noise, and the estimate of epsilon is too small. Each
+    trial has new canaries, and depends on the seed and its index alone.
 
-    Args:
-      epsilon: The epsilon that the mechanism is calibrated to, at least 0.
-      delta: The delta of (epsilon, delta)-DP, in (0, 1).
-      dim: The length of a release, at least 2.
-      num_canaries: The number of canaries in each release, at least 1.
-      num_trials: The number of independent releases, each with canaries of its own, at least 1.
-      seed: The seed, non-negative; a trial depends on the seed and its index alone.
-
-    Raises:
-      InputError: An argument is out of range, or a release does not fit in memory.
+    Raises InputError if an argument is out of range, or a release does not fit in memory.
     """
     for name, value, least in (
         ("dim", dim, 2),
@@ -110,18 +101,12 @@ def release(family: CanaryFamily, sigma: float, rng: np.random.Generator) -> Flo
     """The sum of all canaries' vectors plus N(0, sigma^2 I) noise, float32 of shape (dim,).
 
     Memory is a few vectors, however many canaries there are.
-
-    Args:
-      family: The canaries.
-      sigma: The standard deviation of a coordinate's noise, at least 0.
-      rng: The generator of the noise.
     """
     noise = np.float32(sigma) * rng.standard_normal(family.dim, np.float32)
     return _sum_of_vectors(family) + noise
 
 
 def _estimate(sigma: float, dim: int, num_canaries: int, seed: int, trial: int) -> float:
-    """The estimate of sigma from one trial."""
     rng = generator(seed, Stream.RELEASE_TRIAL, trial)
     family = GaussianFamily(int(rng.integers(2**63)), num_canaries, dim)
     return estimate_sigma(family.cosines(release(family, sigma, rng)), dim)

@@ -1,25 +1,26 @@
 """Threat model `one_upload`: the attacker sees one participant's noised upload before it is summed.
 
-So does a server under local differential privacy, or where each device adds its own noise ("weak"
-or distributed DP) and sums are not secure. An included canary uploads clip(c) + noise. In the place
+So does a server under local differential privacy, or if each device adds its own noise ("weak" or
+distributed DP) without secure aggregation. An included canary uploads clip(c) + noise. In the place
 of an excluded one its client uploads something else: noise on zeros, or an ordinary update with
 noise. In a run with noise at the client (`mechanisms.client_gaussian`) uploads are what the server
-receives; excluded canaries upload nothing, and a random vector stands in.
+receives; excluded canaries upload nothing, and a random vector replaces their upload.
 
-Neighbouring relation: what the lower bound is about is a participant who sends the canary against
-one who sends what was sent in its place. Against noise on zeros that is zero-out: the uploads'
-means are one clip norm apart, and under Gaussian noise of z clip norms on a coordinate the pair is
-N(1 / z, 1) and N(0, 1). An ordinary update in its place is replacement, whose guarantee is of two
-clip norms. The scores of excluded canaries have one distribution in both cases, so that their bound holds
-for both relations; it is compared with the guarantee of zero-out, which is the stronger.
+Neighbouring relation: the lower bound compares a participant who sends the canary with one who
+sends what was sent in its place. Against noise on zeros that is zero-out: the uploads' means are
+one clip norm apart, and under Gaussian noise of z clip norms on a coordinate the pair is N(1 / z,
+1) and N(0, 1). An ordinary update in its place is replacement, whose guarantee is of two clip
+norms. The scores of excluded canaries have one distribution in both cases, so that their bound
+holds for both relations; it is compared with the guarantee of zero-out, which is the stronger.
 
 Proof that the null is exact. An excluded canary's vector c is drawn independently of all that its
 client uploads, v. Given v, cos(c, v) is the cosine of a random canary with a fixed vector, whose
-distribution is known whatever v is (`random_signs` for signs, the cosine of a uniform direction for the
-Gaussian family). The distribution of its tail holds for every v, so it holds for v at random, whether v is
-noise, an update with noise, or a function of other canaries. K uploads v_1 to v_K of one client
-have cosines that add up to <c, U> with U the sum of v_t / |v_t|. U is independent of c too, so that
-the sum over |U| is one such cosine, and the sum over K, which |U| never exceeds, no larger one.
+distribution is known whatever v is (`random_signs` for signs, the cosine of a uniform direction for
+the Gaussian family). The distribution of its tail holds for every v, so it holds for v at random,
+whether v is noise, an update with noise, or a function of other canaries. K uploads v_1 to v_K of
+one client have cosines that add up to <c, U> with U the sum of v_t / |v_t|. U is independent of c
+too, so that the sum over |U| is one such cosine, and the sum over K, which |U| never exceeds, no
+larger one.
 
 Why equal weights: each upload's sqrt(d) cos(c, v_t) is N(1 / z, 1), or N(0, 1) for an excluded
 canary. By Neyman and Pearson the sum is the best statistic: K uploads are one at noise z / sqrt(K).
@@ -62,38 +63,28 @@ ONE_UPLOAD = Statistic(
 
 
 class OneUploadAttacker(Attacker):
-    """An attacker who sees the noised uploads of a canary's own client."""
-
     statistics = (ONE_UPLOAD,)
 
     def __init__(self, uploads: CanaryUploads) -> None:
-        """Attacks a pool of canaries by their uploads."""
         self._uploads = uploads
         self._scores: UploadScores | None = None
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
-        """See `Attacker.from_context`."""
         return cls(context.uploads)
 
     def see_round(self, seen: SeenRound) -> None:
-        """Logs the cosines of the round's uploads."""
         for canary, upload in seen.uploads.items():
             self._uploads.add(seen.index, canary, upload)
 
     def flush(self) -> None:
-        """Writes the log to the disk."""
         self._uploads.flush()
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        """The cosine with the canary's own uploads."""
-        del final
         self._scores = self._uploads.scores()
         return {ONE_UPLOAD.name: self._scores.values}
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """The one vector that every canary is compared with, an upload or a sum."""
-        del final
         return {} if self._scores is None else {ONE_UPLOAD.name: self._scores.compared}
 
 

@@ -1,4 +1,4 @@
-"""Canaries' scores in their own rounds; `canary_check` says whether they arrived in them."""
+"""Canaries' rounds, and their scores in these."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,11 +15,7 @@ NumberedRow = tuple[int, npt.NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class OwnRounds:
-    """The rounds of every canary of a pool; an excluded one's are those it would have had.
-
-    Attributes:
-      of_canary: The rounds of each canary, counted from 0, each int64 of shape (rounds,).
-    """
+    """The rounds of every canary, from 0; an excluded one's are those it would have had."""
 
     of_canary: tuple[IndexArray, ...]
 
@@ -52,17 +48,12 @@ class RoundWeights:
 
     @classmethod
     def from_presences(cls, own: OwnRounds, rounds: IndexArray) -> "RoundWeights":
-        """One for each of a canary's own rounds; one for the first where none of them is scored.
-
-        Args:
-          own: The rounds of the pool.
-          rounds: The rounds that were scored, counted from 0, in order, int64 of shape (n,).
-        """
-        takes_part = np.zeros((len(own.of_canary), len(rounds)), bool)
-        for canary, its_rounds in enumerate(own.of_canary):
-            takes_part[canary] = np.isin(rounds, its_rounds)
-        takes_part[~takes_part.any(axis=1), 0] = True
-        sets, set_of = np.unique(takes_part, axis=0, return_inverse=True)
+        """Weight 1 in each of a canary's scored rounds; in the first scored one if it has none."""
+        participates = np.zeros((len(own.of_canary), len(rounds)), bool)
+        for canary, canary_rounds in enumerate(own.of_canary):
+            participates[canary] = np.isin(rounds, canary_rounds)
+        participates[~participates.any(axis=1), 0] = True
+        sets, set_of = np.unique(participates, axis=0, return_inverse=True)
         return cls(sets.astype(np.float64), set_of.reshape(-1))
 
     def whitened(
@@ -71,13 +62,9 @@ class RoundWeights:
         """The weights of these presences' directions under noise that is correlated over rounds.
 
         Generalised least squares weighs the aggregates by the inverse of their noise's covariance
-        over rounds, times the presences. A direction stands for an aggregate of its length.
-
-        Args:
-          correlation: What correlates the noise.
-          rounds: The rounds that were scored, as for `from_presences`.
-          lengths: The aggregates' lengths in these rounds, positive, float64 of shape (n,); they
-            decide how good the weights are, and not whether the null distribution holds.
+        over rounds, times the presences. A direction represents an aggregate of its norm. The
+        norms, positive, decide how good the weights are, and not whether the null distribution
+        holds.
         """
         until = int(rounds[-1]) + 1
         presences = np.zeros((len(self.of_set), until))
@@ -102,9 +89,9 @@ class SumsInOwnRounds:
     distribution.
 
     Attributes:
-      totals: The sums, float64 of shape (num_canaries,); zeros where no round was scored.
-      counts: The number of scores in each, at least 1, float64 of shape (num_canaries,).
-      rounds: The rounds that were scored, counted from 0, in order, int64 of shape (rounds,).
+      totals: The sums, float64 of shape (num_canaries,); zeros if no round was scored.
+      counts: The number of scores in each, at least 1.
+      rounds: The rounds that were scored, counted from 0, in order.
     """
 
     totals: FloatArray
@@ -112,26 +99,19 @@ class SumsInOwnRounds:
     rounds: IndexArray
 
     def over_roots(self) -> FloatArray:
-        """The sums, each divided by the root of its number of scores."""
         return np.asarray(self.totals / np.sqrt(self.counts))
 
 
 def sums_in_own_rounds(rows: Iterable[NumberedRow], own: OwnRounds) -> SumsInOwnRounds:
-    """Adds up every canary's scores in its own rounds.
-
-    Args:
-      rows: The scores of all canaries in each round that was scored, in order.
-      own: The rounds of the pool.
-    """
     num_canaries = len(own.of_canary)
     totals, counts = np.zeros(num_canaries), np.zeros(num_canaries)
-    members_of, nobody = own.members(), np.zeros(0, np.int64)
+    members_of, no_canaries = own.members(), np.zeros(0, np.int64)
     first: FloatArray | None = None
     scored: list[int] = []
     for index, row in rows:
         scored.append(index)
         first = row.astype(np.float64) if first is None else first
-        members = members_of.get(index, nobody)
+        members = members_of.get(index, no_canaries)
         totals[members] += row[members]
         counts[members] += 1
     stand_in = np.zeros(num_canaries) if first is None else first

@@ -1,6 +1,6 @@
 """The cosines of every canary with the noised aggregates of rounds, which attackers share.
 
-The same classes hold what is known of the aggregates, for the null distribution of statistics.
+The same classes hold what null distributions need of the aggregates.
 """
 
 import abc
@@ -20,9 +20,10 @@ from fl_audit.attacks.compared_vectors import (
     one_vector,
     unknown_rows,
 )
-from fl_audit.attacks.directions import OwnSums, RoundDirections, add_direction, sum_of_cosines
+from fl_audit.attacks.directions import RoundDirections, add_direction, sum_of_cosines
 from fl_audit.attacks.live_test import ScoredRound
 from fl_audit.attacks.own_rounds import NumberedRow, RoundWeights
+from fl_audit.attacks.own_sums import KeptSums, OwnSums
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.checks import RunAggregates, StatedRounds
 from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, unnamed_log
@@ -35,73 +36,48 @@ Rows = Iterator[npt.NDArray[np.float32]]
 
 
 class RoundCosines(abc.ABC):
-    """The cosines of every canary, one row per round."""
+    """The cosines of every canary, one row per round; rounds count from 0."""
 
     @abc.abstractmethod
     def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
-        """Scores a round once, however many attackers show it.
-
-        Args:
-          index: The round, counted from 0.
-          aggregate: The round's noised aggregate, float32 of shape (dim,).
-        """
+        """Scores a round's noised aggregate once, however many attackers show it."""
 
     @abc.abstractmethod
-    def flush(self) -> None:
-        """Writes what is in memory to the disk."""
+    def flush(self) -> None: ...
 
     @abc.abstractmethod
     def rows(self, rounds: range | None = None) -> Rows:
-        """The rounds that are scored, float32 of shape (num_canaries,) each, in order.
-
-        Args:
-          rounds: The rounds to look at, from 0; None for all.
-        """
+        """The rounds that are scored, float32 of shape (num_canaries,) each, in order."""
 
     @abc.abstractmethod
-    def numbered_rows(self) -> Iterator[NumberedRow]:
-        """The rounds that are scored, in order, each with its index from 0."""
+    def numbered_rows(self) -> Iterator[NumberedRow]: ...
 
     @abc.abstractmethod
     def scored_round(self, index: int) -> ScoredRound | None:
-        """One round, counted from 0, and what is known of its aggregate; None if not scored."""
+        """One round with the null of its aggregate; None if it is not scored."""
 
     @abc.abstractmethod
     def any_one(self) -> ComparedVectors | None:
-        """What is known of each aggregate that is scored; None where one has no direction."""
+        """The null of a cosine with any one scored aggregate; None if one of these is zero."""
 
     @abc.abstractmethod
     def largest(self, rounds: range | None = None) -> ComparedVectors | None:
-        """What is known of the aggregates behind a canary's largest cosine, after the last round.
-
-        Args:
-          rounds: The rounds to look at, from 0; None for all.
-
-        Returns:
-          None where no aggregate has a direction.
-        """
+        """The null of a largest cosine, after the last round; None if every aggregate is zero."""
 
     @abc.abstractmethod
     def total(self) -> ComparedVectors | None:
-        """What is known of the vectors behind the sum over all rounds; None where nothing is."""
+        """The null of the sum over all rounds; None if it is not known."""
 
     @abc.abstractmethod
     def weighted_sums(self, weights: RoundWeights) -> OwnSums | None:
-        """What is known of each canary's weighted sum of directions; None where nothing is.
-
-        Args:
-          weights: The weights of all rounds that are scored, in order.
-        """
+        """Each canary's weighted sum of directions over the scored rounds; None if not known."""
 
     def measured_lengths(self) -> FloatArray:
-        """The length of each aggregate that was read, by round from 0, float64 of shape (rounds,).
-
-        NaN where it was not; empty where aggregates themselves are not there.
-        """
+        """The norm of each aggregate, by round from 0; NaN for one that was not read."""
         return np.zeros(0)
 
     def measured_aggregates(self) -> RunAggregates | None:
-        """What checks of the mechanism look at; None where the noise is not known, or no round is.
+        """The input of mechanism checks; None if no noise or no aggregate is known.
 
         Complete after `rows` has gone through all rounds.
         """
@@ -116,23 +92,18 @@ class _LoggedRounds(RoundCosines):
         self._concentrations = concentrations
 
     def rows(self, rounds: range | None = None) -> Rows:
-        """See `RoundCosines.rows`."""
         return self._log.rows(rounds)
 
     def numbered_rows(self) -> Iterator[NumberedRow]:
-        """See `RoundCosines.numbered_rows`."""
         return numbered_rows(self._log)
 
     def scored_round(self, index: int) -> ScoredRound | None:
-        """See `RoundCosines.scored_round`."""
         return scored_round(self._log, self._concentrations, index)
 
     def any_one(self) -> ComparedVectors | None:
-        """See `RoundCosines.any_one`."""
         return any_of_rounds(self._log, self._concentrations)
 
     def largest(self, rounds: range | None = None) -> ComparedVectors | None:
-        """See `RoundCosines.largest`."""
         return largest_of_rounds(self._log, self._concentrations, rounds)
 
 
@@ -142,20 +113,11 @@ class RoundLog(_LoggedRounds):
     def __init__(
         self, cosines: Cosines, log: CosineLog, concentrations: ConcentrationLog | None
     ) -> None:
-        """Keeps the files that rounds are written to.
-
-        Args:
-          cosines: The function from a vector to its cosine with every canary.
-          log: The log of the run's cosines, a row per round.
-          concentrations: The log of the aggregates' concentrations; None where no null distribution
-            depends on them.
-        """
         super().__init__(log, concentrations)
         self._cosines = cosines
         self._seen: int | None = None
 
     def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
-        """Logs each canary's cosine with the aggregate."""
         if index != self._seen:
             self._log.write_round(index, self._cosines(aggregate))
             if self._concentrations is not None:
@@ -163,7 +125,6 @@ class RoundLog(_LoggedRounds):
             self._seen = index
 
     def flush(self) -> None:
-        """Writes the log to the disk."""
         self._log.flush()
         if self._concentrations is not None:
             self._concentrations.flush()
@@ -173,96 +134,62 @@ class RoundLog(_LoggedRounds):
 
     def weighted_sums(self, weights: RoundWeights) -> None:
         """None; the attacker who knows canaries' rounds keeps directions itself."""
-        del weights
 
 
 class _RoundsOver(RoundCosines):
-    """Rounds that are over: none is shown any more, and there is nothing to write."""
+    """Mixin for read-only logs."""
 
     def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
-        """Raises an error, as no round is shown to a log.
-
-        Raises:
-          ValueError: The rounds of a log are over.
-        """
-        del aggregate
         raise ValueError(f"round {index} is shown, and the rounds of a log are over")
 
-    def flush(self) -> None:
-        """Does nothing, as there is nothing to write."""
+    def flush(self) -> None: ...
 
 
 class FinishedRounds(_RoundsOver, _LoggedRounds):
-    """The cosines of rounds that are over, in a log's file."""
+    """The cosines of finished rounds, in a log's file, and what was measured of the aggregates."""
 
     def __init__(
         self,
         log: CosineLog,
         concentrations: ConcentrationLog | None,
         total: ComparedVectors | None,
-        directions: RoundDirections | None = None,
+        directions: RoundDirections | KeptSums | None = None,
         measured: RunAggregates | None = None,
     ) -> None:
-        """Keeps what was read from a log.
-
-        Args:
-          log: The log of cosines, a row per round.
-          concentrations: The log of the aggregates' concentrations; None where they are not known.
-          total: What is known of the sum of directions of all rounds that are scored.
-          directions: The directions of all rounds; None where they are not known.
-          measured: What was measured of the aggregates; None where it was not.
-        """
         super().__init__(log, concentrations)
         self._total = total
         self._directions = directions
         self._measured = measured
 
     def total(self) -> ComparedVectors | None:
-        """See `RoundCosines.total`."""
         return self._total
 
     def measured_aggregates(self) -> RunAggregates | None:
-        """See `RoundCosines.measured_aggregates`."""
         return self._measured
 
     def weighted_sums(self, weights: RoundWeights) -> OwnSums | None:
-        """See `RoundCosines.weighted_sums`."""
         if self._directions is None:
             return None
         return self._directions.weighted_sums(weights, np.flatnonzero(self._log.written()))
 
 
 def numbered_rows(log: CosineLog) -> Iterator[NumberedRow]:
-    """The rounds of a log that are scored, in order, each with its index from 0."""
     return zip(np.flatnonzero(log.written()).tolist(), log.rows(), strict=True)
 
 
 def scored_round(
     log: CosineLog, concentrations: ConcentrationLog | None, index: int
 ) -> ScoredRound | None:
-    """One round of a log, and what is known of its vector; None if it is not scored.
-
-    Args:
-      log: The log of cosines.
-      concentrations: The concentrations of all rounds' vectors; None where they are not known.
-      index: The round, counted from 0.
-    """
     cosines = log.row(index)
     if cosines is None:
         return None
-    known = unknown_rows(1)[0] if concentrations is None else concentrations.row(index)
-    return ScoredRound(cosines, any_one_of(known[None, :]))
+    row = unknown_rows(1)[0] if concentrations is None else concentrations.row(index)
+    return ScoredRound(cosines, any_one_of(row[None, :]))
 
 
 def any_of_rounds(
     log: CosineLog, concentrations: ConcentrationLog | None
 ) -> ComparedVectors | None:
-    """What is known of each single vector of the rounds that are scored.
-
-    Args:
-      log: The log of cosines, which says which rounds are scored.
-      concentrations: The concentrations of all rounds' vectors; None where they are not known.
-    """
     rows = unknown_rows(log.num_rounds) if concentrations is None else concentrations.rows()
     return any_one_of(rows[log.written()])
 
@@ -270,13 +197,6 @@ def any_of_rounds(
 def largest_of_rounds(
     log: CosineLog, concentrations: ConcentrationLog | None, rounds: range | None = None
 ) -> ComparedVectors | None:
-    """What is known of the vectors behind a largest cosine of the rounds that are scored.
-
-    Args:
-      log: The log of cosines, which says which rounds are scored.
-      concentrations: The concentrations of all rounds' vectors; None where they are not known.
-      rounds: The rounds to look at, from 0; None for all.
-    """
     rows = unknown_rows(log.num_rounds) if concentrations is None else concentrations.rows()
     window = slice(None) if rounds is None else slice(rounds.start, rounds.stop)
     return largest_cosine(rows[window][log.written()[window]])
@@ -286,16 +206,15 @@ def largest_of_rounds(
 
 
 _MOST_ROUNDS = 10_000_000
-"""The number of a round up to which its aggregate's length is kept, in an array of all rounds."""
+"""The number of the last round whose aggregate's norm is kept, in an array of all rounds."""
 
 
 class AggregateFiles(_RoundsOver):
     """Scores canaries against the files of aggregates while it reads them, once.
 
-    The first `rows` goes through the files, and what is known of the aggregates is complete after
-    it; the cosines are kept in a file without a name for all who ask again. Memory is one model and
-    the sum of directions, and as much again for the checks of the mechanism, whatever the number of
-    files.
+    The first `rows` goes through the files, and the aggregates are measured completely after it;
+    the cosines are cached in an anonymous file. Memory is one model and the sum of directions, and
+    as much again for the checks of the mechanism, whatever the number of files.
     """
 
     def __init__(
@@ -312,15 +231,12 @@ class AggregateFiles(_RoundsOver):
         """Keeps the arguments; files are read by `rows`.
 
         Args:
-          pool: The canaries.
           paths: The files by the number of the round, from 1, in order of the rounds.
-          read: The function from a file to its vector, float32 of shape (dim,).
-          progress: The function that goes through files, and may show how far it has come.
-          keep_directions: Whether `weighted_sums` will be asked for; directions are then kept in
-            a file without a name (`RoundDirections`).
-          check: A function that is shown each round, from 1, and its cosines as they are computed.
-          measure: The function that starts to measure aggregates for the checks of the mechanism;
-            None where nothing is known of their noise.
+          read: A function from a file to its vector, float32 of shape (dim,).
+          keep_directions: Whether `weighted_sums` will be called.
+          check: A function of each round, from 1, and its cosines as they are computed.
+          measure: A function that begins the checks of the mechanism; None if the noise is not
+            known.
         """
         self._pool = pool
         self._paths = paths
@@ -338,11 +254,6 @@ class AggregateFiles(_RoundsOver):
         self._cosines: Float32Array | None = None
 
     def rows(self, rounds: range | None = None) -> Rows:
-        """See `RoundCosines.rows`.
-
-        Raises:
-          ValueError: Only some rounds are asked for, which no log's threat model does.
-        """
         if rounds is not None:
             raise ValueError("an attacker of a log's aggregates sees every round")
         return self._read_files() if self._cosines is None else iter(self._cosines)
@@ -370,11 +281,9 @@ class AggregateFiles(_RoundsOver):
         self._cosines = cosines[: len(self._paths)]
 
     def numbered_rows(self) -> Iterator[NumberedRow]:
-        """See `RoundCosines.numbered_rows`."""
         return zip((number - 1 for number in self._paths), self.rows(), strict=True)
 
     def scored_round(self, index: int) -> ScoredRound | None:
-        """See `RoundCosines.scored_round`; reads the round's file."""
         path = self._paths.get(index + 1)
         if path is None:
             return None
@@ -383,28 +292,21 @@ class AggregateFiles(_RoundsOver):
         return ScoredRound(cosines, one_vector(self._pool.family, vector))
 
     def measured_lengths(self) -> FloatArray:
-        """See `RoundCosines.measured_lengths`; complete after `rows` has gone through all files."""
         return self._lengths
 
     def measured_aggregates(self) -> RunAggregates | None:
-        """See `RoundCosines.measured_aggregates`."""
         return None if self._measured is None else self._measured.aggregates()
 
     def any_one(self) -> ComparedVectors | None:
-        """See `RoundCosines.any_one`."""
         return any_one_of(self._concentrations)
 
     def largest(self, rounds: range | None = None) -> ComparedVectors | None:
-        """See `RoundCosines.largest`."""
-        del rounds
         return largest_cosine(self._concentrations)
 
     def total(self) -> ComparedVectors | None:
-        """See `RoundCosines.total`."""
         return sum_of_cosines(self._pool.family, self._total)
 
     def weighted_sums(self, weights: RoundWeights) -> OwnSums | None:
-        """See `RoundCosines.weighted_sums`."""
         if self._directions is None:
             return None
         return self._directions.weighted_sums(weights, np.arange(len(self._paths)))

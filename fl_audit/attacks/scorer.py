@@ -29,12 +29,11 @@ from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import write_correlation
 from fl_audit.formats.participation_files import Participation, write_participation
-from fl_audit.formats.round_chain import ChainWriter, Scored, Scoring, Sources, read_chain
+from fl_audit.formats.round_chain import ChainWriter, Scoring, read_chain
 from fl_audit.formats.round_logs import (
     ConcentrationLog,
     CosineLog,
     LoggedTotal,
-    MappedArray,
     create_log,
     open_log,
 )
@@ -43,18 +42,13 @@ from fl_audit.inner_products import euclidean_norm
 
 @dataclass(frozen=True)
 class StatedRound:
-    """What a server says of a round's mechanism, as `RoundScorer.score_round` takes it.
-
-    Raises:
-      InputError: A number is out of range, or there is a norm bound alone.
-    """
+    """The mechanism of a round as a server states it; refuses numbers out of range."""
 
     canary_length: float | None
     noise_stddev: float | None
     norm_bound: float | None
 
     def __post_init__(self) -> None:
-        """Refuses numbers that cannot be."""
         if self.canary_length is not None and not 0 < self.canary_length < math.inf:
             raise InputError(
                 f"canary_length: must be positive and finite, got {self.canary_length}"
@@ -63,18 +57,6 @@ class StatedRound:
             check_noise(self.noise_stddev, self.norm_bound)
         elif self.norm_bound is not None:
             raise InputError("noise_stddev: must be handed over where norm_bound is")
-
-
-def length_log(folder: LogFolder, num_rounds: int) -> MappedArray:
-    """The lengths of rounds, to be written on; a new log in a folder of an older version.
-
-    Raises:
-      InputError: The file is damaged or of another shape.
-    """
-    path, shape = folder.round_lengths, (num_rounds, 2)
-    if not path.exists():
-        return create_log(path, np.float64, shape)
-    return open_log(path, "r+", np.float64, shape, "lengths")
 
 
 class RoundScorer:
@@ -86,11 +68,11 @@ class RoundScorer:
     Attributes:
       folder: The folder of the audit.
       pool: The canaries.
-      num_rounds: The number of rounds that there is room for.
+      num_rounds: The largest number of rounds.
     """
 
     def __init__(self, folder: LogFolder, pool: CanaryPool, log: CosineLog) -> None:
-        """Takes a folder that exists; use `create` or `open` instead."""
+        """Opens the logs of a folder that exists; use `create` or `open` instead."""
         self.folder = folder
         self.pool = pool
         self.num_rounds = log.num_rounds
@@ -105,7 +87,9 @@ class RoundScorer:
             self._directions = RoundDirections.open(
                 folder.round_directions, log.num_rounds, pool.seed, pool.dim
             )
-        self._lengths = length_log(folder, log.num_rounds)
+        self._lengths = open_log(
+            folder.round_lengths, "r+", np.float64, (log.num_rounds, 2), "lengths"
+        )
         self._sum = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
         self._measured = MeasuredRounds(folder, log.num_rounds, pool.dim)
         self._uploads: CanaryUploads | None = None
@@ -128,19 +112,19 @@ class RoundScorer:
         """Starts an audit in a new or empty folder, which appears whole.
 
         Args:
-          folder: The folder to make; it takes 4 bytes per round and canary, and 8 per parameter.
+          folder: The folder to create; it takes 4 bytes per round and canary, and 8 per parameter.
           pool: The canaries.
-          num_rounds: The number of rounds to make room for; fewer may come.
+          num_rounds: The largest number of rounds; fewer may be scored.
           canary_rounds: The rounds of each canary, included or not, from 1, such as
             `CanaryClients.rounds`; with them `own_rounds` is scored. Those of an excluded canary
-            are drawn in the same way, as the rounds in which it would have taken part.
+            are drawn in the same way, as the rounds in which it would have participated.
           variable_sizes: The number of parameters in each variable of the model, in the order of
-            the aggregate, for the checks of the mechanism; by default those of the arrays that the
-            first checked aggregate comes in.
+            the aggregate, for the checks of the mechanism; by default those of the arrays of the
+            first checked aggregate.
           frozen: The variables, from 1, that are not trained and have no noise.
-          participation: How clients may take part, and whether a claim counts on it; without it a
-            claim may count on sampling, and `own_rounds` has no say in a verdict.
-          canary_arms: The name of the arm that each canary was dealt to at random, where there are
+          participation: How clients may participate, and whether a claim counts on it; without it a
+            claim may count on sampling, and a verdict does not use `own_rounds`.
+          canary_arms: The name of the arm to which each canary was assigned at random, if there are
             several ways to participate; with `canary_rounds` the report compares them.
           noise_correlation: The matrix (`accounting.toeplitz.Toeplitz`) or the trees
             (`accounting.tree_nodes.Trees`) that correlate noise over rounds, for the checks of the
@@ -165,10 +149,11 @@ class RoundScorer:
             raise InputError("variable_sizes: must be handed over where frozen is")
         _ = pool.included  # raises now, not after training, if all coins are the same
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as beside:
-            new = LogFolder(Path(beside) / path.name)
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as parent:
+            new = LogFolder(Path(parent) / path.name)
             new.path.mkdir()
             CosineLog.create(new.round_cosines, num_rounds, pool.count).flush()
+            create_log(new.round_lengths, np.float64, (num_rounds, 2)).flush()
             if depends_on_vectors(pool.family):
                 ConcentrationLog.create(new.round_concentrations, num_rounds).flush()
             LoggedTotal.create(new.direction_sum)
@@ -204,27 +189,14 @@ class RoundScorer:
         return cls(at, pool, CosineLog.open(at.round_cosines, num_rounds, pool.count))
 
     def _open_chain(self) -> ChainWriter:
-        """The chain of the folder; a round that a kill has cut short is chained as it is.
-
-        In a folder of an older version, which has none, it begins with the rounds that are there.
-        """
+        """The chain of the folder; a round that a kill has cut short is chained as it is."""
         path = self.folder.chain
-        if path.exists():
-            chain, read = ChainWriter.go_on(path), read_chain(path)
-            cut = read.lines[-1]
-            if isinstance(cut, Scoring):
-                changed = {row.round for row in read.changed_rows(self.folder.path)}
-                for number in sorted({cut.round, *(n for n in changed if n > cut.round)}):
-                    chain.log_round(number, self.folder.round_logs())
-            return chain
-        older = self.folder.together()
-        rounds = self.scored_rounds
-        chain = ChainWriter.begin(path, self.folder.identity(), unchained=len(rounds))
-        for number in rounds:
-            chain.log_round(number, self.folder.round_logs())
-        if isinstance(older, Sources):
-            chain.add(Scored(rounds=older.rounds, files=older.files))
-            self.folder.sources.unlink()
+        chain, read = ChainWriter.go_on(path), read_chain(path)
+        cut = read.lines[-1]
+        if isinstance(cut, Scoring):
+            changed = {row.round for row in read.changed_rows(self.folder.path)}
+            for number in sorted({cut.round, *(n for n in changed if n > cut.round)}):
+                chain.log_round(number, self.folder.round_logs())
         return chain
 
     def score_round(
@@ -247,24 +219,24 @@ class RoundScorer:
           aggregate: The round's release, with its noise and with the sign of the model's movement:
             the new model minus the old one, or any positive multiple of it; not a pseudo-gradient,
             which is its negative. One array of `dim` numbers, or a list of arrays in the order in
-            which canary clients cut up their vectors; float32 or float64.
-          canary_length: The length that the mechanism allows a client in the aggregate: clip norm
-            over denominator for a mean of clipped updates, though canaries be sent shorter. With
-            it, and with the rounds of canaries, it is measured whether they arrive, and how long
-            they are against such a client (docs/canary_check.md); None where it is not known.
+            which canary clients split their vectors; float32 or float64.
+          canary_length: The largest norm of a client in the aggregate: clip norm over denominator
+            for a mean of clipped updates, even if canaries send shorter vectors. With it and
+            `canary_rounds`, the canary check measures whether canaries reach the aggregate, and at
+            what share of this norm (docs/canary_check.md). None if not known.
           noise_stddev: The standard deviation of the noise that should be on each coordinate of
             this aggregate; of correlated noise, of the independent noise that is correlated. With
-            it the mechanism is checked as a run's is (docs/checks.md), without which *consistent*
-            says that it was not; None where it is not known.
-          norm_bound: The largest norm that the aggregate can have without noise: participants times
-            clip norm, over the denominator. None where it is not known.
+            it the mechanism is checked as a run's is (docs/checks.md); without it the verdict
+            *consistent* says that it was not. None if not known.
+          norm_bound: The largest norm of the aggregate without noise: participants times clip norm,
+            over the denominator. None if not known.
 
         Returns:
           The cosines, float64 of shape (num_canaries,).
 
         Raises:
-          InputError: There is no room for the round, or the aggregate is of another size or type or
-            is not finite, or a number is out of range; nothing is written then.
+          InputError: The round is out of range; the aggregate has another size or dtype or is not
+            finite; or a number is out of range. Nothing is written then.
         """
         if not 1 <= round_number <= self.num_rounds:
             raise InputError(
@@ -275,12 +247,12 @@ class RoundScorer:
         vector = flatten(aggregate, self.pool.dim, name)
         cosines = self.pool.cosines(vector)
         self._chain.add(Scoring(round=round_number))
-        touched = self._write(round_number - 1, vector, cosines, mechanism)
+        changed = self._write(round_number - 1, vector, cosines, mechanism)
         if noise_stddev is not None:
             arrays = [aggregate] if isinstance(aggregate, np.ndarray) else aggregate
             sizes = [size for part in arrays if (size := np.size(part))]
             self._measured.write(round_number - 1, vector, sizes, noise_stddev, norm_bound)
-        for index in (round_number - 1, *touched):
+        for index in (round_number - 1, *changed):
             self._chain.log_round(index + 1, self.folder.round_logs())
         return cosines
 
@@ -289,11 +261,10 @@ class RoundScorer:
     ) -> list[int]:
         """Writes a round in an order such that no crash pairs its cosines with another vector.
 
-        Returns:
-          The rounds behind it, from 0, whose rows have changed, too.
+        Returns the later rounds, from 0, whose rows have changed, too.
         """
         self._sum.forget(index)
-        touched = self._measured.forget(index)
+        changed = self._measured.forget(index)
         self._lengths[index] = np.nan
         self._lengths.flush()
         if self._concentrations is not None:
@@ -308,11 +279,11 @@ class RoundScorer:
         if self._directions is not None:
             self._directions.add(index, vector)
             self._directions.flush()
-        promised = np.nan if mechanism.canary_length is None else mechanism.canary_length
-        self._lengths[index] = euclidean_norm(vector), promised
+        canary_length = np.nan if mechanism.canary_length is None else mechanism.canary_length
+        self._lengths[index] = euclidean_norm(vector), canary_length
         self._lengths.flush()
         self._sum.add(index, functools.partial(add_direction, vector=vector))
-        return touched
+        return changed
 
     def score_uploads(self, round_number: int, uploads: Mapping[int, Arrays]) -> None:
         """Scores canaries against the noised uploads of their own clients, for `one_upload`.
@@ -321,11 +292,11 @@ class RoundScorer:
           round_number: The round, counted from 1.
           uploads: What left the device, with its noise and with the sign of the model's movement,
             by canary; of excluded canaries what their clients sent instead (noise alone, or an
-            update with noise), or nothing. An upload that is handed over again is replaced.
+            update with noise), or nothing. An upload that is passed again is replaced.
 
         Raises:
-          InputError: There is no room for the round, an upload is of another size or type or is not
-            finite, or a canary has no upload in that round; nothing is written then.
+          InputError: The round is out of range; an upload has another size or dtype or is not
+            finite; or a canary has no upload in that round. Nothing is written then.
         """
         if not 1 <= round_number <= self.num_rounds:
             raise InputError(
@@ -344,7 +315,7 @@ class RoundScorer:
         self._chain.log_round(round_number, self.folder.round_logs())
 
     def _upload_log(self) -> CanaryUploads:
-        """The log of uploads, which is made for the first one."""
+        """The log of uploads, created at the first one."""
         if self._uploads is None:
             own = read_listed(self.folder, self.pool).own_rounds
             pool = pool_of_uploads(self.pool, own)
@@ -360,20 +331,21 @@ class RoundScorer:
         return [int(index) + 1 for index in np.flatnonzero(self._log.written())]
 
     def scored_round(self, index: int) -> ScoredRound | None:
-        """One round, counted from 0, and what is known of its aggregate; None if not scored."""
+        """One round, counted from 0, with the null of its aggregate; None if it is not scored."""
         return scored_round(self._log, self._concentrations, index)
 
     def lower_bound_epsilon(self, delta: float, confidence: float = 0.95) -> float:
-        """The epsilon proven by own-round scores so far; valid however often it is asked for.
+        """The lower bound on epsilon from own-round scores so far, valid however often it is read.
 
-        It needs `canary_rounds`, one round for each canary at most. See docs/live_verdict.md.
+        It needs `canary_rounds` with at most one round for each canary (docs/live_verdict.md).
 
         Args:
           delta: The delta of differential privacy, in [0, 1).
           confidence: The confidence for all rounds together, in (0, 1).
 
         Returns:
-          The lower bound on epsilon to an attacker who knows the rounds; 0 if nothing is proven.
+          The lower bound against an attacker who knows the participation schedule; 0 if scores show
+          nothing.
 
         Raises:
           InputError: A number is out of range, or the canaries' rounds are unknown or several.
@@ -401,11 +373,11 @@ class RoundScorer:
 
         Returns:
           The path of `scores_STATISTIC.csv` by statistic: `max` and `sum` over the rounds that are
-            scored, `one_upload` where uploads are, and what the models allow. What is known of the
-            vectors behind them goes into `concentrations.json`.
+          scored, `one_upload` if uploads are, and what the models allow. What null distributions
+          need of the compared vectors goes into `concentrations.json`.
 
         Raises:
-          InputError: A model is of another size or type or is not finite, there is only an initial
+          InputError: A model has another size or dtype or is not finite, there is only an initial
             one, or there is nothing to score.
         """
         if initial is not None and final is None:

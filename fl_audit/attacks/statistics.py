@@ -3,8 +3,8 @@
 An attacker's score is a multiple of the largest cosine of a canary with one or several vectors: a
 model, every round's aggregate, or the sum of their directions. Excluded canaries are independent of
 all of these, so how large a score may be by chance follows from the canaries' family and, for
-canaries of signs, from how much of a vector lies on few coordinates. `compared_vectors` is
-what is known of the vectors, `Statistic.null` the distribution that follows.
+canaries of signs, from how much of a vector lies on few coordinates. `compared_vectors` describes
+the vectors, `Statistic.null` is the distribution that follows.
 """
 
 import dataclasses
@@ -31,23 +31,23 @@ def named(
 Sight = Literal[
     "initial_model", "final_model", "round_cosines", "canary_rounds", "rounds", "uploads"
 ]
-"""One thing that a score may need: a model, every canary's cosine with the aggregates of rounds,
-the rounds of every canary, canaries' own uploads, or all that there is to see of each round while
-the system trains (`SeenRound`), which no log keeps."""
+"""An input of a score: a model, every canary's cosine with the aggregates of rounds, the rounds of
+every canary, canaries' own uploads, or everything visible of each round while the system trains
+(`SeenRound`), which no log keeps."""
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What is known of a run, or of a log, when a null distribution is asked for.
+    """The facts of a run, or of a log, on which null distributions depend.
 
     Attributes:
       audit: The table [audit] of its config; the default one for a log.
-      dim: The number of trainable parameters; None where it is not known.
-      family: The canaries' family, as in `canaries.family`; None where it is not known, or where
-        canaries are not vectors.
-      compared: What is known of the vectors that canaries were compared with, by statistic.
-      upload_shift: By how many standard deviations of its noise a canary moves its own uploads, all
-        of them together, as was configured or told; None where it is not known.
+      dim: The number of trainable parameters; None if not known.
+      family: The canaries' family, as in `canaries.family`; None if not known, or if canaries are
+        not vectors.
+      compared: The vectors that canaries were compared with, by statistic, if they are known.
+      upload_shift: The shift of all of a canary's uploads together, in standard deviations of their
+        noise, as configured or stated; None if not known.
     """
 
     audit: Audit
@@ -61,27 +61,17 @@ ONE_VECTOR = Null("closed_form")
 
 
 def empirical_null(facts: RunFacts) -> Null:
-    """The distribution of a maximum or a sum over several vectors, or of a loss, in any run.
-
-    The distribution depends on how alike the vectors are; what is known of them is in the facts.
-    """
-    del facts
+    """Empirical null: no closed form."""
     return EMPIRICAL
 
 
 def null_of_one_vector(facts: RunFacts) -> Null:
-    """The distribution of a cosine with one vector that is independent of excluded canaries, in any run."""
-    del facts
+    """Null of a cosine with one vector that is independent of excluded canaries, in any run."""
     return ONE_VECTOR
 
 
 def null_of_one_cosine(statistic: str, facts: RunFacts) -> Null:
-    """The closed form if every canary's score is known to be one cosine, else a fit.
-
-    Args:
-      statistic: The statistic's name.
-      facts: What is known of the run.
-    """
+    """The closed form if every canary's score is known to be one cosine, else a fit."""
     compared = facts.compared.get(statistic)
     return EMPIRICAL if compared is None or compared.is_limit else ONE_VECTOR
 
@@ -96,8 +86,8 @@ class Statistic:
       meaning: A sentence on the score, and on what the attacker sees.
       threat_model: The name of the threat model.
       canaries: The kind of canaries that have this score, as in `canaries.kind`.
-      needs: The things that the score is computed from.
-      null_of: The function from what is known of a run to a null of its kind; callers use `null`.
+      needs: The inputs of the score.
+      null_of: The function from the facts of a run to a null of its kind; callers use `null`.
     """
 
     name: str
@@ -111,11 +101,8 @@ class Statistic:
     def null(self, facts: RunFacts) -> Null:
         """The null distribution in a run or log; "empirical" if the dimension is not known.
 
-        Args:
-          facts: What is known of the run.
-
         Raises:
-          InputError: No vectors of that dimension can be as the facts say.
+          InputError: There are no vectors of that dimension such as `facts.compared` describes.
         """
         null_of = self.null_of(facts)
         kind = null_of.kind

@@ -1,7 +1,7 @@
 """Threat models: what attackers see of a run, their registries, and the attackers of a run.
 
 docs/threat_models.md defines those of the package. A new threat model, here or in another package,
-is one module and one `register_threat_model`; a new statistic of a threat model that exists is one
+is one module and one `register_threat_model`; a new statistic of an existing threat model is one
 module and one `register_attacker`.
 """
 
@@ -20,23 +20,20 @@ from fl_audit.registry import Registry
 
 
 def _every_round(audit: Audit, num_rounds: int) -> range:
-    del audit
     return range(num_rounds)
 
 
-def _fits(audit: Audit) -> None:
-    del audit
+def _fits(audit: Audit) -> None: ...
 
 
-def _fits_rounds(audit: Audit, num_rounds: int) -> None:
-    del audit, num_rounds
+def _fits_rounds(audit: Audit, num_rounds: int) -> None: ...
 
 
 class Knowledge(enum.IntEnum):
     """What attackers know of a run, the weakest first.
 
-    A report's headline is about the attacker who knows most, which is so fixed before any score is
-    seen: if scores decided which attacker leads, its bound would not hold.
+    The headline uses the attacker who knows most, fixed before scores are seen: if scores decided
+    which attacker leads, its bound would not hold.
     """
 
     FINAL_MODEL = 1
@@ -50,7 +47,7 @@ class Knowledge(enum.IntEnum):
 
 @dataclass(frozen=True)
 class ThreatModel:
-    """The description of one threat model; docs/threat_models.md defines the terms.
+    """A threat model; docs/threat_models.md defines the terms.
 
     Attributes:
       name: The name in config and report.
@@ -59,14 +56,14 @@ class ThreatModel:
         "an attacker who sees".
       attackers: The classes that attack under it; their statistics are those of the threat model.
       knows: How much the attacker knows, by which threat models are ordered.
-      keys: The keys of [audit] that are allowed only with a threat model that names them, and must
-        be set with it.
+      keys: The keys of [audit] that are required with this threat model, and allowed only with a
+        threat model that lists them.
       rounds: The function from the table [audit] and the number of rounds to the rounds whose
         participants the attacker may find.
       is_about_sampling: Whether an analytical epsilon that counts on sampling holds against the
         attacker, which it does not if the attacker knows who was sampled.
-      sees_uploads: Whether the attacker sees what a participant uploads, against whom a guarantee
-        of sums says nothing.
+      sees_uploads: Whether the attacker sees single uploads; a guarantee about sums does not
+        protect against it.
       check: The function that raises a `ValueError` if the keys in [audit] contradict each other.
       check_rounds: The function that raises an `InputError` if [audit] does not fit a run of that
         many rounds.
@@ -95,7 +92,6 @@ _attackers: list[type[Attacker]] = []
 
 
 def attackers() -> tuple[type[Attacker], ...]:
-    """The registered attackers."""
     return tuple(_attackers)
 
 
@@ -112,11 +108,6 @@ def register_threat_model(model: ThreatModel) -> ThreatModel:
 
 
 def register_attacker(attacker: type[Attacker]) -> type[Attacker]:
-    """Adds an attacker with its statistics, and returns it.
-
-    Raises:
-      ValueError: A statistic's name is taken, or its threat model is not registered.
-    """
     for statistic in attacker.statistics:
         register_statistic(statistic)
     _attackers.append(attacker)
@@ -148,7 +139,6 @@ def remove_attacker(attacker: type[Attacker]) -> None:
 
 
 def remove_threat_model(model: ThreatModel) -> None:
-    """Removes a threat model, with its attackers."""
     for attacker in model.attackers:
         remove_attacker(attacker)
     THREAT_MODELS.remove(model.name)
@@ -158,25 +148,12 @@ def remove_threat_model(model: ThreatModel) -> None:
 
 
 def threat_models_of(audit: Audit) -> tuple[ThreatModel, ...]:
-    """The threat models that a run is audited under, from the weakest attacker on.
-
-    Args:
-      audit: The table [audit] of its config.
-    """
+    """The threat models that a run is audited under, from the weakest attacker on."""
     return tuple(model for model in THREAT_MODELS.values() if model.name in audit.threat_models)
 
 
 def check_rounds(audit: Audit, num_rounds: int, name: str) -> None:
-    """Checks that the threat models fit the number of rounds of a run.
-
-    Args:
-      audit: The table [audit] of the config.
-      num_rounds: The number of rounds of training.
-      name: The name of the config in an error message.
-
-    Raises:
-      InputError: A threat model does not fit, such as a window that ends after the run.
-    """
+    """Refuses threat models that do not fit the number of rounds, such as too late a window."""
     for model in threat_models_of(audit):
         try:
             model.check_rounds(audit, num_rounds)
@@ -185,16 +162,7 @@ def check_rounds(audit: Audit, num_rounds: int, name: str) -> None:
 
 
 def check_threat_models(audit: Audit, name: str) -> None:
-    """Checks that the threat models of a table are known, and that it has their keys and no others.
-
-    Args:
-      audit: The table [audit] of a config.
-      name: The name of the config in an error message.
-
-    Raises:
-      InputError: A threat model is not registered or named twice, none is named, or a key of one is
-        missing, or set without it.
-    """
+    """Refuses unknown or repeated threat models, and keys that are missing or need another one."""
     try:
         _check_named(audit)
         for model in THREAT_MODELS.values():
@@ -206,7 +174,6 @@ def check_threat_models(audit: Audit, name: str) -> None:
 
 
 def _check_named(audit: Audit) -> None:
-    """Raises a `ValueError` unless [audit] names known threat models, each once."""
     if not audit.threat_models:
         raise ValueError("threat_models must name at least one")
     for name in audit.threat_models:
@@ -217,7 +184,7 @@ def _check_named(audit: Audit) -> None:
 
 
 def _check_keys(audit: Audit, model: ThreatModel) -> None:
-    """Checks that keys are set where a threat model needs them, and only there."""
+    """Raises a `ValueError` if a key is missing, or set without a threat model that needs it."""
     allowed = {key for other in threat_models_of(audit) for key in other.keys}
     for key in model.keys:
         if model.name in audit.threat_models and getattr(audit, key) is None:
@@ -230,24 +197,14 @@ def _check_keys(audit: Audit, model: ThreatModel) -> None:
 
 
 def statistics_of(canaries: Table, audit: Audit) -> tuple[Statistic, ...]:
-    """The statistics that a run logs, from the weakest attacker on; none without canaries.
-
-    Args:
-      canaries: The table [canaries] of its config.
-      audit: The table [audit] of its config.
-    """
+    """The statistics that a run logs, from the weakest attacker on; none without canaries."""
     if getattr(canaries, "count", None) == 0:
         return ()
     return statistics_for(_kind(canaries), audit)
 
 
 def statistics_for(kind: str, audit: Audit) -> tuple[Statistic, ...]:
-    """The statistics of canaries of a kind, from the weakest attacker on.
-
-    Args:
-      kind: The kind of canaries, as in `canaries.kind`.
-      audit: The table [audit] of the config; the default one for a log.
-    """
+    """The statistics of canaries of a kind, from the weakest attacker on."""
     return tuple(
         statistic
         for model in threat_models_of(audit)
@@ -257,15 +214,7 @@ def statistics_for(kind: str, audit: Audit) -> tuple[Statistic, ...]:
 
 
 def check_scored(canaries: Table, audit: Audit) -> None:
-    """Checks that every threat model has a statistic for the canaries of a config.
-
-    Args:
-      canaries: The table [canaries] of the config.
-      audit: The table [audit] of the config.
-
-    Raises:
-      InputError: A threat model has no statistic for these canaries.
-    """
+    """Refuses a threat model that has no statistic for the canaries of a config."""
     kind = _kind(canaries)
     scored = [model.name for model in THREAT_MODELS.values() if kind in _kinds_of(model.name)]
     for model in audit.threat_models:
@@ -307,16 +256,7 @@ def meaning_of(name: str) -> str:
 def make_attackers(
     context: AttackContext, statistics: Collection[Statistic]
 ) -> tuple[Attacker, ...]:
-    """Makes the attackers who compute some statistics, after a check that each has one attacker.
-
-    Args:
-      context: The run or log that is attacked.
-      statistics: The statistics that are asked for.
-
-    Raises:
-      InputError: No attacker or more than one computes a statistic, or a file that an attacker
-        should have written is missing or damaged.
-    """
+    """Makes the attackers who compute some statistics; refuses a statistic without exactly one."""
     names = {statistic.name for statistic in statistics}
     kinds = [kind for kind in attackers() if names & {s.name for s in kind.statistics}]
     for statistic in statistics:
@@ -337,12 +277,7 @@ def _check_filled(statistic: Statistic, kinds: Sequence[type[Attacker]]) -> None
 def scores_of(
     attackers: Sequence[Attacker], final: Float32Array | None
 ) -> Mapping[str, FloatArray]:
-    """The scores by statistic, each float64 of shape (num_canaries,), after the last round.
-
-    Args:
-      attackers: The attackers, who have seen all rounds.
-      final: The trained model, float32 of shape (dim,); None for a log without one.
-    """
+    """Scores by statistic, each float64 of shape (num_canaries,), after the last round."""
     return {
         name: scores for attacker in attackers for name, scores in attacker.scores(final).items()
     }
@@ -351,12 +286,7 @@ def scores_of(
 def compared_by(
     attackers: Sequence[Attacker], final: Float32Array | None
 ) -> Mapping[str, ComparedVectors]:
-    """What is known of the vectors behind the scores, by statistic, where anything is known.
-
-    Args:
-      attackers: The attackers, whose scores have been asked for.
-      final: The trained model as for `scores_of`.
-    """
+    """The compared vectors by statistic, if known; called after `scores_of`."""
     return {
         name: compared
         for attacker in attackers

@@ -1,4 +1,4 @@
-"""What rounds say of canaries that hold examples, logged, and the scores that follow."""
+"""Logs of the rounds' signals about canaries that hold examples, and the scores that follow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from fl_audit.formats.round_logs import CosineLog
 
 @dataclass(frozen=True, eq=False)
 class UpdateLogs:
-    """Logs of what rounds say of canaries, each float32 of shape (rounds, canaries).
+    """Logs of float32 rows of shape (canaries,), one per round.
 
     Attributes:
       products: The inner products of clipped updates with aggregates.
@@ -39,11 +39,7 @@ class UpdateLogs:
     def at_round(
         cls, completed: int, folder: RunFolder, num_rounds: int, num_canaries: int
     ) -> "UpdateLogs":
-        """The logs of a run with so many completed rounds; new logs where there are none.
-
-        Raises:
-          InputError: Rounds are completed, but a file is missing, damaged, or of another shape.
-        """
+        """Creates logs if no round is completed, otherwise opens the existing ones."""
         return cls(
             *(
                 CosineLog.at_round(completed, path, num_rounds, num_canaries)
@@ -53,41 +49,26 @@ class UpdateLogs:
 
     @classmethod
     def read(cls, folder: RunFolder, num_canaries: int) -> "UpdateLogs":
-        """Opens the logs of a finished run, read-only.
-
-        Raises:
-          InputError: A file is missing, damaged, or of another number of canaries.
-        """
+        """Opens the logs of a finished run, read-only."""
         return cls(*(CosineLog.read(path, num_canaries) for path in _paths(folder)))
 
-    def write_round(self, round_index: int, products: FloatArray, seen: Signals) -> None:
-        """Writes one round's rows.
-
-        Args:
-          round_index: The round, from 0.
-          products: The inner products, of shape (canaries,).
-          seen: The signals of all canaries and their variances.
-        """
+    def write_round(self, round_index: int, products: FloatArray, signals: Signals) -> None:
         self.products.write_round(round_index, products)
-        self.signals.write_round(round_index, seen.signal)
-        self.energies.write_round(round_index, seen.energy)
+        self.signals.write_round(round_index, signals.signal)
+        self.energies.write_round(round_index, signals.energy)
 
     def flush(self) -> None:
-        """Writes what is in memory to the disk."""
         for log in (self.products, self.signals, self.energies):
             log.flush()
 
     def scores(self, own: OwnRounds) -> Mapping[str, FloatArray]:
-        """The scores by statistic, each float64 of shape (canaries,).
+        """Scores by statistic, each float64 of shape (canaries,).
 
-        They are the sum (Algorithm 3, line 18) and the maximum of products over rounds, the sum of
-        log likelihood ratios, and the sum of the signals of a canary's own rounds over the root of
-        their variance.
-
-        Args:
-          own: The rounds of each canary.
+        They are the sum (Steinke et al. Algorithm 3, line 18) and the maximum of products over
+        rounds, the sum of log likelihood ratios, and the sum of the signals of a canary's own
+        rounds over the root of their variance.
         """
-        seen = over_rounds(self.products.rows(), self.products.num_canaries)
+        over = over_rounds(self.products.rows(), self.products.num_canaries)
         present = np.concatenate([np.zeros(0, np.int64), *own.of_canary])
         probability = len(present) / max(len(own.of_canary) * self.products.num_rounds, 1)
         ratios = np.zeros(self.products.num_canaries)
@@ -98,13 +79,13 @@ class UpdateLogs:
         signal, energy = (sums_in_own_rounds(numbered_rows(log), own).totals for log in logs)
         in_own = signal / np.sqrt(np.maximum(energy, np.finfo(np.float32).tiny))
         return {
-            WHITE_BOX.name: seen.total,
-            WHITE_BOX_MAX.name: seen.maximum,
+            WHITE_BOX.name: over.total,
+            WHITE_BOX_MAX.name: over.maximum,
             WHITE_BOX_RATIO.name: ratios,
             WHITE_BOX_OWN.name: in_own,
         }
 
 
 def _paths(folder: RunFolder) -> tuple[Path, ...]:
-    """The files of a run's folder, in the order of the fields of `UpdateLogs`."""
+    """In the order of the fields of `UpdateLogs`."""
     return folder.round_products, folder.round_signals, folder.round_energies

@@ -12,11 +12,11 @@ By Neyman and Pearson s is the best statistic of one round: N(0, e) without g, N
 log likelihood ratio of participation with probability q is log(1 - q + q exp(s - e / 2)), as of the
 dominating pair of the subsampled Gaussian mechanism.
 
-Rounds are not independent, as the same clients and canaries take part again and again: what two of
-them have in common adds up over their rounds, R of them, where noise averages out. So a = R.
+Rounds are not independent, as the same clients and canaries participate again and again: what two
+of them have in common adds up over their rounds, R of them, where noise averages out. So a = R.
 
-All of this decides how good a score is, and nothing about whether a bound on it holds: a score is a
-function of what was released and of the canary's data, whatever its coin.
+All of this decides how good a score is, and not whether a bound on it holds: a score is a function
+of what was released and of the canary's data, whatever its coin.
 """
 
 from dataclasses import dataclass
@@ -32,12 +32,7 @@ MOST_DIRECTIONS = 64
 
 
 def clipped(updates: Float32Array, clip_norm: float) -> Float32Array:
-    """Updates scaled down to a norm, if they are longer.
-
-    Args:
-      updates: The updates, float32 of shape (n, dim).
-      clip_norm: The norm; may be infinite.
-    """
+    """Scales each row of `updates`, of shape (n, dim), to at most a norm, which may be infinite."""
     norms = np.sqrt(np.einsum("ij,ij->i", updates, updates, dtype=np.float64))
     scales = np.minimum(1, clip_norm / np.maximum(norms, np.finfo(np.float32).tiny))
     return np.asarray(updates * scales[:, None].astype(np.float32))
@@ -45,11 +40,11 @@ def clipped(updates: Float32Array, clip_norm: float) -> Float32Array:
 
 @dataclass(frozen=True, eq=False)
 class Signals:
-    """What a round says of canaries.
+    """A round's signals about canaries, of shape (n,).
 
     Attributes:
-      signal: s of each canary, float64 of shape (n,).
-      energy: e of each canary, the variance of s and its shift by participation, of shape (n,).
+      signal: s of each canary.
+      energy: e of each canary, the variance of s and its shift by participation.
     """
 
     signal: FloatArray
@@ -58,7 +53,7 @@ class Signals:
 
 @dataclass(frozen=True, eq=False)
 class RoundFilter:
-    """What a round's noised sum is compared by.
+    """The linear filter of a round's noised sum.
 
     Attributes:
       weights: K⁻¹ (y - m), float32 of shape (dim,).
@@ -76,13 +71,12 @@ class RoundFilter:
     def from_round(
         cls, noised_sum: Float32Array, stand_ins: Float32Array, counts: FloatArray, repeats: float
     ) -> Self:
-        """The filter of a round, whose noise is what is left beside the stand-ins' directions.
+        """The filter of a round; its noise is estimated orthogonally to the stand-ins' directions.
 
         Args:
           noised_sum: The sum y, of shape (dim,).
           stand_ins: The clipped updates r_j, of shape (n, dim), n at least 1.
-          counts: The expected number of participants c_j that each stands for, above 0, of shape
-            (n,).
+          counts: The expected number of participants c_j per stand-in, above 0, of shape (n,).
           repeats: The expected number of rounds R of a participant.
         """
         scaled = stand_ins * np.sqrt(repeats * counts)[:, None].astype(np.float32)
@@ -93,39 +87,28 @@ class RoundFilter:
         directions = mix.T.astype(np.float32) @ scaled
         rest = noised_sum - counts.astype(np.float32) @ stand_ins
         along = directions @ rest
-        left = rest - along @ directions
+        residual = rest - along @ directions
         freedom = max(len(rest) - len(strong), 1)
-        noise = max(inner_product(left, left) / freedom, float(np.finfo(np.float32).tiny))
+        noise = max(inner_product(residual, residual) / freedom, float(np.finfo(np.float32).tiny))
         removed = variances[strong] / (noise + variances[strong])
-        weights = (left + ((1 - removed) * along).astype(np.float32) @ directions) / noise
+        weights = (residual + ((1 - removed) * along).astype(np.float32) @ directions) / noise
         return cls(weights.astype(np.float32), directions, removed, noise)
 
     def signals(self, updates: Float32Array) -> Signals:
-        """What the round says of canaries that would send these clipped updates.
-
-        Args:
-          updates: The updates g, float32 of shape (n, dim).
-        """
+        """The signals about canaries that would send these clipped updates g, of shape (n, dim)."""
         squares = np.einsum("ij,ij->i", updates, updates, dtype=np.float64)
         inside = np.square(updates @ self.directions.T, dtype=np.float64) @ self.removed
         energy = np.maximum(squares - inside, 0) / self.noise_variance
         return Signals((updates @ self.weights).astype(np.float64), energy)
 
 
-def log_likelihood_ratios(seen: Signals, probability: float) -> FloatArray:
-    """The log likelihood ratio of participation in a round with a probability.
+def log_likelihood_ratios(signals: Signals, probability: float) -> FloatArray:
+    """The log likelihood ratio, in nats, of participation in a round with probability q.
 
-    Args:
-      seen: What the round says.
-      probability: The probability q, in [0, 1].
-
-    Returns:
-      Logarithms in nats, float64 of shape (n,).
-
-    >>> seen = Signals(np.array([0.0, 3.0]), np.array([0.0, 2.0]))
-    >>> log_likelihood_ratios(seen, 1.0).tolist()
+    >>> round_signals = Signals(np.array([0.0, 3.0]), np.array([0.0, 2.0]))
+    >>> log_likelihood_ratios(round_signals, 1.0).tolist()
     [0.0, 2.0]
     """
-    ratio = seen.signal - seen.energy / 2
+    ratio = signals.signal - signals.energy / 2
     with np.errstate(divide="ignore"):
         return np.asarray(np.logaddexp(np.log1p(-probability), np.log(probability) + ratio))

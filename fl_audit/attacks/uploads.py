@@ -5,6 +5,7 @@ A score is the cosine of a canary with its upload, or with the sum of the direct
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -20,7 +21,8 @@ from fl_audit.attacks.compared_vectors import (
     unknown_rows,
 )
 from fl_audit.attacks.directions import RoundDirections
-from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
+from fl_audit.attacks.own_sums import KeptSums, OwnSums
 from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import Concentration
 from fl_audit.formats.folders import ScoredFolder
@@ -41,12 +43,7 @@ class ScoredCanaries(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class UploadScores:
-    """What uploads say of canaries.
-
-    Attributes:
-      values: The score of each canary, float64 of shape (num_canaries,).
-      compared: What is known of the vectors behind the scores.
-    """
+    """Scores from single uploads, and the vectors that canaries were compared with."""
 
     values: FloatArray
     compared: ComparedVectors
@@ -54,15 +51,7 @@ class UploadScores:
 
 @dataclass(frozen=True, eq=False)
 class PoolOfUploads:
-    """The pool whose uploads are logged.
-
-    Attributes:
-      canaries: The canaries.
-      family: Their family; None where they belong to none.
-      seed: The seed of the run or of the pool.
-      dim: The number of trainable parameters.
-      own: The rounds of every canary; None where they are not known, so that each has one upload.
-    """
+    """The pool whose uploads are logged; each canary has one if its rounds are not known."""
 
     canaries: ScoredCanaries
     family: str | None
@@ -71,7 +60,7 @@ class PoolOfUploads:
     own: OwnRounds | None
 
     def slots(self) -> Mapping[tuple[int, int], int]:
-        """The place of every upload, by round and canary; empty where no canary has several."""
+        """The row of every upload, by round and canary; empty if no canary has several."""
         if self.own is None or self.own.most <= 1:
             return {}
         pairs = (
@@ -86,8 +75,8 @@ class CanaryUploads:
     """A log of canaries' uploads, which is written or read.
 
     The score of a canary without an upload is its cosine with a Gaussian vector by the seed. No
-    canary's vector depends on it, so that the score has the null distribution, included or not:
-    what does not arrive shows nothing, and excluded canaries need not send anything.
+    canary's vector depends on it, so that the score has the null distribution, included or not: an
+    upload that is lost shows nothing, and excluded canaries need not send anything.
     """
 
     def __init__(
@@ -95,31 +84,21 @@ class CanaryUploads:
         pool: PoolOfUploads,
         cosines: UploadCosines,
         concentrations: ConcentrationLog | None,
-        directions: RoundDirections | None,
+        directions: RoundDirections | KeptSums | None,
+        kept: Path | None = None,
     ) -> None:
-        """Takes the parts; use `at_round`, `open` or `read` instead."""
         self._pool = pool
         self._cosines = cosines
         self._concentrations = concentrations
         self._directions = directions
+        self._kept = kept
         self._slots = pool.slots()
 
     @classmethod
     def at_round(
         cls, completed: int, folder: ScoredFolder, pool: PoolOfUploads, num_rounds: int, count: int
     ) -> "CanaryUploads":
-        """Makes new logs where no round is completed, and else opens the existing ones.
-
-        Args:
-          completed: The number of completed rounds.
-          folder: The folder of the run or log.
-          pool: The pool.
-          num_rounds: The number of rounds that there is room for.
-          count: The number of canaries.
-
-        Raises:
-          InputError: Rounds are completed, and a file is missing, damaged or of another shape.
-        """
+        """Creates logs if no round is completed, otherwise opens the existing ones."""
         cosines = UploadCosines.at_round(completed, folder.upload_cosines, num_rounds, count)
         concentrations = directions = None
         if depends_on_vectors(pool.family):
@@ -128,36 +107,26 @@ class CanaryUploads:
         if slots := len(pool.slots()):
             path = folder.upload_directions
             directions = RoundDirections.at_round(completed, path, slots, pool.seed, pool.dim)
-        return cls(pool, cosines, concentrations, directions)
+        return cls(pool, cosines, concentrations, directions, folder.kept_upload_directions)
 
     @classmethod
     def read(cls, folder: ScoredFolder, pool: PoolOfUploads, count: int) -> "CanaryUploads":
-        """Opens the logs of a folder for reading; all but the cosines may be missing.
-
-        Raises:
-          InputError: A file is missing, damaged or of another shape.
-        """
+        """Opens the logs of a folder for reading; all but the cosines may be missing."""
         cosines = UploadCosines.read(folder.upload_cosines, count)
-        concentrations = directions = None
+        concentrations = None
+        directions: RoundDirections | KeptSums | None = None
         if folder.upload_concentrations.exists():
             path = folder.upload_concentrations
             concentrations = ConcentrationLog.read(path, cosines.num_rounds)
         if folder.upload_directions.exists() and (slots := len(pool.slots())):
             path = folder.upload_directions
             directions = RoundDirections.read(path, slots, pool.seed, pool.dim)
+        elif folder.kept_upload_directions.exists():
+            directions = KeptSums.read(folder.kept_upload_directions)
         return cls(pool, cosines, concentrations, directions)
 
     def check(self, index: int, canary: int) -> None:
-        """Refuses an upload that the log has no room for.
-
-        Args:
-          index: The round, counted from 0.
-          canary: The canary.
-
-        Raises:
-          InputError: The canary is not of that round, or has an upload of another one and no
-            rounds that were told beforehand.
-        """
+        """Refuses an upload outside a canary's rounds, or a second one if these are not known."""
         name = f"upload of canary {canary} in round {index + 1}"
         values = self._cosines.values()
         if not 0 <= canary < values.shape[1]:
@@ -173,33 +142,25 @@ class CanaryUploads:
             )
 
     def add(self, index: int, canary: int, vector: Float32Array) -> None:
-        """Logs an upload; one without a direction counts as none.
-
-        Args:
-          index: The round, counted from 0.
-          canary: The canary whose upload it is, or whose client sent it in the canary's place.
-          vector: The noised upload, float32 of shape (dim,), as the model moves.
-        """
+        """Logs the noised upload of a canary's client, of shape (dim,); zero counts as none."""
         norm = euclidean_norm(vector)
         if norm == 0:
             return
         if self._concentrations is not None:
             rows = np.array([self._concentrations.row(index), concentration_row(vector)])
             self._concentrations.write_round(index, np.nanmax(rows, axis=0))
-        if self._directions is not None:
+        if isinstance(self._directions, RoundDirections):
             self._directions.add(self._slots[index, canary], vector)
         product = inner_product(self._pool.canaries.vector(canary), vector)
         self._cosines.write(index, canary, product / norm)
 
     def flush(self) -> None:
-        """Writes what is in memory to the disk."""
         for log in (self._concentrations, self._directions, self._cosines):
-            if log is not None:
+            if log is not None and not isinstance(log, KeptSums):
                 log.flush()
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no upload."""
         return not np.isfinite(self._cosines.values()).any()
 
     @property
@@ -208,11 +169,11 @@ class CanaryUploads:
         return int(np.isfinite(self._cosines.values()).sum(axis=0).max(initial=0))
 
     def scores(self) -> UploadScores:
-        """The score of each canary, and what is known of the vectors behind them.
+        """The score of each canary, and the vectors that canaries were compared with.
 
-        Cosines of several uploads are added up. The sum is a cosine times the length of the summed
-        directions, by which it is divided; where that length is not known, by their number, which
-        it is at most.
+        Cosines of several uploads are added up. The sum is a cosine times the norm of the summed
+        directions, by which it is divided; if that norm is not known, by their number, which it is
+        at most.
         """
         values = self._cosines.values().astype(np.float64)
         is_there = np.isfinite(values)
@@ -247,20 +208,29 @@ class CanaryUploads:
         is_there: npt.NDArray[np.bool_],
         stand_in: Float32Array,
     ) -> UploadScores:
+        """The scores of sums over known norms, else over counts, which only limits the null."""
         of_canary: list[list[int]] = [[] for _ in counts]
         for (index, canary), slot in self._slots.items():
             if is_there[index, canary]:
                 of_canary[canary].append(slot)
-        seen = np.array(sorted(slot for slots in of_canary for slot in slots), np.int64)
+        slots = np.array(sorted(slot for own_slots in of_canary for slot in own_slots), np.int64)
         own = OwnRounds(tuple(np.array(slots, np.int64) for slots in of_canary))
-        sums = None if self._directions is None else self._directions.own_sums(own, seen, seen)
+        sums = self._sums(RoundWeights.from_presences(own, slots), slots)
         if sums is None:
             limit = ComparedVectors((Vectors(1),), is_limit=True)
             return UploadScores(np.clip(totals / counts, -1, 1), limit)
-        known = sums.concentration
-        if known is not None and depends_on_vectors(self._pool.family):
+        concentration = sums.concentration
+        if concentration is not None and depends_on_vectors(self._pool.family):
             cubes, fourth_powers = map(float, concentration_row(stand_in))
-            known = Concentration(max(known.cubes, cubes), max(known.fourth_powers, fourth_powers))
-        compared = ComparedVectors((Vectors(1, known),), is_limit=not sums.are_exact)
+            concentration = Concentration(
+                max(concentration.cubes, cubes), max(concentration.fourth_powers, fourth_powers)
+            )
+        compared = ComparedVectors((Vectors(1, concentration),), is_limit=not sums.are_exact)
         lengths = np.where(is_there.any(axis=0), sums.lengths, 1.0)
         return UploadScores(np.clip(totals / lengths, -1, 1), compared)
+
+    def _sums(self, weights: RoundWeights, slots: IndexArray) -> OwnSums | None:
+        """The sums of every canary's uploads; what is known of them is kept for a run's folder."""
+        if isinstance(self._directions, RoundDirections):
+            return self._directions.weighted_sums(weights, slots, self._kept)
+        return None if self._directions is None else self._directions.weighted_sums(weights, slots)

@@ -1,10 +1,10 @@
 """The data of canaries that hold examples: a client's with wrong labels, or unlike any client's.
 
 Wrong labels make examples unlike anything that a model can learn. What a client of random inputs
-sends has little in common with what others send, so that it is seen in a sum of many. Its data is
-drawn independently for each canary, as Pillutla et al. (2023, arXiv:2305.18447) draw theirs.
-Nothing of it depends on a model: noise moves a model far from a public checkpoint within few
-rounds, and with it all that was optimised there.
+sends has little in common with what others send, so that it is visible in a sum of many. Its data
+is drawn independently for each canary, as by Pillutla et al. (2023, arXiv:2305.18447). It does not
+depend on a model: noise moves a model far from a public checkpoint within few rounds, and data that
+was optimised for the checkpoint loses its effect.
 """
 
 from typing import Any, Literal
@@ -13,21 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 Design = Literal["signs", "in_range"]
-"""Whether an input's numbers are plus and minus the largest of the data's, so that inputs have a
-mean of 0 and little in common, or the largest and the smallest, so that no client's check of the
-range refuses them."""
+"""The two values of an input's entries: plus and minus the largest of the data's, so that inputs
+have a mean of 0 and little in common, or the largest and the smallest, so that no client's range
+check refuses them."""
 
 
 def random_inputs(
     like: npt.NDArray[np.float32], design: Design, count: int, random: np.random.Generator
 ) -> npt.NDArray[np.float32]:
-    """Inputs whose every number is one of two, by a fair coin.
-
-    Args:
-      like: Inputs of examples, of shape (n, ...), n at least 1.
-      design: What the two numbers are.
-      count: The number of inputs.
-      random: The generator that draws.
+    """Inputs whose every entry is one of two values, by a fair coin; float32 of shape (count, ...).
 
     >>> data, random = np.float32([[0, 0.5, 1]]), np.random.default_rng(0)
     >>> random_inputs(data, "in_range", 2, random).tolist()
@@ -49,15 +43,8 @@ def random_sentences(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Sentences of words drawn uniformly, the limit of a language model's text at high temperature.
 
-    Args:
-      like: Inputs of sentences, tokens of shape (n, length) that begin as every sentence does, n at
-        least 1.
-      words: The tokens that may be drawn.
-      count: The number of sentences.
-      random: The generator that draws.
-
-    Returns:
-      Inputs and labels, int32 of shape (count, length): each label is the next input.
+    Inputs and labels are int32 of shape (count, length), each label being the next input; all
+    inputs begin with the first token of `like`.
     """
     labels = random.choice(words, (count, like.shape[1])).astype(np.int32)
     begins = np.full((count, 1), like[0, 0], np.int32)
@@ -80,12 +67,6 @@ def wrong_labels(
     """Wrong labels, each drawn uniformly from the other classes (Steinke et al. section 6).
 
     Padding stays padding, and no label becomes padding.
-
-    Args:
-      labels: The labels, which are classes and padding; of any shape.
-      num_classes: The number of classes, at least 2 without the padding's.
-      padding_label: The label of positions that do not count; a class of its own or none.
-      random: The generator that draws.
 
     >>> wrong_labels(np.int32([0, 1, 1]), 2, -1, np.random.default_rng(0)).tolist()
     [1, 0, 0]

@@ -1,14 +1,14 @@
-"""Families of canary vectors: how a canary's random unit vector is made, and how a pool is scored.
+"""Families of canary vectors: distributions of a canary's unit vector, and the scoring of a pool.
 
 A vector is a function of (seed, canary, dim), so it is never stored, and every process and machine
-makes the same one. An attacker's score is a cosine with such a vector; an excluded canary's vector
-is independent of all that training saw, which gives the cosine a known distribution: that of a
-uniform direction (`gaussian`), of random signs (`rademacher`, `hadamard`), or only that of the
+generates the same one. An attacker's score is a cosine with such a vector; an excluded canary's
+vector is independent of all that training saw, which gives the cosine a known distribution: that of
+a uniform direction (`gaussian`), of random signs (`rademacher`, `hadamard`), or only that of the
 compared vector's entries (`dirac`). docs/canaries.md compares them.
 
 Scoring regenerates the pool block by block, so its memory grows neither with the number of canaries
-nor with the dimension, and every core takes part (NumPy's generators and vector functions release
-the interpreter's lock). Only small pools are kept.
+nor with the dimension, and it uses every core (NumPy's generators and vector functions release the
+interpreter's lock). Only small pools are cached.
 
 >>> family = FAMILIES["rademacher"](seed=1, num_canaries=3, dim=1000)
 >>> signs = family.vector(2)
@@ -42,14 +42,10 @@ if TYPE_CHECKING:  # scoring needs NumPy alone
 
 @dataclass(frozen=True)
 class CanaryFamily(abc.ABC):
-    """A pool of random unit vectors, each a function of (seed, canary, dim) alone.
+    """A pool of random unit vectors of shape (dim,), each a function of (seed, canary, dim) alone.
 
-    Attributes:
-      seed: The seed of the run.
-      num_canaries: The size of the pool, included and excluded together.
-      dim: The length of a vector, which is the number of trainable parameters.
-      has_known_null: Whether an excluded canary's cosine with a vector has a known distribution.
-      null_depends_on_vector: Whether it depends on the vector's `Concentration`.
+    With `has_known_null` an excluded canary's cosine with a vector has a known distribution, which
+    depends on the vector's `Concentration` if `null_depends_on_vector`.
     """
 
     has_known_null: ClassVar[bool] = True
@@ -62,34 +58,17 @@ class CanaryFamily(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def null_tail(cls, dim: int, concentration: "Concentration | None") -> "NullTail":
-        """The tail of an excluded canary's cosine with one vector.
+        """The tail of an excluded canary's cosine with one vector of this concentration, if known.
 
-        Args:
-          dim: The number of trainable parameters.
-          concentration: That of the vector; None where nothing is known of it.
-
-        Raises:
-          ValueError: No vector of that dimension has such a concentration, or the distribution is
-            not known.
+        Raises ValueError if no vector has such a concentration, or the distribution is not known.
         """
 
     @abc.abstractmethod
-    def vector(self, canary: int) -> Float32Array:
-        """The canary's unit vector, float32 of shape (dim,)."""
+    def vector(self, canary: int) -> Float32Array: ...
 
     @abc.abstractmethod
     def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
-        """The inner product of every canary's unit vector with one vector.
-
-        Args:
-          target: The vector, float32 of shape (dim,).
-
-        Returns:
-          The inner products, float64 of shape (num_canaries,).
-
-        Raises:
-          ValueError: `target` has another shape.
-        """
+        """The inner product of every canary's unit vector with one vector, float64."""
 
     def cosines(self, target: Float32Array) -> npt.NDArray[np.float64]:
         """The cosine of every canary with `target`; 0 if that is zero and has no direction."""
@@ -107,19 +86,13 @@ class SignFamily(CanaryFamily):
 
     @classmethod
     def null_tail(cls, dim: int, concentration: "Concentration | None") -> "SignCanaryNull":
-        """A bound for random signs, see `CanaryFamily.null_tail`."""
         from fl_audit.estimators.null import SignCanaryNull
 
         return SignCanaryNull(dim, concentration)
 
 
 def cosines_of(target: Float32Array, products: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The cosines of unit vectors with `target`, 0 if that is zero and has no direction.
-
-    Args:
-      target: The vector.
-      products: Its inner products with the unit vectors.
-    """
+    """The cosines of unit vectors with `target` from their inner products; 0 if that is zero."""
     norm = euclidean_norm(target)
     # Rounding in float32 may carry a vector's cosine with itself beyond 1 by 1e-5.
     return np.clip(products / norm, -1.0, 1.0) if norm > 0 else np.zeros_like(products)
@@ -132,15 +105,10 @@ class DiracFamily(CanaryFamily):
     No two canaries have the same coordinate, which is drawn for the whole pool at once: unlike
     other families, a vector depends on the pool's size. The cosine with a vector is one of its
     entries over its norm, so an excluded canary's distribution is that of the vector's entries with
-    random signs and not N(0, 1/dim): bounds know nothing but what other excluded canaries say.
+    random signs and not N(0, 1/dim): bounds have to rely on other excluded canaries' scores.
     """
 
     def __post_init__(self) -> None:
-        """Checks that there are enough coordinates.
-
-        Raises:
-          InputError: The pool has more canaries than the model has parameters.
-        """
         if self.num_canaries > self.dim:
             raise InputError(
                 f"there are {self.dim:,} dirac canaries for a model of {self.dim:,} parameters, "
@@ -151,17 +119,14 @@ class DiracFamily(CanaryFamily):
 
     @classmethod
     def null_tail(cls, dim: int, concentration: "Concentration | None") -> "NullTail":
-        """Raises ValueError: the cosine is one of the vector's own entries."""
         raise ValueError("dirac canaries have no known null distribution")
 
     def vector(self, canary: int) -> Float32Array:
-        """The canary's unit vector: zeros and one sign, float32 of shape (dim,)."""
         vector = np.zeros(self.dim, np.float32)
         vector[self._coordinates[canary]] = self._signs[canary]
         return vector
 
     def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
-        """See `CanaryFamily.inner_products`; each is an entry of the vector with a sign."""
         self._check_shape(target)
         return self._signs * target[self._coordinates].astype(np.float64)
 
@@ -176,7 +141,7 @@ class DiracFamily(CanaryFamily):
         return random.choice([-1.0, 1.0], self.num_canaries)
 
 
-# Vectors that are made anew, one by one, whenever they are needed.
+# Vectors that are regenerated, one by one, whenever they are needed.
 
 
 # Coordinates generated at a time. A core's buffers are then 1 MB each and pass through its L2
@@ -186,25 +151,24 @@ class DiracFamily(CanaryFamily):
 PIECE = 1 << 18
 
 _MOST_KEPT = 1 << 22
-"""The coordinates of a pool up to which vectors are kept, 16 MB; to begin a canary's stream takes
+"""The coordinates of a pool up to which vectors are cached, 16 MB; to begin a canary's stream takes
 20 us, as long as to draw 20,000 signs."""
 
 Draw = Callable[[np.random.SFC64, int], Float32Array]
-"""A function that draws the next coordinates, up to a common factor; good until its next call."""
+"""A function that draws the next coordinates, up to a common factor; valid until its next call."""
 
 
 class RegeneratedFamily(CanaryFamily):
-    """A family that draws each canary's coordinates from a stream of its own."""
+    """A family with a separate random stream for each canary's coordinates."""
 
     @abc.abstractmethod
     def new_draw(self) -> Draw:
-        """A function that draws coordinates with buffers of its own; each thread takes one."""
+        """A function that draws coordinates with its own buffers, for one thread."""
 
     def _sum_of_squares(self, values: Float32Array) -> float:
         return fast_inner_product(values, values)
 
     def vector(self, canary: int) -> Float32Array:
-        """The canary's unit vector, float32 of shape (dim,)."""
         vector = np.empty(self.dim, np.float32)
         squares = 0.0
         for start, values in self.pieces(canary, self.new_draw()):
@@ -214,7 +178,6 @@ class RegeneratedFamily(CanaryFamily):
         return vector
 
     def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
-        """The inner product of every canary's unit vector with one vector; see CanaryFamily."""
         self._check_shape(target)
         if self.num_canaries * self.dim <= _MOST_KEPT:
             return np.asarray(np.einsum("ij,j->i", self._kept, target, dtype=np.float64))
@@ -234,7 +197,6 @@ class RegeneratedFamily(CanaryFamily):
         return vectors
 
     def _inner_product(self, canary: int, target: Float32Array, draw: Draw) -> float:
-        """The inner product of one canary's unit vector with `target`."""
         product = squares = 0.0
         for start, values in self.pieces(canary, draw):
             product += fast_inner_product(values, target[start : start + values.size])
@@ -260,33 +222,32 @@ class GaussianFamily(RegeneratedFamily):
 
     @classmethod
     def null_tail(cls, dim: int, concentration: "Concentration | None") -> "GaussianCanaryNull":
-        """The exact distribution, whatever the vector, see `CanaryFamily.null_tail`."""
+        """The exact distribution, whatever the vector."""
         from fl_audit.estimators.null import GaussianCanaryNull
 
-        del concentration
         return GaussianCanaryNull(dim)
 
     def new_draw(self) -> Draw:
-        """A function that draws normal numbers of variance 1/2, with buffers of 3 MB at most."""
+        """Draws normal numbers of variance 1/2, with buffers of at most 3 MB."""
         return HalfNormals(min(PIECE, self.dim)).draw
 
 
 class RademacherFamily(SignFamily, RegeneratedFamily):
     """Vectors of independent fair signs over the square root of the dimension.
 
-    The cosine of an excluded canary with any model vector has mean 0 and variance exactly
-    1/dim, and is sub-Gaussian (Hoeffding): P(cosine >= t) <= exp(-t^2 dim / 2).
+    The cosine of an excluded canary with any model vector has mean 0 and variance exactly 1/dim,
+    and is sub-Gaussian (Hoeffding): P(cosine >= t) <= exp(-t^2 dim / 2).
     """
 
     def new_draw(self) -> Draw:
-        """A function that draws signs; each piece is an array of its own."""
+        """Returns a function that draws a fresh array of signs."""
         return _signs
 
     def _sum_of_squares(self, values: Float32Array) -> float:
         return float(values.size)
 
 
-# Row b: the eight signs that the bits of byte b stand for, lowest bit first.
+# Row b: the eight signs of the bits of byte b, lowest bit first.
 _SIGNS_OF_BYTE: Float32Array = np.where(
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), 1.0, -1.0
 ).astype(np.float32)
@@ -304,11 +265,10 @@ def _signs(bits: np.random.SFC64, count: int) -> Float32Array:
 Words = npt.NDArray[np.uint32]
 
 _LEAST_LOG_SIZE = 17
-"""The least log2 of the matrix size, so that a small model too can have 131,072 distinct canaries.
-"""
+"""The least log2 of the matrix size: a small model too can have 131,072 distinct canaries."""
 
 _SIGNS_AT_ONCE = 1 << 16
-"""The coordinates worked on at a time; a multiple of 64, so that signs come in whole words."""
+"""The coordinates per step; a multiple of 64, so that signs come in whole words."""
 
 _PARITY_OF_HALF: npt.NDArray[np.int8] = np.array(
     [bits.bit_count() & 1 for bits in range(1 << 16)], np.int8
@@ -327,20 +287,15 @@ class HadamardFamily(SignFamily):
       its cosine with any fixed vector, and the same sub-Gaussian tail;
     - the N rows are orthogonal before they are cut to dim coordinates, and for any vector the
       mean of the squared cosines over all N rows is exactly 1/dim (Parseval);
-    - canaries are not jointly independent: s and pi are shared. Given them, what is random about
-      a canary is its row. The shuffle pi keeps vectors with few entries in neighbouring
-      coordinates, such as a few touched rows of an embedding, from meeting few patterns of signs.
+    - canaries are not jointly independent: s and pi are shared. Given them, only a canary's row is
+      random. The shuffle pi keeps vectors with few entries in neighbouring coordinates, such as a
+      few touched rows of an embedding, from meeting few patterns of signs.
 
     H x is a product with small matrices along the axes of x as a cube, by TensorFlow on the device
     that it sees, or by NumPy: O(N log N) for all canaries, where others cost O(dim) for each.
     """
 
     def __post_init__(self) -> None:
-        """Checks that the matrix has enough rows.
-
-        Raises:
-          InputError: The pool has more canaries than the matrix has rows.
-        """
         if self.num_canaries > 1 << self._log_size:
             raise InputError(
                 f"there are {1 << self._log_size:,} hadamard canaries for a model of {self.dim:,} "
@@ -348,7 +303,6 @@ class HadamardFamily(SignFamily):
             )
 
     def vector(self, canary: int) -> Float32Array:
-        """The canary's unit vector, float32 of shape (dim,)."""
         row = self.rows()[[canary]]
         scale = np.float32(self.dim**-0.5)
         vector = np.empty(self.dim, np.float32)
@@ -357,26 +311,24 @@ class HadamardFamily(SignFamily):
         return vector
 
     def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
-        """The inner product of every canary's unit vector with one vector; see CanaryFamily."""
         self._check_shape(target)
         products = walsh_hadamard(self._spread(target))[self.rows()]
         return np.asarray(products / math.sqrt(self.dim))
 
     def rows(self) -> Words:
-        """The rows of the matrix that the canaries are, of shape (num_canaries,)."""
+        """Each canary's row of the matrix."""
         return self._shuffles()[1].apply(np.arange(self.num_canaries, dtype=np.uint32))
 
     def columns_and_signs(self) -> tuple[Words, npt.NDArray[np.int8]]:
         """The column and the sign of every coordinate, both of shape (dim,)."""
         columns, signs = np.empty(self.dim, np.uint32), np.empty(self.dim, np.int8)
-        for start, some, of_these in self._pieces():
-            columns[start : start + some.size] = some
-            signs[start : start + some.size] = of_these
+        for start, piece, piece_signs in self._pieces():
+            columns[start : start + piece.size] = piece
+            signs[start : start + piece.size] = piece_signs
         return columns, signs
 
     @property
     def factor_sizes(self) -> tuple[int, ...]:
-        """The sizes of the three Sylvester matrices whose Kronecker product is the matrix."""
         return factor_sizes(self._log_size)
 
     def _spread(self, target: Float32Array) -> FloatArray:
@@ -416,9 +368,9 @@ class _Shuffle:
     """A permutation of the numbers below 2^log_size that scatters neighbours.
 
     It multiplies by odd factors and shifts by half the bits, in turns; modulo 2^log_size each step
-    can be undone. These steps leave 0 where it is, and column 0 of the Sylvester matrix is all
-    ones, where no canaries differ. So a random number is added first, which carries any number to
-    0 with equal chance.
+    is invertible. These steps map 0 to itself, and column 0 of the Sylvester matrix is all ones,
+    where canaries do not differ. So a random number is added first, which carries any number to 0
+    with equal probability.
     """
 
     log_size: int
@@ -426,7 +378,6 @@ class _Shuffle:
     start: np.uint32
 
     def apply(self, numbers: Words) -> Words:
-        """The numbers' places after the shuffle."""
         mask = np.uint32((1 << self.log_size) - 1)
         shift = np.uint32((self.log_size + 1) // 2)
         numbers = numbers + self.start
@@ -444,7 +395,6 @@ def _entries(row: Words, columns: Words) -> Float32Array:
 
 
 def sylvester(size: int) -> FloatArray:
-    """The Sylvester matrix of a power of two, float64 of shape (size, size)."""
     numbers = np.arange(size, dtype=np.uint32)
     return _entries(numbers[:, None], numbers[None, :]).astype(np.float64)
 
@@ -457,7 +407,7 @@ def factor_sizes(log_size: int) -> tuple[int, ...]:
 def walsh_hadamard(values: FloatArray) -> FloatArray:
     """The product of H with 2^p values, where H = H_a x H_b x H_c (Kronecker) for p = a + b + c.
 
-    TensorFlow multiplies, on the device that it sees, where this process has imported it; otherwise
+    TensorFlow multiplies, on the device that it sees, if this process has imported it; otherwise
     NumPy does, because importing TensorFlow takes seconds, and a server without it scores too. In
     float64, as in float32 the seventh digit of a cosine depends on the device.
     """
@@ -496,19 +446,19 @@ class HalfNormals:
 
     The functions `cos`, `sin` and `log` are NumPy's, and so is their last bit, which is the same
     with AVX2 and AVX-512. Without FMA instructions numbers differ by up to 3.5e-7 of themselves and
-    a vector by 3.5e-8 of its length (4 million numbers compared), which bounds the change of a
+    a vector by 3.5e-8 of its norm (4 million numbers compared), which bounds the change of a
     cosine.
     """
 
     def __init__(self, most: int) -> None:
-        """Makes room for drawing up to `most` numbers at a time."""
+        """Allocates buffers for drawing up to `most` numbers at a time."""
         pairs = (most + 1) // 2
         self._radii = np.empty(pairs, np.float32)
         self._angles = np.empty(pairs, np.float32)
         self._numbers = np.empty(2 * pairs, np.float32)
 
     def draw(self, bits: np.random.SFC64, count: int) -> Float32Array:
-        """The next `count` numbers, float32, good until the next call.
+        """The next `count` numbers, float32, valid until the next call.
 
         All cosines come first, then all sines; an odd `count` leaves out the last sine.
         """
@@ -540,28 +490,22 @@ class HalfNormals:
 def score_on_all_cores(
     num_canaries: int, new_scorer: Callable[[], Callable[[int], float]]
 ) -> npt.NDArray[np.float64]:
-    """Scores every canary; each core takes the next one that is left.
+    """Scores every canary, float64; each core takes the next one that is left.
 
-    Args:
-      num_canaries: The size of the pool.
-      new_scorer: A function that makes a function from canary to score; each thread has one, with
-        buffers of its own.
-
-    Returns:
-      The scores, float64 of shape (num_canaries,).
+    `new_scorer` returns a function from canary to score, with its own buffers, for one thread.
     """
     scores = np.empty(num_canaries)
     # All threads take from one iterator: a task per canary would hold 2 KB for each.
     canaries = iter(range(num_canaries))
 
-    def score_until_none_is_left(_: int) -> None:
+    def score_remaining(_: int) -> None:
         score = new_scorer()
         for canary in canaries:
             scores[canary] = score(canary)
 
     num_threads = num_cores()
     with ThreadPoolExecutor(num_threads) as pool:
-        list(pool.map(score_until_none_is_left, range(num_threads)))
+        list(pool.map(score_remaining, range(num_threads)))
     return scores
 
 

@@ -1,4 +1,4 @@
-"""A pool of canaries as the few values that all parts of an audit share, and who of it is included.
+"""A pool of canaries as the few values that all parts of an audit share, and its included canaries.
 
 >>> pool = CanaryPool(seed=7, count=6, dim=1000)
 >>> pool.included.tolist()
@@ -23,7 +23,6 @@ from fl_audit.formats.text_files import read_json, write_text
 from fl_audit.seeds import Stream, generator
 
 FORMAT_VERSION = 2
-"""The current version; version 1 differed in its `hadamard` vectors only."""
 
 _RANGE = {"seed": (0, 2**64 - 1), "count": (2, 10**7), "dim": (2, 10**11)}
 """The least and the largest value of each number; larger pools would not end or not fit."""
@@ -31,11 +30,11 @@ _RANGE = {"seed": (0, 2**64 - 1), "count": (2, 10**7), "dim": (2, 10**11)}
 
 @dataclass(frozen=True)
 class CanaryPool:
-    """A pool of canaries, all of which is a function of these values.
+    """A pool of canaries, whose coins and vectors are functions of these values.
 
     The same values give the same coins and vectors here, in `fl-audit run`,
     and in every process and on every machine (`gaussian` up to the last bit of NumPy's `cos`,
-    `sin` and `log`, see docs/canaries.md).
+    `sin` and `log`, docs/canaries.md).
 
     Attributes:
       seed: The seed of coins and vectors, at least 0; every audit needs a new one.
@@ -43,7 +42,7 @@ class CanaryPool:
       dim: The number of trainable parameters, at least 2.
       family: The distribution of the vectors: "gaussian", "rademacher", "hadamard" or "dirac"
         (docs/canaries.md).
-      inclusion: How it is decided which canaries take part: "coins", "fixed_half" or "pairs".
+      inclusion: How included canaries are chosen: "coins", "fixed_half" or "pairs".
 
     Raises:
       InputError: A field is out of its range, or the family has fewer canaries.
@@ -56,7 +55,6 @@ class CanaryPool:
     inclusion: Inclusion = "coins"
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         for name, (least, most) in _RANGE.items():
             value = getattr(self, name)
             is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -80,21 +78,21 @@ class CanaryPool:
 
     @property
     def included(self) -> npt.NDArray[np.bool_]:
-        """The canaries that take part in training, bool of shape (count,).
+        """The canaries that are included in training, bool of shape (count,).
 
         Raises:
-          InputError: All coins are equal, or a pool of which a half takes part has no half.
+          InputError: All coins are equal, or `count` is odd and half of the pool is to be included.
         """
         return draw_included(self.inclusion, self.seed, self.count)
 
     def vector(self, canary: int) -> npt.NDArray[np.float32]:
         """The canary's unit vector, the direction of its client's update; float32 of shape (dim,).
 
-        A client sends norm * vector(canary), in the direction in which the model should move. Where
-        the system clips, any norm above every clip norm will do, so that the clip makes the canary
-        as long as an update may be; shorter canaries may leak less than clients do. Where it does
-        not clip, or drops updates that are too long, the norm should be that of a typical update:
-        the audit is then about clients with such updates and says nothing about longer ones.
+        A client sends norm * vector(canary), with the sign of the model's movement. If the system
+        clips, any norm above every clip norm will do, so that the clip gives the canary the largest
+        norm of an update; shorter canaries may leak less than clients do. If it does not clip, or
+        drops updates that are too long, the norm should be that of a typical update: the audit is
+        then about clients with such updates and says nothing about longer ones.
 
         Raises:
           InputError: The pool has no such canary.
@@ -104,25 +102,17 @@ class CanaryPool:
         return self._family().vector(int(canary))
 
     def cosines(self, target: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        """The cosine of every canary with a vector.
-
-        Args:
-          target: The vector, float32 of shape (dim,).
-
-        Returns:
-          The cosines, float64 of shape (count,).
-        """
+        """The cosine of every canary with a vector of shape (dim,); float64 of shape (count,)."""
         return self._family().cosines(target)
 
 
 @functools.lru_cache(maxsize=2)
 def _family(name: str, seed: int, count: int, dim: int) -> CanaryFamily:
-    """The family, which may keep what it has made, beside the pool, which is sent to others."""
+    """The family, which may cache vectors, cached here as the pool is sent to other processes."""
     return FAMILIES[name](seed, count, dim)
 
 
 def write_pool(path: Path, pool: CanaryPool) -> None:
-    """Writes a pool as `pool.json`; the file appears whole or not at all."""
     fields = {name: getattr(pool, name) for name in ("family", "seed", "count", "dim")}
     if pool.inclusion != "coins":  # a reader that does not know the key refuses the file
         fields["inclusion"] = pool.inclusion
@@ -130,12 +120,7 @@ def write_pool(path: Path, pool: CanaryPool) -> None:
 
 
 def read_pool(path: Path) -> CanaryPool:
-    """Reads a `pool.json`.
-
-    Raises:
-      InputError: The file is missing or no JSON object, lacks a key or has one too many, is of
-        another format version, or a value is out of its range.
-    """
+    """Reads a `pool.json`; refuses missing and unknown keys, and values out of range."""
     fields = read_json(path, object, "JSON")
     keys = ("format_version", "family", "seed", "count", "dim")
     if not isinstance(fields, dict):
@@ -147,12 +132,7 @@ def read_pool(path: Path) -> CanaryPool:
         if key not in fields:
             raise InputError(f"{path}: has no key {key!r}, needs {', '.join(keys)}")
     version = fields.pop("format_version")
-    if version == 1 and fields["family"] == "hadamard":
-        raise InputError(
-            f"{path}: format_version 1 had other hadamard vectors, which are not made any more; a "
-            f"new audit has format_version {FORMAT_VERSION}"
-        )
-    if version not in (1, FORMAT_VERSION):
+    if version != FORMAT_VERSION:
         raise InputError(f"{path}: format_version is {version!r}, must be {FORMAT_VERSION}")
     try:
         return CanaryPool(**fields)
@@ -160,26 +140,13 @@ def read_pool(path: Path) -> CanaryPool:
         raise InputError(f"{path}: {error}") from error
 
 
-# Which canaries of the pool take part: by a coin each, a fixed half, or one of each pair.
+# Inclusion: by a coin each, a fixed half, or one of each pair.
 
 
 def draw_included(
     inclusion: Inclusion, seed: int, num_canaries: int, probability: float = 0.5
 ) -> npt.NDArray[np.bool_]:
-    """Draws which canaries take part.
-
-    Args:
-      inclusion: How it is decided.
-      seed: The seed of the run.
-      num_canaries: The size of the pool.
-      probability: The probability with which a coin includes a canary.
-
-    Returns:
-      Whether each canary is included, bool of shape (num_canaries,).
-
-    Raises:
-      InputError: All coins are equal, or the pool has no half.
-    """
+    """Draws the included canaries, bool of shape (num_canaries,)."""
     if num_canaries == 0:
         return np.zeros(0, np.bool_)
     match inclusion:
@@ -195,17 +162,7 @@ def flip_coins(seed: int, num_canaries: int, probability: float = 0.5) -> npt.ND
     """Flips a coin for each canary (Steinke et al. Algorithm 1, lines 1 to 3).
 
     The one-run test needs independent coins; the Gaussian fit and the threshold bounds allow them.
-
-    Args:
-      seed: The seed of the run.
-      num_canaries: The size of the pool.
-      probability: The probability with which a canary is included, in (0, 1).
-
-    Returns:
-      The coins, bool of shape (num_canaries,), True where the canary is included.
-
-    Raises:
-      InputError: All coins are equal, so that there is nothing to compare.
+    Raises InputError if all coins are equal.
     """
     included = generator(seed, Stream.INCLUSION).random(num_canaries) < probability
     if included.all() or not included.any():
@@ -220,14 +177,8 @@ def flip_coins(seed: int, num_canaries: int, probability: float = 0.5) -> npt.ND
 def draw_half(seed: int, num_canaries: int) -> npt.NDArray[np.bool_]:
     """Draws half of the canaries, every half as likely as any other (Andrew et al. section 5).
 
-    Who knows all but one canary's inclusion knows the last one's too, so that the one-run test,
-    whose coins are independent, does not hold.
-
-    Returns:
-      Whether each canary is included, bool of shape (num_canaries,).
-
-    Raises:
-      InputError: The number of canaries is odd or 0.
+    The inclusion of all canaries but one determines that of the last, so that the one-run test,
+    which assumes independent coins, does not apply.
     """
     if num_canaries < 2 or num_canaries % 2:
         raise InputError(
@@ -242,12 +193,6 @@ def draw_of_pairs(seed: int, num_canaries: int) -> npt.NDArray[np.bool_]:
     """Draws one canary of each pair by a fair coin (Steinke et al. appendix A).
 
     Canaries 0 and 1 are a pair, 2 and 3, and so on.
-
-    Returns:
-      Whether each canary is included, bool of shape (num_canaries,).
-
-    Raises:
-      InputError: The number of canaries is odd, or there are fewer than two pairs.
     """
     if num_canaries < 4 or num_canaries % 2:
         raise InputError(
@@ -261,7 +206,7 @@ def draw_of_pairs(seed: int, num_canaries: int) -> npt.NDArray[np.bool_]:
 
 
 def pair_names(inclusion: Inclusion, num_canaries: int) -> tuple[str, ...]:
-    """The pair of each canary of the pool, by its number; nothing where there are no pairs."""
+    """The pair of each canary of the pool, by its number; empty without pairs."""
     if inclusion != "pairs":
         return ()
     return tuple(str(canary // 2) for canary in range(num_canaries))

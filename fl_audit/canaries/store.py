@@ -1,4 +1,4 @@
-"""A pool of Gaussian canaries that is made once and kept, with 16 bits a coordinate.
+"""A pool of Gaussian canaries that is generated once and kept, with 16 bits a coordinate.
 
 The file of a stored pool is a header, the rows, and their norms: the first 4,096 bytes are a JSON
 object padded with spaces; a little-endian int16 per coordinate follows, canary after canary, and
@@ -44,7 +44,7 @@ _HEADER_SIZE = 4096
 Rows = npt.NDArray[np.int16]
 
 Identity = Mapping[str, int | str]
-"""The identity of a pool: `family`, `seed`, `count` and `dim`."""
+"""The keys `family`, `seed`, `count` and `dim` of a pool."""
 
 Put = Callable[[tuple[int, slice], Rows], None]
 """A function that takes pieces of rows in any order and thread: ((canary, coordinates), piece)."""
@@ -61,16 +61,7 @@ class StoredPool:
 def write_pool(
     path: Path, identity: Identity, put_all: Callable[[Put], npt.NDArray[np.float64]]
 ) -> None:
-    """Writes a pool, whole or not at all.
-
-    Args:
-      path: The path of the file.
-      identity: The identity of the pool.
-      put_all: A function that puts every piece of every row, and returns the norms of the rows.
-
-    Raises:
-      InputError: The file cannot be written.
-    """
+    """Writes a pool, whole or not at all; `put_all` puts every row, and returns the rows' norms."""
     count, dim = _shape(identity)
     try:
         with atomic_writer(path) as file:
@@ -93,11 +84,7 @@ def write_pool(
 
 
 def open_pool(path: Path, identity: Identity) -> StoredPool:
-    """Maps a pool into memory, read-only.
-
-    Raises:
-      InputError: The file is not of this format and version, holds another pool, or is damaged.
-    """
+    """Maps a pool into memory, read-only; refuses another pool and a damaged file."""
     count, dim = _shape(identity)
     try:
         with open_foreign(path) as file:
@@ -129,7 +116,7 @@ def _header(identity: Identity) -> bytes:
 
 
 def _write_at(descriptor: int, offset: int, contents: bytes) -> None:
-    """Writes all of the contents, where the system may take a part at a time."""
+    """Writes all of the contents, even if the system takes a part at a time."""
     while contents:
         written = os.pwrite(descriptor, contents, offset)
         contents, offset = contents[written:], offset + written
@@ -140,7 +127,7 @@ _STEPS = np.float32(32_767 / LARGEST)
 
 @dataclass(frozen=True)
 class StoredGaussianFamily(CanaryFamily):
-    """Gaussian canaries rounded to 16 bits a coordinate, in memory or in a mapped file.
+    """Gaussian canaries rounded to 16 bits a coordinate, in memory or in a mapped file (`path`).
 
     A row is its normal numbers over `LARGEST` times 32,767, rounded to whole numbers. The same
     rounded vector is injected and scored, so no score is biased; rounding changes the distribution.
@@ -150,27 +137,19 @@ class StoredGaussianFamily(CanaryFamily):
     (root mean square: a step over sqrt(12)). IEEE half precision would move it by 2e-4 and bfloat16
     by 1.5e-3 in as many bits, and NumPy converts both more slowly.
 
-    The pool is made when it is first needed. A file is written whole or not at all. An existing
-    file must hold this pool; another one is refused and left unchanged.
-
-    Attributes:
-      path: The path of the file; None keeps the pool in memory.
+    The pool is generated at its first use. An existing file must hold this pool; another one is
+    refused and left unchanged.
     """
 
     path: Path | None = None
 
     @classmethod
     def null_tail(cls, dim: int, concentration: "Concentration | None") -> "GaussianCanaryNull":
-        """The tail of exact vectors, see `CanaryFamily.null_tail`."""
+        """The tail of exact vectors."""
         return GaussianFamily.null_tail(dim, concentration)
 
     def __post_init__(self) -> None:
-        """Checks that there is room for the pool.
-
-        Raises:
-          InputError: The pool does not fit in memory or on the disk of `path`, or the folder of
-            `path` cannot be written.
-        """
+        """Refuses a pool that does not fit in memory or on the disk."""
         size = 2 * self.num_canaries * self.dim
         if self.path is None:
             _check_room(size, available_memory(), "memory")
@@ -183,22 +162,16 @@ class StoredGaussianFamily(CanaryFamily):
             _check_room(size, free, f"the disk of {self.path}")
 
     def check_file(self) -> None:
-        """Checks that the file, where there is one already, holds this pool.
-
-        Raises:
-          InputError: It holds something else, or is damaged.
-        """
+        """Refuses an existing file that does not hold this pool."""
         if self.path is not None and self.path.exists():
             open_pool(self.path, self._identity)
 
     def vector(self, canary: int) -> Float32Array:
-        """The canary's unit vector, float32 of shape (dim,)."""
         vector: Float32Array = self._pool.rows[canary].astype(np.float32)
         vector /= np.float32(self._pool.norms[canary])
         return vector
 
     def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
-        """The inner product of every canary's unit vector with one vector; see CanaryFamily."""
         self._check_shape(target)
         rows = self._pool.rows
 
@@ -244,7 +217,6 @@ class StoredGaussianFamily(CanaryFamily):
 
     @property
     def _identity(self) -> Identity:
-        """The identity of the pool, which its file must have."""
         return {
             "family": "gaussian",
             "seed": self.seed,
@@ -277,16 +249,7 @@ def _check_room(needed: int, room: int, where: str) -> None:
 
 
 def make_family(config: Canaries, seed: int, dim: int) -> CanaryFamily:
-    """The family of a config, stored where the config says so.
-
-    Args:
-      config: The canary table of the config.
-      seed: The seed of the run.
-      dim: The number of trainable parameters.
-
-    Raises:
-      InputError: The keys of the store do not fit together, or the pool does not fit.
-    """
+    """The family of a config's canaries, cached if the config says so."""
     if (config.store == "disk") != (config.store_path is not None):
         raise InputError(
             "canaries.store_path must name a file where canaries.store is 'disk', and only there; "

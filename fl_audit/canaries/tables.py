@@ -38,7 +38,6 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
     arms: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Checks that there are two canaries to compare, or none."""
         if self.count == 1:
             raise ValueError("count must be at least 2, or 0 for no canaries, got 1")
         check_inclusion(self.inclusion, coin_probability(self))
@@ -76,7 +75,6 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
     inclusion_probability: OpenUnitFloat | None = None
 
     def __post_init__(self) -> None:
-        """Checks which keys go with the source."""
         check_inclusion(self.inclusion, coin_probability(self))
         if self.design is not None and self.source != "random":
             raise ValueError(f"design goes with source 'random', not {self.source!r}")
@@ -95,19 +93,11 @@ AnyCanaries = Canaries | ExampleCanaries
 
 
 def coin_probability(canaries: AnyCanaries) -> float:
-    """The probability with which a canary is included, 1/2 unless the table says another.
-
-    Args:
-      canaries: The table [canaries] of a config.
-    """
+    """The probability with which a canary is included; 1/2 unless the table states another."""
     stated = canaries.inclusion_probability
     return 0.5 if stated is None else stated
 
 
 def family_of(canaries: Table) -> str | None:
-    """The family of canaries that are vectors; None of others.
-
-    Args:
-      canaries: The table [canaries] of a config.
-    """
+    """The family of canaries that are vectors, otherwise None."""
     return canaries.family if isinstance(canaries, Canaries) else None

@@ -1,4 +1,20 @@
-"""Checks of a run's mechanism by its aggregates, without canaries and without TensorFlow."""
+"""Checks of a run's mechanism by its aggregates, without canaries and without TensorFlow.
+
+A server that trains with any system passes each round's noised aggregate to a `MechanismWatch`:
+
+>>> import numpy as np
+>>> from fl_audit.checks import MechanismWatch
+>>> watch = MechanismWatch(sizes=[900, 100])
+>>> rng = np.random.default_rng(1)
+>>> for _ in range(5):  # the server adds noise of 0.5 where 1.0 is configured
+...     aggregate = 0.5 * rng.standard_normal(1000, np.float32)
+...     watch.see_round(aggregate, noise_stddev=1.0, norm_bound=2.0)
+>>> [check.name for check in watch.checks() if not check.passed]
+['enough_noise', 'noise_everywhere', 'fresh_noise']
+
+`replay_round` repeats one round of a server with the noise held fixed (docs/replay.md),
+`check_poisson` tests cohorts, and `check_canaries` is the canary check.
+"""
 
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.autocorrelation import (

@@ -1,9 +1,9 @@
 """Checks of a run's mechanism by its aggregates, without canaries.
 
 Each check is a test of "the mechanism is as configured" that holds whatever the clients' data is:
-the only fact that it uses of the sum of updates is that clipping bounds its length. A check that
+the only fact that it uses of the sum of updates is that clipping bounds its norm. A check that
 fails is therefore not caused by training. One that passes proves nothing, as a sum as long as the
-noise hides much. docs/checks.md describes the checks, `check_aggregates` makes them.
+noise hides much. docs/checks.md describes the checks.
 """
 
 import math
@@ -25,11 +25,11 @@ from fl_audit.checks.noise_bounds import (
 )
 
 _ROUNDING = 1 + 1e-5
-"""The factor by which clipping in float32 may exceed a length."""
+"""The factor by which clipping in float32 may exceed a norm."""
 
 _OFF = 5e-3
-"""The part by which noise may be off what was said of it: a value of three digits is, and so are
-numbers of bfloat16 or float16. An epsilon moves by as little."""
+"""The relative error allowed in the stated noise: a value of three digits has it, and so have
+numbers of bfloat16 or float16. An epsilon changes by as little."""
 
 _RESOLUTION = 1e-6
 """The resolution of an aggregate in float32: shorter noise is lost in it, whatever is added."""
@@ -37,21 +37,20 @@ _RESOLUTION = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class RunAggregates:
-    """The measurements that the checks look at, of rounds in order.
+    """The input of the checks, of rounds in order.
 
     Attributes:
       sizes: The sizes of the model's variables.
       stddev: The standard deviation that the noise on a coordinate of the aggregate should have, of
-        shape (rounds,); 0 where there is none, NaN where it is not known.
-      norm_bound: The largest norm that the aggregate can have without noise, of shape (rounds,):
-        participants times clip norm, over the denominator. NaN where it is not known.
-      measured: The rows of `measure`, of shape (rounds, variables, 2), each round's with the round
-        in the row before; what is NaN is not looked at.
-      autocorrelation: The strongest autocorrelation of the first round; None where it was not
-        looked for.
-      coordinates: What all rounds leave on each coordinate; None where it was not kept.
-      frozen: The variables, from 0, that are said not to be trained and to have no noise.
-      numbers: The numbers of the rounds, from 1; None where they are 1, 2, 3 and so on.
+        shape (rounds,); 0 without noise, NaN if not known.
+      norm_bound: The largest norm of the aggregate without noise, of shape (rounds,): participants
+        times clip norm, over the denominator. NaN if not known.
+      measured: The rows of `measure`, of shape (rounds, variables, 2), whose products are with the
+        round in the row before; NaN is not tested.
+      autocorrelation: The strongest autocorrelation of the first round; None if not computed.
+      coordinates: The sums over rounds of each coordinate; None if not kept.
+      frozen: The variables, from 0, that are declared not to be trained and to have no noise.
+      numbers: The numbers of the rounds, from 1; None if they are 1, 2, 3 and so on.
     """
 
     sizes: Sequence[int]
@@ -65,7 +64,7 @@ class RunAggregates:
 
 
 def check_aggregates(run: RunAggregates) -> list[Check]:
-    """The checks that can be made; those of the noise only where there should be any."""
+    """Returns the possible checks; those of noise only if there should be any."""
     return list(_checks(run))
 
 
@@ -85,15 +84,14 @@ def _checks(run: RunAggregates) -> Iterator[Check]:
 
 @dataclass(frozen=True, eq=False)
 class _Rounds:
-    """The measurements with the whole model, without frozen variables, as a last variable.
+    """The measurements, with the whole model without frozen variables as a last variable.
 
     Attributes:
       sizes: The sizes, of shape (variables + 1,).
-      squared: The squared lengths, of shape (rounds, variables + 1); NaN in frozen variables.
+      squared: The squared norms, of shape (rounds, variables + 1); NaN in frozen variables.
       products: The inner products with the round before, of that shape.
       stddev: The noise that should be on a coordinate, of shape (rounds, 1).
       norm_bound: The largest norm without noise, of shape (rounds, 1).
-      numbers: The numbers of the rounds.
     """
 
     sizes: FloatArray
@@ -121,48 +119,46 @@ class _Rounds:
 
     @property
     def noise(self) -> FloatArray:
-        """The standard deviation where there is noise, else NaN."""
+        """The standard deviation if there is noise, else NaN."""
         return np.where(self.stddev > 0, self.stddev, np.nan)
 
 
 def _enough_noise(rounds: _Rounds) -> Check:
-    """The check that no variable is shorter than its noise."""
+    """No variable is shorter than its noise."""
     lengths = _over_noise(rounds.squared, rounds.noise)
     return _long_enough("enough_noise", rounds, lengths, rounds.sizes)
 
 
 def _over_noise(squared: FloatArray, noise: FloatArray) -> FloatArray:
-    """Squared lengths over the noise's variance; infinite beyond the range of floats."""
+    """Squared norms over the noise's variance; infinite beyond the range of floats."""
     with np.errstate(divide="ignore", over="ignore"):
         return np.asarray((np.sqrt(squared) / noise) ** 2)
 
 
 def _fresh_noise(rounds: _Rounds) -> Check:
-    """The check that the part not explained by the last aggregate is not shorter than its noise."""
+    """The part not explained by the last aggregate is not shorter than its noise."""
     squared, noise = rounds.squared, rounds.noise
     with np.errstate(divide="ignore", invalid="ignore"):
         explained = rounds.products[1:] ** 2 / squared[:-1]
     unexplained = np.maximum(squared[1:] - np.where(squared[:-1] > 0, explained, 0), 0)
     dof = np.maximum(rounds.sizes - 1, 1)
-    can_be_seen = np.sqrt(dof) * noise[1:] > _RESOLUTION * np.sqrt(squared[1:])
+    is_resolved = np.sqrt(dof) * noise[1:] > _RESOLUTION * np.sqrt(squared[1:])
     lengths = np.full_like(squared, np.nan)
-    is_tested = (rounds.sizes > 1) & can_be_seen
+    is_tested = (rounds.sizes > 1) & is_resolved
     lengths[1:] = np.where(is_tested, _over_noise(unexplained, noise[1:]), np.nan)
     return _long_enough("fresh_noise", rounds, lengths, dof)
 
 
 def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArray) -> Check:
-    """The check that nothing is shorter than noise, in each round and in all rounds together.
+    """Nothing is shorter than noise, in each round and in all rounds together.
 
-    Given what came before, each round's squared length is stochastically larger than chi-square;
-    so is the sum over rounds, whatever the clients make of what they have seen.
+    Given what came before, each round's squared norm is stochastically larger than chi-square;
+    so is the sum over rounds, however clients react to what they have seen.
 
     Args:
-      name: The name of the check.
-      rounds: The rounds.
-      lengths: Squared lengths over the noise's variance, of shape (rounds, variables + 1), NaN
-        where they are not looked at.
-      dof: The number of dimensions that the noise has there, of shape (variables + 1,).
+      lengths: Squared norms over the noise's variance, of shape (rounds, variables + 1); NaN is not
+        tested.
+      dof: The number of dimensions of the noise, of shape (variables + 1,).
     """
     counts = (~np.isnan(lengths)).sum(axis=0)
     together = np.where(counts > 1, np.nansum(lengths, axis=0), np.nan)
@@ -182,17 +178,17 @@ def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArra
 
 
 def _noise_everywhere(run: RunAggregates, coordinates: CoordinateLengths) -> Check:
-    """The check that not more coordinates are short in all rounds than noise leaves short."""
+    """No more coordinates are short in all rounds than noise leaves short."""
     moving = np.repeat([index not in run.frozen for index in range(len(run.sizes))], run.sizes)
     log_p, ratio, num_tests = scarcest(coordinates, moving)
     return Check("noise_everywhere", log_p, num_tests, None, None, ratio)
 
 
 def _bounded_length(rounds: _Rounds) -> Check:
-    """The check that no variable is longer than clipped updates and their noise can be.
+    """No variable is longer than clipped updates and their noise can be.
 
     In each round and, as too much noise adds up, in all rounds with noise together: given what came
-    before, each squared length is stochastically smaller than noncentral chi-square, and so is
+    before, each squared norm is stochastically smaller than noncentral chi-square, and so is
     their sum. Chance plays no part without noise, nor with so little that floats cannot hold the
     square of its ratio to the bound.
     """
@@ -227,9 +223,9 @@ def _bounded_length(rounds: _Rounds) -> Check:
 
 
 def _no_echo(strongest: Autocorrelation, rounds: _Rounds) -> Check:
-    """The check that the first round's coordinates are not alike at any distance."""
+    """The first round's coordinates are not alike at any distance."""
     stddev, bound = rounds.stddev[0, 0], rounds.norm_bound[0, 0]
-    # Without noise the length that clients may have is infinite beside it, and nothing is unlikely.
+    # Without noise the norm that clients may have is infinite relative to it: nothing is unlikely.
     with np.errstate(divide="ignore", invalid="ignore"):
         product, num_pairs = np.array([strongest.product / stddev**2, strongest.num_pairs])
         norm_bound = float(bound / stddev)
@@ -245,13 +241,13 @@ def _no_echo(strongest: Autocorrelation, rounds: _Rounds) -> Check:
 
 
 def _frozen(run: RunAggregates, rounds: _Rounds) -> Check:
-    """The check that nothing comes out of a variable that is said to be frozen."""
+    """A variable that is declared to be frozen is zero."""
     lengths = run.measured[:, sorted(run.frozen), 0]
-    wrong = np.argwhere(lengths > 0)
-    at, variable = wrong[0] if len(wrong) else (None, None)
+    nonzero = np.argwhere(lengths > 0)
+    at, variable = nonzero[0] if len(nonzero) else (None, None)
     return Check(
         name="frozen_variables",
-        log_p=-math.inf if len(wrong) else 0.0,
+        log_p=-math.inf if len(nonzero) else 0.0,
         num_tests=int((~np.isnan(lengths)).sum()),
         round=None if at is None else rounds.numbers[at],
         variable=None if variable is None else sorted(run.frozen)[variable] + 1,
@@ -270,8 +266,8 @@ def _worst(
 ) -> Check:
     """The least likely of a check's tests; rows of the arrays are rounds, columns are variables.
 
-    Among equally likely ones, which mostly have the bound 1, it is the one with the largest
-    badness. A row behind those of the rounds stands for all of them together.
+    Of equally likely ones, which mostly have the bound 1, it is the one with the largest badness. A
+    row after those of the rounds is for all of them together.
     """
     tested = ~np.isnan(log_p)
     num_tests = int(tested.sum())

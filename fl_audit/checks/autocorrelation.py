@@ -12,7 +12,7 @@ from fl_audit.checks.noise_bounds import log_p_autocorrelation
 from fl_audit.formats.text_files import read_json
 
 MOST_COORDINATES = 1 << 25
-"""The largest model that is looked at, in coordinates: the transform takes 24 bytes for each."""
+"""The largest model that is tested, in coordinates: the transform takes 24 bytes for each."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Autocorrelation:
 
     Attributes:
       lag: The distance in coordinates, at least 1.
-      product: The sum of the products of all pairs of coordinates that lie this far apart.
+      product: The sum of the products of all pairs of coordinates at this distance.
       num_pairs: The number of these pairs.
       num_lags: The number of lags of which this one is the strongest.
     """
@@ -35,12 +35,12 @@ class Autocorrelation:
 def strongest_autocorrelation(
     aggregate: npt.NDArray[np.float32], stddev: float, norm_bound: float
 ) -> Autocorrelation | None:
-    """The strongest of all lags, which the Fourier transform gives at once.
+    """The strongest of all lags, which the Fourier transform computes together.
 
     Args:
       aggregate: The aggregate, of shape (dim,).
       stddev: The standard deviation of the noise on a coordinate, positive.
-      norm_bound: The largest norm that the aggregate can have without noise.
+      norm_bound: The largest norm of the aggregate without noise.
 
     Returns:
       The lag whose correlation is the least likely by chance; None for a model of one coordinate,
@@ -68,7 +68,7 @@ def strongest_autocorrelation(
 
 
 def _products_by_lag(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """The sums of products of coordinates that lie a lag apart, for every lag from 1."""
+    """The sums of products of coordinates at a lag, for every lag from 1."""
     from scipy import fft  # here, for it takes a fifth of a second that an estimate needs not
 
     size = fft.next_fast_len(2 * len(vector), real=True)  # so that no lag wraps around
@@ -83,11 +83,7 @@ def autocorrelation_to_json(autocorrelation: Autocorrelation | None) -> str:
 
 
 def read_autocorrelation(path: Path) -> Autocorrelation | None:
-    """Reads what `autocorrelation_to_json` has made.
-
-    Raises:
-      InputError: The file cannot be read, or holds something else.
-    """
+    """Reads the line of `autocorrelation_to_json`; raises InputError if it is damaged."""
     kind: Any = Autocorrelation | None
     autocorrelation = read_json(path, kind, "an autocorrelation")
     return autocorrelation if isinstance(autocorrelation, Autocorrelation) else None

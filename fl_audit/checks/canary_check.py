@@ -1,8 +1,7 @@
 """The canary check: whether included canaries reached the aggregates of their rounds, and how long.
 
-Nothing follows from scores at chance if no canary reached the model: an audit that is to reassure
-has to show that it could have seen something. docs/canary_check.md describes the check,
-`check_canaries` makes it.
+Scores at chance show nothing if no canary reached the model: an audit that is to reassure has to
+show that it could have detected a leak. docs/canary_check.md describes the check.
 """
 
 import dataclasses
@@ -30,11 +29,11 @@ from fl_audit.checks.lost_canaries import (
 from fl_audit.json_records import UNWRITTEN
 
 CANARY_CHECK_FALSE_ALARM = 1e-6
-"""How likely canaries that arrive are said to be lost, or a fault is named, at most."""
+"""The largest probability that a correct mechanism fails the check, or that a fault is named."""
 
 ARRIVED_LEVEL = 1e-4
-"""How likely scores alone, or without any promise, are said to show canaries that did not arrive,
-and how likely excluded canaries raise a doubt that did nothing."""
+"""The largest probability that scores alone show canaries in the aggregates although they are lost,
+and that excluded canaries raise a doubt although they sent nothing."""
 
 ALARM = math.log(8 / CANARY_CHECK_FALSE_ALARM)
 """Nats of evidence for one of the alarms: included canaries in first rounds are shorter, longer or
@@ -53,27 +52,24 @@ Missing = Literal["lost", "shorter"]
 
 @dataclass(frozen=True)
 class CanaryCheck:
-    """What became of the included canaries.
+    """Result of the canary check: does the training signal reach the aggregate?
 
     Attributes:
-      state: Whether they arrived in the aggregates as the mechanism promises, did not, or neither
-        can be told.
-      ratio: How long they were in the aggregates, over what the mechanism lets a client send (clip
-        norm over denominator); None where that is not known.
+      state: Whether canaries are in the aggregates with the expected norm; whether that can be
+        decided at all.
+      ratio: Their norm in the aggregates, over the largest norm of a client (clip norm over
+        denominator); None if that is not known.
       reason: The reason for the state, as a clause.
-      lacks: What would have to be known to tell that no part of them is lost, in words; None where
-        that is told, or cannot be.
-      fault: A significant shortfall or excess with its likely causes, as a clause; None where there
-        is none. A verdict names it in its first line.
+      lacks: What would have to be known to decide that no part of them is lost, in words; None if
+        that is decided, or cannot be.
+      fault: A significant shortfall or excess with its likely causes, as a clause; None if there is
+        none. A verdict names it in its first line.
       signal: The share of a client's full signal that scored included canaries show on average, at
-        the lower end of its one-sided 99.9 % confidence interval; None where it is not known.
-      length: The mean length of included canaries in their scored rounds over that of a client, as
-        measured but for 0.3 standard errors, at most 1; None where it is not known. A verdict's
+        the lower end of its one-sided 99.9 % confidence interval; None if not known. A verdict's
         power is simulated with it.
-      missing: How the rest of the length is missing; None where either may be.
-      num_scored: The number of included canaries of which a round was scored in which they took
-        part; None where rounds are not known.
-      num_included: The number of included canaries; None where rounds are not known.
+      num_scored: The number of included canaries with a scored round of their own; None if rounds
+        are not known.
+      num_included: The number of included canaries; None if rounds are not known.
     """
 
     state: Literal["arrived", "not_arrived", "cannot_tell"]
@@ -92,19 +88,20 @@ class CanaryCheck:
 
 
 SIGNAL_LEVEL = 1e-3
-"""How likely the signal of canaries is said to be larger than it is."""
+"""The probability that the stated signal of canaries exceeds the true one."""
 
 LEAST_SIGNAL = 0.5
-"""The share of a client's signal that canaries that arrive show at least, at that level. A verdict
-counts with what they show, so that less would be as honest; but then most of them may be lost."""
+"""The least share of a client's signal, at that level, with which the check passes. A verdict uses
+the measured share, so that a smaller one would be as honest; but then most canaries may be lost."""
 
 REACTION = 0.5
-"""The shortfall in later rounds of canaries that is never called a fault: the model has learnt them
-by then, and clients undo a part of it (6 % at most in runs that were measured, docs/canary_check.md)."""
+"""The shortfall of canaries in later rounds that is never called a fault: the model has learnt them
+by then, and clients undo a part of it (6 % at most in runs that were measured,
+docs/canary_check.md)."""
 
 LEFT_OVER = 0.25
 """The share of canaries in the round after theirs that is no sign of momentum, and the excess of a
-part of them that is none of another scale."""
+part of them that is no sign of another scale."""
 
 _LESS = 0.3
 """Standard errors by which a verdict's power is simulated with shorter canaries than were measured:
@@ -114,7 +111,7 @@ what is measured, as far as that is the only error, and then with 79 %."""
 _SIGNAL_ERRORS = -float(special.ndtri(SIGNAL_LEVEL))
 
 _WIDE = 0.5
-"""The deviation by chance beyond which excluded canaries tell nothing."""
+"""The deviation by chance beyond which excluded canaries show nothing."""
 
 _LEANING = 3.0
 """Nats by which one explanation has to be likelier than the other to be named alone."""
@@ -127,7 +124,7 @@ _LONGER = "sent twice, not clipped, or another denominator"
 _GONE = "zeroed, dropped, of weight 0, or of another seed, order or round than is scored"
 
 _WANTED_ERROR = 0.11
-"""A standard error with which canaries that arrive are mostly seen to."""
+"""A standard error with which the check mostly passes if canaries are in the aggregates."""
 
 
 def check_canaries(
@@ -135,19 +132,19 @@ def check_canaries(
     excluded: CanaryParticipations,
     shifted: Mapping[int, CanaryParticipations],
 ) -> CanaryCheck:
-    """What became of included canaries, by their scores in their own rounds.
+    """Decides by scores in their own rounds whether included canaries reached the aggregates.
 
     Args:
       included: The participations of the included canaries.
-      excluded: The same of the excluded ones, in the rounds that they would have had.
-      shifted: The included canaries in the rounds so many after their own, where they should not
-        be; without those that are there too.
+      excluded: Those of the excluded ones, in the rounds that they would have had.
+      shifted: The included canaries in the rounds this many after their own, in which they should
+        not be; without those that are in both.
     """
-    promised = included.with_promise
-    of_included = coefficient(promised, 1)
-    if of_included is None or len(promised) < len(included):
+    scored = included.with_promise
+    of_included = coefficient(scored, 1)
+    if of_included is None or len(scored) < len(included):
         return without_lengths(included, excluded)
-    first, words = _FirstRounds.from_participations(promised.first), _words(of_included)
+    first, words = _FirstRounds.from_participations(scored.first), _words(of_included)
     mixture = None if first is None else first.mixture_beyond(ALARM)
     signal = _signal(of_included, mixture)
     length = _length(of_included.ratio - _LESS * of_included.standard_error, mixture)
@@ -157,13 +154,14 @@ def check_canaries(
     if cause := _excluded_cause(excluded, of_included):
         return dataclasses.replace(canary_check, reason=cause, fault=cause)
     if first is not None and (cause := first.cause(shifted)):
-        fault = f"{_fault_words(first.arrived)}: {cause}"
+        norm = f"{_share(first.measured)} × the expected norm"
+        fault = f"canaries have {norm} in the aggregates: {cause}"
         canary_check = dataclasses.replace(
             canary_check, reason=f"{words}: {cause}", fault=fault, missing=first.missing
         )
         if not first.is_bearable:
             return canary_check
-    elif later := _later_fault(promised):
+    elif later := _later_fault(scored):
         canary_check = dataclasses.replace(
             canary_check, reason=f"{words}, but {later}", fault=later
         )
@@ -178,7 +176,7 @@ def check_canaries(
 
 
 def _later_fault(included: CanaryParticipations) -> str | None:
-    """A clause on canaries that are lost after their first round; None where they are not."""
+    """A clause on canaries that are lost after their first round; None if they are not."""
     later = coefficient(included.where(~included.is_first), 1)
     if later is None or later.ratio + later.deviation(ALARM) >= 1 - REACTION:
         return None
@@ -188,43 +186,42 @@ def _later_fault(included: CanaryParticipations) -> str | None:
     )
 
 
-def _signal(arrived: Coefficient, mixture: Mixture | None) -> float:
+def _signal(measured: Coefficient, mixture: Mixture | None) -> float:
     """The lower end of the share of a client's signal that canaries show."""
-    lower = arrived.ratio - arrived.skew * -math.log(SIGNAL_LEVEL)
-    return _length(lower - _SIGNAL_ERRORS * arrived.standard_error, mixture)
+    lower = measured.ratio - measured.skew * -math.log(SIGNAL_LEVEL)
+    return _length(lower - _SIGNAL_ERRORS * measured.standard_error, mixture)
 
 
 def _length(ratio: float, mixture: Mixture | None) -> float:
-    """A length over a client's, at most 1: longer canaries say that the promise is another."""
+    """A norm over a client's, at most 1: beyond it, the expected norm has another scale."""
     longer = 1.0 if mixture is None else max(mixture.share, 1.0)
     return float(np.clip(ratio / longer, 0, 1))
 
 
 @dataclass(frozen=True, eq=False)
 class _FirstRounds:
-    """Included canaries in their first rounds, which are as promised by chance alone.
+    """Included canaries in their first rounds, whose norm is the expected one up to chance.
 
     Attributes:
-      participations: Their participations.
-      arrived: The share at which they are in aggregates.
-      mixture: The mixture of lost and whole ones that fits best; None where tails are not known.
+      measured: Their share in aggregates.
+      mixture: The mixture of lost and whole ones that fits best; None if tails are not known.
     """
 
     participations: CanaryParticipations
-    arrived: Coefficient
+    measured: Coefficient
     mixture: Mixture | None
 
     @classmethod
     def from_participations(cls, participations: CanaryParticipations) -> "_FirstRounds | None":
-        """Measures them; None where none of their first rounds was scored."""
-        arrived = coefficient(participations, 1)
-        if arrived is None:
+        """None if none of their first rounds was scored."""
+        measured = coefficient(participations, 1)
+        if measured is None:
             return None
-        mixture = uneven(participations, arrived) if participations.knows_tails else None
-        return cls(participations, arrived, mixture)
+        mixture = uneven(participations, measured) if participations.knows_tails else None
+        return cls(participations, measured, mixture)
 
     def mixture_beyond(self, log_e_value: float) -> Mixture | None:
-        """The mixture, where the logarithm of the e-value for it is beyond a number."""
+        """The mixture, if the logarithm of its e-value is larger than this."""
         mixture = self.mixture
         return mixture if mixture is not None and mixture.log_e_value > log_e_value else None
 
@@ -232,43 +229,43 @@ class _FirstRounds:
     def is_faulty(self) -> bool:
         """Whether they are not as long as a client, or not all alike, beyond chance."""
         is_uneven = self.mixture_beyond(ALARM) is not None
-        return is_uneven or self.arrived.differs_by(1, NO_FAULT, ALARM)
+        return is_uneven or self.measured.differs_by(1, NO_FAULT, ALARM)
 
     @property
     def is_bearable(self) -> bool:
-        """Whether they arrive for all that, with a signal that is smaller by a known part."""
+        """True if the loss of signal is known and small enough to correct for."""
         mixture = self.mixture_beyond(ALARM)
-        longest = self.arrived.ratio if mixture is None else mixture.share
-        margin = NO_FAULT + self.arrived.deviation(ALARM) if mixture is None else LEFT_OVER
-        return longest <= 1 + margin and _signal(self.arrived, mixture) >= LEAST_SIGNAL
+        longest = self.measured.ratio if mixture is None else mixture.share
+        margin = NO_FAULT + self.measured.deviation(ALARM) if mixture is None else LEFT_OVER
+        return longest <= 1 + margin and _signal(self.measured, mixture) >= LEAST_SIGNAL
 
     @functools.cached_property
     def missing(self) -> Missing | None:
         """How length is missing, where the likelihoods of both are clearly apart."""
-        if not self.participations.knows_tails or not 0 < self.arrived.ratio < 1:
+        if not self.participations.knows_tails or not 0 < self.measured.ratio < 1:
             return None
-        leaning = log_ratio_lost_or_shorter(self.participations, self.arrived)
+        leaning = log_ratio_lost_or_shorter(self.participations, self.measured)
         if abs(leaning) <= _LEANING:
             return None
         return "lost" if leaning > 0 else "shorter"
 
     def cause(self, shifted: Mapping[int, CanaryParticipations]) -> str | None:
-        """The likely cause of a deviation, as a clause; None where there is none."""
+        """The likely cause of a deviation, as a clause; None if there is none."""
         if not self.is_faulty:
             return None
-        arrived, mixture = self.arrived, self.mixture_beyond(ALARM)
-        if arrived.ratio < -arrived.deviation(ALARM):
+        measured, mixture = self.measured, self.mixture_beyond(ALARM)
+        if measured.ratio < -measured.deviation(ALARM):
             return "the aggregate has the wrong sign; it must be how the model moves"
         if not self.is_bearable and (elsewhere := self._elsewhere(shifted)):
             return elsewhere
         if mixture is not None:
             return f"{_in_part(mixture)} ({LOST})"
-        if arrived.ratio > 1:
+        if measured.ratio > 1:
             return f"they are longer than a client may be ({_LONGER})"
         return self._shortfall()
 
     def _elsewhere(self, shifted: Mapping[int, CanaryParticipations]) -> str | None:
-        """A clause on canaries that are in other rounds than theirs; None where they are not."""
+        """A clause on canaries that are in other rounds than theirs; None if they are not."""
         for shift, others in shifted.items():
             other = coefficient(others.with_promise, 0)
             if other is not None and _is_about_one(other):
@@ -278,17 +275,19 @@ class _FirstRounds:
 
     def _shortfall(self) -> str:
         """A guess at whether all of them are shorter, or a part of them is lost."""
-        if self.arrived.ratio <= self.arrived.deviation(ARRIVED):
+        if self.measured.ratio <= self.measured.deviation(ARRIVED):
             return f"they are missing ({_GONE})"
         if self.missing == "lost":
-            return f"it looks as if about {100 * (1 - self.arrived.ratio):.2g} % were lost ({LOST})"
+            return (
+                f"it looks as if about {100 * (1 - self.measured.ratio):.2g} % were lost ({LOST})"
+            )
         if self.missing == "shorter":
             return f"it looks as if all of them were shorter ({_SHORTER})"
         return f"all of them are shorter ({_SHORTER}), or a part is lost ({LOST})"
 
 
 def _excluded_cause(excluded: CanaryParticipations, included: Coefficient) -> str | None:
-    """A clause on excluded canaries that were sent; None where what they show is chance.
+    """A clause on excluded canaries that were sent; None if their scores are chance.
 
     They are independent of every aggregate, so that anything beyond chance is a fault.
     """
@@ -299,14 +298,14 @@ def _excluded_cause(excluded: CanaryParticipations, included: Coefficient) -> st
     is_mixed = participations.knows_tails and excluded_log_e_value(participations.first) > ALARM
     if not is_mixed and not absent.differs_by(0, 0, ALARM):
         return None
-    who = (
+    cause = (
         "some or all canaries participate whatever their coin says"
         if included.ratio > absent.ratio / 2
         else "the coins are inverted, or of another pool"
     )
     return (
         f"in the aggregates of their rounds, excluded canaries, which send nothing, have "
-        f"{_share(absent)} × the expected norm, and included ones {_share(included)} ×: {who}"
+        f"{_share(absent)} × the expected norm, and included ones {_share(included)} ×: {cause}"
     )
 
 
@@ -315,7 +314,7 @@ def _doubt(
     excluded: CanaryParticipations,
     shifted: Mapping[int, CanaryParticipations],
 ) -> str | None:
-    """Why it cannot be told that canaries arrived, beside their share; None where it can."""
+    """Why the check cannot pass, apart from the canaries' share; None if it can."""
     if left_over := _left_over(shifted):
         return left_over
     if first is not None and (mixture := first.mixture_beyond(ARRIVED)) and not first.is_faulty:
@@ -351,34 +350,30 @@ def _left_over(shifted: Mapping[int, CanaryParticipations]) -> str | None:
     )
 
 
-def _words(arrived: Coefficient) -> str:
+def _words(measured: Coefficient) -> str:
     return (
-        f"in the aggregates of their rounds, included canaries have {_share(arrived)} × the "
-        f"expected norm, clip norm / denominator ({arrived.count:,} participations)"
+        f"in the aggregates of their rounds, included canaries have {_share(measured)} × the "
+        f"expected norm, clip norm / denominator ({measured.count:,} participations)"
     )
 
 
-def _fault_words(arrived: Coefficient) -> str:
-    return f"canaries have {_share(arrived)} × the expected norm in the aggregates"
+def _share(measured: Coefficient) -> str:
+    return f"{measured.ratio:.3g} ± {measured.standard_error:.2g}"
 
 
-def _share(arrived: Coefficient) -> str:
-    return f"{arrived.ratio:.3g} ± {arrived.standard_error:.2g}"
+def _is_about_one(measured: Coefficient) -> bool:
+    """Whether canaries clearly are in aggregates, at a share that may be 1."""
+    return measured.ratio > measured.deviation(ARRIVED) and not measured.differs_by(1, 0.5, ARRIVED)
 
 
-def _is_about_one(arrived: Coefficient) -> bool:
-    """Whether canaries clearly are there, at a share of the promise that may be all of it."""
-    return arrived.ratio > arrived.deviation(ARRIVED) and not arrived.differs_by(1, 0.5, ARRIVED)
-
-
-def _unclear(arrived: Coefficient) -> str:
-    if arrived.standard_error > _WANTED_ERROR:
-        enough = math.ceil(arrived.count * (arrived.standard_error / _WANTED_ERROR) ** 2)
+def _unclear(measured: Coefficient) -> str:
+    if measured.standard_error > _WANTED_ERROR:
+        enough = math.ceil(measured.count * (measured.standard_error / _WANTED_ERROR) ** 2)
         return (
-            f"{_words(arrived)}; the noise is too large to tell, and about {_rounded(enough)} "
+            f"{_words(measured)}; the noise is too large to tell, and about {_rounded(enough)} "
             "participations would be enough"
         )
-    return f"{_words(arrived)}, too far from 1 for the check to pass"
+    return f"{_words(measured)}, too far from 1 for the check to pass"
 
 
 def _rounded(number: int) -> str:
@@ -390,30 +385,30 @@ _PROMISE = "the expected norm in each round (canary_length, or round_lengths.npy
 
 
 def without_lengths(included: CanaryParticipations, excluded: CanaryParticipations) -> CanaryCheck:
-    """What became of them where no length is promised: whether they stand out, and evenly."""
+    """The check without expected norms: whether canaries score above chance, and evenly."""
     unknown = "the expected norm is unknown"
     scored = coefficient(included.as_cosines, 0)
     if scored is None:
         return CanaryCheck("cannot_tell", None, "no round of an included canary was seen")
-    seen = f"in their rounds included canaries score {_deviations(scored, included.dim)}"
+    words = f"in their rounds included canaries score {_deviations(scored, included.dim)}"
     of_excluded = coefficient(excluded.as_cosines, 0)
     if of_excluded is not None and of_excluded.differs_by(0, 0, ALARM):
         reason = (
-            f"{seen}, and excluded ones, which send nothing, "
+            f"{words}, and excluded ones, which send nothing, "
             f"{_deviations(of_excluded, excluded.dim)}: the coins or the rounds are not those of "
             "the training"
         )
         return CanaryCheck("not_arrived", None, reason, fault=reason)
     if scored.ratio < -scored.deviation(ALARM):
-        reason = f"{seen}: the aggregate has the wrong sign; it must be how the model moves"
+        reason = f"{words}: the aggregate has the wrong sign; it must be how the model moves"
         return CanaryCheck("not_arrived", None, reason, fault=reason)
     if scored.ratio < scored.deviation(ARRIVED):
-        reason = f"{seen}, which chance does too, and {unknown}"
+        reason = f"{words}, which chance does too, and {unknown}"
         return CanaryCheck("cannot_tell", None, reason)
     if included.knows_tails and _is_uneven(included.first):
-        fault = f"{seen}, but unevenly within rounds: some canaries may be lost ({LOST})"
+        fault = f"{words}, but unevenly within rounds: some canaries may be lost ({LOST})"
         return CanaryCheck("cannot_tell", None, f"{fault}, and {unknown}", fault=fault)
-    return CanaryCheck("arrived", None, f"{seen} above chance; {unknown}", _PROMISE)
+    return CanaryCheck("arrived", None, f"{words} above chance; {unknown}", _PROMISE)
 
 
 def _deviations(scored: Coefficient, dim: int) -> str:
@@ -424,7 +419,7 @@ def _deviations(scored: Coefficient, dim: int) -> str:
 def _is_uneven(participations: CanaryParticipations) -> bool:
     """Whether canaries of a round differ by more than chance, at the level of alarms.
 
-    All of them are of one length in a round, whatever it is, and of another in the next.
+    All of them have one norm in a round, whatever it is, and another in the next.
     """
     _, of_round, counts = np.unique(participations.rounds, return_inverse=True, return_counts=True)
     means = np.bincount(of_round, participations.cosines) / counts

@@ -1,4 +1,4 @@
-"""Canaries in rounds of theirs: projections of aggregates on them, and the share that arrived."""
+"""Projections of aggregates on canaries, and their expected values."""
 
 import dataclasses
 import math
@@ -10,14 +10,14 @@ import numpy.typing as npt
 from fl_audit.array_types import FloatArray, IndexArray
 
 NO_FAULT = 0.02
-"""The deviation from a client's length that is never called a fault: numbers are rounded."""
+"""The relative deviation from a client's norm that is never called a fault: numbers are rounded."""
 
 
 @dataclass(frozen=True, eq=False)
 class CanaryParticipations:
     """Canaries in rounds of theirs, an entry for each canary and round.
 
-    The unit of length is what the mechanism lets a client send: clip norm over denominator. An
+    The unit of length is the largest norm of a client: clip norm over denominator. An
     aggregate Δ to which a canary adds a of these along its unit vector c is Δ = a c + R, and R is
     independent of c in the canary's first round. So ⟨c, Δ⟩ − a has mean 0 and, given |R|, variance
     |R|²/dim in any dimension, for c of random signs or of uniform direction.
@@ -26,9 +26,8 @@ class CanaryParticipations:
       canaries: The canary of each entry, int64 of shape (n,).
       rounds: The round of each entry, counted from 0, int64 of shape (n,).
       cosines: The cosine of the canary with the round's aggregate, float64 of shape (n,).
-      aggregate_lengths: The length of that aggregate, float64 of shape (n,); NaN where not known.
-      client_lengths: The length that the mechanism lets a client have in it, float64 of shape (n,);
-        NaN where not known.
+      aggregate_lengths: The norm of that aggregate, float64 of shape (n,); NaN if not known.
+      client_lengths: The largest norm of a client in it, float64 of shape (n,); NaN if not known.
       others: The number of other included canaries in the round, float64 of shape (n,).
       is_first: Whether the round is the canary's first, before which the model cannot depend on it,
         bool of shape (n,).
@@ -48,11 +47,9 @@ class CanaryParticipations:
     knows_tails: bool
 
     def __len__(self) -> int:
-        """The number of participations, n."""
         return len(self.cosines)
 
     def where(self, mask: npt.NDArray[np.bool_]) -> "CanaryParticipations":
-        """Some of the participations."""
         return dataclasses.replace(
             self,
             canaries=self.canaries[mask],
@@ -71,31 +68,25 @@ class CanaryParticipations:
 
     @property
     def with_promise(self) -> "CanaryParticipations":
-        """The participations of which the aggregate's length and a client's are known."""
+        """The participations with known norms of the aggregate and of a client."""
         lengths = self.aggregate_lengths, self.client_lengths
         return self.where(np.isfinite(lengths[0]) & np.isfinite(lengths[1]))
 
     @property
     def as_cosines(self) -> "CanaryParticipations":
-        """The participations, with the aggregate's length as the unit: `along` is the cosine."""
+        """The participations, with the aggregate's norm as the unit: `along` is the cosine."""
         ones = np.ones(len(self))
         return dataclasses.replace(self, aggregate_lengths=ones, client_lengths=ones)
 
     @property
     def along(self) -> FloatArray:
-        """The aggregate along the canary, over a client's length, float64 of shape (n,)."""
+        """The aggregate along the canary, over a client's norm, float64 of shape (n,)."""
         return np.asarray(self.cosines * self.aggregate_lengths / self.client_lengths)
 
     def rest(self, share: float) -> FloatArray:
-        """|R|² over a client's squared length, if canaries arrive at a share of that length.
+        """|R|² over a client's squared norm, if canaries have this share of that norm.
 
-        It is no less than would hide NO_FAULT: lengths and cosines are rounded.
-
-        Args:
-          share: The share of a client's length at which canaries arrive.
-
-        Returns:
-          Squared lengths, float64 of shape (n,).
+        It is no less than would hide NO_FAULT: norms and cosines are rounded.
         """
         aggregate = (self.aggregate_lengths / self.client_lengths) ** 2
         rest = aggregate - 2 * share * self.along + share**2
@@ -104,13 +95,13 @@ class CanaryParticipations:
 
 @dataclass(frozen=True)
 class Coefficient:
-    """The share of a client's length at which canaries are in aggregates, on average.
+    """The norm of canaries in aggregates, as a share of a client's, on average.
 
     Attributes:
       ratio: The share: a weighted mean of the aggregates along the canaries.
       standard_error: Its standard error, from the known variance.
-      skew: What Bernstein's inequality adds to the deviation for each nat, as canaries that share a
-        round are in each other's way.
+      skew: The term that Bernstein's inequality adds to the deviation for each nat, as canaries of
+        one round disturb each other.
       count: The number of participations.
     """
 
@@ -120,7 +111,7 @@ class Coefficient:
     count: int
 
     def deviation(self, nats: float) -> float:
-        """The deviation that chance exceeds with probability e^-nats on a side, at most."""
+        """The deviation that chance exceeds with probability at most e^-nats on each side."""
         return self.standard_error * math.sqrt(2 * nats) + self.skew * nats
 
     def differs_by(self, expected: float, margin: float, nats: float) -> bool:
@@ -133,18 +124,15 @@ class Coefficient:
 
 
 def coefficient(participations: CanaryParticipations, expected: float) -> Coefficient | None:
-    """The share of a client's length at which canaries are in aggregates; None where none are.
+    """The share of a client's norm that canaries have in aggregates; None without participations.
 
-    Its mean is exactly right in any dimension if the share is the expected one: weights depend on
-    the rest of the aggregate alone, given which the canary's part of it has mean 0.
+    Its mean is exactly right in any dimension if the share is the expected one, 1 for included
+    canaries and 0 for others: weights depend on the rest of the aggregate alone, given which the
+    canary's part of it has mean 0.
 
-    Where tails are not known, or canaries come several times and rounds may be alike, the error is
-    no less than that by the sums of canaries (Efron 1969: a sum of independent symmetric terms over
-    the root of the sum of their squares is sub-Gaussian, whatever their tails).
-
-    Args:
-      participations: The participations, whose promises are known.
-      expected: The share that a correct mechanism has: 1 for included canaries, else 0.
+    If tails are not known, or canaries participate several times and rounds may be alike, the error
+    is no less than that by the sums of canaries (Efron 1969: a sum of independent symmetric terms
+    over the root of the sum of their squares is sub-Gaussian, whatever their tails).
     """
     if len(participations) == 0:
         return None

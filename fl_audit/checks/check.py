@@ -8,8 +8,7 @@ from typing import Any
 from fl_audit.json_records import WRITTEN_IF_SET, fields_from_json, fields_to_json, from_json
 
 FALSE_ALARM = 1e-6
-"""The largest probability that a check of a correct mechanism fails, over all rounds and variables.
-"""
+"""The largest probability that a correct mechanism fails a check, over all rounds and variables."""
 
 
 @dataclass(frozen=True)
@@ -20,16 +19,16 @@ class Check:
       name: The name of the check in report.json.
       log_p: The logarithm of a bound on the probability that a correct mechanism looks as bad, over
         all tests.
-      num_tests: The number of tests: rounds and variables, or lags, that were looked at.
-      round: The round, from 1, that looks worst; None where no round stands out, or where all
-        rounds together look worst.
+      num_tests: The number of tests: rounds and variables, or lags.
+      round: The round, from 1, that looks worst; None if no round differs, or if all rounds
+        together look worst.
       variable: The variable of the model, from 1, that looks worst; None for the whole model.
-      ratio: The measured over the expected value there; see `docs/checks.md`.
+      ratio: The measured over the expected value there (docs/checks.md).
       meaning: What a correct mechanism does, in a sentence; empty before a report has it.
       measured: The finding in words, of a replay; None for other checks.
       is_conclusive: Whether the question could be answered.
-      detectable_ratio: The largest noise, over what it should be, that the check would have failed
-        (see `detectable_noise`); None for a check of something else.
+      detectable_ratio: The largest noise, over what it should be, with which the check would have
+        failed (`detectable_noise`); None for a check of something else.
     """
 
     name: str
@@ -60,7 +59,7 @@ class Check:
 
     @property
     def p_value(self) -> float:
-        """The p-value of all tests of the check together; 0 where it is too small for a float."""
+        """The p-value of all tests of the check together; 0 if it is too small for a float."""
         return math.exp(self.log_p)
 
     def to_json(self) -> dict[str, object]:
@@ -72,11 +71,7 @@ class Check:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Check":
-        """The check that `to_json` writes.
-
-        Raises:
-          ValueError: A key is missing, or a value is of another type.
-        """
+        """The check that `to_json` writes; raises ValueError for a missing key or a wrong type."""
         p_value = from_json(float, fields["p_value"])
         log_p = math.log(p_value) if p_value > 0 else -math.inf
         return fields_from_json(cls, fields, log_p=log_p)

@@ -1,8 +1,8 @@
 """The check of a run's clip norms: whether the count that moves an adaptive one has its noise.
 
-Clip norm, learning rate and quantile tell the noised count of each round
-(`mechanisms.adaptive_clip`). Without noise it is a whole number of clients; what remains beside
-whole numbers is therefore the noise modulo one client, whoever was counted: a wrapped normal number
+Clip norm, learning rate and quantile determine the noised count of each round
+(`mechanisms.adaptive_clip`). Without noise it is a whole number of clients; its distance from whole
+numbers is therefore the noise modulo one client, whoever was counted: a wrapped normal number
 (Mardia and Jupp, Directional Statistics, section 3.5.7).
 """
 
@@ -19,27 +19,27 @@ from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 NAME = "count_noise"
 
 _UNIFORM = 2.0
-"""The standard deviation from which a wrapped normal number is uniform, but for 1e-34."""
+"""The standard deviation from which a wrapped normal number is uniform, up to 1e-34."""
 
 
 def check_clip_norms(
     clip_norms: FloatArray, participants: FloatArray, promise: AdaptiveClip
 ) -> Check:
-    """Checks that the counts behind a sequence of clip norms have the promised noise.
+    """Tests the noise of the counts that move a sequence of clip norms.
 
-    Given the past, the probability that a remainder is as near to 0 is uniform under the promise
+    Given the past, the probability that a remainder is as near to 0 is uniform under that noise
     whatever the clients are, and so is that of being as near to the last round's remainder, and of
-    being as far from 0. Each of the three products over rounds has an exact distribution (Fisher's method);
-    the smallest p-value counts three times. A count at the end of its range says nothing.
+    being as far from 0. Each of the three products over rounds has an exact distribution (Fisher's
+    method); the smallest p-value counts three times. A count at the end of its range says nothing.
 
     Args:
       clip_norms: The clip norms of consecutive rounds, positive, of shape (rounds,).
       participants: The number of participants of each of these rounds, of shape (rounds,).
-      promise: What moves the clip norm.
+      promise: The update rule of the clip norm.
 
     Returns:
       The check `count_noise`; its ratio is the mean distance of the counts from whole numbers over
-      the expected one. It has no tests where counts cannot be told.
+      the expected one. It has no tests if counts cannot be determined.
 
     Raises:
       InputError: The arrays differ in length, or a clip norm is not positive.
@@ -85,11 +85,7 @@ def _product(p_values: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class _Remainder:
-    """The distribution of what is left of normal noise beside whole numbers, in [-1/2, 1/2].
-
-    Attributes:
-      stddev: The standard deviation of the noise, positive.
-    """
+    """Distribution of Gaussian noise modulo 1, in [-1/2, 1/2]."""
 
     stddev: float
 

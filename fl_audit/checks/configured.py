@@ -1,4 +1,4 @@
-"""What the config says of an aggregate, in the aggregate's own unit."""
+"""The configured noise and norm bound of an aggregate, in the aggregate's own unit."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -18,7 +18,7 @@ class Configured(Generic[T]):
 
     Attributes:
       stddev: The standard deviation of the noise on a coordinate.
-      norm_bound: The largest norm that the aggregate can have without noise.
+      norm_bound: The largest norm of the aggregate without noise.
     """
 
     stddev: T
@@ -33,8 +33,7 @@ def configured(
     Args:
       clip_norm: The norm that the round's updates were clipped to.
       participants: The number of clients and canaries in the round.
-      sum_noise_multiplier: The standard deviation of the noise on the sum, as a multiple of the
-        clip norm.
+      sum_noise_multiplier: The standard deviation of the noise on the sum, over the clip norm.
       denominator: The number that the sum is divided by.
     """
     of_one = clip_norm / denominator
@@ -42,11 +41,7 @@ def configured(
 
 
 def why_not_checked(mechanism: Mechanism) -> str | None:
-    """The reason for which a run's aggregates are not checked, in words; None where they are.
-
-    Args:
-      mechanism: The mechanism table of the run's config, recorded or of a registered kind.
-    """
+    """The reason for which a run's aggregates are not checked, in words; None if they are."""
     if isinstance(mechanism, RecordedTable):
         return "its mechanism is a plugin's, which is not imported to read a folder"
     return MECHANISMS.kind_of(mechanism).why_not_checked

@@ -1,12 +1,12 @@
-"""Whether every single coordinate has noise: what all rounds leave on each of them.
+"""Whether every single coordinate has noise: the sums of its squared changes over rounds.
 
-Noise that a tenth of the coordinates lack, scattered over the model, shortens no variable by
-much. On one coordinate it shows in several rounds together: given what came before, (s + g -
+If a tenth of the coordinates, scattered over the model, have no noise, no variable is much shorter.
+On one coordinate it shows in several rounds together: given what came before, (s + g -
 m)^2 / stddev^2 is stochastically larger than chi-square with one degree of freedom, for any m
 that is known before g is drawn. So the sums over rounds of all coordinates are together at least
 as large as independent chi-square numbers are, whatever the clients send, and the number of
-coordinates below a quantile is at most binomial. The round before is taken for m: what clients
-send alike in all rounds is gone, and so is noise that is used again.
+coordinates below a quantile is at most binomial. The round before is used as m: this removes what
+clients send alike in all rounds, and noise that is used again.
 """
 
 import math
@@ -22,20 +22,19 @@ _QUANTILES = 10.0 ** -np.arange(1, 13)
 """The probabilities of the lower quantiles of chi-square below which coordinates are counted."""
 
 _GRID = 0.125
-"""The error that rounding may make on a coordinate, over the noise: a grid of a quarter of it."""
+"""The largest rounding error of a coordinate, over the noise: a grid of a quarter of it."""
 
 _PIECE = 1 << 20
-"""The number of coordinates that are worked on at a time."""
+"""Coordinates per step."""
 
 
 @dataclass(frozen=True, eq=False)
 class CoordinateLengths:
-    """What rounds leave on each coordinate.
+    """The squared changes of each coordinate.
 
     Attributes:
       total: The sums over rounds of squared changes since the round before, each over the round's
         variance of the noise on a coordinate, float64 of shape (dim,).
-      num_rounds: The number of rounds.
     """
 
     total: FloatArray
@@ -47,11 +46,7 @@ def add_squares(
 ) -> None:
     """Adds an aggregate's squared changes, over the noise's variance, to a sum in place.
 
-    Args:
-      total: The sum, float64 of shape (dim,).
-      aggregate: The aggregate, of shape (dim,).
-      last: The aggregate of a round before; None where there is none, which counts as zeros.
-      stddev: The standard deviation of the noise on a coordinate, positive.
+    Without a round before, the changes are from zero.
     """
     for start in range(0, len(aggregate), _PIECE):
         piece = aggregate[start : start + _PIECE].astype(np.float64)
@@ -64,27 +59,23 @@ def add_squares(
 def scarcest(
     coordinates: CoordinateLengths, moving: npt.NDArray[np.bool_]
 ) -> tuple[float, float, int]:
-    """How likely so many coordinates of a correct mechanism are so short.
-
-    Args:
-      coordinates: The sums over rounds.
-      moving: The coordinates that should have noise, bool of shape (dim,).
+    """Bounds the probability that so many coordinates are short; `moving` ones should have noise.
 
     Returns:
-      The logarithm of a bound on the probability, over all quantiles that were looked at; the
-      number of short coordinates over the one to be expected, at the quantile that looks worst; and
-      the number of quantiles.
+      The logarithm of the bound, over all quantiles that were tested; the number of short
+      coordinates over the expected one, at the quantile that looks worst; and the number of
+      quantiles.
     """
     rounds = coordinates.num_rounds
     limits = 2 * special.gammaincinv(rounds / 2, _QUANTILES) if rounds else np.zeros(0)
     # Rounding to a grid moves the length of a coordinate's numbers by the root of rounds at most.
     shortened = np.sqrt(limits) - _GRID * math.sqrt(rounds)
-    is_looked_at = shortened > 0
-    if not is_looked_at.any() or not moving.any():
+    is_tested = shortened > 0
+    if not is_tested.any() or not moving.any():
         return 0.0, 1.0, 0
     lengths, count = np.sqrt(coordinates.total[moving]), int(moving.sum())
-    below = np.array([np.count_nonzero(lengths <= limit) for limit in shortened[is_looked_at]])
-    chance = _QUANTILES[is_looked_at]
+    below = np.array([np.count_nonzero(lengths <= limit) for limit in shortened[is_tested]])
+    chance = _QUANTILES[is_tested]
     log_p = -count * binomial_divergence(np.maximum(below / count, chance), chance)
     worst = int(np.argmin(log_p))
     return (
@@ -97,11 +88,6 @@ def scarcest(
 def binomial_divergence(share: FloatArray, chance: FloatArray) -> FloatArray:
     """The divergence of coins, by which Chernoff bounds binomial tails: P(X >= n q) <= e^(-n D).
 
-    Args:
-      share: The shares q that were observed, in [0, 1], of any shape.
-      chance: The probabilities of the coins, in (0, 1), of the same shape.
-
-    Returns:
-      The Kullback-Leibler divergences D(q || p) in nats, float64 of the same shape.
+    It is the Kullback-Leibler divergence D(q || p) of shares q, in nats.
     """
     return np.asarray(special.rel_entr(share, chance) + special.rel_entr(1 - share, 1 - chance))

@@ -1,7 +1,7 @@
-"""Whether canaries arrive in part: evidence for mixtures of lost and whole ones.
+"""Whether a part of the canaries is lost: evidence for mixtures of lost and whole ones.
 
-An e-value is a random number with mean 1 at most where the null hypothesis holds, so that it
-exceeds 1/p with probability p at most (Markov). Here it is a likelihood ratio of Gaussian
+An e-value is a random number with mean at most 1 if the null hypothesis holds, so that it
+exceeds 1/p with probability at most p (Markov). Here it is a likelihood ratio of Gaussian
 distributions. A canary's inner product with a vector that is independent of it is sub-Gaussian
 with that Gaussian's variance (Hoeffding 1963 for random signs), so the ratio has mean at most 1 in
 any dimension.
@@ -21,10 +21,10 @@ _PARTS = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 _KEPT = (0.1, 0.3, 0.5, 0.7, 0.9)
 _SHARES = (0.5, 0.75, 1.0, 1.4, 2.0, 4.0)
-"""Fractions of the included canaries that are tried as kept, and their lengths over a client's."""
+"""Fractions of the included canaries that are tried as kept, and their norms over a client's."""
 
 _ERRORS, _POINTS = 6.0, 25
-"""Standard errors around the mean share, and points in them, that the null is tried for."""
+"""Standard errors around the mean share, and points in them, that are tried as the null."""
 
 _STEPS = 50
 
@@ -34,9 +34,9 @@ class Mixture:
     """Canaries of which a part is lost.
 
     Attributes:
-      arriving: The part that arrives.
-      share: The share of a client's length at which it does.
-      log_e_value: The logarithm of the e-value against canaries that all arrive alike.
+      arriving: The fraction that reaches aggregates.
+      share: The norm of that part in aggregates, over a client's.
+      log_e_value: The logarithm of the e-value against canaries that are all alike.
     """
 
     arriving: float
@@ -47,37 +47,32 @@ class Mixture:
 def excluded_log_e_value(excluded: CanaryParticipations) -> float:
     """The logarithm of the e-value for some of the excluded canaries having been sent.
 
-    Aggregates are independent of canaries that were not sent, and these of each other.
-
-    Args:
-      excluded: The first participations of canaries with sub-Gaussian inner products.
+    Aggregates are independent of canaries that were not sent, and these of each other. The
+    participations are first ones, of canaries with sub-Gaussian inner products.
     """
     ratios = _log_ratios(excluded, 0.0, 1.0)
     logs = [float(np.sum(np.logaddexp(*_parted(part, ratios, 0.0)))) for part in _PARTS]
     return float(np.logaddexp.reduce(logs)) - math.log(len(logs))
 
 
-def uneven(included: CanaryParticipations, arrived: Coefficient) -> Mixture:
+def uneven(included: CanaryParticipations, measured: Coefficient) -> Mixture:
     """The mixture of lost and whole canaries that fits best, and the evidence for it.
 
     The evidence is the least over all shares, near the mean one, at which all canaries might be
     alike (universal inference, Wasserman et al. 2020). Canaries that share a round push each other
-    in one direction; their variance is raised by as much.
-
-    Args:
-      included: The first participations of canaries with sub-Gaussian inner products.
-      arrived: The mean share of them.
+    in one direction; their variance is raised by as much. The participations are first ones, of
+    canaries with sub-Gaussian inner products.
     """
-    width = _ERRORS * arrived.standard_error
-    alike = np.append(np.linspace(arrived.ratio - width, arrived.ratio + width, _POINTS), 1.0)
-    arriving, share = _best(included, arrived.ratio)
+    width = _ERRORS * measured.standard_error
+    alike = np.append(np.linspace(measured.ratio - width, measured.ratio + width, _POINTS), 1.0)
+    arriving, share = _best(included, measured.ratio)
     return Mixture(arriving, share, min(_log_e_value(included, float(null)) for null in alike))
 
 
-def log_ratio_lost_or_shorter(included: CanaryParticipations, arrived: Coefficient) -> float:
+def log_ratio_lost_or_shorter(included: CanaryParticipations, measured: Coefficient) -> float:
     """The log-likelihood of canaries that are whole or lost, less that of all being shorter."""
-    whole, lost = (_log_ratios(included, arrived.ratio, share) for share in (1.0, 0.0))
-    return float(np.sum(np.logaddexp(*_parted(min(arrived.ratio, 1.0), whole, lost))))
+    whole, lost = (_log_ratios(included, measured.ratio, share) for share in (1.0, 0.0))
+    return float(np.sum(np.logaddexp(*_parted(min(measured.ratio, 1.0), whole, lost))))
 
 
 def _log_e_value(included: CanaryParticipations, null: float) -> float:

@@ -1,13 +1,8 @@
-"""What is measured of aggregates for the checks: in a run, in a loop of one's own, and in a log.
+"""Measurements of aggregates for the checks: in a run, in a custom loop, and in a log.
 
-A run writes an `AggregateLog`. A user's own loop shows its rounds to a `MechanismWatch`, which
-makes the checks too. `RoundScorer` measures what it scores (`MeasuredRounds`), and the files of a
-log are measured as they are read (`StatedRounds`); the folder says how the noise should be.
-
->>> watch = MechanismWatch(sizes=[3, 1])
->>> watch.see_round(np.float32([0.1, -1.2, 0.7, 0.4]), noise_stddev=1.0, norm_bound=2.0)
->>> [check.name for check in watch.checks() if check.passed]
-['enough_noise', 'noise_everywhere', 'fresh_noise', 'bounded_length', 'no_echo']
+A run writes an `AggregateLog`. A custom loop shows its rounds to a `MechanismWatch`, which returns
+the checks too. `RoundScorer` measures what it scores (`MeasuredRounds`), and the files of a
+log are measured as they are read (`StatedRounds`); the folder states the noise.
 """
 
 import functools
@@ -43,16 +38,10 @@ from fl_audit.mechanisms.noise_stream import NoiseStream
 
 
 def measure(aggregate: Float32Array, last: Float32Array | None, sizes: Sequence[int]) -> FloatArray:
-    """The numbers that are logged of an aggregate.
-
-    Args:
-      aggregate: The aggregate, of shape (dim,).
-      last: The aggregate of the round before; None where there is none.
-      sizes: The sizes of the model's variables, which lie one behind the other in the aggregate.
+    """Measures each variable's squared norm and its inner product with the last round's.
 
     Returns:
-      Each variable's squared length and its inner product with the last round's (NaN without one),
-      float64 of shape (variables, 2).
+      Float64 of shape (variables, 2); the products are NaN without a last round.
     """
     ends = np.cumsum(sizes)
     bounds = zip(ends - np.asarray(sizes), ends, strict=True)
@@ -70,29 +59,23 @@ def _products(vector: Float32Array, other: Float32Array | None) -> tuple[float, 
 
 
 class RowsInMemory:
-    """Rows of `measure` of any number of rounds, which are not needed after a crash."""
+    """Rows of `measure`, which are not needed after a crash."""
 
     def __init__(self) -> None:
-        """Starts without any row."""
         self._rows: list[FloatArray] = []
 
     def write_round(self, round_index: int, measured: FloatArray) -> None:
-        """Takes the row of the next round."""
         if round_index != len(self._rows):
             raise ValueError(f"round {len(self._rows)} is next, got {round_index}")
         self._rows.append(measured)
 
     def rows(self) -> FloatArray:
-        """The rows, float64 of shape (rounds, variables, 2)."""
         return np.array(self._rows)
 
 
 @dataclass(frozen=True)
 class AggregateLog:
-    """The rows of `measure` in a file, float64 of shape (rounds, variables, 2).
-
-    The format of the file is described in `formats.round_logs`.
-    """
+    """The rows of `measure` in a file, float64 of shape (rounds, variables, 2)."""
 
     _rows: MappedArray
 
@@ -100,7 +83,7 @@ class AggregateLog:
     def at_round(
         cls, completed: int, path: Path, num_rounds: int, num_variables: int
     ) -> "AggregateLog":
-        """The log of a run with so many completed rounds; a new log where there are none.
+        """Creates a log if no round is completed, otherwise opens the existing one.
 
         Raises:
           InputError: Rounds are completed, but the file is missing, damaged, or of another shape.
@@ -137,10 +120,10 @@ def read_aggregate_log(path: Path, num_rounds: int, num_variables: int) -> Float
 
 
 class MechanismWatch:
-    """A watch that sees every round's aggregate in order, and keeps the last one and some lengths.
+    """A watch that sees every round's aggregate in order, and keeps the last one and some norms.
 
     Attributes:
-      autocorrelation: The strongest autocorrelation of the first round; None where it has no noise
+      autocorrelation: The strongest autocorrelation of the first round; None if that has no noise
         or was not shown.
     """
 
@@ -157,18 +140,18 @@ class MechanismWatch:
         """Starts before the first round, or continues the log of completed rounds.
 
         After an interruption the last aggregate is lost: one round is then not compared with it.
-        Correlated noise is looked at in whitened aggregates (`checks.whitening`).
+        Correlated noise is tested in whitened aggregates (`checks.whitening`).
 
         Args:
           sizes: The number of parameters in each variable of the model, in the order of the
             aggregate.
-          log: The log that the measures of each round are written to; by default in memory, with
-            the length of every coordinate, which takes 8 bytes each.
-          completed: The number of completed rounds, whose measures the log holds.
+          log: The log for each round's measurements; by default in memory, with the sum of squares
+            of every coordinate, which takes 8 bytes each.
+          completed: The number of completed rounds, whose measurements the log holds.
           frozen: The variables, from 1, that are not trained and have no noise.
-          correlation: The matrix or the trees that correlate noise over rounds; None where each
+          correlation: The matrix or the trees that correlate noise over rounds; None if each
             round draws its own.
-          stream: How the noise of the matrix is made of few vectors, where it is.
+          stream: The computation of the matrix's noise from few vectors, if it is known.
         """
         self._sizes = tuple(sizes)
         self._rounds = WhitenedRounds(correlation, stream, sum(self._sizes))
@@ -195,11 +178,11 @@ class MechanismWatch:
         Args:
           aggregate: The aggregate that the round released, float32 of shape (dim,).
           noise_stddev: The standard deviation of the noise that should be on each of its
-            coordinates; 0 where none is added. Of correlated noise it is that of the independent
+            coordinates; 0 if none is added. Of correlated noise it is that of the independent
             noise: the rows of z of a matrix, the nodes of a tree.
-          norm_bound: The largest norm that it can have without noise: for a mean of clipped updates
-            the participants times the clip norm, over the number that the sum is divided by. None
-            where it is not known: lengths are then not bounded.
+          norm_bound: Its largest norm without noise: for a mean of clipped updates the participants
+            times the clip norm, over the number that the sum is divided by. None if not known:
+            norms are then not bounded.
           round_number: The number of the round, from 1; by default the next.
 
         Raises:
@@ -227,17 +210,13 @@ class MechanismWatch:
     ) -> None:
         """Measures a round's aggregate as `see_round` does, without checking the arguments.
 
-        Args:
-          aggregate: The aggregate as in `see_round`; it must not be written on any more.
-          noise_stddev: The standard deviation as in `see_round`; NaN where it is not known.
-          norm_bound: The largest norm as in `see_round`; NaN where it is not known.
-          round_number: The number of the round, from 1; by default the next.
+        NaN marks unknown numbers; the aggregate must not be changed afterwards.
         """
         index = self._first + len(self._stddev)
         number = index + 1 if round_number is None else round_number
-        seen = self._rounds.see_round(number - 1, aggregate, noise_stddev, norm_bound)
-        aggregate, noise_stddev = seen.vector, seen.expected.stddev
-        norm_bound = seen.expected.norm_bound
+        whitened = self._rounds.see_round(number - 1, aggregate, noise_stddev, norm_bound)
+        aggregate, noise_stddev = whitened.vector, whitened.expected.stddev
+        norm_bound = whitened.expected.norm_bound
         if index == 0 and noise_stddev > 0 and not np.isnan(norm_bound):
             self.autocorrelation = strongest_autocorrelation(aggregate, noise_stddev, norm_bound)
         self._log.write_round(index, measure(aggregate, self._last, self._sizes))
@@ -249,7 +228,7 @@ class MechanismWatch:
         self._last = aggregate
 
     def aggregates(self) -> RunAggregates:
-        """What the checks look at, of the rounds that were shown.
+        """The input of the checks, of the rounds that were shown.
 
         Raises:
           InputError: No round was shown, or the first rounds were shown to another watch.
@@ -286,11 +265,7 @@ class MechanismWatch:
 
 
 def check_noise(noise_stddev: float, norm_bound: float | None) -> None:
-    """Refuses what cannot be said of a round's noise.
-
-    Raises:
-      InputError: A number is negative or not finite.
-    """
+    """Refuses a negative or infinite number."""
     for name, value in (("noise_stddev", noise_stddev), ("norm_bound", norm_bound)):
         if value is not None and not 0 <= value < float("inf"):
             raise InputError(f"{name}: must be a number, at least 0, got {value}")
@@ -303,7 +278,7 @@ _COORDINATES = "the lengths of coordinates"
 
 
 class Variables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The variables of a model, which lie one behind the other in an aggregate.
+    """The variables of a model, in the order of an aggregate.
 
     Attributes:
       sizes: The number of parameters in each.
@@ -317,13 +292,7 @@ class Variables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def checked_variables(
     sizes: Sequence[int], frozen: Collection[int], dim: int, name: str
 ) -> Variables:
-    """The variables, if they are those of a model of this size.
-
-    Args:
-      sizes: The number of parameters in each.
-      frozen: The variables, from 1, that are not trained.
-      dim: The number of parameters of the model.
-      name: Who says so, for a message.
+    """The variables of a model of `dim` parameters; an error message begins with `name`.
 
     Raises:
       InputError: Sizes are not positive or do not add up to the model's; or no variable has the
@@ -347,7 +316,7 @@ def write_variables(folder: LogFolder, variables: Variables) -> None:
 
 
 def read_variables(folder: LogFolder, dim: int) -> Variables | None:
-    """The variables that a folder names; None where it names none.
+    """Reads `variables.json`; None if there is none.
 
     Raises:
       InputError: The file is damaged, or is not about a model of this size.
@@ -379,52 +348,41 @@ def read_mechanism(folder: LogFolder) -> FloatArray | None:
 
 
 class StatedRounds:
-    """Measures the aggregates of a log whose system says how their noise should be."""
+    """Measures the aggregates of a log that states their noise (as `read_mechanism` returns it)."""
 
     def __init__(
-        self, promised: FloatArray, variables: Variables, correlation: Correlation | None
+        self, stated: FloatArray, variables: Variables, correlation: Correlation | None
     ) -> None:
-        """Starts before the first aggregate.
-
-        Args:
-          promised: What `read_mechanism` has read.
-          variables: The variables of the model.
-          correlation: What correlates the noise over rounds; None where it is independent.
-        """
-        self._promised = promised
+        self._stated = stated
         self._watch = MechanismWatch(
             variables.sizes, frozen=variables.frozen, correlation=correlation
         )
-        self._is_shown = False
+        self._has_rounds = False
 
     def see_round(self, number: int, aggregate: Float32Array) -> None:
         """Measures a round, from 1, if its noise is known; rounds come in order."""
-        is_promised = number <= len(self._promised)
-        stddev, norm_bound = self._promised[number - 1] if is_promised else (np.nan, 0)
+        is_stated = number <= len(self._stated)
+        stddev, norm_bound = self._stated[number - 1] if is_stated else (np.nan, 0)
         if not np.isnan(stddev):
-            self._is_shown = True
+            self._has_rounds = True
             self._watch.measure_round(
                 aggregate, noise_stddev=stddev, norm_bound=norm_bound, round_number=number
             )
 
     def aggregates(self) -> RunAggregates | None:
-        """What the checks look at; None where no round's noise is known."""
-        return self._watch.aggregates() if self._is_shown else None
+        """The input of the checks; None if no round's noise is known."""
+        return self._watch.aggregates() if self._has_rounds else None
 
 
 class MeasuredRounds:
-    """Measures each aggregate of a server that says how its noise should be, in a log folder.
+    """Measures each aggregate of a server that states its noise, in a log folder.
 
-    What is measured survives kill -9. After a restart one round is not compared with the round
-    before, whose aggregate is gone.
+    Measurements survive kill -9. After a restart one round is not compared with the round before,
+    whose aggregate is gone.
     """
 
     def __init__(self, folder: LogFolder, num_rounds: int, dim: int) -> None:
-        """Goes on with what the folder holds, if it holds any.
-
-        Raises:
-          InputError: A file is damaged.
-        """
+        """Continues the measurements of the folder; raises InputError for damaged files."""
         self._folder = folder
         self._num_rounds = num_rounds
         self._dim = dim
@@ -437,17 +395,15 @@ class MeasuredRounds:
 
     def _open(self, variables: Variables) -> None:
         shape = (self._num_rounds, len(variables.sizes), 2)
-        self._promised = _continued(self._folder.round_mechanism, (self._num_rounds, 2), "noise")
+        self._stated = _continued(self._folder.round_mechanism, (self._num_rounds, 2), "noise")
         self._measured = _continued(self._folder.round_measures, shape, "measures")
         self._coordinates = LoggedTotal(self._folder.coordinate_lengths, self._dim, _COORDINATES)
 
     def forget(self, index: int) -> list[int]:
-        """Takes out a round, counted from 0, before it is scored, perhaps again.
+        """Removes a round, counted from 0, before it is scored, perhaps again.
 
-        The round behind it was compared with the aggregate that is replaced; that is taken out too.
-
-        Returns:
-          The round behind it, if its row has changed.
+        The round after it was compared with the aggregate that is replaced; that comparison is
+        removed too, and the round is returned.
         """
         if self._last is not None and self._last[0] >= index:
             self._last = None
@@ -455,14 +411,14 @@ class MeasuredRounds:
             return []
         if index == 0:
             self._folder.autocorrelation.unlink(missing_ok=True)
-        behind = index + 1 + np.flatnonzero(~np.isnan(self._measured[index + 1 :, 0, 0]))
-        self._measured[behind[:1], :, 1] = np.nan
+        later = index + 1 + np.flatnonzero(~np.isnan(self._measured[index + 1 :, 0, 0]))
+        self._measured[later[:1], :, 1] = np.nan
         self._measured[index] = np.nan
-        self._promised[index] = np.nan
+        self._stated[index] = np.nan
         self._measured.flush()
-        self._promised.flush()
+        self._stated.flush()
         self._coordinates.restart_without(index)
-        return [int(number) for number in behind[:1]]
+        return [int(number) for number in later[:1]]
 
     def write(
         self,
@@ -472,14 +428,10 @@ class MeasuredRounds:
         noise_stddev: float,
         norm_bound: float | None,
     ) -> None:
-        """Measures a round, which was forgotten before.
+        """Measures a round, counted from 0, after `forget`.
 
-        Args:
-          index: The round, counted from 0.
-          aggregate: The aggregate, of shape (dim,).
-          sizes: The sizes of the variables, where the folder does not name them yet.
-          noise_stddev: The standard deviation of the noise on a coordinate.
-          norm_bound: The largest norm of the aggregate without noise; None where it is not known.
+        `sizes` are those of the variables if the folder does not name them yet; a `norm_bound` of
+        None is not known.
         """
         if self._variables is None:
             self._variables = read_variables(self._folder, self._dim) or Variables(tuple(sizes))
@@ -488,10 +440,10 @@ class MeasuredRounds:
             self._coordinates.restart_without(index)
         last = self._before(index)
         bound = np.nan if norm_bound is None else norm_bound
-        self._promised[index] = noise_stddev, bound
-        self._promised.flush()
-        seen = self._rounds.see_round(index, aggregate, noise_stddev, bound)
-        aggregate, noise_stddev = seen.vector, seen.expected.stddev
+        self._stated[index] = noise_stddev, bound
+        self._stated.flush()
+        whitened = self._rounds.see_round(index, aggregate, noise_stddev, bound)
+        aggregate, noise_stddev = whitened.vector, whitened.expected.stddev
         self._measured[index] = measure(aggregate, last, self._variables.sizes)
         self._measured.flush()
         if noise_stddev > 0:
@@ -500,8 +452,8 @@ class MeasuredRounds:
                 functools.partial(add_squares, aggregate=aggregate, last=last, stddev=noise_stddev),
             )
         if index == 0 and norm_bound is not None and noise_stddev > 0:
-            echo = strongest_autocorrelation(aggregate, noise_stddev, norm_bound)
-            write_text(self._folder.autocorrelation, autocorrelation_to_json(echo))
+            autocorrelation = strongest_autocorrelation(aggregate, noise_stddev, norm_bound)
+            write_text(self._folder.autocorrelation, autocorrelation_to_json(autocorrelation))
         self._last = (index, aggregate.copy())
 
     def _before(self, index: int) -> Float32Array | None:
@@ -514,30 +466,30 @@ class MeasuredRounds:
 
 
 def logged_aggregates(folder: LogFolder, dim: int) -> RunAggregates | None:
-    """What `RoundScorer` has measured in a folder; None where it was not told of any noise.
+    """The measurements of `RoundScorer` in a folder; None if no noise was stated.
 
     Raises:
       InputError: A file is damaged.
     """
-    promised = read_mechanism(folder)
-    if promised is None or not folder.round_measures.exists():
+    stated = read_mechanism(folder)
+    if stated is None or not folder.round_measures.exists():
         return None
     variables = _variables(folder, dim)
-    shape = (len(promised), len(variables.sizes), 2)
+    shape = (len(stated), len(variables.sizes), 2)
     measured = np.array(open_log(folder.round_measures, "r", np.float64, shape, "measures"))
     rows = np.flatnonzero(~np.isnan(measured[:, :, 0]).any(axis=1))
     total = LoggedTotal(folder.coordinate_lengths, dim, _COORDINATES)
-    has_echo = 0 in rows and folder.autocorrelation.exists()
-    correlation = read_correlation(folder, len(promised))
+    has_first_round = 0 in rows and folder.autocorrelation.exists()
+    correlation = read_correlation(folder, len(stated))
     stddev, norm_bound = expected_of_log(
-        correlation, promised[rows, 0], promised[rows, 1], measured[rows], rows.tolist()
+        correlation, stated[rows, 0], stated[rows, 1], measured[rows], rows.tolist()
     )
     return RunAggregates(
         sizes=variables.sizes,
         stddev=stddev,
         norm_bound=norm_bound,
         measured=measured[rows],
-        autocorrelation=read_autocorrelation(folder.autocorrelation) if has_echo else None,
+        autocorrelation=read_autocorrelation(folder.autocorrelation) if has_first_round else None,
         coordinates=CoordinateLengths(total.total, len(total.rounds)) if total.rounds else None,
         frozen=frozenset(number - 1 for number in variables.frozen),
         numbers=tuple((rows + 1).tolist()),
@@ -551,19 +503,10 @@ def expected_of_log(
     measured: FloatArray,
     rounds: Sequence[int],
 ) -> tuple[FloatArray, FloatArray]:
-    """What whitened aggregates should be, whose measures were logged.
+    """The noise and norm bound of whitened aggregates, whose measurements were logged.
 
-    Where a round was not compared with one before, whoever measured it had started anew.
-
-    Args:
-      correlation: What correlates the noise; None where it is independent.
-      stddev: The standard deviation of the independent noise in each round, of shape (rounds,).
-      norm_bound: The largest norm of each aggregate without noise, of shape (rounds,).
-      measured: The rows of `measure`, of shape (rounds, variables, 2).
-      rounds: The numbers of the rounds, from 0.
-
-    Returns:
-      The standard deviation and the norm bound of each whitened aggregate, of shape (rounds,).
+    Rounds count from 0. A round that was not compared with one before begins a new whitening, as
+    its writer had been restarted.
     """
     expected, whitened = ExpectedRounds(correlation), []
     for at, index in enumerate(rounds):
@@ -579,7 +522,7 @@ def _variables(folder: LogFolder, dim: int) -> Variables:
 
 
 def _continued(path: Path, shape: tuple[int, ...], what: str) -> MappedArray:
-    """A log to be written on; where there is none, one is made, which appears whole."""
+    """Opens a log for appending, creating it atomically."""
     if path.exists():
         return open_log(path, "r+", np.float64, shape, what)
     unfinished = path.with_name(f".{path.name}.part")

@@ -1,9 +1,9 @@
 """Upper bounds on tail probabilities of correct noise, in closed form and as logarithms.
 
 A round's aggregate is x = s + g: a sum s of clipped updates, of which only the largest possible
-length is known, and noise g ~ N(0, stddev^2 I). The bounds hold for every s that is chosen
-before g is drawn: they are p-values for "the noise is as configured". `detectable_noise` says how
-much noise may be missing before they show it.
+norm is known, and noise g ~ N(0, stddev^2 I). The bounds hold for every s that is chosen
+before g is drawn: they are p-values for "the noise is as configured". `detectable_noise` is the
+deficit of noise that they detect.
 """
 
 import math
@@ -16,20 +16,16 @@ from fl_audit.array_types import FloatArray
 def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
     """A bound on the log probability that a vector with noise is as short as this, or shorter.
 
-    |s + g|^2 / stddev^2 is noncentral chi-square, which is stochastically larger than chi-square.
-    Chernoff's bound for that: P(X <= q d) <= (q e^(1 - q))^(d / 2) for q < 1.
-
-    Args:
-      squared_length: The squared length, over the variance of a coordinate's noise.
-      dof: The number of dimensions that the noise has there, at least 1.
-
-    Returns:
-      Logarithms, at most 0; -inf for length 0.
+    The squared length |s + g|^2 / stddev^2 is noncentral chi-square, which is stochastically larger
+    than chi-square. Chernoff's bound for that, with q < 1: P(X <= q d) <= (q e^(1 - q))^(d / 2).
     """
-    excess = squared_length / dof - 1
+    share = np.minimum(squared_length / dof, 1.0)
+    missing = share - 1
     with np.errstate(divide="ignore"):
-        chernoff = dof / 2 * (np.log1p(np.minimum(excess, 0)) - np.minimum(excess, 0))
-    return np.asarray(np.minimum(chernoff, 0))
+        # log1p has the digits where a share is near 1, log where it is tiny, as that of a single
+        # coordinate may be.
+        log_share = np.where(share < 0.5, np.log(share), np.log1p(missing))
+    return np.asarray(np.minimum(dof / 2 * (log_share - missing), 0))
 
 
 def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatArray) -> FloatArray:
@@ -39,13 +35,8 @@ def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatA
     noncentral chi-square X of d degrees and noncentrality B, which is stochastically increasing in
     B: P(X >= d + B + 2 sqrt((d + 2 B) y) + 2 y) <= e^-y.
 
-    Args:
-      squared_length: The squared length, over the variance of a coordinate's noise.
-      dof: The number of dimensions, at least 1.
-      norm_bound: The largest norm that s can have, over the noise's standard deviation.
-
-    Returns:
-      Logarithms, at most 0.
+    The squared length is over the variance of a coordinate's noise, and the norm bound of s over
+    its standard deviation.
     """
     noncentrality = square(norm_bound)
     above = _excess(squared_length, dof + noncentrality)
@@ -60,32 +51,26 @@ def log_p_autocorrelation(
 
     The sum of x_i x_(i + lag) is at most |s|^2, plus N(0, 4 |s|^2 stddev^2) or less, plus a
     quadratic form of the noise with Frobenius norm sqrt(pairs / 2) and eigenvalues up to 1, for
-    which Laurent and Massart 2000 (lemma 1) give 2 sqrt(pairs / 2 y) + 2 y but for e^-y.
+    which Laurent and Massart 2000 (lemma 1) give 2 sqrt(pairs / 2 y) + 2 y up to probability e^-y.
 
-    Args:
-      product: The sum of products of coordinates a lag apart, over the variance of a coordinate's
-        noise.
-      num_pairs: The number of pairs of coordinates that lie so far apart, at least 1.
-      norm_bound: The largest norm that s can have, over the noise's standard deviation.
-
-    Returns:
-      Logarithms, at most 0.
+    The product is over the variance of a coordinate's noise, and the norm bound of s over its
+    standard deviation.
     """
     above = _excess(np.abs(product), square(np.asarray(norm_bound)))
     linear = np.asarray(np.sqrt(8.0) * norm_bound + np.sqrt(2 * num_pairs))
     root = _root(2.0, linear, above)
-    # The factor 4 stands for two parts times two signs.
+    # The factor 4 is two parts times two signs.
     return np.asarray(np.minimum(np.log(4) - root**2, 0))
 
 
 def square(norm: FloatArray) -> FloatArray:
-    """The square; infinite beyond the range of floats, as under noise of next to nothing."""
+    """The square; infinite beyond the range of floats, as under almost no noise."""
     with np.errstate(over="ignore"):
         return np.asarray(norm * norm)
 
 
 def _excess(value: FloatArray, bound: FloatArray) -> FloatArray:
-    """What a value has above a bound, at least 0; nothing is above an infinite bound."""
+    """The part of a value above a bound, at least 0; 0 for an infinite bound."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isinf(bound), 0.0, np.maximum(value - bound, 0.0))
 
@@ -99,28 +84,27 @@ def _root(quadratic: float, linear: FloatArray, value: FloatArray) -> FloatArray
     return np.asarray(np.where(np.isinf(value), np.inf, root))
 
 
-_SEEN = 1.6449
-"""The standard deviations below which a normal variable is with a probability of 0.05."""
+_QUANTILE = 1.6449
+"""The standard deviations by which a normal variable exceeds its mean with probability 0.05."""
 
 
 def detectable_noise(
     lengths: FloatArray, dof: FloatArray, allowed: float, log_level: float
 ) -> float | None:
-    """The largest noise, over what it should be, that one of several tests would have failed.
+    """Smallest detectable noise deficit, as a ratio.
 
-    With noise r times as large a squared length is around that of the updates, which is about the
-    measured one without the noise's own, and r^2 dof. A normal distribution is taken for what it
-    then is.
+    With noise r times as large, a squared length is about that of the updates (the measured one
+    less that of the noise) plus r^2 dof; it is approximated by a normal distribution.
 
     Args:
-      lengths: Squared lengths over the noise's variance, of any shape; NaN where none is tested.
-      dof: The number of dimensions that the noise has there, of the same shape.
-      allowed: The part of a squared length that is allowed for what is said of the noise.
+      lengths: Squared lengths over the noise's variance, of any shape; NaN is not tested.
+      dof: The number of dimensions of the noise, of the same shape.
+      allowed: The part of a squared length that is allowed for errors in the stated noise.
       log_level: The logarithm of the probability of a false alarm, of all tests together.
 
     Returns:
-      The noise that one test fails with a probability of about 0.95; 0 where none at all would pass
-      too, None without tests.
+      The noise that fails one test with a probability of about 0.95; 0 if even no noise would pass,
+      None without tests.
     """
     tested = ~np.isnan(lengths)
     if not tested.any():
@@ -132,8 +116,8 @@ def detectable_noise(
     for _ in range(30):
         noise = (low + high) / 2
         spread = np.sqrt(2 * dof * noise**4 + 4 * of_updates * noise**2)
-        is_seen = of_updates + dof * noise**2 + _SEEN * spread <= failing
-        low, high = np.where(is_seen, noise, low), np.where(is_seen, high, noise)
+        is_detected = of_updates + dof * noise**2 + _QUANTILE * spread <= failing
+        low, high = np.where(is_detected, noise, low), np.where(is_detected, high, noise)
     return float(low.max())
 
 

@@ -1,8 +1,8 @@
-"""Whether cohorts are drawn as Poisson sampling draws them, which amplified accounting relies on.
+"""Whether cohorts are drawn by Poisson sampling, on which amplified accounting relies.
 
 Under Poisson sampling every client is in every round with one probability, independently. The sizes
 of the rounds are then independent and binomial, and so are the clients' numbers of rounds. Rounds
-of one size, and epochs in which everybody comes once, vary too little.
+of one size, and epochs in which every client participates once, vary too little.
 """
 
 import math
@@ -23,8 +23,9 @@ def check_poisson(
     """Checks the cohorts of a run against Poisson sampling.
 
     Args:
-      cohorts: The clients of each round, by number from 0; a client that comes twice stands twice.
-      num_clients: The number of clients that might take part, at least 1.
+      cohorts: The clients of each round, by number from 0; a client that participates twice is
+        listed twice.
+      num_clients: The number of clients that may participate, at least 1.
       probability: The probability of each in each round, in (0, 1).
 
     Returns:
@@ -53,11 +54,7 @@ def check_poisson(
 
 
 def check_rounds(canary_rounds: Sequence[IndexArray]) -> Check:
-    """The check that no canary takes part twice in a round.
-
-    Args:
-      canary_rounds: The rounds, from 0, that each included canary took part in.
-    """
+    """No included canary participates twice in a round; rounds count from 0."""
     repeated = [rounds[1:][np.diff(rounds) == 0] for rounds in map(np.sort, canary_rounds)]
     twice = np.concatenate([*repeated, np.zeros(0, np.int64)])
     return Check(
@@ -95,16 +92,10 @@ def _varies(name: str, what: str, values: FloatArray, trials: int, probability: 
 
 
 def log_p_dispersion(squares: float, count: int, trials: int, probability: float) -> float:
-    """A bound on the log probability that squared deviations sum to so much, or so little.
+    """A bound on the log probability that `count` squared deviations sum to so much, or so little.
 
     Chernoff's bound with the exact generating function of the squared deviation from the mean of
     one binomial number, and both tails together.
-
-    Args:
-      squares: The sum of squared deviations from the mean.
-      count: The number of independent binomial numbers.
-      trials: The number of trials of each.
-      probability: The probability of a trial.
     """
     from scipy import stats  # here, for it takes half a second
 

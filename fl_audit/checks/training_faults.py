@@ -22,7 +22,7 @@ _STILL_MOVES = 1.1
 """The factor by which it has then moved, the same way, in the last quarter of the rounds."""
 
 _CONVERGED = 2.0
-"""The factor by which the loss has fallen where updates, and a clip norm that follows them, shrink
+"""The factor by which the loss has fallen if updates, and a clip norm that follows them, shrink
 because there is little left to learn."""
 
 _LOSS_GROWTH = 1.2
@@ -37,14 +37,10 @@ _CANARY_SHARE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class TrainingCurves:
-    """A value per round of what metrics.csv holds, each float64 of shape (rounds,).
+    """A value per round of metrics.csv, each float64 of shape (rounds,).
 
-    Attributes:
-      clip_norm: The norm that updates were clipped to; infinite without a clip.
-      train_loss: The mean loss of the cohort, in nats; NaN where there is none.
-      accuracy: The accuracy on held-out data; NaN in rounds without evaluation.
-      clients: The number of real clients.
-      canaries: The number of canaries.
+    The clip norm is infinite without clipping, the loss, in nats, is that of the cohort, and losses
+    and accuracies are NaN in rounds without one.
     """
 
     clip_norm: FloatArray
@@ -56,12 +52,7 @@ class TrainingCurves:
 
 @dataclass(frozen=True)
 class TrainingFault:
-    """One fault.
-
-    Attributes:
-      name: Its short name, for a table.
-      words: What was seen, in a sentence.
-    """
+    """One fault: a short name, for a table, and a sentence."""
 
     name: str
     words: str
@@ -72,11 +63,8 @@ def training_faults(
 ) -> tuple[TrainingFault, ...]:
     """The faults that the rounds so far show.
 
-    Args:
-      curves: The rounds so far.
-      num_classes: The number of classes, one of which a guess hits; None where labels are no
-        classes, as in a regression, whose accuracy has no chance level.
-      denominator: What the sum of updates is divided by.
+    `num_classes` is None if labels are no classes, as in a regression, whose accuracy has no chance
+    level.
     """
     faults = [*_empty_rounds(curves, denominator)]
     if len(curves.clip_norm) >= _FEWEST_ROUNDS:
@@ -134,7 +122,7 @@ def _loss(train_loss: FloatArray) -> Iterator[TrainingFault]:
 
 
 def _ends(train_loss: FloatArray) -> tuple[float, float]:
-    """The mean losses of the first and the last fifth of the rounds; NaN where none is known."""
+    """The mean losses of the first and the last fifth of the rounds; NaN if none is known."""
     known = train_loss[~np.isnan(train_loss)]
     if not len(known):
         return np.nan, np.nan

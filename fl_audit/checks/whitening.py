@@ -1,4 +1,4 @@
-"""Whitened aggregates: what is left of correlated noise is fresh in each round.
+"""Whitened aggregates: the part of correlated noise that is fresh in each round.
 
 Aggregates x + C^-1 z, with x the clients' part and z independent Gaussian rows, become C x + z when
 C is applied to them over rounds (`accounting.toeplitz`). Row t of that is row t of z, drawn after
@@ -11,7 +11,7 @@ noise, holds for whitened aggregates, with
 where B bounds the clients' part of a round. Rounds that were not seen are left out of the sum: the
 noise of a whitened aggregate is as long without them, and its norm is then not bounded.
 
-A tree is such a matrix too. Its released sums are made of nodes' estimates (Honaker 2015), which
+A tree is such a matrix too. Its released sums consist of nodes' estimates (Honaker 2015), which
 weigh a node's own noise, of variance 1, and the sum of its two halves' by their inverse variances;
 w_h = 1 / (2 - 2^-h) is the weight of the former at height h. The round that completes a node of
 height h completes those of all lower heights at its end, and
@@ -19,10 +19,10 @@ height h completes those of all lower heights at its end, and
     x_t + sum over j from 1 to h of (1 - product over i from j to h of (1 - w_i)) L_(j-1)
 
 with L_j the sum of aggregates over the left half of the node of height j + 1 has none of the noise
-of rounds before. What is left has the variance v_h = w_h^2 + (1 - w_h)^2 v_(h-1), v_0 = 1.
+of rounds before. The rest has the variance v_h = w_h^2 + (1 - w_h)^2 v_(h-1), v_0 = 1.
 
-Whitening is the mechanism's own way to make noise run backwards, so it takes as much memory: b - 1
-vectors for b bands, the buffers of a BLT, the logarithm of a tree's rounds.
+Whitening is the inverse of the mechanism's own recursion for noise, so it takes as much memory:
+b - 1 vectors for b bands, the buffers of a BLT, the logarithm of a tree's rounds.
 
 >>> noise = np.float32([[2.0], [-1.0]])
 >>> whitening = Whitening.from_correlation(Toeplitz((1.0, 0.5), num_rounds=2))
@@ -44,16 +44,14 @@ from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.mechanisms.noise_stream import NoiseStream
 
 MOST_BYTES = 1 << 32
-"""The room for vectors of past rounds; without it rounds are looked at as they come."""
+"""The memory for vectors of past rounds; if they take more, each round is tested alone."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What a round's whitened aggregate should be.
+    """The noise on a coordinate of a whitened aggregate, and its largest norm without noise.
 
-    Attributes:
-      stddev: The standard deviation of the noise on a coordinate.
-      norm_bound: The largest norm that it can have without noise; NaN where it is not known.
+    The norm bound is NaN if not known.
     """
 
     stddev: float
@@ -61,26 +59,21 @@ class Expected:
 
 
 class ExpectedRounds:
-    """Follows noise and norm bounds, round by round, from those of aggregates to whitened ones."""
+    """Computes noise and norm bounds of whitened aggregates from those of aggregates."""
 
     def __init__(self, correlation: Correlation | None) -> None:
-        """Takes what correlates noise over rounds; None for independent noise."""
         self._correlation = correlation
         self._ratios: list[float] = []
 
     def forget(self) -> None:
-        """Takes the rounds so far for unseen."""
+        """Treats the rounds so far as unseen."""
         self._ratios = [math.nan] * len(self._ratios)
 
     def see_round(self, index: int, stddev: float, norm_bound: float) -> Expected:
-        """What a round's whitened aggregate should be.
+        """The noise and norm bound of a round's whitened aggregate; NaN if not known.
 
-        Args:
-          index: The round, from 0; rounds between it and the last one are unseen, and so is all
-            from it on where it was seen before.
-          stddev: The standard deviation of the independent noise that is correlated: of the rows of
-            z, or of a tree's nodes; NaN where it is not known.
-          norm_bound: The largest norm of the aggregate without noise; NaN where it is not known.
+        Rounds count from 0; those between it and the last one are unseen, and so are all from it on
+        if it was seen before. `stddev` is that of the rows of z, or of a tree's nodes.
         """
         if self._correlation is None or not stddev > 0:
             return Expected(stddev, norm_bound)
@@ -96,15 +89,7 @@ class ExpectedRounds:
 
 
 def past_weights(correlation: Correlation, index: int) -> FloatArray:
-    """The weights of a round's aggregate, of that of the round before and so on, whitened.
-
-    Args:
-      correlation: What correlates noise.
-      index: The round, from 0.
-
-    Returns:
-      The weights, float64 of shape (index + 1,).
-    """
+    """The weights in a whitened round of its aggregate, the one before and so on; (index + 1,)."""
     weights = np.zeros(index + 1)
     if isinstance(correlation, Toeplitz):
         column = np.array(correlation.first_column[: index + 1])
@@ -163,13 +148,10 @@ class Whitening(ABC):
     def from_correlation(
         correlation: Correlation, stream: NoiseStream | None = None, dim: int = 1
     ) -> "Whitening":
-        """The whitening of what correlates noise.
+        """The whitening for a matrix or trees.
 
-        Args:
-          correlation: The matrix or the trees.
-          stream: How the noise of the matrix is made of few vectors; by default of as many as it
-            has bands.
-          dim: The length of an aggregate, by which memory is judged.
+        Without a `stream`, a matrix needs as many vectors as it has bands; of `dim` numbers each,
+        they may exceed `MOST_BYTES`.
         """
         if isinstance(correlation, Trees):
             return _TreeWhitening(correlation)
@@ -180,22 +162,16 @@ class Whitening(ABC):
 
     @property
     def keeps_rounds(self) -> bool:
-        """Whether past rounds are taken off; else norms of whitened aggregates are not bounded."""
+        """Whether past rounds are subtracted; else norms of whitened aggregates are not bounded."""
         return True
 
     @abstractmethod
     def whiten(self, index: int, aggregate: Float32Array, stddev: float) -> Float32Array:
-        """The whitened aggregate of a round.
+        """The whitened aggregate of a round, float32 of shape (dim,), in the aggregate's unit.
 
-        Args:
-          index: The round, from 0. Rounds between it and the last one are left out, as are those
-            before it where it was seen before.
-          aggregate: The aggregate, float32 of shape (dim,).
-          stddev: The standard deviation of the independent noise in this round, positive; rounds
-            may differ in what their sums are divided by.
-
-        Returns:
-          float32 of shape (dim,), in the aggregate's unit.
+        Rounds count from 0; those between it and the last one are left out, as are those before it
+        if it was seen before. `stddev` is that of the independent noise in this round, as rounds
+        may have different denominators.
         """
 
 
@@ -210,12 +186,11 @@ class _OneRoundWhitening(Whitening):
         return False
 
     def whiten(self, index: int, aggregate: Float32Array, stddev: float) -> Float32Array:
-        del index, stddev
         return self._diagonal * aggregate
 
 
 class _MatrixWhitening(Whitening):
-    """The whitening by a stream that is run backwards; past vectors are in a ring."""
+    """The whitening by the inverse of a noise stream; past vectors are in a ring buffer."""
 
     def __init__(self, stream: NoiseStream) -> None:
         self._stream = stream
@@ -228,11 +203,11 @@ class _MatrixWhitening(Whitening):
             self._kept = np.zeros((len(self._stream.weights), len(unit)), np.float32)
             self._next = index
         for skipped in range(self._next, index):
-            self._move_on(skipped, np.float32(0))
+            self._advance(skipped, np.float32(0))
         self._next = index + 1
         past = self._weights(index) @ self._kept
         fresh = (unit - past) / np.float32(self._stream.fresh)
-        self._move_on(index, fresh if self._stream.keeps_fresh else unit)
+        self._advance(index, fresh if self._stream.keeps_fresh else unit)
         return np.asarray(np.float32(stddev) * fresh, np.float32)
 
     def _weights(self, index: int) -> Float32Array:
@@ -243,7 +218,7 @@ class _MatrixWhitening(Whitening):
         rounds_ago = (index - 1 - np.arange(len(weights))) % len(weights)
         return np.asarray(weights[rounds_ago])
 
-    def _move_on(self, index: int, newest: Float32Array | np.float32) -> None:
+    def _advance(self, index: int, newest: Float32Array | np.float32) -> None:
         assert self._kept is not None
         if self._stream.decays is not None:
             self._kept *= np.array(self._stream.decays, np.float32)[:, None]
@@ -275,9 +250,9 @@ class _TreeWhitening(Whitening):
         return np.asarray(np.float32(stddev) * whitened, np.float32)
 
     def _complete(self, index: int, unit: Float32Array | None) -> list[Float32Array | None]:
-        """Adds a round; the sums over the left halves of the nodes that it completes, lowest first.
+        """Adds a round; the sums over the left halves of the nodes it completes, lowest first.
 
-        A node of which a round is unseen has no sum.
+        A node with an unseen round has no sum.
         """
         if index % self._trees.period == 0:
             self._nodes = []
@@ -291,25 +266,18 @@ class _TreeWhitening(Whitening):
 
 @dataclass(frozen=True, eq=False)
 class WhitenedRound:
-    """A round as the checks look at it.
-
-    Attributes:
-      vector: The whitened aggregate, float32 of shape (dim,); the aggregate itself where noise is
-        independent.
-      expected: What it should be.
-    """
+    """A round's whitened aggregate, of shape (dim,); the aggregate if noise is independent."""
 
     vector: Float32Array
     expected: Expected
 
 
 class WhitenedRounds:
-    """Whitens the aggregates of a run, a loop or a log, and says what they should be."""
+    """Whitens aggregates one by one, and computes their noise and norm bounds."""
 
     def __init__(
         self, correlation: Correlation | None, stream: NoiseStream | None, dim: int
     ) -> None:
-        """Takes what correlates noise, see `Whitening.from_correlation`; None: independent."""
         self._expected = ExpectedRounds(correlation)
         self._whitening = (
             None if correlation is None else Whitening.from_correlation(correlation, stream, dim)
@@ -318,7 +286,7 @@ class WhitenedRounds:
     def see_round(
         self, index: int, aggregate: Float32Array, stddev: float, norm_bound: float
     ) -> WhitenedRound:
-        """A round, from 0, as the checks look at it; the arguments are those of its aggregate."""
+        """The input of the checks for a round, counted from 0."""
         expected = self._expected.see_round(index, stddev, norm_bound)
         if self._whitening is None or not stddev > 0:
             return WhitenedRound(aggregate, expected)

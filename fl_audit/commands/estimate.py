@@ -1,4 +1,4 @@
-"""The command `fl-audit estimate`, which estimates epsilon from the scores of canaries."""
+"""`fl-audit estimate`: epsilon from the scores of canaries."""
 
 import argparse
 import sys
@@ -12,8 +12,6 @@ from fl_audit.commands.printing import (
     add_verbose,
     check_required,
     exit_status,
-    in_brief,
-    in_full,
     print_json,
     print_report,
     write_junit,
@@ -89,7 +87,7 @@ def add(commands: "Commands") -> None:
 
 
 def _add_claims(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of claims, of which a call makes one at most."""
+    """Adds the options of claims, which exclude each other."""
     claims = parser.add_argument_group("claim, at most one").add_mutually_exclusive_group()
     claims.add_argument(
         "--claimed-epsilon",
@@ -138,7 +136,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(_json(report, arguments.scores.is_dir()))
     else:
-        print_report(report, in_full if arguments.verbose else in_brief)
+        print_report(report, is_verbose=arguments.verbose)
     if arguments.out is not None:
         sys.stdout.flush()
         _write_page(report, scored, source, arguments.out)
@@ -148,11 +146,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
 
 def _check_source(scores: Path) -> None:
-    """Checks that there are scores, before it is asked for what belongs to them.
-
-    Raises:
-      InputError: The path names nothing, a config, or a folder without scores.
-    """
+    """Raises InputError unless the path holds scores, before their options are checked."""
     from fl_audit.errors import InputError
     from fl_audit.report.folder import check_holds_scores
 
@@ -169,11 +163,7 @@ def _check_source(scores: Path) -> None:
 
 
 def _recorded_delta(scores: Path) -> float:
-    """The delta that a folder records.
-
-    Raises:
-      InputError: It records none.
-    """
+    """The delta that a folder records; InputError without one."""
     from fl_audit.errors import InputError
     from fl_audit.report.folder import recorded_delta
 
@@ -216,11 +206,10 @@ def _file_report(
 
 
 def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTail | None":
-    """The bound on the tail of a cosine with one vector that the canaries' family gives.
+    """The tail bound of a cosine with one vector, by the canaries' family.
 
     Raises:
-      InputError: A family is given, but the dimension is missing or out of range, or the null is
-        empirical.
+      InputError: A family without a valid dimension, or with an empirical null.
     """
     if family is None:
         return None
@@ -305,6 +294,6 @@ def _write_page(
 
     try:
         from fl_audit.report.page import render_estimates
-    except ModuleNotFoundError as error:  # where fl_audit is installed without what it needs
+    except ModuleNotFoundError as error:  # installed without the extra
         raise InputError(f"--out: a page needs the package {error.name}; install it") from error
     write_page(render_estimates(source, report, scored), out)

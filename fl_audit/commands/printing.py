@@ -1,9 +1,9 @@
-"""What commands print and write: JSON, lines, reports, verdicts, pages, progress, exit status."""
+"""Output of commands: JSON, lines, reports, verdicts, pages, progress, exit status."""
 
 import argparse
 import json
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,61 +21,39 @@ def add_verbose(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def print_report(
-    report: "Report", behind: "Callable[[Report, int], list[str]]", page: Path | None = None
-) -> None:
-    """Prints the answer of a report, what stands behind it, the path of its page and the verdict.
-
-    Args:
-      report: The report.
-      behind: The function that makes the lines after the answer, of a report and a width.
-      page: The page of a run; None where there is none yet.
-    """
+def print_report(report: "Report", page: Path | None = None, is_verbose: bool = False) -> None:
+    """Prints the answer, all estimates or a summary, the path of the page, and the verdict."""
     from fl_audit.report.headline import headline
-    from fl_audit.report.terminal import answer_lines, verdict_lines
+    from fl_audit.report.terminal import answer_lines, brief_lines, summary_lines, verdict_lines
 
     width = shutil.get_terminal_size((100, 24)).columns
-    print_lines([*answer_lines(headline(report), width), *behind(report, width)])
+    details = ["", *summary_lines(report, width)] if is_verbose else brief_lines(report)
+    print_lines([*answer_lines(headline(report), width), *details])
     print_lines([] if page is None else [f"report: {page}"])
     print_lines(verdict_lines(report.verdict))
 
 
-def in_brief(report: "Report", width: int) -> list[str]:
-    """What ran and whether the checks passed, to be printed after the answer."""
-    from fl_audit.report.terminal import brief_lines
-
-    del width
-    return brief_lines(report)
-
-
-def in_full(report: "Report", width: int) -> list[str]:
-    """All estimates, to be printed after the answer."""
-    from fl_audit.report import summary_lines
-
-    return ["", *summary_lines(report, width)]
-
-
 def print_lines(lines: Iterable[str]) -> None:
-    """Prints lines, in which names of a stranger's files or canaries may stand.
+    """Prints lines that may contain names from untrusted files.
 
-    What a terminal would obey is printed as escapes, and each of these lines stays one.
+    Control characters are printed as escapes, and each line stays one.
     """
     for line in lines:
         print(visible(line))
 
 
 def print_json(value: dict[str, object]) -> None:
-    """Prints one JSON object, whose infinities have to be words."""
+    """Prints one JSON object, whose infinities are already words."""
     print(json.dumps(value, allow_nan=False))
 
 
 def write_page(html: str, path: Path, option: str = "--out") -> None:
-    """Writes a page or a table, which appears whole.
+    """Writes a page or a table, atomically.
 
     Args:
       html: The text.
       path: The file.
-      option: The option that names it, for the message of an error.
+      option: The option that names the file, for error messages.
 
     Raises:
       InputError: The file cannot be written.
@@ -100,7 +78,7 @@ EXIT_NOT_AS_REQUIRED = 4
 
 
 def add_require(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that demands more than a claim that is not contradicted."""
+    """Adds the option that fails unless the verdict is a given outcome."""
     parser.add_argument(
         "--require",
         choices=("consistent", "checks"),
@@ -113,22 +91,16 @@ def add_require(parser: argparse.ArgumentParser) -> None:
 
 
 def check_required(required: Collection[str], *, is_claimed: bool, how: str) -> None:
-    """Refuses to require a verdict where nothing is claimed.
+    """Raises InputError if a verdict is among what --require names and there is no claim.
 
-    Args:
-      required: What --require asks for.
-      is_claimed: Whether there is a claim.
-      how: How a claim is made, in words.
-
-    Raises:
-      InputError: A verdict is required without a claim.
+    `how` says how to make a claim, in words.
     """
     if "consistent" in required and not is_claimed:
         raise InputError(f"--require consistent: needs a claim; {how}")
 
 
 def add_junit(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that writes what a CI system shows."""
+    """Adds the option that writes a report for CI systems."""
     parser.add_argument(
         "--junit",
         metavar="FILE.xml",
@@ -138,16 +110,7 @@ def add_junit(parser: argparse.ArgumentParser) -> None:
 
 
 def write_junit(report: "Report", path: Path | None, required: Collection[str]) -> None:
-    """Writes the verdict and the checks for a CI system.
-
-    Args:
-      report: The report.
-      path: The file; None for nothing.
-      required: What --require asks for.
-
-    Raises:
-      InputError: The file cannot be written.
-    """
+    """Writes the verdict and the checks for a CI system, if `path` is given."""
     if path is not None:
         from fl_audit.report.junit import junit_xml
 
@@ -160,9 +123,7 @@ def exit_status(report: "Report", required: Collection[str] = ()) -> int:
     Beside a claim, a mechanism that is not as configured is as little as required. What nobody
     claims sets no status.
 
-    Args:
-      report: The report.
-      required: What --require asks for.
+    A verdict on an unstated claim gives 0.
     """
     verdict, checks = report.verdict, report.checks
     is_claimed = verdict is not None and verdict.claim.is_stated

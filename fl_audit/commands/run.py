@@ -11,12 +11,12 @@ from fl_audit.commands.printing import (
     add_verbose,
     check_required,
     exit_status,
-    in_brief,
-    in_full,
     print_json,
+    print_lines,
     print_report,
     write_junit,
 )
+from fl_audit.progress import hint
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -53,6 +53,7 @@ def add(commands: "Commands") -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from fl_audit.formats.folders import RunFolder
+    from fl_audit.formats.round_chain import read_chain
     from fl_audit.pipeline.runs import continue_run, start_run
     from fl_audit.report import report_to_json
 
@@ -64,8 +65,12 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(report_to_json(report))
     else:
-        print_report(
-            report, in_full if arguments.verbose else in_brief, RunFolder(arguments.out).report_html
-        )
+        print_report(report, RunFolder(arguments.out).report_html, arguments.verbose)
+    link = read_chain(RunFolder(arguments.out).chain).lines[-1].link
+    sealed = f"chain: its last link is {link}; send it to whoever will verify the run"
+    if arguments.json:
+        hint(sealed)
+    else:
+        print_lines([sealed])
     write_junit(report, arguments.junit, arguments.require)
     return exit_status(report, arguments.require)

@@ -1,8 +1,7 @@
 """Estimators: scores and counts in, epsilon out, with numpy and scipy alone.
 
-Nothing here imports TensorFlow, so that a log of scores can be audited anywhere. A LARGER score
-always means MORE like a member. Every `Estimate` says of what kind its number is and of which
-mechanisms it holds.
+A LARGER score always means MORE like a member. Every `Estimate` says what kind of number it is
+(a lower bound, an interval, a point estimate) and for which mechanisms it is valid.
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(1)
@@ -10,6 +9,8 @@ mechanisms it holds.
 >>> result = estimate(scores, delta=1e-5, methods=["threshold_valid", "one_run_valid"])
 >>> [(e.method, e.valid_for, round(e.epsilon, 2)) for e in result.estimates]
 [('threshold_valid', 'independent scores', 3.09), ('one_run_valid', 'any mechanism', 3.87)]
+
+Nothing here imports TensorFlow, so a log of scores can be audited on any machine.
 """
 
 from fl_audit.estimators.audit import AuditResult, estimate

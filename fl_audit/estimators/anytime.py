@@ -1,35 +1,32 @@
 """Lower bounds that hold at all rounds at once, however often one looks: `AnytimeBound`.
 
-Bets against a claim of privacy, one factor per included canary.
-
-Let u be the p-value of an included canary's score under its known null, and z = -Phi^-1(u). If the
-mechanism is (epsilon, delta)-private, P(z >= t) <= e^epsilon Phi(-t) + delta for every t. So for a
-function f of z that does not fall and has values in [0, B],
+Bets against a claim of privacy, one factor per included canary. Let u be the p-value of an included
+canary's score under its known null, and z = -Phi^-1(u). If the mechanism is (epsilon, delta)-
+private, P(z >= t) <= e^epsilon Phi(-t) + delta for every t. So for a function f of z that does not
+fall and has values in [0, B],
 
     E f(z) <= e^epsilon E f(N) + delta B,    N standard normal,
 
 and (1 + f(z)) / (1 + e^epsilon E f(N) + delta B) has a mean of at most 1. These f are
 
-    1 + f(z) = the number between 1 and 1 + B next to L(z) / h,    L(z) = exp(m z - m^2 / 2),
+    1 + f(z) = the number between 1 and 1 + B nearest to L(z) / h,    L(z) = exp(m z - m^2 / 2),
 
-so that log(1 + f) is a straight line in z that is cut off at 0 and at log(1 + B). Against the
-distribution N(m, 1), of which a canary has the share s and the null the rest, the factor of fastest
-growth is the likelihood ratio of that distribution and e^epsilon times the null, censored from
-below and from above (Huber 1965; Huber & Strassen 1973, whose neighbourhoods are min(1, e^epsilon Q
-+ delta)). It fixes h and B for each m and s; a few of these are mixed. That f is near the best one
-only decides how soon a claim falls, not whether the test is valid: the divisor is computed for the
-f that is used.
+so that log(1 + f) is a straight line in z, truncated at 0 and at log(1 + B). If a share s of
+canaries has the distribution N(m, 1) and the rest the null, the factor of fastest growth is the
+likelihood ratio of s N(m, 1) and e^epsilon times the null, censored from below and from above
+(Huber 1965; Huber & Strassen 1973, whose neighbourhoods are min(1, e^epsilon Q + delta)).
+This fixes h and B for each m and s; a few of these bets are mixed. How near f is to the best one
+decides only how soon a claim is rejected, not whether the test is valid: the divisor is computed
+for the f in use.
 
-The largest epsilon that bets on included canaries have proven so far.
-
-The wealth of a stake of 1 against one claim is the mixture of the products of its bets' factors
-over all canaries so far. Under the claim it is a nonnegative supermartingale over rounds that
-starts at 1 (docs/live_verdict.md), so that it ever reaches 1 / alpha with probability at most alpha
-(Ville 1939). A claim whose wealth did is rejected for good. Claims on a grid are tested; the bound
-is the largest one below which all are rejected, which is valid at all rounds at once: of the
+The bound. The wealth of a stake of 1 against one claim is the mixture of the products of its bets'
+factors over all canaries so far. Under the claim it is a nonnegative supermartingale over rounds
+that starts at 1 (docs/live_verdict.md), so that it ever reaches 1 / alpha with probability at most
+alpha (Ville 1939). A claim whose wealth did is rejected for good. Claims on a grid are tested; the
+bound is the largest one below which all are rejected. It is valid at all rounds at once: of the
 claims at or above the true epsilon, which hold, only the least one's wealth has to stay below.
 
-Why the wealth is a supermartingale, where every canary has at most one own round, drawn
+Why the wealth is a supermartingale, if every canary has at most one round of its own, drawn
 independently of coins and vectors:
 
 If canaries' scores are independent given inclusion: given all other scores, z keeps its
@@ -56,13 +53,13 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 from fl_audit.array_types import FloatArray
 
 _NUM_SHIFTS = 6
-"""The number of shifts m of the alternatives, spaced evenly in their logs."""
+"""The number of shifts m of the alternatives, evenly spaced in their logs."""
 
 _SMALLEST_SHIFT, _LARGEST_SHIFT = 1.15, 5.0
 """Ends of the shifts, in units of the shift at which a Gaussian release has epsilon."""
 
 _PLAIN_SHIFT = 3.0
-"""The least value of the largest shift: a plain leak is found where epsilon and delta are tiny."""
+"""The least value of the largest shift: finds a plain leak where epsilon and delta are tiny."""
 
 _SHARES = (1.0, 0.2)
 """Shares s of canaries that leave a trace at all."""
@@ -71,10 +68,10 @@ _LARGEST_FALL = 30.0
 """The largest loss by one canary without a trace, in nats."""
 
 _LEAST_DELTA = 1e-12
-"""The delta at which shifts are chosen where the claim's is smaller."""
+"""The delta at which shifts are chosen if the claim's is smaller."""
 
 _LEAST_CENSORING = 1e-200
-"""The delta that bounds the factors where the claim's is smaller. Any would be valid."""
+"""The delta that bounds the factors if the claim's is smaller. Any would be valid."""
 
 _HALVINGS = 60
 _SLACK = 1e-12
@@ -83,30 +80,17 @@ _SLACK = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Bets:
-    """Bets against several claims, a row per claim, all float64 of shape (claims, bets).
+    """Bets against several claims, a row per claim, all float64 of shape (claims, bets)."""
 
-    Attributes:
-      shift: The slope m of log(1 + f).
-      start: The deviate z at which log(1 + f) leaves 0.
-      log_cap: The largest log(1 + f).
-      log_divisor: Log of 1 + e^epsilon E f(N) + delta B.
-      log_weight: Log of the share of the stake on the bet; the shares of a row add up to 1.
-    """
-
-    shift: FloatArray
-    start: FloatArray
-    log_cap: FloatArray
-    log_divisor: FloatArray
-    log_weight: FloatArray
+    shift: FloatArray  # m, the slope of log(1 + f)
+    start: FloatArray  # the z at which log(1 + f) leaves 0
+    log_cap: FloatArray  # the largest log(1 + f)
+    log_divisor: FloatArray  # of 1 + e^epsilon E f(N) + delta B
+    log_weight: FloatArray  # of the bet's share of the stake; shares of a row add up to 1
 
 
 def censored_bets(claims: FloatArray, delta: float) -> Bets:
-    """The bets against claims of (epsilon, delta)-privacy.
-
-    Args:
-      claims: The claimed epsilons, above 0 and at most 300, float64 of shape (claims,).
-      delta: The delta of all of them, in [0, 1).
-    """
+    """The bets against claims of (epsilon, delta)-privacy, epsilons above 0 and at most 300."""
     epsilon = np.asarray(claims, dtype=np.float64)[:, None]
     edge = _shift_of_release(epsilon, max(delta, _LEAST_DELTA))
     largest = np.maximum(_LARGEST_SHIFT * edge, _PLAIN_SHIFT)[:, 0]
@@ -149,10 +133,10 @@ def _shift_of_release(epsilon: FloatArray, delta: float) -> FloatArray:
 def _censoring(
     shift: FloatArray, share: FloatArray, epsilon: FloatArray, delta: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Logs of the least and the largest likelihood ratio of the least favourable distribution.
+    """Logs of the smallest and the largest likelihood ratio of the least favourable distribution.
 
-    That distribution is e^epsilon times the null between both, and proportional to the alternative
-    beyond. Above, it has delta more than e^epsilon times the null; altogether its mass is 1.
+    Between the two it is e^epsilon times the null, and beyond them proportional to the alternative.
+    Above, it has delta more mass than e^epsilon times the null; its total mass is 1.
     """
     censored = max(delta, _LEAST_CENSORING)
 
@@ -187,7 +171,7 @@ def _last(
 
 
 def _mean(shift: FloatArray, log_height: FloatArray, log_cap: FloatArray) -> FloatArray:
-    """E f(N) of a standard normal N, an excess over the height less that over the cap."""
+    """E f(N): the excess over the height less that over the cap."""
     above = np.exp(log_cap) * _excess(shift, log_height + log_cap)
     return np.asarray(np.maximum(_excess(shift, log_height) - above, 0.0))
 
@@ -199,22 +183,19 @@ def _excess(shift: FloatArray, log_height: FloatArray) -> FloatArray:
 
 
 _GRID = np.concatenate([np.arange(1, 51) / 10, 5 * 1.02 ** np.arange(1, 207)])
-"""Claims that are tested: to 5 in steps of 0.1, then to 295 in steps of 2 %."""
+"""The tested claims: up to 5 in steps of 0.1, then up to 295 in steps of 2 %."""
 
 LARGEST_TESTED = float(_GRID[-1])
-"""The most that can be proven round by round, however much leaks."""
+"""The largest lower bound that rounds can give, however much leaks."""
 
 _LEAST_LOG_TAIL = -1e7
 _LARGEST_LOG_TAIL = -1e-300
 _ROUNDING = 1e-9
-"""The amount taken off every deviate, relative to 1 or to its size, which covers rounding."""
+"""Subtracted from every deviate, relative to 1 or to its size: covers rounding."""
 
 
 def deviates(log_tails: npt.ArrayLike) -> FloatArray:
-    """The standard normal deviates that are exceeded with the same probabilities.
-
-    Args:
-      log_tails: Logs of p-values, at most 0, float64 of any shape.
+    """The standard normal deviates of log p-values.
 
     >>> deviates([math.log(0.5), -1e9]).round(1).tolist()
     [-0.0, 4472.1]
@@ -225,20 +206,13 @@ def deviates(log_tails: npt.ArrayLike) -> FloatArray:
 
 
 class AnytimeBound:
-    """The bound as rounds come in; the same rounds in the same order give the same numbers.
+    """The lower bound, round by round; depends on the rounds and their order alone.
 
-    Attributes:
-      delta: The delta of differential privacy.
-      claims: The epsilons that are tested, ascending, float64 of shape (claims,).
+    `claims` are the tested epsilons, ascending.
     """
 
     def __init__(self, delta: float, claim: float | None = None) -> None:
-        """Starts before the first round.
-
-        Args:
-          delta: The delta of differential privacy, in [0, 1).
-          claim: An epsilon to test beside those of the grid, in (0, 300]; None for none.
-        """
+        """Starts before the first round; `claim` in (0, 300] is tested in addition to the grid."""
         self.delta = delta
         self.claims = np.unique(_GRID if claim is None else np.append(_GRID, claim))
         self._bets = censored_bets(self.claims, delta)
@@ -246,23 +220,19 @@ class AnytimeBound:
         self._largest = np.zeros(len(self.claims))
 
     def add_round(self, log_tails: FloatArray) -> None:
-        """Takes in the included canaries of one round.
+        """Adds the included canaries of one round.
 
-        Args:
-          log_tails: Logs of upper bounds on the probability that an excluded canary scores as high,
-            float64 of shape (canaries,).
+        log_tails: for each, log of an upper bound on P(an excluded canary scores as high).
         """
         self._log_products += log_factors(self._bets, deviates(log_tails))
         log_wealth = logsumexp(self._log_products + self._bets.log_weight, axis=1)
         self._largest = np.maximum(self._largest, log_wealth)
 
     def epsilon(self, confidence: float, at_least: float = 0.0) -> float:
-        """The largest epsilon that is proven; 0 if none is.
+        """The lower bound at a confidence for all rounds together; 0 if no claim is rejected.
 
-        Args:
-          confidence: The confidence at all rounds together, in (0, 1).
-          at_least: A claim that is tested first, 0 or one of `claims`; those below it are left out,
-            and 0 is the bound where it is not rejected. It has to be chosen before the first round.
+        `at_least`, chosen before the first round, is the claim that is tested first, 0 or one of
+        `claims`: smaller ones are skipped, and the bound is 0 if it is not rejected.
         """
         first = int(np.searchsorted(self.claims, at_least))
         is_below = self._largest[first:] < -math.log1p(-confidence)
@@ -276,12 +246,7 @@ class AnytimeBound:
 
 
 def log_factors(bets: Bets, z: FloatArray) -> FloatArray:
-    """The logs of each bet's factors, summed over canaries, float64 of shape (claims, bets).
-
-    Args:
-      bets: The bets.
-      z: The deviates of the canaries' scores, float64 of shape (canaries,).
-    """
+    """The logs of each bet's factors, summed over the canaries of deviates z; (claims, bets)."""
     ordered = np.sort(z)
     sums = np.concatenate([[0.0], np.cumsum(ordered)])
     end = bets.start + bets.log_cap / bets.shift

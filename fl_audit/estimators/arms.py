@@ -1,16 +1,16 @@
-"""How differently patterns of participation leak, by canaries that were dealt to arms of one run.
+"""How differently patterns of participation leak, from canaries in random arms of one run.
 
-Each arm's included canaries have deviates, scores in standard deviations of the null distribution.
-The mean of an arm is the shift mu that its canaries show, as in Gaussian differential privacy. All
-arms went through the same training, so that their differences are free of what differs from run to
-run. The intervals for all differences hold at once: each is Welch's (1947), at the confidence that
-Bonferroni's correction leaves it; so are those for the shifts themselves.
+Each included canary has a deviate: its score in standard deviations of the null distribution. The
+mean of an arm is the shift mu of its canaries, as in Gaussian differential privacy. All arms went
+through the same training, so their differences are free of the variation between runs. All
+intervals for differences hold simultaneously: each is Welch's (1947), at the confidence after
+Bonferroni's correction. So do the intervals for the shifts themselves.
 
 >>> import numpy as np
 >>> random = np.random.default_rng(1)
 >>> once, twice = random.normal(1, 1, 200), random.normal(1.4, 1, 200)
->>> made = compare_arms({"once": once, "twice": twice}, confidence=0.95)
->>> [f"{d.second} - {d.first}: {d.lower:.2f} to {d.upper:.2f}" for d in made.differences]
+>>> comparison = compare_arms({"once": once, "twice": twice}, confidence=0.95)
+>>> [f"{d.second} - {d.first}: {d.lower:.2f} to {d.upper:.2f}" for d in comparison.differences]
 ['twice - once: 0.20 to 0.56']
 """
 
@@ -24,20 +24,12 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 
 LEAST_CANARIES = 10
-"""The included canaries that an arm needs, so that its mean is nearly normal."""
+"""The number of included canaries from which on an arm's mean is nearly normal."""
 
 
 @dataclass(frozen=True)
 class ArmShift:
-    """What the canaries of one arm show.
-
-    Attributes:
-      arm: The name of the arm.
-      num_included: The number of its included canaries.
-      mu: The mean of their deviates.
-      lower: The lower end of an interval for it, at once with all other arms'.
-      upper: The upper end.
-    """
+    """The mean deviate of one arm's canaries; the interval is simultaneous for all arms."""
 
     arm: str
     num_included: int
@@ -48,15 +40,7 @@ class ArmShift:
 
 @dataclass(frozen=True)
 class ArmDifference:
-    """The difference of two arms' shifts, the second less the first.
-
-    Attributes:
-      first: The name of one arm.
-      second: The name of the other one.
-      mu: The difference.
-      lower: The lower end of an interval for it, at once with all other differences'.
-      upper: The upper end.
-    """
+    """The second arm's shift less the first's; the interval is simultaneous for all differences."""
 
     first: str
     second: str
@@ -67,14 +51,7 @@ class ArmDifference:
 
 @dataclass(frozen=True)
 class ArmComparison:
-    """All arms and all differences between them.
-
-    Attributes:
-      confidence: The confidence that all intervals for differences hold at once, and all those for
-        shifts.
-      arms: The arms, in the order in which they were given.
-      differences: A difference for each pair of them.
-    """
+    """All arms, in the order given, and the differences of all pairs, each kind at `confidence`."""
 
     confidence: float
     arms: tuple[ArmShift, ...]
@@ -82,14 +59,9 @@ class ArmComparison:
 
 
 def compare_arms(deviates: Mapping[str, FloatArray], confidence: float) -> ArmComparison:
-    """Intervals for the shifts of arms and for all their differences.
+    """Simultaneous intervals for the shifts of arms and for all their differences.
 
-    Args:
-      deviates: The deviates of each arm's included canaries, float64 of shape (n,), n at least 2.
-      confidence: The confidence of all intervals at once, in (0, 1).
-
-    Raises:
-      ValueError: There are fewer than two arms, or fewer than two canaries in one.
+    Raises ValueError for fewer than two arms, or fewer than two canaries in one.
     """
     if len(deviates) < 2 or min(map(len, deviates.values())) < 2:
         raise ValueError("two arms or more are needed, with two canaries or more in each")

@@ -1,4 +1,4 @@
-"""Privacy estimates from canary scores by all methods, or by those asked for."""
+"""Privacy estimates from canary scores, by all methods or by chosen ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +21,11 @@ class AuditResult:
     Attributes:
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of every bound, in (0, 1).
-      dim: Number of trainable parameters, where known.
-      num_included: Number of canaries that took part in training.
+      dim: Number of trainable parameters; None if not known.
+      num_included: Number of canaries that participated in training.
       num_excluded: Number of canaries that did not.
-      roc: How well the scores tell the two kinds apart; None without scores of either.
-      estimates: One estimate per method, in the order asked for.
+      roc: AUC and true positive rates of the scores; None without scores of either kind.
+      estimates: One estimate per method, in the order of the methods.
       left_out: Default methods that these scores do not allow, each with the reason.
     """
 
@@ -39,7 +39,7 @@ class AuditResult:
     left_out: Mapping[str, str] = field(default_factory=dict, metadata=UNWRITTEN)
 
     def records(self) -> list[Record]:
-        """A row for each estimate, as `pandas.DataFrame` takes them; infinities are floats.
+        """One row per estimate, ready for `pandas.DataFrame`; infinities are floats.
 
         >>> scores = CanaryScores(included=[0.1, 0.2, 0.3], excluded=[0.0, -0.1])
         >>> estimate(scores, delta=1e-5, methods=["one_run_valid"]).records()[0]["kind"]
@@ -57,7 +57,7 @@ class AuditResult:
         return data_frame(self.records())
 
     def _repr_html_(self) -> str:
-        """The estimates as a notebook shows them, in groups by how far they may be relied on."""
+        """The table that a notebook shows, most reliable estimates first."""
         canaries = (
             f"{self.num_included} included and {self.num_excluded} excluded canaries, "
             f"δ = {self.delta:g}, confidence {self.confidence:g}"
@@ -84,24 +84,24 @@ def estimate(
     Args:
       scores: The canaries' scores; larger means more like a member.
       delta: The delta of differential privacy, in [0, 1).
-      dim: Number of trainable parameters, at least 2. With it scores are taken for cosines whose
-        closed-form null is somebody's word, which the excluded scores have to bear out.
+      dim: Number of trainable parameters, at least 2, if scores are cosines. The closed-form null
+        for that dimension is then assumed, and tested on the excluded scores.
       confidence: Confidence of every bound, in (0, 1).
       methods: Names of methods in METHODS; by default all that these scores allow.
-      null: The null distribution, where the program that drew and scored the canaries knows it;
-        dim and null_tail are then left out. Or its kind alone, "closed_form" or "empirical"; by
-        default closed_form where dim is given.
-      null_tail: What is known of an excluded canary's score, for the bounds that have to hold,
-        such as GaussianCanaryNull(dim) for cosines of gaussian canaries; by default, where dim
-        is given, what holds for canaries of every family.
+      null: The null distribution, if the program that drew and scored the canaries knows it;
+        leave out dim and null_tail then. Or its kind alone, "closed_form" or "empirical"; by
+        default closed_form if dim is given.
+      null_tail: The tail of an excluded canary's score on which valid bounds may rely, such as
+        GaussianCanaryNull(dim) for cosines of gaussian canaries. By default, if dim is given, a
+        bound that holds for canaries of every family.
 
     Raises:
-      InputError: If an argument is out of range, a method is unknown or cannot be applied, or no
+      InputError: An argument is out of range, a method is unknown or cannot be applied, or no
         default method can be.
 
     >>> scores = CanaryScores(included=[0.1, 0.2, 0.3], excluded=[])
     >>> result = estimate(scores, delta=1e-5, dim=1000)
-    >>> [made.method for made in result.estimates if made.valid_for == "independent scores"]
+    >>> [each.method for each in result.estimates if each.valid_for == "independent scores"]
     ['threshold_valid']
     >>> result.left_out["one_run"]
     'needs at least 1 excluded score, got 0'
@@ -121,7 +121,6 @@ def estimate(
 
 
 def _given_null(null: Null | NullKind | None, dim: int | None, tail: NullTail | None) -> Null:
-    """The null distribution that the arguments of `estimate` say."""
     if not isinstance(null, Null):
         kind: NullKind = null or ("empirical" if dim is None else "closed_form")
         return Null(kind, tail, dim, source="argument")
@@ -131,7 +130,7 @@ def _given_null(null: Null | NullKind | None, dim: int | None, tail: NullTail | 
 
 
 def reasons(left_out: Mapping[str, str]) -> list[str]:
-    """The reasons why methods were left out, each once, with the methods that it is about.
+    """Each reason once, after the methods that were left out for it.
 
     >>> reasons({"a": "needs more", "b": "needs more", "c": "needs dim"})
     ['a, b: needs more', 'c: needs dim']
@@ -143,7 +142,7 @@ def reasons(left_out: Mapping[str, str]) -> list[str]:
 
 
 def _known(methods: Sequence[str]) -> Sequence[str]:
-    """The method names, all of them known, checked before any of them runs."""
+    """The method names, all checked before any method runs."""
     if not methods:
         raise InputError(f"methods must name at least one of: {', '.join(METHODS)}")
     for name in methods:

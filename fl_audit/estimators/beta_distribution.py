@@ -1,4 +1,4 @@
-"""The beta distribution where SciPy cannot be relied on: counts of millions, quantiles in tails."""
+"""The beta distribution where SciPy is inaccurate: counts of millions, quantiles in tails."""
 
 import numpy as np
 import numpy.typing as npt
@@ -7,21 +7,16 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 
 _FEW = 200_000
-"""Sum of the shapes up to which scipy 1.9's betainc is good to 3e-10."""
+"""Sum of the shapes up to which scipy 1.9's betainc is accurate to 3e-10."""
 
 
 def beta_cdf(a: npt.ArrayLike, b: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     """P(Beta(a, b) <= x), to about 3e-10 absolute for shapes up to millions.
 
-    For large shapes scipy 1.9's betainc breaks off its continued fraction near the mean: it is off
+    For large shapes scipy 1.9's betainc truncates its continued fraction near the mean: it is off
     by 4e-7 at a = b = 1e6, by 1e-3 at 5e6 and by 0.3 at 5e8. There the distribution object of
     scipy.stats, which is Boost's, is good to 1e-8 even in the last case; it takes half a second to
     import.
-
-    Args:
-      a: First shapes, above 0; broadcast with x.
-      b: Second shapes, above 0.
-      x: Points in [0, 1].
 
     >>> round(float(beta_cdf(np.array(1.0), np.array(2.0), np.array(0.1))), 12)  # 1 - (1 - x)^2
     0.19
@@ -36,7 +31,7 @@ def beta_cdf(a: npt.ArrayLike, b: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray
 
 
 _CLOSE = 1e-9
-"""The relative size of a Newton step that leaves an error below rounding."""
+"""A relative Newton step of this size leaves an error below rounding."""
 
 
 def beta_quantile(a: npt.ArrayLike, b: npt.ArrayLike, p: npt.ArrayLike) -> FloatArray:
@@ -44,11 +39,6 @@ def beta_quantile(a: npt.ArrayLike, b: npt.ArrayLike, p: npt.ArrayLike) -> Float
 
     scipy's betaincinv is only the first guess: in the tails it is off by 1e-5 and now and then
     entirely wrong (1 - betaincinv(0.5, 1000.5, 1 - 1e-9) is 3e-9 in scipy 1.9 instead of 0.98).
-
-    Args:
-      a: First shape, above 0; broadcast with the others.
-      b: Second shape, above 0.
-      p: Probability, in (0, 1).
 
     >>> round(float(beta_quantile(1.0, 2.0, 0.19)), 12)  # 1 - sqrt(1 - p)
     0.1

@@ -1,16 +1,14 @@
-"""The largest number at which a condition still holds."""
+"""The largest number for which a condition holds."""
 
 import math
 from collections.abc import Callable
 
 
 def supremum(holds: Callable[[float], bool]) -> float:
-    """The supremum of the numbers >= 0 at which `holds`, to the last bit.
+    """The supremum of the numbers >= 0 for which `holds`, to the last bit.
 
-    Returns 0 if it does not hold at 0, and infinity if it holds at every finite number.
-
-    Args:
-      holds: A condition that is true up to some number and false from there on.
+    `holds` is true up to some number and false from there on. Returns 0 if it does not hold at 0,
+    and infinity if it holds for every finite number.
 
     >>> supremum(lambda x: x < 3.5)
     3.5

@@ -12,26 +12,26 @@ non-decreasing function that is fixed before scores are seen. Then
     P(sum over canaries of g(z) >= s) <= P(sum of as many independent g(Z*) >= s),            (2)
 
 if (1) holds for each canary given the scores of those before it, as it does for scores that are
-independent given who was included. Proof: by induction. Given the scores before it, g(z) of the
-last canary is stochastically at most g(Z*), so it may be replaced by an independent copy of g(Z*)
-in the probability on the left, which then is a probability for one canary less, at s - g(Z*). QED
+independent given inclusion. Proof: by induction. Given the scores before it, g(z) of the last
+canary is stochastically at most g(Z*), so it may be replaced by an independent copy of g(Z*) in
+the probability on the left, which is then a probability for one canary less, at s - g(Z*). QED
 
-The right side is exact here: g has values on a grid, so that the sum has finitely many values, and
+The right side is computed exactly: g has values on a grid, so the sum has finitely many values, and
 the distribution of n of them is the n-th power of a polynomial.
 
 By Neyman and Pearson the best g against canaries with z from N(m, 1) is the log of the ratio of
 that density and the density of Z*. It rises with z for a Gaussian curve; otherwise the nearest
-ratio that does is taken (isotonic regression). m is the smallest shift that such a test sees in
+rising ratio is taken (isotonic regression). m is the smallest shift that such a test detects in
 80 % of audits (`likely_shift`). Scores below the shift's 2 % quantile count as that quantile, so
-that a few canaries that left no trace cost little.
+that a few canaries that left no trace cost little power.
 
 Canary by canary. Under the claim e^g(z) over E e^g(Z*) has a mean of at most 1, given the scores
 before it. So the product over canaries, started at 1, is a nonnegative supermartingale, and ever
-reaches 1 / alpha with probability at most alpha (Ville 1939): a test that one may look at after
+reaches 1 / alpha with probability at most alpha (Ville 1939): its value may be inspected after
 every round (`CurveWealth`). Each g is best against one shift; a few of them share the stake.
 
-Right guesses. Where scores depend on each other in any way, the guesses of Mahloujifar et al.
-(2024) test the curve (one_run/f_dp.py).
+Correct guesses. If scores depend on each other in any way, the guesses of Mahloujifar et al. (2024)
+test the curve (one_run/f_dp.py).
 """
 
 import dataclasses
@@ -50,32 +50,32 @@ _STEP = 0.01
 """Width of the cells of z in which g is constant."""
 
 _LOWEST, _BEYOND = -6.0, 12.0
-"""The lowest cell, and how far the highest is above what the claim allows but for _NEVER."""
+"""The lowest cell, and the distance of the highest from where the claim is flat."""
 
-_NEVER = 1e-12
+_NEGLIGIBLE = 1e-12
 
 _VALUES = 1_000
-"""The most values of g on its grid."""
+"""The number of values of g on its grid, at most."""
 
 _MOST_VALUES_OF_SUM = 1 << 22
-"""The most values of the sum, which bounds the memory: about 200 MB."""
+"""The largest number of values of the sum, which bounds the memory: about 200 MB."""
 
 _EXACT_UP_TO = 300_000
 """The number of values of a sum up to which power is computed exactly."""
 
 _LOST = 0.02
-"""The quantile of the alternative below which scores are not told apart."""
+"""The quantile of the alternative below which scores are not distinguished."""
 
 _ALIKE = 1e-9
-"""The range of g below which the alternative is not above the claim anywhere."""
+"""The range of g below which the alternative exceeds the claim nowhere."""
 
 _POWER = 0.8
 _NEARLY_ALL = 0.999
 _HIGHEST = 60.0
-"""The highest z at which a curve may still fall; scores beyond are not told apart."""
+"""The highest z at which a curve may still fall; scores beyond are not distinguished."""
 
 ROUNDING = 1e-12
-"""What is added to p-values for each canary and once, which covers rounding of the transform."""
+"""Added to p-values, once and again per 1,000 canaries: covers rounding of the transform."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +86,7 @@ class SumTest:
       edges: The edges between the cells of z, rising, float64 of shape (cells - 1,).
       values: g in each cell as a multiple of its grid's step, from 0 on, int64 of shape (cells,).
       masses: The probability of each value of g(Z*) under the claim, float64 of shape (values,).
-      num_included: The number of included canaries.
-      shift: The shift m of the alternative that g is made for.
+      shift: The shift m of the alternative for which g is best.
     """
 
     edges: FloatArray
@@ -97,19 +96,11 @@ class SumTest:
     shift: float
 
     def statistic(self, z: FloatArray) -> IntArray:
-        """The sum of g along the last axis, int64.
-
-        Args:
-          z: Deviates of included canaries' scores, float64 of shape (..., num_included).
-        """
+        """The sum of g(z) along the last axis, of length num_included."""
         return np.asarray(self.values[np.searchsorted(self.edges, z, side="right")].sum(axis=-1))
 
     def p_value(self, z: FloatArray) -> float:
-        """An upper bound on the chance of a sum as large under the claim.
-
-        Args:
-          z: Deviates of included canaries' scores, float64 of shape (num_included,).
-        """
+        """An upper bound on the probability under the claim of a sum this large."""
         return float(self.tail[self.statistic(z)])
 
     def critical_value(self, level: float) -> int:
@@ -117,17 +108,15 @@ class SumTest:
         return int(np.searchsorted(-self.tail, -level, side="left"))
 
     def under(self, curve: TradeOff) -> "SumTest":
-        """The test by the same g of another curve."""
+        """The test of another curve by the same g."""
         below = np.concatenate([[0.0], -np.expm1(claimed_tail(curve, self.edges)), [1.0]])
         return dataclasses.replace(self, masses=self._masses(below))
 
     def power(self, critical_value: int, groups: Sequence[tuple[int, FloatArray]]) -> float:
-        """The chance that the sum reaches a value, by the normal approximation of many canaries.
+        """The chance that the sum reaches a value; a normal approximation if canaries are many.
 
-        Args:
-          critical_value: The value.
-          groups: The number of canaries that share a distribution, `num_included` in all, and its
-            probabilities below each of `edges`, float64 of shape (cells - 1,).
+        Each group is a number of canaries (num_included in all) and the distribution that they
+        share: its probabilities below each of `edges`.
         """
         numbers = [number for number, _ in groups]
         masses = [self._masses(np.concatenate([[0.0], below, [1.0]])) for _, below in groups]
@@ -145,12 +134,12 @@ class SumTest:
 
     @functools.cached_property
     def tail(self) -> FloatArray:
-        """P(sum >= s) for s = 0, 1, ..., at most 1 and never rising, float64 of shape (sums,)."""
+        """P(sum >= s) for s = 0, 1, ..., at most 1 and never rising."""
         return _tail_of_sum([self.masses], [self.num_included])
 
 
 def _tail_of_sum(distributions: Sequence[FloatArray], numbers: Sequence[int]) -> FloatArray:
-    """P(sum >= s) of so many independent values of each, rounded up, at s = 0, 1, ..."""
+    """P(sum >= s) of numbers[i] values of distribution i, s = 0, 1, ..., rounded up."""
     size = sum(numbers) * (len(distributions[0]) - 1) + 1
     length = fft.next_fast_len(size, real=True)
     transform = np.ones(length // 2 + 1, np.complex128)
@@ -163,20 +152,14 @@ def _tail_of_sum(distributions: Sequence[FloatArray], numbers: Sequence[int]) ->
 
 
 def sum_test(curve: TradeOff, num_included: int, level: float) -> SumTest:
-    """The test of a curve by so many canaries, best where its level is about the one given.
-
-    Args:
-      curve: The claimed curve.
-      num_included: The number of included canaries, at least 1.
-      level: The level for which g is chosen, in (0, 1); the test holds at every level.
-    """
+    """The test of a curve by a number of canaries; g is best near the level, and valid at any."""
     edges, log_tail = _cells(curve)
     shift = likely_shift(edges, log_tail, num_included, level)
     return _test_against(edges, log_tail, num_included, shift)
 
 
 _FEWEST, _MOST, _STAKES = 2, 4_000, 6
-"""The numbers of canaries for whose shifts there are bets, spaced evenly in their logs."""
+"""Bets are on the shifts of so many numbers of canaries, evenly spaced in their logs."""
 
 _BET_LEVEL = 0.05
 _SLACK = 1e-9
@@ -184,18 +167,10 @@ _SLACK = 1e-9
 
 
 class CurveWealth:
-    """The wealth of bets against a claimed curve, as scores come in.
-
-    Attributes:
-      largest: The log of the largest wealth so far, at least 0.
-    """
+    """The wealth of bets against a claimed curve; `largest` is the log of its maximum so far."""
 
     def __init__(self, curve: TradeOff) -> None:
-        """Starts with a stake of 1, of which each bet has an equal part.
-
-        Args:
-          curve: The claimed curve.
-        """
+        """Starts with a stake of 1, split equally between the bets."""
         self._edges, log_tail = _cells(curve)
         rows = []
         for number in np.geomspace(_FEWEST, _MOST, _STAKES).round().astype(int):
@@ -207,23 +182,19 @@ class CurveWealth:
         self.largest = 0.0
 
     def add(self, z: FloatArray) -> None:
-        """Takes in canaries, after which one may look.
-
-        Args:
-          z: The deviates of included canaries' scores, float64 of shape (canaries,).
-        """
+        """Adds the deviates of included canaries, after which the p-value may be inspected."""
         cells = np.searchsorted(self._edges, z, side="right")
         self._log_products += self._log_factors[:, cells].sum(axis=1)
         self.largest = max(self.largest, float(special.logsumexp(self._log_products)))
 
     @property
     def p_value(self) -> float:
-        """A p-value of the claim that holds at all looks together."""
+        """A p-value of the claim that is valid at all inspections together."""
         return math.exp(-self.largest)
 
 
 def claimed_tail(curve: TradeOff, z: FloatArray) -> FloatArray:
-    """Log of S(z) of equation (1), never rising with z, of the shape of z."""
+    """Log of S(z) of equation (1), never rising with z."""
     return curve.log_power(special.log_ndtr(-z))
 
 
@@ -237,9 +208,9 @@ def _cells(curve: TradeOff) -> tuple[FloatArray, FloatArray]:
 
 
 def _is_flat(curve: TradeOff, z: float) -> bool:
-    """Whether the claim allows next to nothing more at z than far beyond it."""
+    """True if the claimed curve is flat at z."""
     here, beyond = np.exp(claimed_tail(curve, np.array([z, z + _BEYOND])))
-    return bool(beyond < _NEARLY_ALL and here - beyond <= _NEVER + 1e-6 * beyond)
+    return bool(beyond < _NEARLY_ALL and here - beyond <= _NEGLIGIBLE + 1e-6 * beyond)
 
 
 def _test_against(
@@ -259,8 +230,8 @@ def _log_ratios(
 ) -> tuple[FloatArray, FloatArray]:
     """The values of g against N(shift, 1) in each cell, and the claim's probabilities of cells.
 
-    They are the log of the ratio of both that rises with z (isotonic regression): the slope of the
-    lower convex hull of their cumulated masses.
+    g is the log of the nearest ratio that rises with z (isotonic regression): the slope of the
+    lower convex hull of the cumulated masses of both.
     """
     below_claim = np.concatenate([[0.0], -np.expm1(log_tail), [1.0]])
     below = np.concatenate([[0.0], special.ndtr(edges - shift), [1.0]])
@@ -273,19 +244,19 @@ def _log_ratios(
 
 
 def likely_shift(edges: FloatArray, log_tail: FloatArray, num_included: int, level: float) -> float:
-    """The smallest shift of included scores that a sum of g sees in 80 % of audits, roughly."""
+    """The smallest shift of included scores that a sum of g detects in 80 % of audits, roughly."""
 
-    def is_seen(shift: float) -> bool:
-        return _number_that_sees(edges, log_tail, shift, level) < num_included
+    def is_detected(shift: float) -> bool:
+        return _detecting_number(edges, log_tail, shift, level) < num_included
 
     low, high = 0.0, float(edges[-1]) - _BEYOND / 2
     while high - low > 0.002 * (1 + low):
         middle = (low + high) / 2
-        low, high = (low, middle) if is_seen(middle) else (middle, high)
+        low, high = (low, middle) if is_detected(middle) else (middle, high)
     return high
 
 
-def _number_that_sees(edges: FloatArray, log_tail: FloatArray, shift: float, level: float) -> float:
+def _detecting_number(edges: FloatArray, log_tail: FloatArray, shift: float, level: float) -> float:
     """The number by the means and variances of g under the claim and under the shift."""
     g, masses = _log_ratios(edges, log_tail, shift)
     if g[-1] - g[0] < _ALIKE:

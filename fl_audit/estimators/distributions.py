@@ -1,8 +1,7 @@
 """Distributions of a canary's score: Gaussian, and the cosine of a random direction.
 
-Of each both tails are accurate in log space, and quantiles with them (`Distribution`).
-`ExactCosine` is the null distribution of a Gaussian canary's cosine in any dimension; the Gaussian
-is its limit.
+Tails and quantiles are accurate in log space on both sides. `ExactCosine` is the null distribution
+of a Gaussian canary's cosine in any dimension; the Gaussian is its limit.
 """
 
 import math
@@ -38,10 +37,10 @@ class Distribution(Protocol):
 
 @dataclass(frozen=True)
 class Gaussian:
-    """The normal distribution N(mean, std^2); with std 0, all mass lies at the mean.
+    """The normal distribution N(mean, std^2); with std 0, all mass is at the mean.
 
     Raises:
-      ValueError: If mean or std is not finite, or std is negative.
+      ValueError: Mean or std is not finite, or std is negative.
 
     >>> bool(Gaussian(0.0, 1.0).logsf(50.0) < -1250)
     True
@@ -51,7 +50,6 @@ class Gaussian:
     std: float
 
     def __post_init__(self) -> None:
-        """Check the fields, so that no later step has to."""
         if not math.isfinite(self.mean):
             raise ValueError(f"mean must be finite, got {self.mean}")
         if not (math.isfinite(self.std) and self.std >= 0):
@@ -64,7 +62,7 @@ class Gaussian:
         Equal values give std exactly 0, which rounding in the mean would otherwise hide.
 
         Raises:
-          ValueError: If there are no values.
+          ValueError: There are no values.
         """
         sample = np.asarray(values, dtype=np.float64)
         if sample.size == 0:
@@ -99,14 +97,9 @@ class Gaussian:
 
 
 def scaled_to_one(values: FloatArray) -> tuple[FloatArray, float]:
-    """Values in units in which the largest is about 1, so that no square leaves floating point.
+    """Values in units in which the largest is about 1, where no square overflows, and the unit.
 
-    Args:
-      values: Finite values, not all 0.
-
-    Returns:
-      The values in these units, float64 of the same shape, and the unit. It is a power of two, so
-      that the change loses nothing.
+    The unit is a power of two: scaling loses no digits. The values are finite and not all 0.
     """
     exponent = int(np.frexp(np.max(np.abs(values)))[1]) - 1
     return np.ldexp(values, -exponent), math.ldexp(1.0, exponent)
@@ -131,7 +124,7 @@ _SWITCH_COSINE = 0.5
 
 _SERIES_TERMS = 50
 _FRACTION_TERMS = 40
-"""Number of terms that cuts off less than 1e-13 of the value at the switch, in any dimension."""
+"""Number of terms that truncates less than 1e-13 of the value at the switch, in any dimension."""
 
 _RATIO_TERMS = (1 / 64, -5 / 2048, 61 / 49152, -1385 / 1048576)
 _RATIO_SERIES_FROM = 16.0
@@ -139,7 +132,7 @@ _RATIO_SERIES_FROM = 16.0
 
 
 def switch_point(dim: int) -> float:
-    """The cosine up to which `central_mass` is to be used, and from which on `log_tail` is."""
+    """The cosine up to which `central_mass` is used, and `log_tail` from there on."""
     return min(_SWITCH_COSINE, _SWITCH_STANDARD / math.sqrt(dim))
 
 
@@ -161,7 +154,7 @@ def log_peak(dim: int) -> float:
 
 
 def central_mass(x: FloatArray, dim: int) -> FloatArray:
-    """P(0 <= X <= x) for x in [0, switch_point] of shape (n,), to full relative precision."""
+    """P(0 <= X <= x) for x in [0, switch_point], to full relative precision."""
     b = (dim - 1) / 2
     square = x * x
     series = np.ones_like(x)
@@ -172,18 +165,15 @@ def central_mass(x: FloatArray, dim: int) -> FloatArray:
 
 
 def log_outside(x: FloatArray) -> FloatArray:
-    """Log(1 - x^2) for x in [0, 1] of shape (n,), to full relative precision at both ends."""
+    """Log(1 - x^2) for x in [0, 1], to full relative precision at both ends."""
     with np.errstate(divide="ignore"):
         return np.where(x < 0.5, np.log1p(-x * x), np.log(1 - x) + np.log1p(x))
 
 
 def log_tail(x: FloatArray, log_rest: FloatArray, dim: int) -> FloatArray:
-    """Log P(X >= x) for x in [switch_point, 1] of shape (n,).
+    """Log P(X >= x) for x in [switch_point, 1] and log_rest = log(1 - x^2).
 
-    Args:
-      x: The cosines, float64 of shape (n,).
-      log_rest: Log(1 - x^2), float64 of shape (n,), which tells apart cosines that round to 1.
-      dim: Dimension of the space, at least 2.
+    log_rest distinguishes cosines that round to 1.
     """
     b = (dim - 1) / 2
     w = np.where(x < 0.5, (1 - x) / 2, np.exp(log_rest) / (2 * (1 + x)))
@@ -213,12 +203,12 @@ _MOST_STEPS = 30
 
 
 def upper_quantile(p: FloatArray, dim: int) -> FloatArray:
-    """The x >= 0 with P(X >= x) = p, for p in [0, 1/2] of shape (n,).
+    """The x >= 0 with P(X >= x) = p, for p in [0, 1/2].
 
     The unknown is s = sqrt(-log(1 - x^2)), in which the distribution is nearly Gaussian (Wallace
     1959, "Bounds on normal approximations to Student's and the chi-square distributions", gives the
-    start) and which tells apart cosines that round to 1. In s the log of the tail is nearly a
-    parabola; below the switch the mass from 0 is solved for instead, as its digits are those of x.
+    start) and which distinguishes cosines that round to 1. In s the log of the tail is nearly a
+    parabola. Below the switch the mass from 0 is solved for instead, as its digits are those of x.
     """
     x = np.where(p == 0, 1.0, 0.0)
     inside = (p > 0) & (p < 0.5)
@@ -263,25 +253,22 @@ def _tail_step(s: FloatArray, log_p: FloatArray, dim: int) -> FloatArray:
 
 
 EXACT_COSINE_BELOW = 1000
-"""The dimension from which on the closed-form null is N(0, 1/dim), not the exact distribution."""
+"""From this dimension on the closed-form null is N(0, 1/dim) instead of the exact distribution."""
 
 
 @dataclass(frozen=True)
 class ExactCosine:
     """The cosine of a uniformly random direction with a fixed one, in dimension `dim`.
 
-    Density proportional to (1 - x^2)^((dim - 3) / 2) on [-1, 1] (Andrew et al., section 4), so
+    Density proportional to (1 - x^2)^((dim - 3) / 2) on [-1, 1] (Andrew et al. 2023, section 4), so
     that X^2 ~ Beta(1/2, (dim - 1) / 2) and (1 + X) / 2 ~ Beta((dim - 1) / 2, (dim - 1) / 2).
 
-    Log probabilities are exact to about 1e-14 relative, and quantiles to as much, from 0 to the
-    edges of the range and whatever the dimension. The limit N(0, 1/dim) has heavier tails: far out
-    by a factor of about exp(dim x^4 / 4).
+    Log probabilities and quantiles are exact to about 1e-14 relative, from 0 to the ends of the
+    range and in every dimension. The limit N(0, 1/dim) has heavier tails: far out by a factor of
+    about exp(dim x^4 / 4).
 
     Attributes:
-      dim: Dimension of the space, 2 to 2^53.
-
-    Raises:
-      InputError: If dim is out of range.
+      dim: Dimension of the space, 2 to 2^53; InputError if out of range.
 
     >>> round(float(np.exp(ExactCosine(3).logsf(0.5))), 12)  # Archimedes: uniform on [-1, 1]
     0.25
@@ -292,17 +279,16 @@ class ExactCosine:
     dim: int
 
     def __post_init__(self) -> None:
-        """Check the fields, so that no later step has to."""
         check_dim(self.dim)
 
     @property
     def mean(self) -> float:
-        """Mean of the cosine, which is 0 by symmetry."""
+        """0, by symmetry."""
         return 0.0
 
     @property
     def std(self) -> float:
-        """Deviation of the cosine, which is exactly dim^(-1/2)."""
+        """The standard deviation of the cosine, exactly dim^(-1/2)."""
         return 1 / math.sqrt(self.dim)
 
     def logsf(self, x: npt.ArrayLike) -> FloatArray:
@@ -333,18 +319,18 @@ class ExactCosine:
         return -self.isf(p)
 
     def reflected(self) -> "ExactCosine":
-        """The distribution of -X, which is the same by symmetry."""
+        """The distribution of -X, which is the same."""
         return self
 
 
 def closed_form_null(dim: int) -> Gaussian | ExactCosine:
-    """The null distribution of a canary's cosine in dimension `dim` (Andrew et al., section 4).
+    """The null distribution of a canary's cosine (Andrew et al. 2023, section 4).
 
-    It is the exact distribution below EXACT_COSINE_BELOW and its Gaussian limit from there on,
-    which is the paper's choice. ExactCosine itself serves any dimension.
+    The exact distribution below dimension EXACT_COSINE_BELOW and, as in the paper, its Gaussian
+    limit from there on. ExactCosine itself serves any dimension.
 
     Raises:
-      ValueError: If dim is below 2.
+      ValueError: dim is below 2.
 
     >>> closed_form_null(10_000)
     Gaussian(mean=0.0, std=0.01)

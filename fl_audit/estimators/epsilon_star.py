@@ -1,15 +1,14 @@
 """Epsilon* of one trained model, from its losses: Negoescu et al. (2024), arXiv:2307.11280.
 
-Mixtures, several models and tests of fit are in experiments/negoescu2024_appendix_b.
-
 >>> members, others = [0.1, 0.2, 0.2, 0.9], [0.3, 0.8, 0.9, 1.1]
 >>> round(empirical_epsilon_star(members, others, delta=1e-5).epsilon, 3)  # log(0.75 / 0.25)
 1.099
 
-The definition of Epsilon*: the largest of four ratios of error rates, over loss thresholds.
+Epsilon* is the largest of four ratios of error rates, over loss thresholds (Definition 2). A point
+is called a member if its loss is at most a threshold; t = FPR is the share of non-members so
+called, and eta = FNR the share of members not.
 
-Negoescu et al. (2024), Definition 2. A point is called a member if its loss is at most a
-threshold; t = FPR is the share of non-members so called, and eta = FNR the share of members not.
+Mixtures, several models and tests of fit are in experiments/negoescu2024_appendix_b.
 """
 
 import math
@@ -65,11 +64,7 @@ def log_odds_losses(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
 
 
 def checked_losses(name: str, values: npt.ArrayLike) -> FloatArray:
-    """The losses as float64 of shape (n,), checked.
-
-    Raises:
-      InputError: If there are no losses, one is not finite, or they are not one-dimensional.
-    """
+    """The losses as float64 of shape (n,), n at least 1, all finite; else InputError."""
     losses = np.asarray(values, dtype=np.float64)
     if losses.ndim != 1 or losses.size == 0 or not np.isfinite(losses).all():
         raise InputError(f"{name} must be a list of at least one loss, all of them finite")
@@ -104,18 +99,14 @@ class ModelEpsilon:
 
     Attributes:
       epsilon: Log of the largest ratio, in nats, at least 0, possibly infinite.
-      threshold: Threshold where the ratio is attained, in the units of what was given; None where
-        no ratio exceeds 1, or where the largest is only approached as the threshold goes to
-        infinity.
-      ratio: Name of the ratio among the four; None where there is no threshold.
+      threshold: Threshold with that ratio, in the units of the input; None if no ratio exceeds 1,
+        or if the largest is only approached as the threshold goes to infinity.
+      ratio: Name of the ratio among the four; None if there is no threshold.
     """
 
     epsilon: float
     threshold: float | None
     ratio: Ratio | None
-
-
-# The transformation that makes losses look Gaussian before a Gaussian is fitted to them.
 
 
 @dataclass(frozen=True)
@@ -128,8 +119,8 @@ class LossTransform:
     3. p = exp(-that), in [e^-2, e^-1];
     4. phi = log(p) - log(1 - p), in [-1.855, -0.541].
 
-    The smaller the loss, the larger phi. Only the extremes of both samples set the scale. They
-    drift apart as samples grow, and phi turns into a straight line of the loss over the bulk:
+    The smaller the loss, the larger phi. The scale depends on the extremes of both samples alone.
+    They drift apart as samples grow, and phi turns into a straight line of the loss over the bulk:
     the Gaussians of a large sample are then those of the raw losses. One outlying loss has the
     same effect and also widens its own sample's Gaussian.
 
@@ -151,11 +142,7 @@ class LossTransform:
     def from_losses(
         cls, member_losses: npt.ArrayLike, non_member_losses: npt.ArrayLike
     ) -> "LossTransform":
-        """The transformation that both samples share.
-
-        Raises:
-          InputError: If a sample is empty or a loss is not finite.
-        """
+        """The transformation that both samples share; InputError if one is empty or not finite."""
         samples = (
             checked_losses("member_losses", member_losses),
             checked_losses("non_member_losses", non_member_losses),
@@ -166,7 +153,7 @@ class LossTransform:
         )
 
     def logits(self, losses: npt.ArrayLike) -> FloatArray:
-        """The values phi of losses; the same for all where the smallest loss is the largest."""
+        """phi of each loss; the same for all if all losses are equal."""
         unit, width = self._unit_and_width()
         above = unit * np.asarray(losses, dtype=np.float64) - unit * self.smallest
         normalised = above / width if width > 0 else np.zeros_like(above)
@@ -174,25 +161,22 @@ class LossTransform:
         return np.asarray(-np.log(np.expm1(1 + normalised)))
 
     def loss(self, logit: npt.ArrayLike) -> FloatArray:
-        """The loss whose phi is this, also outside the observed ones; infinite beyond floats."""
+        """The loss of each phi, even outside the observed range; infinite beyond floats."""
         unit, width = self._unit_and_width()
         normalised = np.logaddexp(0.0, -np.asarray(logit, dtype=np.float64)) - 1
         with np.errstate(over="ignore"):
             return np.asarray((unit * self.smallest + width * normalised) / unit)
 
     def _unit_and_width(self) -> tuple[float, float]:
-        """The range of the losses, in halves where it is beyond the largest float."""
+        """The range of the losses and its unit, 0.5 if the range exceeds the largest float."""
         unit = 0.5 if math.isinf(self.largest - self.smallest) else 1.0
         return unit, unit * self.largest - unit * self.smallest
-
-
-# Epsilon* of two distributions, over all thresholds or over those with moderate error rates.
 
 
 def epsilon_star_of_distributions(
     members: Distribution, non_members: Distribution, delta: float
 ) -> ModelEpsilon:
-    """Epsilon* over the thresholds where FPR and FNR lie in (delta, 1 - delta).
+    """Epsilon* over the thresholds with FPR and FNR in (delta, 1 - delta).
 
     This is what the paper's experiments compute: log sup over thresholds of the four ratios and 1
     (equation after 9), without rates outside (delta, 1 - delta) (its footnote 2 and appendix B,
@@ -204,19 +188,19 @@ def epsilon_star_of_distributions(
       members: Distribution of a statistic on training points; exchanging the distributions changes
         nothing.
       non_members: Distribution of the statistic on other points.
-      delta: The delta of differential privacy, in [0, 1). With delta 0 nothing is left out, and the
-        tails of two different distributions give infinity.
+      delta: The delta of differential privacy, in [0, 1). With delta 0 no rate is left out, and
+        the tails of two different distributions give infinity.
 
     Returns:
       The largest ratio; its threshold is one on the statistic: "at least the threshold" means
         member.
 
     Raises:
-      InputError: If delta is out of range.
+      InputError: delta is out of range.
 
     >>> from fl_audit.estimators.distributions import Gaussian
-    >>> found = epsilon_star_of_distributions(Gaussian(1, 1), Gaussian(0, 1), 1e-5)
-    >>> round(found.epsilon, 2)
+    >>> result = epsilon_star_of_distributions(Gaussian(1, 1), Gaussian(0, 1), 1e-5)
+    >>> round(result.epsilon, 2)
     3.98
     """
     check_delta(delta)
@@ -238,11 +222,11 @@ def epsilon_star_over_all_thresholds(
     and result are those of `epsilon_star_of_distributions`.
 
     Raises:
-      InputError: If delta is out of range.
+      InputError: delta is out of range.
 
     >>> from fl_audit.estimators.distributions import Gaussian
-    >>> found = epsilon_star_over_all_thresholds(Gaussian(1, 1), Gaussian(0, 1), 1e-5)
-    >>> round(found.epsilon, 2)  # the Gaussian mechanism's: Balle & Wang (2018)
+    >>> result = epsilon_star_over_all_thresholds(Gaussian(1, 1), Gaussian(0, 1), 1e-5)
+    >>> round(result.epsilon, 2)  # the Gaussian mechanism's: Balle & Wang (2018)
     4.38
     """
     check_delta(delta)
@@ -263,7 +247,7 @@ _MEMBERS_BELOW: dict[Guess, Ratio] = {
     "included": "(FPR - delta) / TPR",
     "excluded": "(FNR - delta) / TNR",
 }
-"""The ratio to which each guess belongs where the distributions were exchanged."""
+"""The ratio of each guess; in the second, the distributions were exchanged."""
 
 
 def _ratio(names: dict[Guess, Ratio], guess: Guess | None) -> Ratio | None:
@@ -275,23 +259,21 @@ class _Clipped:
     """A distribution whose tail probabilities are moved into [rate, 1 - rate].
 
     With rate >= delta, the supremum of the ratios over all thresholds with clipped rates is the
-    one over the thresholds with both rates inside. Take one where FNR is below `rate` (the other
-    three cases are alike) and the higher threshold where FNR is `rate`, at which FPR is no
+    one over the thresholds with both rates inside. Take a threshold whose FNR is below `rate` (the
+    other three cases are alike) and the higher one whose FNR is `rate`, at which FPR is no
     larger. Clipped, the first two ratios are no smaller there, and at the first threshold
     (FNR - delta) / TNR <= (rate - delta) / rate and (FPR - delta) / TPR <= (1 - rate - delta) /
-    (1 - rate) are below 1. Where no threshold has both rates inside (distributions far apart, or a
-    deviation of 0), clipping gives the limit of distributions that just have one.
+    (1 - rate) are below 1. If no threshold has both rates inside (distributions far apart, or a
+    standard deviation of 0), clipping gives the limit of distributions that just have one.
     """
 
     distribution: Distribution
     rate: float
 
     def logsf(self, x: npt.ArrayLike) -> FloatArray:
-        """Log P(X >= x), moved into the interval."""
         return self._moved(self.distribution.logsf(x))
 
     def logcdf(self, x: npt.ArrayLike) -> FloatArray:
-        """Log P(X <= x), moved into the interval."""
         return self._moved(self.distribution.logcdf(x))
 
     def isf(self, p: npt.ArrayLike) -> FloatArray:
@@ -299,22 +281,17 @@ class _Clipped:
         return self.distribution.isf(p)
 
     def ppf(self, p: npt.ArrayLike) -> FloatArray:
-        """The quantile of the distribution itself."""
         return self.distribution.ppf(p)
 
     def reflected(self) -> "_Clipped":
-        """The distribution of -X, clipped at the same rate."""
         return _Clipped(self.distribution.reflected(), self.rate)
 
     def _moved(self, log_p: FloatArray) -> FloatArray:
         return np.asarray(np.clip(log_p, math.log(self.rate), math.log1p(-self.rate)))
 
 
-# Parametric Epsilon*: Gaussians fitted to transformed losses.
-
-
 _MANY_TIES = 0.05
-"""The share of losses equal to the smallest from which on no Gaussian fits all of them."""
+"""From this share of losses equal to the smallest on, no Gaussian fits all of them."""
 
 
 def epsilon_star(setting: AuditSetting) -> Estimate:
@@ -322,15 +299,15 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
 
     Losses become logits in four steps (`LossTransform`); a Gaussian is fitted to those of included
     and one to those of excluded canaries (mean and population standard deviation); Epsilon* is
-    theirs, over the thresholds where both error rates lie in (delta, 1 - delta)
+    theirs, over the thresholds with both error rates in (delta, 1 - delta)
     (`epsilon_star_of_distributions`). Negoescu et al. (2024), section 3.1 and appendix B, 8.1.
 
-    Where all scores of one class are equal (up to rounding) its distribution is a point, and the
-    value is the limit of ever narrower distributions. Where all scores are equal it is 0. With
-    delta 0 it is infinite unless both fits are the same.
+    If all scores of one class are equal (up to rounding) its distribution is a point, and the value
+    is the limit of ever narrower distributions. If all scores are equal it is 0. With delta 0 it is
+    infinite unless both fits are the same.
 
     Raises:
-      NotApplicableError: If there are fewer than 2 included or 2 excluded scores.
+      NotApplicableError: There are fewer than 2 included or 2 excluded scores.
     """
     setting.require(included=2, excluded=2)
     delta = setting.delta
@@ -354,7 +331,10 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
         ),
         source=f"{SOURCE}, section 3.1 and appendix B, 8.1",
         details={
-            "threshold": _score_threshold(model, transform),
+            # As one on the score: "score >= threshold" means included.
+            "threshold": (
+                None if model.threshold is None else 0.0 - float(transform.loss(model.threshold))
+            ),
             "ratio": model.ratio,
             "trimmed_below": delta,
             "largest_possible": _largest_possible(delta),
@@ -368,7 +348,7 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
 
 
 def _ties(setting: AuditSetting) -> str:
-    """A warning where many losses, but not all, are the smallest, such as 0; else empty."""
+    """A warning if many losses, but not all, are the smallest, such as 0; else empty."""
     scores = setting.scores
     largest = max(scores.included.max(), scores.excluded.max())
     share = float(np.mean(np.concatenate([scores.included, scores.excluded]) == largest))
@@ -380,19 +360,11 @@ def _ties(setting: AuditSetting) -> str:
     )
 
 
-def _score_threshold(model: ModelEpsilon, transform: LossTransform) -> float | None:
-    """The threshold as one on the score: "score >= threshold" means included."""
-    return None if model.threshold is None else 0.0 - float(transform.loss(model.threshold))
-
-
 def _largest_possible(delta: float) -> float:
     """The largest value that trimming leaves: log((1 - 2 delta) / delta)."""
     if delta == 0:
         return math.inf
     return max(0.0, math.log1p(-2 * min(delta, 1 / 3)) - math.log(delta))
-
-
-# Epsilon* from the empirical distributions of the losses.
 
 
 TRIMMED_BELOW = 0.001
@@ -408,9 +380,9 @@ def empirical_epsilon_star(
     TNR, (FPR - delta) / TPR and 1, where "loss <= threshold" means member. Negoescu et al. (2024),
     equations 7 and 22.
 
-    Thresholds whose FPR or FNR lies outside (0.001, 0.999) are left out (appendix B, 8.1), so that
-    the value is at most log(999) = 6.907. Where that leaves none (separated samples, or all losses
-    of one sample equal), rates are moved to the ends of that interval instead, as in the limit.
+    Thresholds whose FPR or FNR is outside (0.001, 0.999) are left out (appendix B, 8.1), so that
+    the value is at most log(999) = 6.907. If that leaves none (separated samples, or all losses of
+    one sample equal), rates are moved to the ends of that interval instead, as in the limit.
 
     The paper looks at 2 million thresholds, the quantiles of both samples. Rates change only at
     observed losses, so all of them are tried instead, in O(n log n).
@@ -422,10 +394,10 @@ def empirical_epsilon_star(
       delta: The delta of differential privacy, in [0, 1).
 
     Raises:
-      InputError: If delta is out of range, a sample is empty or a loss is not finite.
+      InputError: delta is out of range, a sample is empty or a loss is not finite.
 
-    >>> found = empirical_epsilon_star([1, 2, 3, 4], [2, 3, 5, 6], 0.0)
-    >>> round(float(np.exp(found.epsilon)), 3), found.threshold, found.ratio
+    >>> result = empirical_epsilon_star([1, 2, 3, 4], [2, 3, 5, 6], 0.0)
+    >>> round(float(np.exp(result.epsilon)), 3), result.threshold, result.ratio
     (2.0, 2.0, '(TPR - delta) / FPR')
     """
     check_delta(delta)
@@ -455,12 +427,12 @@ def empirical_epsilon_star(
 
 
 def epsilon_star_empirical(setting: AuditSetting) -> Estimate:
-    """Epsilon* from the empirical distributions, of losses given as scores (score = -loss).
+    """`empirical_epsilon_star` of losses given as scores (score = -loss).
 
-    See `empirical_epsilon_star`. A single score has no rate but 0 and 1, which are left out.
+    A single score has no rate but 0 and 1, which are left out.
 
     Raises:
-      NotApplicableError: If there are fewer than 2 included or 2 excluded scores.
+      NotApplicableError: There are fewer than 2 included or 2 excluded scores.
     """
     setting.require(included=2, excluded=2)
     scores = setting.scores

@@ -1,7 +1,7 @@
-"""Mechanisms whose epsilon is known, and how often a bound on them exceeds it.
+"""Mechanisms whose epsilon is known, and how often a bound exceeds it.
 
-This is how a method's claim is checked: `bounds_on` runs methods on many releases, and a lower
-bound at 95 % confidence may exceed the mechanism's epsilon in at most 5 % of them.
+`bounds_on` runs methods on many releases: a lower bound at 95 % confidence may exceed the
+mechanism's epsilon in at most 5 % of them.
 """
 
 import math
@@ -20,23 +20,13 @@ from fl_audit.estimators.scores import CanaryScores, Inclusion
 
 @dataclass(frozen=True)
 class KnownMechanism:
-    """A mechanism that releases a score for each canary's inclusion bit.
-
-    Attributes:
-      name: Name of the mechanism.
-      epsilon: The least epsilon with which it is (epsilon, delta)-private.
-      delta: The delta at which that epsilon holds.
-      release: Function that takes random numbers and bits, 0 or 1, of shape (k,), and returns
-        float64 scores of shape (k,).
-      dim: Number of dimensions where scores are cosines, which the closed-form null needs; None
-        where they are not.
-    """
+    """A mechanism that releases a score for each canary's inclusion bit."""
 
     name: str
-    epsilon: float
+    epsilon: float  # the smallest with which it is (epsilon, delta)-private
     delta: float
-    release: Callable[[np.random.Generator, IntArray], FloatArray]
-    dim: int | None = None
+    release: Callable[[np.random.Generator, IntArray], FloatArray]  # scores of bits, shape (k,)
+    dim: int | None = None  # of the canaries, if scores are cosines
 
 
 def randomised_response(epsilon: float) -> KnownMechanism:
@@ -61,14 +51,8 @@ def laplace(epsilon: float) -> KnownMechanism:
 def gaussian(epsilon: float, delta: float, dim: int | None = None) -> KnownMechanism:
     """The Gaussian mechanism: each bit plus noise calibrated to epsilon (Balle & Wang 2018).
 
-    Scores are in units of the noise, so that an excluded canary's score is standard normal; with
-    `dim` they are like cosines of gaussian canaries, N(0, 1 / dim) for an excluded one.
-
-    Args:
-      epsilon: The epsilon that it has at delta, above 0.
-      delta: The delta, in (0, 1).
-      dim: The length of the canaries whose cosines the scores are like; None for scores in units of
-        the noise.
+    Scores are in units of the noise: N(0, 1) for an excluded canary. With `dim` they are like
+    cosines of gaussian canaries of that dimension: N(0, 1 / dim).
     """
     shift, unit = 1 / sigma_of_epsilon(epsilon, delta), (dim or 1) ** -0.5
 
@@ -82,10 +66,7 @@ def gaussian(epsilon: float, delta: float, dim: int | None = None) -> KnownMecha
 def pathological(epsilon: float, delta: float, beta: float) -> KnownMechanism:
     """Algorithm 4 of Steinke et al. (2023): randomised response that is better with chance beta.
 
-    Args:
-      epsilon: The epsilon of each guess, at least 0.
-      delta: The delta that all guesses share.
-      beta: The probability that all guesses are better at once, in (0, 1].
+    Each guess is epsilon-private; all guesses share delta, and are better at once.
     """
 
     def release(rng: np.random.Generator, bits: IntArray) -> FloatArray:
@@ -107,26 +88,15 @@ def bounds_on(
     inclusion: Inclusion = "coins",
     inclusion_probability: float = 0.5,
 ) -> Mapping[str, FloatArray]:
-    """The bounds that methods find on independent releases.
+    """Lower bounds (or epsilons, of a method without bounds) on independent releases, by method.
 
-    Args:
-      mechanism: The mechanism to audit, at its own delta.
-      methods: Names of methods in METHODS; they see the same releases.
-      num_canaries: Number of canaries k in each release.
-      runs: Number of releases.
-      seed: Seed of who is included and of the releases.
-      confidence: Confidence of each bound, in (0, 1).
-      inclusion: How it is decided which canaries are included; of pairs or halves num_canaries must
-        be even.
-      inclusion_probability: Probability with which a canary is included.
+    All methods see the same releases; arrays have shape (runs,). `seed` decides inclusion and
+    releases; with pairs or halves num_canaries must be even.
 
-    Returns:
-      An array by method, float64 of shape (runs,): lower ends, or epsilons where a method has none.
-
-    >>> found = bounds_on(
+    >>> bounds = bounds_on(
     ...     randomised_response(1.0), ["one_run_valid"], num_canaries=100, runs=5, seed=1
     ... )
-    >>> found["one_run_valid"].shape
+    >>> bounds["one_run_valid"].shape
     (5,)
     """
     rng = np.random.default_rng(seed)
@@ -152,7 +122,7 @@ def bounds_on(
 def _included(
     rng: np.random.Generator, num_canaries: int, inclusion: Inclusion, probability: float
 ) -> IntArray:
-    """Positions of the canaries that are included, those of a pair next to each other."""
+    """Inclusion bits of the canaries; those of a pair are adjacent."""
     match inclusion:
         case "coins":
             return rng.integers(0, 2, num_canaries)

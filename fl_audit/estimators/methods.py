@@ -1,6 +1,6 @@
 """The registry of methods: one record for each, from which every list of methods is derived.
 
-A method of another package is one function and one call of `register_method`.
+Another package adds a method by one function and one call of `register_method`.
 """
 
 import functools
@@ -27,41 +27,40 @@ from fl_audit.estimators.threshold.valid import threshold_gdp, threshold_rejecti
 from fl_audit.registry import Registry
 
 Rejection = Callable[[Sequence[AuditSetting]], BoolArray]
-"""Whether each of some samples rejects what a test is made for, bool of shape (samples,)."""
+"""For each sample, whether a test rejects its hypothesis, bool of shape (samples,)."""
 
 Epsilons = Callable[[Sequence[AuditSetting]], Sequence[float | None]]
-"""The epsilon of each of some samples alone; None where the scores do not allow the method."""
+"""The epsilon of each sample; None if its scores do not allow the method."""
 
-_HERE: Mapping[Inclusion, str] = {
+_REFUSED: Mapping[Inclusion, str] = {
     "coins": "each had one",
     "unequal_coins": "coins were not fair",
     "fixed_half": "a fixed half was included",
     "pairs": "one of each pair was included",
 }
-"""Why a method that is not proven for a way of including canaries is left out."""
+"""Why a method whose proof does not cover a way of including canaries is left out."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """One way to turn scores into epsilon, and what it claims.
+    """A way to turn scores into epsilon, and what it claims.
 
     Attributes:
       name: Name of the method, such as "one_run".
-      estimate: Function that makes the estimate from scores; it refuses scores that it cannot use
-        by a `NotApplicableError`.
+      estimate: Function that makes the estimate from scores; it raises `NotApplicableError` for
+        scores that it cannot use.
       kind: Kind of every estimate that the method makes.
-      valid_for: Mechanisms on which the method's bound holds, as every estimate of it says.
-      fast_rejection: Given (epsilon, delta, level), a quick way to tell of many samples whether the
-        lower bound at confidence 1 - level and at delta exceeds epsilon; for simulations, whose
-        settings have that delta and confidence, and a null that is true. None where they make the
-        bound and compare.
-      fast_epsilons: A quick way to the epsilons of many samples of one delta and one confidence,
-        without the rest of their estimates; for simulations. None where they make the estimates.
-      valid_inclusions: The ways of including canaries for which the method may be used; scores of others
-        are refused.
+      valid_for: Mechanisms for which the method's bound is valid; every estimate repeats it.
+      fast_rejection: Given (epsilon, delta, level), a fast test of many samples: whether the lower
+        bound at confidence 1 - level exceeds epsilon. For simulations, in which all settings have
+        that delta and confidence and a true null. None: compute the bound and compare.
+      fast_epsilons: The epsilons of many samples of one delta and one confidence, without the rest
+        of their estimates. For simulations. None: compute the estimates.
+      valid_inclusions: The ways of including canaries for which the method may be used; scores of
+        others are refused.
 
     Raises:
-      ValueError: If the kind is unknown, or what the method is valid for.
+      ValueError: The kind or what the method is valid for is unknown.
     """
 
     name: str
@@ -73,7 +72,6 @@ class Method:
     valid_inclusions: tuple[Inclusion, ...] = get_args(Inclusion)
 
     def __post_init__(self) -> None:
-        """Check the kind and the validity, by which methods are grouped."""
         if self.kind not in get_args(Kind):
             raise ValueError(f"kind must be one of {get_args(Kind)}, got {self.kind!r}")
         if self.valid_for not in (None, *get_args(ValidFor)):
@@ -83,24 +81,24 @@ class Method:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the method makes lower bounds that hold whatever distribution the scores have."""
+        """Whether the method makes lower bounds that assume no distribution of scores."""
         return self.kind == "lower_bound" and self.valid_for in WHATEVER_DISTRIBUTION
 
     def allows(self, inclusion: Inclusion) -> bool:
-        """Whether the method may be used on canaries that were included in this way."""
+        """Whether the method may be used for this way of including canaries."""
         return inclusion in self.valid_inclusions
 
     def __call__(self, setting: AuditSetting) -> Estimate:
         """The estimate from the scores of a setting.
 
         Raises:
-          NotApplicableError: If the scores do not allow the method.
-          ValueError: If the estimate contradicts this record of the method.
+          NotApplicableError: The scores do not allow the method.
+          ValueError: The estimate contradicts this record of the method.
         """
         inclusion = setting.scores.inclusion
         if not self.allows(inclusion):
             raise NotApplicableError(
-                f"needs an independent fair coin for each canary; here {_HERE[inclusion]}"
+                f"needs an independent fair coin for each canary; here {_REFUSED[inclusion]}"
             )
         try:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -119,7 +117,7 @@ class Method:
         return estimate
 
     def epsilons(self, settings: Sequence[AuditSetting]) -> Sequence[float | None]:
-        """The epsilon of each sample; None where its scores do not allow the method."""
+        """The epsilon of each sample; None if its scores do not allow the method."""
         if self.fast_epsilons is not None and all(
             self.allows(setting.scores.inclusion) for setting in settings
         ):
@@ -129,7 +127,7 @@ class Method:
     def rejection(self, epsilon: float, delta: float, level: float) -> Rejection:
         """The test, for many samples, of whether the bound at 1 - level and delta exceeds epsilon.
 
-        It takes the null of each sample for true, and does not ask whether scores refute it.
+        It takes the null of each sample as true and does not test it on the excluded scores.
         """
         if self.fast_rejection is not None:
             return self.fast_rejection(epsilon, delta, level)
@@ -138,14 +136,14 @@ class Method:
         )
 
     def rejects(self, setting: AuditSetting, epsilon: float) -> bool:
-        """Whether the bound exceeds epsilon; a bound that the scores do not allow does not."""
+        """Whether the bound exceeds epsilon; False if the scores allow no bound."""
         try:
             return self(setting).epsilon > epsilon
         except NotApplicableError:
             return False
 
 
-_OWN = (
+_BUILT_IN = (
     Method(
         "gaussian_fit",
         gaussian_fit,
@@ -194,15 +192,15 @@ _OWN = (
 METHODS = Registry[Method]("method")
 """Every registered method by name, in the order of reports."""
 
-for _method in _OWN:
+for _method in _BUILT_IN:
     METHODS.register(_method)
 
 
 def register_method(method: Method) -> Method:
-    """Add a method, the last in the order of reports, and return it.
+    """Add a method at the end of the order of reports, and return it.
 
     Raises:
-      ValueError: If the name of the method is taken.
+      ValueError: The name is taken, or is "all".
     """
     if method.name == "all":
         raise ValueError("a method may not be named 'all', which stands for all methods")
@@ -214,9 +212,6 @@ remove_method = METHODS.remove
 
 def valid_methods(inclusion: Inclusion = "coins") -> tuple[str, ...]:
     """Names of the methods whose lower bounds assume no distribution of scores.
-
-    Args:
-      inclusion: How it was decided which canaries take part.
 
     >>> valid_methods()
     ('threshold_valid', 'one_run_valid')

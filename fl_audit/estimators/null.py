@@ -1,8 +1,7 @@
 """The null distribution: what is known of an excluded canary's score, and tests of it.
 
-`Null` is all that an audit knows of it. Its tail is one of the values below, each a bound on the
-upper tail of the score; `too_large_p_value` and `cosine_p_value` say whether excluded scores can
-have it.
+A `NullTail` bounds the upper tail of the score. `too_large_p_value` and `cosine_p_value` test
+whether the excluded scores fit it.
 """
 
 import math
@@ -25,39 +24,33 @@ _LARGEST_COSINE = 1 - 1e-6
 """A cosine beyond this may have been rounded to 1, which a small dimension makes impossible."""
 
 _ROUNDING = 1e-5
-"""Largest rise of a discrete canary's score over an atom by rounding, in standard deviations."""
+"""Largest rise by rounding of a discrete canary's score over an atom, in standard deviations."""
 
 
 class NullTail(Protocol):
-    """A record of what is known of an excluded canary's score.
+    """An upper bound on P(score >= t) of an excluded canary: all that a lower bound needs.
 
-    A bound on the true epsilon needs no more than an upper bound on P(score >= t). A new statistic
-    brings its own null as an object with these three members.
+    A new statistic brings its null as an object with these three members.
     """
 
     @property
     def description(self) -> str:
-        """The assumed distribution, in words that follow "excluded scores are"."""
+        """The assumed distribution, as the end of the sentence "excluded scores are ..."."""
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
-        """Log of an upper bound on P(score >= t), which never rises with t.
+        """Log of an upper bound on P(score >= t), at most 0 and never rising with t.
 
         Args:
-          thresholds: Thresholds t, float64 of any shape.
-
-        Returns:
-          Logs of the bounds, float64 of the shape of the thresholds, at most 0.
+          thresholds: Thresholds t, float64 of any shape, which is also the shape of the result.
         """
 
     def p_value(self, excluded: FloatArray) -> float:
-        """A p-value of the excluded scores under this null: small if they do not fit it.
+        """A p-value of the excluded scores: small if they do not fit this null.
+
+        It is at most p with probability at most p if the null is true and scores are independent.
 
         Args:
-          excluded: Scores of the excluded canaries, float64 of shape (n,), at least one.
-
-        Returns:
-          A number that is at most p with probability at most p if the null is true and the scores
-            are independent.
+          excluded: Scores of the excluded canaries, float64 of shape (n,), n at least 1.
         """
 
 
@@ -67,21 +60,21 @@ NullSource = Literal["design", "argument"]
 
 @dataclass(frozen=True)
 class Null:
-    """The null distribution: what an audit knows of an excluded canary's score, and how surely.
+    """What an audit knows of an excluded canary's score, and from where.
 
     Attributes:
-      kind: What published estimators take it to be: "closed_form" for a cosine with one vector in
+      kind: The null of published estimators: "closed_form" for a cosine with one vector in
         dimension dim, of mean 0 and variance 1 / dim; "empirical" for a distribution fitted to the
         excluded scores.
-      tail: What bounds that have to hold may rely on; None for what holds for canaries of every
-        family under the closed-form null, and for nothing under the empirical one.
+      tail: The tail on which valid bounds rely. None: a bound for canaries of every family if the
+        null is the closed form, nothing if it is empirical.
       dim: Number of trainable parameters, which the closed-form null needs; None if not known.
-      source: How it is known: by the design of the audit, whose pool made the canaries and whose
-        program scored them; or by an argument such as --dim, which only the scores can confirm and
-        which is held against them at a part of the failure probability (threshold/null_choice.py).
+      source: "design" if this audit's own program made and scored the canaries; "argument" if an
+        argument such as --dim says it, which only the scores can confirm: then it is tested on
+        them with a part of the failure probability (threshold/null_choice.py).
       planned_shift: By how many standard deviations included scores exceed excluded ones if the
-        mechanism is as it says, as known before there are scores; None where it is not. No bound
-        relies on it: it says where to look (threshold/error_rates.py).
+        mechanism is as configured, as computed before there are scores; None if unknown. No bound
+        relies on it: it chooses where to look (threshold/error_rates.py).
 
     >>> Null("closed_form", dim=1000).known_tail()
     SignCanaryNull(dim=1000, concentration=None)
@@ -96,24 +89,24 @@ class Null:
     planned_shift: float | None = None
 
     def closed_form(self) -> Gaussian | ExactCosine:
-        """The distribution of an excluded canary's cosine, as published methods take it.
+        """The distribution of an excluded canary's cosine in published methods.
 
         Raises:
-          InputError: If dim is missing.
+          InputError: dim is missing.
         """
         if self.dim is None:
             raise InputError("the closed_form null needs dim, the number of trainable parameters")
         return closed_form_null(self.dim)
 
     def known_tail(self) -> NullTail | None:
-        """What bounds that have to hold may rely on; None if nothing is known."""
+        """The tail on which valid bounds may rely; None if nothing is known."""
         if self.tail is None and self.kind == "closed_form" and self.dim is not None:
             return SignCanaryNull(self.dim)
         return self.tail
 
 
 EMPIRICAL = Null("empirical")
-"""The null of which nothing is known: excluded scores have to tell."""
+"""The null of which nothing is known but the excluded scores."""
 
 
 @dataclass(frozen=True)
@@ -121,21 +114,16 @@ class GaussianCanaryNull:
     """The exact null distribution of `gaussian` canaries' cosines with any vector.
 
     Attributes:
-      dim: Number of trainable parameters, 2 to 2^53.
-
-    Raises:
-      ValueError: If dim is out of range.
+      dim: Number of trainable parameters, 2 to 2^53; ValueError if out of range.
     """
 
     dim: int
 
     def __post_init__(self) -> None:
-        """Check the dimension, so that no later step has to."""
-        ExactCosine(self.dim)
+        ExactCosine(self.dim)  # checks dim
 
     @property
     def description(self) -> str:
-        """What excluded scores are taken to be, in words."""
         return (
             f"cosines of uniformly random directions in dimension {self.dim:,} (exact distribution)"
         )
@@ -146,7 +134,6 @@ class GaussianCanaryNull:
         return 1 / math.sqrt(self.dim)
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
-        """Log P(cosine >= t)."""
         return ExactCosine(self.dim).logsf(np.minimum(thresholds, _LARGEST_COSINE))
 
     def p_value(self, excluded: FloatArray) -> float:
@@ -160,24 +147,23 @@ class GaussianCanaryNull:
 class SignCanaryNull:
     """A bound for random signs, `rademacher` or `hadamard` canaries, compared with one vector.
 
-    Without the vector's concentration the bound holds whatever the vector, and for the cosines of
-    `gaussian` canaries too: theirs is X with X R Gaussian for R^2 ~ chi-square with dim degrees of
-    freedom, independent of X, so P(Z >= z) >= P(X >= z / sqrt(dim)) P(R^2 >= dim), and the last
-    factor is at least P(chi-square(1) >= 1) = 1 / 3.15 where the bound allows 1 / 3.178.
+    Without the vector's concentration the bound holds for any vector, and for the cosines of
+    `gaussian` canaries too: such a cosine is X with X R Gaussian for R^2 ~ chi-square with dim
+    degrees of freedom, independent of X, so P(Z >= z) >= P(X >= z / sqrt(dim)) P(R^2 >= dim), and
+    the last factor is at least P(chi-square(1) >= 1) = 1 / 3.15; the bound allows 1 / 3.178.
 
     Attributes:
       dim: Number of trainable parameters, at least 2.
       concentration: Concentration of the vector that canaries are compared with; None if unknown.
 
     Raises:
-      ValueError: If dim is below 2, or no vector of that dimension has that concentration.
+      ValueError: dim is below 2, or no vector of that dimension has that concentration.
     """
 
     dim: int
     concentration: Concentration | None = None
 
     def __post_init__(self) -> None:
-        """Check the fields, so that no later step has to."""
         if self.dim < 2:
             raise ValueError(f"dim must be at least 2, got {self.dim}")
         known = self.concentration
@@ -189,7 +175,6 @@ class SignCanaryNull:
 
     @property
     def description(self) -> str:
-        """What excluded scores are taken to be, in words."""
         if self.concentration is None:
             return (
                 f"cosines of gaussian, rademacher or hadamard canaries in dimension {self.dim:,} "
@@ -202,7 +187,7 @@ class SignCanaryNull:
 
     @property
     def unit(self) -> float:
-        """The standard deviation of a score; with known concentration too."""
+        """The standard deviation of a score, whatever the concentration."""
         return 1 / math.sqrt(self.dim)
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
@@ -222,42 +207,35 @@ class SignCanaryNull:
 class ScaledNull:
     """A known multiple of a score whose null is known.
 
-    An example is the sum of a canary's cosines with several vectors: it is the cosine with the sum
-    of their directions, times the length of that sum.
+    Example: the sum of a canary's cosines with several vectors, which is the cosine with the sum
+    of their directions times the length of that sum.
 
     Attributes:
       unscaled: The null of the score before it is multiplied.
-      scale: The factor, above 0 and finite.
-
-    Raises:
-      ValueError: If the scale is not above 0 or not finite.
+      scale: The factor, above 0 and finite; else ValueError.
     """
 
     unscaled: NullTail
     scale: float
 
     def __post_init__(self) -> None:
-        """Check the scale."""
         if not 0 < self.scale < math.inf:
             raise ValueError(f"scale must be above 0 and finite, got {self.scale}")
 
     @property
     def description(self) -> str:
-        """What excluded scores are taken to be, in words."""
         return f"{self.scale:.4g} times {self.unscaled.description}"
 
     @property
     def unit(self) -> float | None:
-        """The standard deviation of a score; None where that before multiplication is not known."""
+        """The standard deviation of a score; None if that of the unscaled score is not known."""
         unit = unit_of(self.unscaled)
         return None if unit is None else self.scale * unit
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
-        """Log of the bound at the thresholds before multiplication."""
         return self.unscaled.log_tail_upper(np.asarray(thresholds, dtype=np.float64) / self.scale)
 
     def p_value(self, excluded: FloatArray) -> float:
-        """The p-value of the scores before multiplication."""
         return self.unscaled.p_value(excluded / self.scale)
 
 
@@ -265,31 +243,27 @@ class ScaledNull:
 class AtMostNull:
     """A bound for a score that is a known one times an unknown factor from 0 to 1.
 
-    An example is a sum of a canary's cosines over a bound on the length of the sum of directions.
-
-    Attributes:
-      bound: The null of the score with factor 1.
+    Example: the sum of a canary's cosines over an upper bound on the length of the sum of
+    directions. `bound` is the null of the score with factor 1.
     """
 
     bound: NullTail
 
     @property
     def description(self) -> str:
-        """What excluded scores are taken to be, in words."""
         return f"at most as large as {self.bound.description}"
 
     @property
     def unit(self) -> float | None:
-        """The standard deviation of the score with factor 1; None where it is not known."""
+        """The standard deviation of the score with factor 1; None if it is not known."""
         return unit_of(self.bound)
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
-        """Log of the bound at factor 1 for thresholds above 0, and 0 for others."""
         known = self.bound.log_tail_upper(thresholds)
         return np.asarray(np.where(np.asarray(thresholds) > 0, known, 0.0))
 
     def p_value(self, excluded: FloatArray) -> float:
-        """A p-value of too many large scores; small ones refute nothing."""
+        """A p-value of too many large scores; small ones do not contradict this null."""
         return too_large_p_value(excluded, self.log_tail_upper)
 
 
@@ -297,25 +271,20 @@ class AtMostNull:
 class LargestOfRoundsNull:
     """A bound for the largest of the scores of one canary, one per round (union bound).
 
-    P(max >= t) <= sum of P(score of round >= t), however the rounds depend on each other.
+    P(max >= t) <= sum of P(score of round >= t), whatever the dependence between rounds.
 
     Attributes:
-      rounds: Nulls of the rounds; the same one several times where nothing tells them apart.
-
-    Raises:
-      ValueError: If there are no rounds.
+      rounds: Nulls of the rounds, at least one (else ValueError); rounds may share one.
     """
 
     rounds: tuple[NullTail, ...]
 
     def __post_init__(self) -> None:
-        """Check that there is a round."""
         if not self.rounds:
             raise ValueError("rounds must hold at least one null, got none")
 
     @property
     def description(self) -> str:
-        """What excluded scores are taken to be, in words."""
         return (
             f"the largest of {len(self.rounds):,} round scores, bounded by the sum of the rounds' "
             f"tail probabilities; the scores of one round are {self.rounds[0].description}"
@@ -323,34 +292,30 @@ class LargestOfRoundsNull:
 
     @property
     def unit(self) -> float | None:
-        """The standard deviation of a round's score; None where it is not known."""
+        """The standard deviation of a round's score; None if it is not known."""
         return unit_of(self.rounds[0])
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
-        """Log of the sum of the rounds' bounds, at most 0."""
         counted = Counter(self.rounds)
         tails = np.stack([null.log_tail_upper(thresholds) for null in counted])
         tails += np.log(list(counted.values())).reshape(-1, *[1] * (tails.ndim - 1))
         return np.asarray(np.minimum(special.logsumexp(tails, axis=0), 0.0))
 
     def p_value(self, excluded: FloatArray) -> float:
-        """A p-value of too many large scores; small ones refute nothing, as rounds may be alike."""
+        """A p-value of too many large scores; small ones do not contradict this null."""
         return too_large_p_value(excluded, self.log_tail_upper)
 
 
 def unit_of(tail: NullTail) -> float | None:
-    """The standard deviation of the score that a null is about; None where it does not say.
+    """The standard deviation of a null's score, if it has the optional property `unit`.
 
-    A null of your own may say it as `unit`, so that the power of its tests is simulated in it.
-
-    Args:
-      tail: The null.
+    The power of its tests is simulated in this unit.
     """
     unit: float | None = getattr(tail, "unit", None)
     return unit
 
 
-# Tests of whether excluded scores can have the distribution that they are held against.
+# Tests of whether excluded scores fit the assumed null distribution.
 #
 # Every p-value here is valid: under the null it is at most p with probability at most p, for any
 # number of scores, ties included. The scores are taken as independent.
@@ -366,15 +331,11 @@ _FOURTH_MOMENT = 3.0
 def too_large_p_value(scores: FloatArray, log_tail_upper: LogTail) -> float:
     """A p-value of too many too large scores under a bound on their tail, at many ranks at once.
 
-    Where P(X >= t) <= U(t), the k-th largest of n scores reaches t with probability at most
-    P(Binomial(n, U(t)) >= k), which at t = that score is a p-value; so is r times the least of
-    those at r ranks (Bonferroni). For the exact distribution U this asks about the whole
-    distribution from above, as the test of Berk & Jones (1979) does, and on the reflected scores
-    from below.
-
-    Args:
-      scores: At least one score, float64 of shape (n,).
-      log_tail_upper: The bound U, in log space.
+    If P(X >= t) <= U(t) (`log_tail_upper` is log U), the k-th largest of n scores reaches t with
+    probability at most P(Binomial(n, U(t)) >= k), which at t = that score is a p-value; so is r
+    times the smallest of those at r ranks (Bonferroni). For the exact distribution U this tests the
+    whole distribution from above, as the test of Berk & Jones (1979) does, and on the reflected
+    scores from below.
     """
     n = len(scores)
     ranks = spaced_ranks(n)
@@ -388,12 +349,8 @@ def cosine_p_value(z: FloatArray, log_tail_upper: LogTail) -> float:
 
     Five tests share the level (Bonferroni): too many large and too many small scores, by the bound
     on the tail and the symmetry of the distribution; the mean; too large and too small a sum of
-    squares. The last three need nothing but what all these cosines have in common (see the
-    functions).
-
-    Args:
-      z: Scores times sqrt(dim), at least one, float64 of shape (n,).
-      log_tail_upper: Log of a bound on the tail of one of them, which is symmetric about 0.
+    squares. The last three need only what all these cosines have in common (proofs in the
+    functions). `z` are scores times sqrt(dim).
     """
     p_values = (
         too_large_p_value(z, log_tail_upper),
@@ -439,13 +396,7 @@ _SPACING = 1.2
 
 
 def spaced_ranks(n: int) -> npt.NDArray[np.int64]:
-    """Ranks that grow by a fifth at each step from 1 and, mirrored, from n, up to the middle.
-
-    Args:
-      n: Sample size, at least 1.
-
-    Returns:
-      Ranks in [1, n], ascending, int64 of shape (r,).
+    """Ranks in [1, n] that grow by a fifth from 1 and, mirrored, from n, up to the middle.
 
     >>> spaced_ranks(20).tolist()
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 14, 15, 16, 17, 18, 19, 20]

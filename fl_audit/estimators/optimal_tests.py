@@ -1,9 +1,8 @@
-"""What the best threshold proves with so many canaries, when both distributions are known exactly.
+"""The lower bound of the best threshold for a number of canaries, with both distributions known.
 
-By Neyman and Pearson no test tells P from Q better on one canary than one that compares the
-likelihood ratio with a threshold. An ideal auditor knows both distributions, picks the best
-threshold before there is any score, and pays for no choice; what is left is the chance of the
-canaries themselves.
+By Neyman and Pearson the best test of P against Q on one canary compares the likelihood ratio with
+a threshold. An ideal auditor knows both distributions and picks the best threshold before there is
+any score, so nothing is paid for the choice; what is left is the sampling error of the canaries.
 
 On many canaries a test may use all scores, not only how many are above one threshold. The best one
 multiplies likelihood ratios against the least favourable distribution of the claim (Huber &
@@ -25,16 +24,9 @@ from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
 
 @dataclass(frozen=True, eq=False)
 class OptimalTests:
-    """The rates of tests that say P where the likelihood ratio of P to Q is large.
+    """Rates, of shape (tests,), of tests that say P if the ratio of P to Q is large."""
 
-    Attributes:
-      log_fpr: The log of the chance under Q that a test says P, float64 of shape (tests,).
-      tpr: The chance under P that it says P, float64 of shape (tests,).
-      tnr: The chance under Q that it says Q, float64 of shape (tests,).
-      fnr: The chance under P that it says Q, float64 of shape (tests,).
-    """
-
-    log_fpr: FloatArray
+    log_fpr: FloatArray  # log of the chance under Q that a test says P
     tpr: FloatArray
     tnr: FloatArray
     fnr: FloatArray
@@ -45,22 +37,13 @@ def reachable_epsilon(
 ) -> float:
     """The median lower bound on epsilon of the best of the tests, with exact distributions.
 
-    The bound is that of one threshold chosen beforehand: the false positive rate is known, and the
-    true positive rate has Clopper and Pearson's limit at the median number of included canaries
-    that are found. The other direction, canaries that are not found, is tried too.
+    It is the bound of one threshold chosen beforehand: the false positive rate is known, and the
+    true positive rate has Clopper and Pearson's limit at the median number of detected included
+    canaries. The other direction, canaries that are not detected, is tried too.
 
-    Counts are whole numbers, which a threshold at a rank of the included scores, such as
-    `threshold_valid` takes, need not round: such a rank, chosen beforehand, proves up to 5 % more
-    (150 included canaries, shifts of 1 and 2, delta 1e-3), so that a bound may be above this one.
-
-    Args:
-      tests: The tests to choose from.
-      num_included: The number of included canaries, at least 1.
-      delta: The delta of differential privacy, in [0, 1).
-      confidence: The confidence of the lower bound, in (0, 1).
-
-    Raises:
-      InputError: Delta or the confidence is out of range.
+    Counts are whole numbers. A threshold at a rank of the included scores, as in `threshold_valid`,
+    need not round: such a rank, chosen beforehand, gives up to 5 % more (150 included canaries,
+    shifts of 1 and 2, delta 1e-3), so that a bound may exceed this one.
     """
     check_delta(delta)
     check_confidence(confidence)
@@ -79,15 +62,15 @@ def reachable_epsilon(
 
 
 def _median_count(number: int, chance: FloatArray) -> FloatArray:
-    """The median of a binomial count; SciPy 1.9 says 0 where the chance is 1."""
-    from scipy import stats  # here, for it takes half a second
+    """The median of a binomial count; SciPy 1.9 gives 0 if the chance is 1."""
+    from scipy import stats  # imported here because it takes half a second
 
     counts = stats.binom.ppf(0.5, number, np.clip(chance, 0, 1))
     return np.where(chance >= 1, number, counts)
 
 
 def gaussian_tests(shift: float) -> OptimalTests:
-    """The thresholds that tell N(shift, 1) from N(0, 1)."""
+    """Threshold tests of N(shift, 1) against N(0, 1)."""
     thresholds = np.linspace(-8.0, shift + 8.0, 4000)
     return OptimalTests(
         log_fpr=special.log_ndtr(-thresholds),
@@ -98,28 +81,17 @@ def gaussian_tests(shift: float) -> OptimalTests:
 
 
 def reachable_shift(shift: float, num_included: int, confidence: float) -> float:
-    """The median lower bound on the distance of two Gaussians by the best test, of their mean.
-
-    Args:
-      shift: The true distance, in standard deviations.
-      num_included: The number of included canaries, at least 1.
-      confidence: The confidence of the lower bound, in (0, 1).
-    """
+    """The median lower bound on the distance of two unit Gaussians by the test of the mean."""
     return max(0.0, shift - float(special.ndtri(confidence)) / math.sqrt(num_included))
 
 
 def reachable_epsilon_gaussian(
     shift: float, num_included: int, delta: float, confidence: float
 ) -> float:
-    """The `reachable_epsilon` of tests that may rely on the mechanism being Gaussian.
+    """`reachable_epsilon` of tests that rely on the mechanism being Gaussian, delta in (0, 1).
 
-    Then every score counts, not only the share above a threshold: the best test is of the mean.
-
-    Args:
-      shift: The distance of the included scores' mean from the null's, in standard deviations.
-      num_included: The number of included canaries, at least 1.
-      delta: The delta of differential privacy, in (0, 1).
-      confidence: The confidence of the lower bound, in (0, 1).
+    Then the values of scores count, not only the share above a threshold: the best test is of the
+    mean. `shift` is the distance of the included mean from the null's, in standard deviations.
     """
     least = reachable_shift(shift, num_included, confidence)
     if least == 0 or math.isinf(least):

@@ -1,4 +1,4 @@
-"""The epsilon that a pair of error rates proves, in log space.
+"""The epsilon that follows from a pair of error rates, in log space.
 
 Zanella-Béguelin et al. (2022), Theorem 2.2 and section 2.4, after Kairouz, Oh & Viswanath (2017).
 """
@@ -31,18 +31,10 @@ def log_minus(log_p: npt.ArrayLike, delta: float) -> FloatArray:
 
 
 def log_ratio(log_p: npt.ArrayLike, log_q: npt.ArrayLike, delta: float) -> FloatArray:
-    """The log of (p - delta) / q: the epsilon that a region with masses p and q proves.
+    """Log of (p - delta) / q: the epsilon that follows from an event of probabilities p and q.
 
-    A region whose mass p does not exceed delta proves nothing: -inf, also where q is 0.
-    Andrew et al. (2023), section 4; Kairouz et al. (2015).
-
-    Args:
-      log_p: Logs of the masses p, of any shape.
-      log_q: Logs of the masses q, of a shape that broadcasts with it.
-      delta: The delta, in [0, 1).
-
-    Returns:
-      Epsilons, float64 of the broadcast shape; negative where p is small.
+    Elementwise with broadcasting; negative if p is small. An event whose p does not exceed delta
+    gives -inf, even if q is 0. Andrew et al. (2023), section 4; Kairouz et al. (2015).
     """
     log_gain = log_minus(log_p, delta)
     with np.errstate(invalid="ignore"):
@@ -54,9 +46,9 @@ def epsilon_of_rates(
 ) -> FloatArray:
     """The infimum of the epsilons >= 0 with (FNR, FPR) in the privacy region R(epsilon, delta).
 
-    R(epsilon, delta) holds the error rates that an attack on an (epsilon, delta)-DP mechanism may
-    have. Its four conditions on x = FNR and y = FPR (below Theorem 2.2) say, each divided by what
-    multiplies e^epsilon,
+    R(epsilon, delta) contains the error rates that an attack on an (epsilon, delta)-DP mechanism
+    may have. Its four conditions on x = FNR and y = FPR (below Theorem 2.2), each divided by the
+    factor of e^epsilon, are
 
         e^epsilon >= (1 - delta - x) / y,    e^epsilon >= (1 - delta - y) / x,
         e^epsilon >= (y - delta) / (1 - x),  e^epsilon >= (x - delta) / (1 - y).
@@ -65,15 +57,15 @@ def epsilon_of_rates(
     two of the opposite guesses, (1 - x, 1 - y), and bind one worse than chance. A condition with a
     numerator of 0 or less holds at every epsilon. One with a positive numerator and a denominator
     of 0 holds at no finite epsilon: the infimum is infinite. (Equation 1 is the first two alone,
-    for rates where both are defined.)
+    for rates for which both are defined.)
 
     Args:
-      false_negative_rates: Rates in [0, 1]; broadcast with the others.
+      false_negative_rates: Rates in [0, 1], of any shape; broadcast with the others.
       false_positive_rates: Rates in [0, 1].
       delta: The delta of differential privacy, in [0, 1).
 
     Raises:
-      InputError: If a rate or delta is out of range.
+      InputError: A rate or delta is out of range.
 
     >>> epsilon_of_rates([0.4, 0.5, 0.6, 0.1], [0.4, 0.5, 0.6, 0.0], 0).round(4).tolist()
     [0.4055, 0.0, 0.4055, inf]
@@ -100,17 +92,8 @@ def beyond_chance(
 ) -> FloatArray:
     """The larger of log((1 - delta - x) / y) and log((1 - delta - y) / x) (equation 1).
 
-    It decreases in x and in y.
-
-    Args:
-      log_x: Log of an error rate x; broadcast with the others.
-      log_rest_x: Log of 1 - x.
-      log_y: Log of the other error rate y.
-      log_rest_y: Log of 1 - y.
-      delta: The delta of differential privacy, in [0, 1).
-
-    Returns:
-      The larger of the two logs, float64, -inf where neither numerator is positive.
+    x and y are error rates, with log_rest_x = log(1 - x). It decreases in both, and is -inf if
+    neither numerator is positive.
     """
     return np.maximum(log_ratio(log_rest_x, log_y, delta), log_ratio(log_rest_y, log_x, delta))
 

@@ -1,10 +1,8 @@
 """The tail of a weighted sum of random signs: of a Rademacher or Hadamard canary's cosine.
 
-First comes a bound for any weights, that is for any model at all, then what a tail bound has to
-know of how a vector concentrates on few coordinates, then the bound for weights that are spread
-out.
-
-The tail of a weighted sum of random signs whose weights are known to be spread out.
+`rademacher_log_tail_bound` holds for any weights, that is for any model. Where the weights are
+spread over many coordinates (`Concentration`), `rademacher_sum_log_tail` is close to the Gaussian
+tail. Its proof:
 
 S = sum a_i s_i, with independent fair signs s_i, sum a_i^2 = 1, A3 = sum |a_i|^3, A4 = sum a_i^4.
 For z > 0 and the tilted distribution P_h(s) = P(s) exp(h S - K(h)) with K(h) = sum log cosh(a_i h),
@@ -33,8 +31,8 @@ At h = z:
 Together P(S >= z) <= exp(-z^2 / 2) (M(z sqrt w) + 2 D). With A4 = 0 and D = 0 this is P(Z >= z)
 exactly: the price is 2 D / M(z), about 2 D sqrt(2 pi) z of the tail.
 
-In log z the bound's logarithm falls: that of M(z sqrt w) rises by at most A4 z^2, that of D by at
-most 3 A4 z^2, and -z^2 / 2 falls by z^2. So it falls where A4 <= 1/3, and is only used there.
+The bound falls with z if A4 <= 1/3, and is only used there: per unit of log z, log M(z sqrt w)
+rises by at most A4 z^2, log D by at most 3 A4 z^2, and -z^2 / 2 falls by z^2.
 """
 
 import math
@@ -50,18 +48,19 @@ _LOG_FACTOR = -math.log(4) - float(special.log_ndtr(-math.sqrt(2)))
 """Log of 1 / (4 P(Z >= sqrt(2))) = 3.178..., the smallest factor for which the bound holds."""
 
 _ABOVE_ONE = 1 + 1e-9
-"""The largest y taken to be at most 1, as one that is 1 in exact arithmetic may be rounded up."""
+"""The largest y taken to be at most 1: a y of 1 in exact arithmetic may be rounded up."""
 
 
 def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
-    """Log of an upper bound on P(cosine of a random canary >= `cosine`), whatever the model.
+    """Log of an upper bound on P(cosine of a random canary >= `cosine`), for any model.
 
     The canary's entries are independent fair signs over sqrt(dim), and the model is any vector that
     does not depend on them; a Hadamard canary by itself has the same distribution. Its cosine is S
-    / sqrt(dim), with S a sum of signs whose weights have squares summing to 1. How S is spread
-    depends on the weights, and its tail can exceed the Gaussian one: with two equal weights P(S >=
-    sqrt(2)) is 1/4, and P(Z >= sqrt(2)) is 0.079. So neither N(0, 1/dim) nor the exact distribution
-    of a uniform direction is a bound. With y = sqrt(dim) * cosine, this is the least of
+    / sqrt(dim), with S a sum of signs whose weights have squares summing to 1. The distribution of
+    S depends on the weights, and its tail can exceed the Gaussian one: with two equal weights P(S
+    >= sqrt(2)) is 1/4, and P(Z >= sqrt(2)) is 0.079. So neither N(0, 1/dim) nor the exact
+    distribution of a uniform direction is a bound. With y = sqrt(dim) * cosine, this is the least
+    of
 
     - 1/2 for y > 0 by symmetry;
     - 1/4 for y > 1, since P(|S| <= 1) >= 1/2 (Keller & Klein 2022, "Proof of Tomaszewski's
@@ -81,7 +80,7 @@ def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
       Logs of the bounds, float64 of the shape of the cosines, at most 0.
 
     Raises:
-      ValueError: If dim is below 1.
+      ValueError: dim is below 1.
 
     >>> np.exp(rademacher_log_tail_bound([-0.1, 0.05, 0.1, 0.2], 200)).round(4).tolist()
     [1.0, 0.5, 0.25, 0.0074]
@@ -96,9 +95,6 @@ def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
     return np.where(positive, np.minimum(near, gaussian), 0.0)
 
 
-# The concentration of a vector on few coordinates, as far as a tail bound needs to know it.
-
-
 _PIECE = 1 << 15
 """Coordinates converted to float64 at a time: 256 kB, which a cache holds."""
 
@@ -111,16 +107,16 @@ class Concentration:
     """Two sums over the coordinates of a vector scaled to Euclidean norm 1.
 
     Both are 1 for a vector with one nonzero coordinate, m^(-1/2) and 1/m for m equal ones. The sum
-    of cubes is what the Berry-Esseen theorem asks for. It is at most the square root of the sum of
-    fourth powers (Cauchy and Schwarz) and at most the largest coordinate, so neither of these two
-    could replace it without loss.
+    of cubes enters the Berry-Esseen theorem. It is at most the square root of the sum of fourth
+    powers (Cauchy and Schwarz) and at most the largest coordinate, so neither of these two could
+    replace it without loss.
 
     Attributes:
       cubes: The sum of |a_i|^3, in (0, 1].
       fourth_powers: The sum of a_i^4, in (0, 1].
 
     Raises:
-      ValueError: If no vector of norm 1 has these sums.
+      ValueError: No vector of norm 1 has these sums.
 
     >>> Concentration(cubes=0.5, fourth_powers=0.25)  # four equal coordinates
     Concentration(cubes=0.5, fourth_powers=0.25)
@@ -130,7 +126,6 @@ class Concentration:
     fourth_powers: float
 
     def __post_init__(self) -> None:
-        """Check the fields, so that no later step has to."""
         most = 1 + _ROUNDING
         if not (0 < self.fourth_powers <= most and 0 < self.cubes <= most):
             raise ValueError(
@@ -150,11 +145,11 @@ def concentration_of(vector: npt.ArrayLike) -> Concentration | None:
     """The concentration of a vector; None for the zero vector, which has no direction.
 
     Args:
-      vector: Real numbers of shape (d,), of any scale and floating-point type. Pieces of it are
-        converted to float64, so that it takes little memory.
+      vector: Real numbers of shape (d,), of any scale and floating-point type; converted to
+        float64 piece by piece, which takes little memory.
 
     Raises:
-      ValueError: If a coordinate is not finite.
+      ValueError: A coordinate is not finite.
 
     >>> concentration_of([3.0, 0.0, -3.0, 3.0, 3.0])
     Concentration(cubes=0.5, fourth_powers=0.25)
@@ -186,22 +181,17 @@ _BERRY_ESSEEN = 0.5600
 """The constant of Shevtsova (2010), for independent summands of different distributions."""
 
 _LARGEST_FOURTH_POWERS = 1 / 3
-"""The largest A4 of the last paragraph above; beyond, the bound for all weights is smaller."""
+"""The largest A4 for which the bound falls with z (end of the proof); beyond, the bound for all
+weights is smaller.
+"""
 
 
 def rademacher_sum_log_tail(z: npt.ArrayLike, concentration: Concentration | None) -> FloatArray:
     """Log of an upper bound on P(S >= z) for a sum S of signs whose squared weights sum to 1.
 
     The least of three bounds: for all weights (`rademacher_log_tail_bound`), by Berry and Esseen's
-    theorem, and by the same theorem under the tilted distribution (at the top of this file). It
-    never rises with z.
-
-    Args:
-      z: Points in standard deviations of S, float64 of any shape.
-      concentration: What is known of the weights; None if nothing is.
-
-    Returns:
-      Logs of the bounds, float64 of the shape of z, at most 0.
+    theorem, and by the same theorem under the tilted distribution (proof in the module's
+    docstring). It never rises with z; without a concentration only the first is used.
 
     >>> dense = Concentration(cubes=0.0039, fourth_powers=1.8e-5)
     >>> excess = rademacher_sum_log_tail([0.0, 5.5], dense) - special.log_ndtr([0.0, -5.5])
@@ -220,7 +210,7 @@ def rademacher_sum_log_tail(z: npt.ArrayLike, concentration: Concentration | Non
 
 
 def _berry_esseen(z: FloatArray, concentration: Concentration) -> FloatArray:
-    """Log of P(Z >= z) + C A3, at most 0; log1p keeps the digits of what is left of 1."""
+    """Log of P(Z >= z) + C A3, at most 0; log1p preserves the digits of a small complement."""
     error = _BERRY_ESSEEN * concentration.cubes
     rest = np.maximum(special.ndtr(z) - error, 0.0)
     with np.errstate(divide="ignore"):

@@ -1,8 +1,7 @@
 """What an estimator returns: a number together with what it means.
 
-An `Estimate` says of what kind its number is and of which mechanisms it holds; methods stand in
-groups by how far their numbers may be relied on (`METHOD_GROUPS`). `data_frame` and `html_table`
-show estimates in a notebook.
+`METHOD_GROUPS` sorts methods by how far their numbers may be relied on. `data_frame` and
+`html_table` show estimates in a notebook.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,40 +15,41 @@ from fl_audit.number_words import epsilon_text, lower_bound_text
 
 Kind = Literal["estimate", "lower_bound", "interval"]
 ValidFor = Literal["any mechanism", "independent scores", "Gaussian mechanisms"]
-"""Where a lower bound holds at its confidence: for any mechanism; for any under which the scores of
-different canaries are independent once it is decided who is included; for Gaussian ones."""
+"""The mechanisms for which a lower bound holds at its confidence: any; those for which the scores
+of different canaries are independent given inclusion; Gaussian ones.
+"""
 
 WHATEVER_DISTRIBUTION: tuple[ValidFor, ...] = ("any mechanism", "independent scores")
-"""Where a bound holds that takes no distribution of included canaries' scores for granted."""
+"""The validity of a bound that assumes no distribution of the included canaries' scores."""
 
 _WORDS = ("valid_for", "assumes", "guarantee", "source")
-"""What stands among an estimate's details in JSON."""
+"""The fields that are written among an estimate's details in JSON."""
 
 Detail = float | int | str | None | Mapping[str, "Detail"]
 
 Record = dict[str, object]
-"""A row: the names of columns and their values, infinities as floats."""
+"""A row of a table: values by column, infinities as floats."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """One privacy estimate, with its kind, assumptions and guarantee.
+    """A privacy estimate, with its kind, assumptions and guarantee.
 
     Attributes:
       method: Name of the method in the registry, such as "one_run".
       kind: "estimate" (a point value without a confidence), "lower_bound" or "interval".
       epsilon: The headline value, in nats, at least 0, possibly infinite.
-      assumes: What has to hold for the value to mean anything, in words.
+      assumes: What has to hold for the value to be valid, in words.
       guarantee: What the value guarantees, and what it does not, in words.
       source: Paper, section and equation of the estimator.
       lower: Lower end of a bound or interval; None for a point estimate.
       upper: Upper end of an interval; else None.
-      valid_for: Mechanisms on which a lower bound holds at its confidence, everything that was
-        chosen on the data included; None if it claims no such thing.
-      details: Numbers that tell how the value came about (threshold, counts, ...).
+      valid_for: Mechanisms for which a lower bound holds at its confidence, although thresholds
+        were chosen on the same data; None if it claims no such thing.
+      details: The method's intermediate numbers (threshold, counts, ...).
 
     Raises:
-      ValueError: If epsilon is negative or NaN.
+      ValueError: Epsilon is negative or NaN.
     """
 
     method: str
@@ -64,22 +64,22 @@ class Estimate:
     details: Mapping[str, Detail] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the fields, so that no later step has to."""
         if not self.epsilon >= 0:
             raise ValueError(f"epsilon must be at least 0, got {self.epsilon}")
 
     @property
     def is_without_error(self) -> bool:
-        """Whether its method counts errors, of which there are none: as many scores prove no more.
+        """Whether the method counts errors and found none: no scores could give a larger bound.
 
-        A closed-form null has no count of false positives, and higher scores prove more.
+        With a closed-form null no false positives are counted, and higher scores do give a larger
+        one.
         """
         wrong = [self.details.get(kind) for kind in ("false_negatives", "false_positives")]
         is_right = self.details.get("correct") == self.details.get("m", -1)
         return self.epsilon > 0 and (wrong == [0, 0] or is_right)
 
     def record(self) -> Record:
-        """The estimate as a row of a data frame, without the method's own numbers (`details`)."""
+        """The estimate as a row of a data frame, without `details`."""
         return {
             "method": self.method,
             "kind": self.kind,
@@ -93,17 +93,17 @@ class Estimate:
         }
 
     def _repr_html_(self) -> str:
-        """The estimate as a notebook shows it, with what it guarantees and assumes."""
+        """The table that a notebook shows, with guarantee and assumptions."""
         words = f"{self.guarantee} Assumes: {self.assumes}. {self.source}."
         return f"{html_table([self])}<p>{escape(words)}</p>"
 
     def to_json(self) -> dict[str, object]:
         """The JSON object of this estimate: finite numbers only, infinities as words.
 
-        The words travel inside `details`, so that they stay with the number in every report.
+        The words are inside `details`, where every report keeps them with the number.
 
         Raises:
-          ValueError: If a detail is NaN.
+          ValueError: A detail is NaN.
 
         >>> import math
         >>> flat = Estimate("m", "lower_bound", math.inf, "a", "g", "s", lower=math.inf)
@@ -116,7 +116,7 @@ class Estimate:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Estimate":
-        """The estimate that a JSON object holds, as `to_json` writes it.
+        """The estimate in a JSON object that `to_json` wrote.
 
         Raises:
           ValueError: A key is missing, or a value is of another type.
@@ -128,20 +128,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class MethodGroup:
-    """Methods whose numbers may be relied on to the same degree.
-
-    Attributes:
-      title: Title of the group.
-      meaning: How far the numbers of the group may be relied on.
-      kinds: Pairs of the kind of an estimate and the mechanisms for which it is valid.
-    """
+    """Methods whose numbers may be relied on to the same degree."""
 
     title: str
-    meaning: str
-    kinds: frozenset[tuple[str, str | None]]
+    meaning: str  # how far the numbers of the group may be relied on
+    kinds: frozenset[tuple[str, str | None]]  # kind of an estimate, and its valid_for
 
     def has(self, kind: str, valid_for: str | None) -> bool:
-        """Whether an estimate of this kind, valid for these mechanisms, belongs to this group."""
         return (kind, valid_for) in self.kinds
 
 
@@ -190,18 +183,14 @@ METHOD_GROUPS = (
         ),
     ),
 )
-"""The groups, from what may be relied on to what is only an estimate; every method is in one."""
+"""The groups, from the most reliable on; every method is in one."""
 
 
 # Estimates as rows of a data frame, and as tables in a notebook.
 
 
 def data_frame(records: Sequence[Mapping[str, object]]) -> Any:
-    """The rows as a `pandas.DataFrame`.
-
-    Raises:
-      InputError: pandas is not installed.
-    """
+    """The rows as a `pandas.DataFrame`; raises InputError if pandas is not installed."""
     try:
         import pandas as pd
     except ModuleNotFoundError as error:
@@ -213,7 +202,7 @@ def data_frame(records: Sequence[Mapping[str, object]]) -> Any:
 
 
 def html_table(estimates: Sequence["Estimate"]) -> str:
-    """The estimates as a table in HTML, those that may be relied on most first."""
+    """The estimates as a table in HTML, the most reliable first."""
     rows = "".join(_group_rows(estimates))
     return f"<table><tr><th>method</th><th>ε</th><th>interval</th></tr>{rows}</table>"
 
@@ -230,7 +219,7 @@ def _group_rows(estimates: Sequence["Estimate"]) -> Iterator[str]:
 
 
 def estimate_text(estimate: "Estimate") -> str:
-    """The number of an estimate: a bound with its sign, an interval by its ends."""
+    """The number of an estimate in words: a bound with its sign, an interval by its ends."""
     if estimate.kind == "lower_bound":
         return f"≥ {lower_bound_text(estimate.epsilon)}"
     if estimate.kind == "interval":

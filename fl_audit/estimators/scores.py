@@ -1,4 +1,4 @@
-"""The scores of canaries that took part in training and of canaries that did not."""
+"""The scores of canaries that participated in training and of canaries that did not."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,28 +9,28 @@ import numpy.typing as npt
 from fl_audit.array_types import FloatArray
 
 Inclusion = Literal["coins", "unequal_coins", "fixed_half", "pairs"]
-"""How it was decided which canaries take part: by a fair coin each, by a coin each that includes
-with another probability, by drawing half of them, or by a fair coin for each pair."""
+"""How inclusion was decided: a fair coin for each canary; a coin of another probability for each; a
+random half; or a fair coin for each pair of canaries.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class CanaryScores:
     """Scores of canaries; a LARGER score looks MORE like a member.
 
-    Either array may be empty (some estimators need no excluded canaries), but not both.
+    One array may be empty (some estimators need no excluded canaries), but not both.
 
     Attributes:
-      included: Scores of the canaries that took part in training, float64 of shape (n1,).
+      included: Scores of the canaries that participated in training, float64 of shape (n1,).
       excluded: Scores of the canaries that did not, float64 of shape (n0,).
-      inclusion: How it was decided which canaries take part; methods that guess about coins need
-        coins that are independent of each other. With `pairs` both arrays are in the same order:
-        included[i] and excluded[i] are the scores of a pair.
-      inclusion_probability: Probability with which a canary is included, in (0, 1); other than 1/2
-        with `unequal_coins` alone.
+      inclusion: How inclusion was decided; methods that guess inclusion need independent coins.
+        With `pairs` both arrays have the same order: included[i] and excluded[i] are one pair.
+      inclusion_probability: Probability with which a canary is included, in (0, 1); must be 1/2
+        except with `unequal_coins`.
 
     Raises:
-      ValueError: If an array is not one-dimensional, holds a non-finite score, or both are empty;
-        if pairs are not as many included as excluded, or the probability does not fit.
+      ValueError: An array is not one-dimensional or holds a non-finite score, both are empty, the
+        arrays of pairs differ in length, or the probability does not fit the inclusion.
 
     >>> scores = CanaryScores(included=[0.5, 0.25], excluded=[0.0])
     >>> scores.num_included, scores.num_excluded
@@ -43,7 +43,6 @@ class CanaryScores:
     inclusion_probability: float = 0.5
 
     def __post_init__(self) -> None:
-        """Check the fields, so that no later step has to."""
         for name in ("included", "excluded"):
             object.__setattr__(self, name, _frozen_scores(name, getattr(self, name)))
         if self.num_included + self.num_excluded == 0:
@@ -57,27 +56,23 @@ class CanaryScores:
 
     @property
     def num_included(self) -> int:
-        """Number of canaries that took part in training."""
+        """Number of canaries that participated in training."""
         return len(self.included)
 
     @property
     def num_excluded(self) -> int:
-        """Number of canaries that did not take part in training."""
+        """Number of canaries that did not."""
         return len(self.excluded)
 
     @property
     def num_coins(self) -> int:
-        """Number of coins that decided: one for each canary, or for each pair."""
+        """Number of independent coins: one for each canary, or for each pair."""
         in_pairs = self.inclusion == "pairs"
         return self.num_included if in_pairs else self.num_included + self.num_excluded
 
 
 def check_inclusion(inclusion: Inclusion, probability: float) -> None:
-    """Checks that a probability of inclusion goes with the way of including.
-
-    Raises:
-      ValueError: If it is out of range, or not 1/2 where it has to be.
-    """
+    """Raise ValueError if the probability is out of range or does not fit the way of including."""
     if not 0 < probability < 1:
         raise ValueError(f"inclusion_probability must be in (0, 1), got {probability}")
     if (probability == 0.5) != (inclusion != "unequal_coins"):

@@ -15,7 +15,7 @@ _ROUNDING = 1e-6
 
 
 class NotApplicableError(InputError):
-    """The error that a method cannot be applied to these scores; a default one is left out."""
+    """Raised by a method that cannot be applied to these scores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +29,8 @@ class AuditSetting:
       null: The null distribution; by default nothing is known of it.
 
     Raises:
-      InputError: If a number is out of range, the null is unknown, or the closed-form null is
-        asked for without dim or for scores that are no cosines.
+      InputError: A number is out of range, the null is unknown, or it is the closed form without
+        dim or for scores that are no cosines.
     """
 
     scores: CanaryScores
@@ -39,7 +39,6 @@ class AuditSetting:
     null: Null = EMPIRICAL
 
     def __post_init__(self) -> None:
-        """Check the fields, so that no estimator has to."""
         check_delta(self.delta)
         check_confidence(self.confidence)
         if self.null.dim is not None:
@@ -50,11 +49,7 @@ class AuditSetting:
             self._check_cosines()
 
     def require(self, included: int = 0, excluded: int = 0) -> None:
-        """Refuse scores with fewer included or excluded canaries than a method needs.
-
-        Raises:
-          NotApplicableError: If there are too few; the message names what is missing.
-        """
+        """Raise NotApplicableError if there are fewer included or excluded scores than needed."""
         for name, needed, present in (
             ("included", included, self.scores.num_included),
             ("excluded", excluded, self.scores.num_excluded),
@@ -65,11 +60,7 @@ class AuditSetting:
                 )
 
     def require_null_scores(self) -> None:
-        """Refuse an empirical null with fewer than 2 excluded scores.
-
-        Raises:
-          NotApplicableError: If there are too few; the message names what is missing.
-        """
+        """Raise NotApplicableError for an empirical null with fewer than 2 excluded scores."""
         if self.null.kind == "empirical" and self.scores.num_excluded < 2:
             raise NotApplicableError(
                 "the empirical null needs at least 2 excluded scores, "
@@ -89,7 +80,7 @@ class AuditSetting:
 def where_applicable(
     epsilon: Callable[[AuditSetting], float], settings: Iterable[AuditSetting]
 ) -> list[float | None]:
-    """The epsilons of settings, one by one; None where the scores do not allow the method."""
+    """The epsilon of each setting; None if its scores do not allow the method."""
     epsilons: list[float | None] = []
     for setting in settings:
         try:

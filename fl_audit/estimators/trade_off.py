@@ -5,8 +5,8 @@ definition 2.3) if an event of probability q on one input has probability at mos
 a neighbouring one. T is increasing and concave. Read backwards, an event of probability x on one
 input has at least the probability L(x) on the other.
 
-Curves are upper bounds here: a T that is larger than the mechanism's makes a test of it weaker, and
-never wrong. So a curve that is known at points only is a step function that is never below it.
+Curves are upper bounds here: a T larger than the mechanism's makes a test of it weaker, never
+wrong. So a curve that is known at points only becomes a step function that is never below it.
 
 >>> curve = GaussianTradeOff(1.0)
 >>> round(math.exp(float(curve.log_power(math.log(0.01)))), 3)
@@ -28,50 +28,39 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.optimal_tests import OptimalTests
 
 LeastProbability = Callable[[float], float]
-"""L(x): the least probability, on a neighbouring input, of an event that has probability x. It is
-increasing and convex, and x at most."""
+"""L(x): the least probability, on a neighbouring input, of an event that has probability x; it is
+increasing, convex and at most x.
+"""
 
 _GRID = special.log_ndtr(np.concatenate([np.arange(-45, -12, 0.05), np.arange(-12, 9, 0.005)]))
-"""Logs of the false positive rates at which a curve has points, rising, from about e^-1017 on."""
+"""Logs of the false positive rates at which a curve has points, rising from about e^-1017."""
 
 _ORDERS = (1.01, 1.3, 2.0, 4.0, 10.0, 40.0)
 _NEAR_BEST = (0.9, 1.0, 1.12)
-"""Orders at which the Renyi divergences of a zCDP curve are bounded: fixed ones, and those near
-sqrt(-log(q) / rho), which is best for small q. Any set of orders would be valid."""
+"""Orders at which the Renyi divergences of a zCDP curve are bounded: fixed ones, and multiples of
+sqrt(-log(q) / rho), which is best for small q. Any set of orders would be valid.
+"""
 
 _HALVINGS = 45
 
 
 class TradeOff(Protocol):
-    """The most that a claim of privacy allows."""
+    """The trade-off curve that a claim of privacy allows."""
 
     def log_power(self, log_fpr: npt.ArrayLike) -> FloatArray:
-        """Log of T: the largest true positive rate at a false positive rate.
+        """Log of an upper bound on T, the largest true positive rate, at a log false positive
+        rate.
 
-        Args:
-          log_fpr: Logs of false positive rates, at most 0, of any shape.
-
-        Returns:
-          Logs of upper bounds on T, at most 0, which never fall with `log_fpr`.
+        Elementwise, at most 0, and it never falls with `log_fpr`.
         """
 
     def least(self, probability: float) -> float:
-        """L: the least probability, on either neighbour, of an event that has this one.
-
-        Args:
-          probability: The probability of the event, in [0, 1].
-        """
+        """L: the least probability, on either neighbour, of an event that has this one."""
 
 
 @dataclass(frozen=True)
 class GaussianTradeOff:
-    """The curve of mu-GDP (Dong, Roth & Su 2022, definition 2.6).
-
-    Attributes:
-      mu: The distance of two normal distributions in standard deviations, at least 0.
-
-    Raises:
-      InputError: If mu is negative or not finite.
+    """The curve of mu-GDP (Dong, Roth & Su 2022, definition 2.6): N(mu, 1) against N(0, 1).
 
     >>> round(GaussianTradeOff(1.0).least(0.5), 4)
     0.1587
@@ -80,28 +69,20 @@ class GaussianTradeOff:
     mu: float
 
     def __post_init__(self) -> None:
-        """Checks mu."""
         _check("mu", self.mu)
 
     def log_power(self, log_fpr: npt.ArrayLike) -> FloatArray:
-        """Log of Phi(Phi^-1(q) + mu); see `TradeOff`."""
+        """Log of Phi(Phi^-1(q) + mu)."""
         return np.asarray(special.log_ndtr(special.ndtri_exp(np.asarray(log_fpr)) + self.mu))
 
     def least(self, probability: float) -> float:
-        """Phi(Phi^-1(x) - mu); see `TradeOff`."""
+        """Phi(Phi^-1(x) - mu)."""
         return float(special.ndtr(special.ndtri(probability) - self.mu))
 
 
 @dataclass(frozen=True)
 class PointTradeOff:
     """The curve of (epsilon, delta)-DP (Dong, Roth & Su 2022, equation 4).
-
-    Attributes:
-      epsilon: At least 0.
-      delta: In [0, 1).
-
-    Raises:
-      InputError: If a number is out of range.
 
     >>> PointTradeOff(0.0, 0.25).least(0.5)
     0.25
@@ -111,13 +92,12 @@ class PointTradeOff:
     delta: float
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         _check("epsilon", self.epsilon)
         if not 0 <= self.delta < 1:
             raise InputError(f"delta must be in [0, 1), got {self.delta}")
 
     def log_power(self, log_fpr: npt.ArrayLike) -> FloatArray:
-        """Log of min(e^epsilon q + delta, 1 - e^-epsilon (1 - delta - q)); see `TradeOff`."""
+        """Log of min(e^epsilon q + delta, 1 - e^-epsilon (1 - delta - q))."""
         log_fpr = np.asarray(log_fpr, np.float64)
         with np.errstate(divide="ignore"):
             near = np.logaddexp(self.epsilon + log_fpr, np.log(self.delta))
@@ -125,9 +105,9 @@ class PointTradeOff:
         return np.asarray(np.minimum(near, np.log1p(-math.exp(-self.epsilon) * left)).clip(max=0))
 
     def least(self, probability: float) -> float:
-        """max(0, e^-epsilon (x - delta), 1 - delta - e^epsilon (1 - x)); see `TradeOff`."""
+        """max(0, e^-epsilon (x - delta), 1 - delta - e^epsilon (1 - x))."""
         growth, offset = math.exp(self.epsilon), -math.expm1(self.epsilon) - self.delta
-        # The last is 1 - delta - e^epsilon (1 - x), without losing a small x beside 1.
+        # The last is 1 - delta - e^epsilon (1 - x), in which a small x would round away.
         return max(0.0, (probability - self.delta) / growth, offset + growth * probability)
 
 
@@ -138,9 +118,10 @@ class TabulatedTradeOff:
     Attributes:
       log_fpr: Logs of false positive rates, rising, float64 of shape (points,).
       log_tpr: Logs of T there, never falling, at most 0, float64 of shape (points,).
-      log_fnr: Logs of the false negative rates of the same tests with the roles of both inputs
-        exchanged, at `log_tnr`: the curve in the other direction; float64 of shape (others,).
-      log_tnr: Logs of what has the false negative rates `log_fnr`, rising, likewise.
+      log_fnr: The curve in the other direction, at points (log_fnr, log_tnr): logs of the false
+        negative rates of the same tests with the roles of both inputs exchanged, float64 of shape
+        (others,).
+      log_tnr: Logs of their true negative rates, rising, likewise.
     """
 
     log_fpr: FloatArray
@@ -149,12 +130,12 @@ class TabulatedTradeOff:
     log_tnr: FloatArray
 
     def log_power(self, log_fpr: npt.ArrayLike) -> FloatArray:
-        """Log of T at the next point above; see `TradeOff`."""
+        """Log of T at the next point above."""
         at = np.searchsorted(self.log_fpr, np.asarray(log_fpr, np.float64), side="left")
         return np.asarray(np.append(self.log_tpr, 0.0)[at])
 
     def least(self, probability: float) -> float:
-        """The convex hull of the points in both directions; see `TradeOff`."""
+        """The convex hull of the points in both directions."""
         events, bounds = self._hull
         return float(np.interp(probability, events, bounds))
 
@@ -174,12 +155,7 @@ class TabulatedTradeOff:
 def lower_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The corners of the lower convex hull of points and (0, 0), by Andrew's monotone chain.
 
-    Args:
-      x: Abscissas, at least 0, float64 of shape (n,).
-      y: Ordinates, at least 0, likewise.
-
-    Returns:
-      The corners' abscissas, rising, and ordinates.
+    Returns their abscissas, rising, and their ordinates; all coordinates are at least 0.
     """
     order = np.lexsort((y, x))
     corners = [(0.0, 0.0)]
@@ -200,14 +176,10 @@ def _turns_right(
 
 
 def epsilon_of_curve(curve: TradeOff, delta: float) -> float:
-    """An upper bound on the epsilon that a curve allows at delta, in the direction of T.
+    """An upper bound on the epsilon that a curve allows at delta > 0, in the direction of T.
 
-    The largest log((T(q) - delta) / q) over the points q of a grid, of which T between two is
+    The largest log((T(q) - delta) / q) over the points q of a grid; between two points T is
     bounded by its value at the upper one.
-
-    Args:
-      curve: The curve.
-      delta: In (0, 1).
 
     >>> round(epsilon_of_curve(GaussianTradeOff(1.0), 1e-5), 2)
     4.4
@@ -218,10 +190,9 @@ def epsilon_of_curve(curve: TradeOff, delta: float) -> float:
 
 
 def trade_off_of_tests(tests: OptimalTests) -> TabulatedTradeOff:
-    """The curve of a pair of distributions, by the rates of its likelihood ratio tests.
+    """The curve of a pair of distributions, from the rates of its likelihood ratio tests.
 
-    Args:
-      tests: The tests, in any order; by Neyman and Pearson no other is above their rates.
+    By Neyman and Pearson no other test is above their rates.
     """
     with np.errstate(divide="ignore"):
         log_tpr, log_tnr, log_fnr = np.log(tests.tpr), np.log(tests.tnr), np.log(tests.fnr)
@@ -236,10 +207,6 @@ def trade_off_of_profile(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> Tabu
 
     T(q) <= e^epsilon q + delta(epsilon) and T(q) <= 1 - e^-epsilon (1 - delta(epsilon) - q) for
     every epsilon (Dong, Roth & Su 2022, proposition 2.13), so that any epsilons will do.
-
-    Args:
-      epsilons: Epsilons, at least 0, float64 of shape (n,).
-      deltas: Deltas at them, in [0, 1], float64 of shape (n,).
     """
     log_tpr = np.zeros_like(_GRID)
     for epsilon, delta in zip(np.ravel(epsilons), np.ravel(deltas), strict=True):
@@ -254,20 +221,14 @@ def zcdp_trade_off(rho: float) -> TabulatedTradeOff:
     """The curve of rho-zCDP: what the Renyi divergences of the answers of one test allow.
 
     rho-zCDP (Bun & Steinke 2016, "Concentrated differential privacy", arXiv:1605.02065, definition
-    1.1) bounds the Renyi divergence of every order a > 1 by rho a, in both directions. A test makes
-    one bit of the output, of probability p on one input and q on the other, and no divergence
-    grows by that. So p and q of any test satisfy
+    1.1) bounds the Renyi divergence of every order a > 1 by rho a, in both directions. A test maps
+    the output to one bit, of probability p on one input and q on the other, and post-processing
+    increases no divergence. So p and q of any test satisfy
 
         log(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) <= (a - 1) rho a    for all a > 1, and exchanged.
 
     T(q) is at most the largest such p. The left side rises with p from q on, so that p is found by
     bisection, from above.
-
-    Args:
-      rho: At least 0 and finite.
-
-    Raises:
-      InputError: If rho is out of range.
     """
     _check("rho", rho)
     best = np.maximum(np.sqrt(-_GRID / rho), 1.0) if rho else np.full_like(_GRID, _ORDERS[-1])
@@ -276,8 +237,8 @@ def zcdp_trade_off(rho: float) -> TabulatedTradeOff:
         orders = np.maximum(np.broadcast_to(order, _GRID.shape), _ORDERS[0])
         log_tpr = np.minimum(log_tpr, _largest_power(orders, rho))
     log_tpr = np.maximum.accumulate(np.maximum(log_tpr, _GRID))
-    # What holds for p and q holds for 1 - q and 1 - p: the curve is its own mirror image. Only a
-    # T well below 1 is found with its digits, so that the image is taken of those alone.
+    # What holds for p and q holds for 1 - q and 1 - p: the curve is its own mirror image. Only
+    # values of T well below 1 have all their digits, so only these are mirrored.
     at = np.searchsorted(log_tpr, _log1mexp(_GRID), side="left")
     mirrored = _log1mexp(np.concatenate([[-np.inf], _GRID])[at])
     mirrored[math.log(0.01) > _GRID] = 0.0
@@ -291,7 +252,7 @@ def _closed_power(rho: float) -> FloatArray:
 
 
 def _largest_power(orders: FloatArray, rho: float) -> FloatArray:
-    """Logs of the largest p that an order for each point allows in both directions, rounded up."""
+    """Logs of the largest p that each point's order allows in both directions, rounded up."""
     low, high = _GRID.copy(), np.zeros_like(_GRID)
     most = (orders - 1) * rho * orders
     for _ in range(_HALVINGS):
@@ -311,7 +272,7 @@ def _log_moment(log_p: FloatArray, log_q: FloatArray, order: FloatArray) -> Floa
 
 
 def _log1mexp(log_p: FloatArray) -> FloatArray:
-    """log(1 - p), which is finite for what is rounded to p = 1."""
+    """log(1 - p), finite even if p rounds to 1."""
     return np.asarray(np.log(np.maximum(-np.expm1(log_p), 1e-300)))
 
 

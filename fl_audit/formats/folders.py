@@ -1,8 +1,8 @@
-"""Run folders and log folders: which files they hold, which belong together, who works there.
+"""Run folders and log folders: their files, which files belong together, and the lock of a folder.
 
 Training writes a run folder and does not use estimators; the report reads it and does not use
 TensorFlow. A log folder is written by a production system in any language, or by `RoundScorer`;
-docs/logs.md describes its format. What each holds is chained by digests (`round_chain`), and
+docs/logs.md describes its format. The content of each is chained by digests (`round_chain`), and
 `locked` keeps a second process out of a folder.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fl_audit.errors import InputError
-from fl_audit.formats.round_chain import Together, read_together
+from fl_audit.formats.round_chain import Chain, read_chain
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,13 @@ class ScoredFolder:
     def round_concentrations(self) -> Path:
         """How much of each aggregate lies on few coordinates, float64 of shape (rounds, 2) (NPY).
 
-        The file is missing where the null distribution of the canaries' family does not depend on
-        it.
+        Missing if the null distribution of the canaries' family does not depend on it.
         """
         return self.path / "round_concentrations.npy"
 
     @property
     def round_directions(self) -> Path:
-        """The aggregates' directions, for canaries with several rounds (see `DirectionLog`) (NPY).
+        """The aggregates' directions (`DirectionLog`), for canaries with several rounds (NPY).
 
         A run deletes it with the last round.
         """
@@ -54,13 +53,13 @@ class ScoredFolder:
     def upload_cosines(self) -> Path:
         """Canaries' cosines with their own uploads, float32 of shape (rounds, canaries) (NPY).
 
-        NaN where a canary has no upload in a round; the file may be missing.
+        NaN if a canary has no upload in a round; may be missing.
         """
         return self.path / "upload_cosines.npy"
 
     @property
     def upload_concentrations(self) -> Path:
-        """How much of an upload lies on few coordinates, the most of a round's (NPY).
+        """How much of an upload lies on few coordinates, the largest of each round's (NPY).
 
         As `round_concentrations`, and missing likewise.
         """
@@ -68,11 +67,21 @@ class ScoredFolder:
 
     @property
     def upload_directions(self) -> Path:
-        """The uploads' directions by round and canary, where a canary has several (NPY).
+        """The uploads' directions by round and canary, if a canary has several (NPY).
 
         A run deletes it with the last round.
         """
         return self.path / "upload_directions.npy"
+
+    @property
+    def kept_directions(self) -> Path:
+        """What is kept of `round_directions` (see `attacks.own_sums.KeptSums`) (NPZ)."""
+        return self.path / "kept_directions.npz"
+
+    @property
+    def kept_upload_directions(self) -> Path:
+        """What is kept of `upload_directions`, likewise (NPZ)."""
+        return self.path / "kept_upload_directions.npz"
 
     def upload_logs(self) -> tuple[Path, ...]:
         """The logs of uploads with a row a round; each may be missing."""
@@ -80,26 +89,25 @@ class ScoredFolder:
 
     @property
     def compared_vectors(self) -> Path:
-        """What is known of the vectors that canaries were compared with, by statistic (JSON)."""
+        """The concentrations of the compared vectors, by statistic (JSON)."""
         return self.path / "concentrations.json"
 
     @property
     def chain(self) -> Path:
-        """What was written, in order, chained by digests (JSON lines), see `round_chain`."""
+        """What was written, in order, chained by digests (JSON lines; `round_chain`)."""
         return self.path / "chain.jsonl"
 
-    @property
-    def sources(self) -> Path:
-        """The digests of the files that belong together, in folders of older versions (JSON)."""
-        return self.path / "sources.json"
-
-    def together(self) -> Together | None:
-        """What belongs together; None where the folder says nothing.
+    def checked_chain(self) -> Chain | None:
+        """The chain, whose links follow; None where another system wrote the folder.
 
         Raises:
-          InputError: The file that says it is damaged.
+          InputError: It is damaged.
         """
-        return read_together(self.chain, self.sources)
+        if not self.chain.exists():
+            return None
+        chain = read_chain(self.chain)
+        chain.check(self.chain)
+        return chain
 
     def scores(self, statistic: str) -> Path:
         """The score file of one statistic, `canary_id,included,score` (CSV)."""
@@ -108,7 +116,7 @@ class ScoredFolder:
 
 @dataclass(frozen=True)
 class RunFolder(ScoredFolder):
-    """Paths inside one run's folder."""
+    """The paths inside a run's folder."""
 
     @property
     def config(self) -> Path:
@@ -117,11 +125,24 @@ class RunFolder(ScoredFolder):
 
     def identity(self) -> tuple[Path, ...]:
         """The files that say what the run is, before its first round; the last may be missing."""
-        return (self.config, self.canaries, self.commitment)
+        return (self.config, self.canaries, self.inputs, self.schedule_secret, self.commitment)
+
+    @property
+    def inputs(self) -> Path:
+        """The digests of what the run reads beside its config (JSON), see `config.inputs`."""
+        return self.path / "inputs.json"
+
+    @property
+    def schedule_secret(self) -> Path:
+        """What the schedule was drawn from (64 hexadecimal digits); none where the seed draws it.
+
+        Whoever has it knows who was in which round, as `canaries.csv` says of canaries.
+        """
+        return self.path / "schedule_secret"
 
     @property
     def commitment(self) -> Path:
-        """The commitment that the run was begun under, with what opens it (JSON)."""
+        """The commitment that the run began under, with what opens it (JSON)."""
         return self.path / "commitment.json"
 
     @property
@@ -136,12 +157,12 @@ class RunFolder(ScoredFolder):
 
     @property
     def round_signals(self) -> Path:
-        """What each round says of each example canary, see `attacks.update_ratio` (NPY)."""
+        """Each round's signal about each example canary (`attacks.update_ratio`) (NPY)."""
         return self.path / "round_signals.npy"
 
     @property
     def round_energies(self) -> Path:
-        """The variances of these (NPY)."""
+        """The variances of these signals (NPY)."""
         return self.path / "round_energies.npy"
 
     @property
@@ -166,7 +187,7 @@ class RunFolder(ScoredFolder):
 
     @property
     def replay(self) -> Path:
-        """What a replay of the first round found, before it was trained (JSON)."""
+        """The findings of a replay of the first round, before it was trained (JSON)."""
         return self.path / "replay.json"
 
     @property
@@ -176,8 +197,18 @@ class RunFolder(ScoredFolder):
 
     @property
     def record(self) -> Path:
-        """The record of what the run did (JSON), see `run_record`; training writes it last."""
+        """The record of the run (JSON; `run_record`); training writes it last."""
         return self.path / "run.json"
+
+    @property
+    def model(self) -> Path:
+        """The model after the last round (NPZ), see `model_file`."""
+        return self.path / "model.npz"
+
+    @property
+    def initial_model(self) -> Path:
+        """The model before the first round, where a statistic compares both (NPZ)."""
+        return self.path / "initial_model.npz"
 
     @property
     def report_json(self) -> Path:
@@ -200,20 +231,15 @@ class RunFolder(ScoredFolder):
         return self.path / "worker.log"
 
     def released_model(self, completed: int) -> Path:
-        """The model after so many rounds, kept until the next one is released, float32 (NPY)."""
+        """The model after these rounds, kept until the next one is released, float32 (NPY)."""
         return self.path / f"released_model_{completed:06}.npy"
 
     def direction_sum(self, name: str, count: int) -> Path:
-        """The sum of the directions of so many vectors, while a run trains: float64 (NPY).
-
-        Args:
-          name: what these are vectors of.
-          count: how many are in it.
-        """
+        """The sum of the directions of `count` vectors, while a run trains: float64 (NPY)."""
         return self.path / f"direction_sum_{name}_{count:06}.npy"
 
     def direction_sums(self, name: str = "*") -> list[Path]:
-        """The sums of directions that are there, of some vectors or of all."""
+        """The existing sums of directions, of some vectors or of all."""
         return sorted(self.path.glob(f"direction_sum_{name}_[0-9]*.npy"))
 
     def round_logs(self) -> tuple[Path, ...]:
@@ -230,10 +256,11 @@ class RunFolder(ScoredFolder):
     def training_outputs(self) -> tuple[Path, ...]:
         """The files beside the logs that are there once training is over; each may be missing."""
         looked_at = (self.autocorrelation, self.replay)
-        return (self.compared_vectors, *looked_at, *self.path.glob("scores_*.csv"))
+        kept = (self.kept_directions, self.kept_upload_directions, *self.direction_sums())
+        scored = (self.compared_vectors, *self.path.glob("scores_*.csv"))
+        return (self.model, self.initial_model, *looked_at, *kept, *scored)
 
     def released_models(self) -> list[Path]:
-        """The released models that exist."""
         return sorted(self.path.glob("released_model_*.npy"))
 
 
@@ -247,7 +274,7 @@ class LogFolder(ScoredFolder):
         return self.path / "pool.json"
 
     def identity(self) -> tuple[Path, ...]:
-        """The files that say what is audited; all but the first may be missing."""
+        """The files that define what is audited; all but the first may be missing."""
         return (self.pool, self.canaries, self.participation, self.noise_correlation)
 
     @property
@@ -257,10 +284,10 @@ class LogFolder(ScoredFolder):
 
     @property
     def round_lengths(self) -> Path:
-        """The length of each aggregate and of a canary in it, float64 of shape (rounds, 2) (NPY).
+        """The norm of each aggregate and of a client in it, float64 of shape (rounds, 2) (NPY).
 
-        The second is what the mechanism promises, clip norm over denominator. NaN where a length is
-        not known; the file may be missing.
+        The second is the largest norm that the mechanism allows, clip norm over denominator. NaN if
+        a norm is not known; may be missing.
         """
         return self.path / "round_lengths.npy"
 
@@ -269,8 +296,8 @@ class LogFolder(ScoredFolder):
         """The noise on a coordinate and the norm bound, float64 of shape (rounds, 2) (NPY).
 
         The first is the standard deviation of the noise on each coordinate of a round's aggregate,
-        the second the largest norm that the aggregate can have without noise. NaN where one is not
-        known; the file may be missing.
+        the second the largest norm of the aggregate without noise. NaN if one is not known; may be
+        missing.
         """
         return self.path / "round_mechanism.npy"
 
@@ -281,12 +308,12 @@ class LogFolder(ScoredFolder):
 
     @property
     def round_measures(self) -> Path:
-        """What `RoundScorer` has measured of each aggregate, as a run's `aggregates.npy` (NPY)."""
+        """`RoundScorer`'s measurements of each aggregate, as a run's `aggregates.npy` (NPY)."""
         return self.path / "round_measures.npy"
 
     @property
     def coordinate_lengths(self) -> Path:
-        """What rounds leave on each coordinate, as `RoundScorer` keeps it (NPY)."""
+        """The sums of squared changes of each coordinate, as `RoundScorer` keeps them (NPY)."""
         return self.path / "coordinate_lengths.npy"
 
     @property
@@ -317,7 +344,7 @@ class LogFolder(ScoredFolder):
 
     @property
     def participation(self) -> Path:
-        """How clients may take part, and whether a claim counts on it (JSON); may be missing."""
+        """How clients may participate, and whether a claim counts on it (JSON); may be missing."""
         return self.path / "participation.json"
 
     @property
@@ -327,17 +354,17 @@ class LogFolder(ScoredFolder):
 
     @property
     def faults(self) -> Path:
-        """What went wrong in the audit itself while training went on, a line each; or missing."""
+        """Errors of the audit itself while training went on, a line each; may be missing."""
         return self.path / "faults.txt"
 
     def side_files(self) -> tuple[str, ...]:
-        """The names of the files beside the scores, which do not depend on them."""
+        """The names of files that do not depend on the scores."""
         files = (self.participation, self.noise_correlation, self.variables, self.faults)
         return tuple(path.name for path in files)
 
     @property
     def optional(self) -> tuple[str, ...]:
-        """The names of what another system may put beside the pool; each may be missing."""
+        """The names of files that another system may write in addition to the pool."""
         cosines = (self.round_cosines, self.upload_cosines)
         vectors = (self.aggregates, *cosines, self.initial, self.final)
         described = (self.canaries, self.round_lengths, self.round_mechanism, self.variables)
@@ -353,17 +380,11 @@ LOCK_NAME = ".lock"
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the lock of a folder while the block runs.
+    """Holds the lock of a folder, which exists, while the block runs.
 
-    The system gives up the lock (flock) of a process that was killed, so that a file which it has
-    left keeps nobody out. Programs that the process starts do not hold it.
-
-    Args:
-      folder: The folder, which exists.
-
-    Raises:
-      InputError: Another process holds the lock.
-      OSError: The folder cannot be written.
+    The system releases the lock (flock) of a process that was killed, so that a file which it has
+    left does not block others. Programs that the process starts do not hold it. Raises InputError
+    if another process holds the lock.
     """
     path = folder / LOCK_NAME
     descriptor = _lock(path)
@@ -382,7 +403,7 @@ def _lock(path: Path) -> int:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Who held it before may have removed the file after it was opened here.
+            # The previous holder may have removed the file after it was opened here.
             if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
                 return descriptor
         except BlockingIOError as error:

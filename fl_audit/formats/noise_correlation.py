@@ -1,4 +1,4 @@
-"""What correlates a log's noise over rounds: the file noise_correlation.json.
+"""The correlation of a log's noise over rounds: the file noise_correlation.json.
 
 It holds the first column of a Toeplitz strategy, `{"first_column": [1.0, 0.5]}`, or the number of
 rounds of a tree, `{"tree_rounds": 64}`; `{"tree_rounds": null}` is one tree over all rounds.
@@ -27,7 +27,6 @@ class _Tree(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_correlation(folder: LogFolder, correlation: Correlation) -> None:
-    """Writes `noise_correlation.json`."""
     fields: dict[str, Any] = (
         {"tree_rounds": correlation.restart_every}
         if isinstance(correlation, Trees)
@@ -37,15 +36,7 @@ def write_correlation(folder: LogFolder, correlation: Correlation) -> None:
 
 
 def read_correlation(folder: LogFolder, num_rounds: int) -> Correlation | None:
-    """What correlates the noise of a log; None where the folder does not say.
-
-    Args:
-      folder: The folder of the log.
-      num_rounds: The number of rounds that there is room for.
-
-    Raises:
-      InputError: The file is damaged, or holds no strategy.
-    """
+    """The correlation that a log states, for up to `num_rounds` rounds; None if it states none."""
     path = folder.noise_correlation
     if not path.exists():
         return None

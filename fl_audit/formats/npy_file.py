@@ -32,13 +32,7 @@ _DAMAGES = (
 
 @dataclass(frozen=True)
 class Header:
-    """What an NPY file says of its array, and where the array begins.
-
-    Attributes:
-      shape: The shape of the array.
-      dtype: The type of the array.
-      start: The offset of the array's first byte in the file.
-    """
+    """The header of an NPY file; its array begins at the offset `start`."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -51,11 +45,7 @@ class Header:
 
 
 def read_header(file: IO[bytes]) -> Header:
-    """Reads the header of an array at the file's position.
-
-    Raises:
-      ValueError: The header is damaged, or the array would need pickle.
-    """
+    """Reads the header of an array at the file's position; refuses arrays that need pickle."""
     start = file.read(len(_ZIP))
     if start == _ZIP:
         raise ValueError("is an NPZ file, must be one array")
@@ -76,45 +66,27 @@ def read_header(file: IO[bytes]) -> Header:
 
 
 def read_array(path: Path, what: str) -> AnyArray:
-    """Reads an NPY file of one array.
-
-    Args:
-      path: The path of the file.
-      what: What the file should be, for a message, such as "a released model".
-
-    Raises:
-      InputError: The file cannot be read, is damaged, or is shorter than its header says.
-    """
+    """Reads an NPY file of one array; an error message says that the file is not `what`."""
     with opened(path, what) as file:
         return next_array(file)
 
 
 def next_array(file: IO[bytes]) -> AnyArray:
-    """Reads the array at the file's position, after a look at whether it is there.
-
-    Raises:
-      ValueError: The array is damaged or cut short.
-    """
+    """Reads the array at the file's position; refuses a file that is too short for it."""
     at = file.tell()
     header = read_header(file)
-    there = os.fstat(file.fileno()).st_size - header.start
-    if header.num_bytes > there:
-        raise ValueError(f"its header asks for {header.num_bytes:,} bytes, the file has {there:,}")
+    num_bytes = os.fstat(file.fileno()).st_size - header.start
+    if header.num_bytes > num_bytes:
+        raise ValueError(
+            f"its header asks for {header.num_bytes:,} bytes, the file has {num_bytes:,}"
+        )
     file.seek(at)
     array: AnyArray = np.lib.format.read_array(file, allow_pickle=False)
     return array
 
 
 def read_arrays(path: Path, what: str) -> Mapping[str, AnyArray]:
-    """Reads an NPZ file.
-
-    Args:
-      path: The path of the file.
-      what: What the file should be, for a message, such as "a checkpoint".
-
-    Raises:
-      InputError: The file cannot be read, is damaged, or unpacks to too many bytes.
-    """
+    """Reads an NPZ file; refuses one that unpacks to too many bytes."""
     with opened(path, what) as file, zipfile.ZipFile(file) as members:
         size = sum(member.file_size for member in members.infolist())
         most = max(_MOST_UNPACKED, os.fstat(file.fileno()).st_size)
@@ -141,15 +113,7 @@ def _unpacked(members: zipfile.ZipFile, member: zipfile.ZipInfo) -> AnyArray:
 
 @contextlib.contextmanager
 def opened(path: Path, what: str) -> Iterator[IO[bytes]]:
-    """A file to read from; whatever shows in the block that it is damaged becomes an `InputError`.
-
-    Args:
-      path: The path of the file.
-      what: What the file should be, for a message.
-
-    Raises:
-      InputError: The file cannot be read or is damaged.
-    """
+    """A file to read from; an error in the block that shows damage becomes an `InputError`."""
     try:
         with open_foreign(path) as file:
             yield file
@@ -163,17 +127,7 @@ def opened(path: Path, what: str) -> Iterator[IO[bytes]]:
 def read_or_make(
     path: Path, what: str, make: Callable[[], Mapping[str, AnyArray]]
 ) -> Mapping[str, AnyArray]:
-    """The arrays of an NPZ file, which is written first, whole, where there is none.
-
-    Args:
-      path: The path of the file.
-      what: What the file should be, for a message, such as "a file of trained models".
-      make: What computes the arrays; it is not called where the file is there.
-
-    Raises:
-      InputError: The file is damaged.
-      OSError: The file cannot be written.
-    """
+    """The arrays of an NPZ file, which is computed and written first, whole, if there is none."""
     if not path.exists():
         arrays = make()
         with atomic_writer(path) as file:

@@ -1,4 +1,4 @@
-"""Who may take part in which rounds: the files canaries.csv and participation.json."""
+"""Participation of canaries and clients: the files canaries.csv and participation.json."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.text_files import read_csv, read_flag, read_json, write_text
 
-# canaries.csv: the pool, who was included, and in which rounds.
+# canaries.csv: inclusion and rounds of the pool.
 
 
 _MOST_DIGITS = 10
@@ -26,11 +26,8 @@ def canaries_text(
 ) -> str:
     """The file's text, with the columns `canary_id,included,rounds` and a row per canary.
 
-    Args:
-      included: Whether each canary took part in training.
-      rounds: The rounds of each canary from 0, those that an excluded one would have taken part in
-        too. In the file they count from 1 and are separated by blanks.
-      arms: The arm of each canary, for a column `arm`; nothing where there are none.
+    Rounds, from 0 here, count from 1 in the file and are separated by blanks; those of an excluded
+    canary are the ones in which it would have participated. `arms` add a column `arm`.
     """
     lines = [
         f"{canary},{int(is_in)},{' '.join(str(index + 1) for index in own)}"
@@ -45,14 +42,7 @@ def canaries_text(
 
 @dataclass(frozen=True, eq=False)
 class CanaryRow:
-    """A row of the file.
-
-    Attributes:
-      included: Whether the canary took part in training.
-      rounds: The rounds of the canary from 0, int64 of shape (n,); None where the file has no
-        column `rounds`.
-      arm: The arm of the canary; empty where the file has no column `arm`.
-    """
+    """A row of the file; rounds, from 0, are None and the arm is empty if the column is missing."""
 
     included: bool
     rounds: IndexArray | None
@@ -60,12 +50,7 @@ class CanaryRow:
 
 
 def read_canaries(path: Path) -> dict[str, CanaryRow]:
-    """The rows of the file by canary.
-
-    Raises:
-      InputError: The file cannot be read, lacks a column or has it twice, lists a canary twice, or
-        holds a value that is not valid; the message names the file and the row or canary.
-    """
+    """The rows of the file by canary."""
     canaries: dict[str, CanaryRow] = {}
     rows = read_csv(path, ("canary_id", "included"), optional=("rounds", "arm"))
     for number, row in enumerate(rows, start=1):
@@ -82,16 +67,7 @@ def read_canaries(path: Path) -> dict[str, CanaryRow]:
 
 
 def check_scored(path: Path, flags: Mapping[str, bool], listed: Mapping[str, CanaryRow]) -> None:
-    """Refuses a score file of other canaries than those that are listed.
-
-    Args:
-      path: The score file.
-      flags: Whether each canary in it was included.
-      listed: The rows of canaries.csv.
-
-    Raises:
-      InputError: The canaries, or who of them was included, differ.
-    """
+    """Refuses a score file of other canaries, or of other inclusion, than canaries.csv lists."""
     if flags != {name: canary.included for name, canary in listed.items()}:
         raise InputError(f"{path}: must score exactly the canaries of canaries.csv, same inclusion")
 
@@ -112,7 +88,7 @@ def _is_round(number: str) -> bool:
     return is_short and int(number) > 0
 
 
-# participation.json: how clients may take part in a log's training, and what a claim counts on.
+# participation.json: how clients may participate in a log's training, and what a claim counts on.
 
 
 SamplingName = Literal[
@@ -126,7 +102,7 @@ SamplingName = Literal[
     "b_min_sep",
 ]
 """How a round samples its clients, by name: not at all (rounds are fixed beforehand), each client
-with one probability, a number of clients, or as the patterns of runs do."""
+with one probability, a fixed number of clients, or as the patterns of runs do."""
 
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "truncated_poisson": ("probability", "members", "largest_round"),
@@ -135,7 +111,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "random_allocation": ("client_rounds",),
     "b_min_sep": ("probability", "separation"),
 }
-"""The keys without which a way to draw rounds says nothing."""
+"""The keys that a sampling scheme requires."""
 
 _WRITTEN_IF_SET = (
     "rounds",
@@ -149,27 +125,27 @@ _WRITTEN_IF_SET = (
 
 @dataclass(frozen=True)
 class Participation:
-    """How often, and with what weight, a client may take part in a training.
+    """How often, and with what weight, a client may participate in a training.
 
     Attributes:
       sampling: How the clients of a round are drawn.
-      probability: The probability with which a client is drawn into a round, in (0, 1]; None where
-        it is not known, or nothing is drawn.
-      client_rounds: The most rounds that a client may take part in; None where it is not known.
-      client_weight: The largest weight of a client, in units of a canary's; None where not known.
+      probability: The probability with which a client is drawn into a round, in (0, 1]; None if
+        not known, or nothing is drawn.
+      client_rounds: The largest number of rounds of a client; None if not known.
+      client_weight: The largest weight of a client, in units of a canary's; None if not known.
       claim_counts_on_sampling: Whether a claim about this training counts on the draw, so that it
-        says nothing of an attacker who knows the rounds; by default where something is drawn.
+        says nothing about an attacker who knows the rounds; by default if something is drawn.
       claim_covers_uploads: Whether a claim about this training holds against an attacker who sees
-        what a client uploads, as under local differential privacy.
+        single uploads, as under local differential privacy.
       rounds: The number of rounds of training; None for those that are logged.
       separation: The number of groups that take turns, or the least distance of two rounds of a
-        client under "b_min_sep"; None where there is neither.
-      members: The number of clients and canaries that a round samples from; None where not known.
-      largest_round: The size to which "truncated_poisson" cuts a round; None where it does not.
+        client under "b_min_sep"; None if there is neither.
+      members: The number of clients and canaries that a round samples from; None if not known.
+      largest_round: The size to which "truncated_poisson" truncates a round; None otherwise.
       canaries: Whether canaries were sampled as clients are, or placed; None to judge by their
         rounds.
       upload_noise_multiplier: The standard deviation of the noise on a coordinate of an upload, in
-        clip norms, where clients add it; None where it is not known.
+        clip norms, if clients add it; None if not known.
 
     Raises:
       InputError: A value is of the wrong type or out of range.
@@ -189,7 +165,7 @@ class Participation:
     upload_noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
+        """Refuses values of the wrong type or out of range."""
         names = get_args(SamplingName)
         if self.sampling not in names:
             hint = nearest(str(self.sampling), names)
@@ -237,11 +213,7 @@ class Participation:
 
 
 def read_participation(path: Path) -> Participation | None:
-    """Reads a participation.json; None where there is none.
-
-    Raises:
-      InputError: It is no JSON object, a key is unknown or missing, or a value is wrong.
-    """
+    """Reads a participation.json; None if there is none."""
     if not path.exists():
         return None
     fields: Any = read_json(path, object, "JSON")
@@ -260,7 +232,7 @@ def read_participation(path: Path) -> Participation | None:
 
 
 def write_participation(path: Path, participation: Participation) -> None:
-    """Writes a participation.json, with the keys of patterns and of uploads where they are set."""
+    """Writes a participation.json, without the keys of patterns and uploads that are not set."""
     fields = dataclasses.asdict(participation)
     for name in _WRITTEN_IF_SET:
         if fields[name] is None:

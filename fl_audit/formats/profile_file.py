@@ -17,11 +17,7 @@ _COLUMNS = ("epsilon", "delta")
 
 
 def read_profile(path: Path) -> tuple[tuple[float, float], ...]:
-    """The points of a privacy profile: pairs of an epsilon and the delta at it.
-
-    Raises:
-      InputError: The file cannot be read, lacks a column, or holds what is no number.
-    """
+    """The points of a privacy profile: pairs of an epsilon and the delta at it."""
     rows = enumerate(read_csv(path, _COLUMNS), start=1)
     return tuple(
         (_number(path, number, row, "epsilon"), _number(path, number, row, "delta"))

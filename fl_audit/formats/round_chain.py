@@ -8,8 +8,7 @@ was killed and goes on says so, and its rounds since the last checkpoint come ag
 last line that a kill has torn counts for nothing.
 
 The chain is also what says which files belong together: scores are of a pool and of rounds, and
-where a file is not what the chain says, it is about something else. Older folders have the digests
-of whole files instead (`sources.json`).
+where a file is not what the chain says, it is about something else.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as name:
@@ -31,13 +30,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import opened, read_header
-from fl_audit.formats.text_files import open_foreign, read_foreign, read_json, write_text
+from fl_audit.formats.text_files import open_foreign, read_foreign, write_text
 
 # The lines.
 
@@ -57,12 +56,10 @@ class Begun(_Line, frozen=True, tag="begun", kw_only=True):
     Attributes:
       format_version: The version of the format.
       files: The SHA-256 of each file that says what is audited, by its name.
-      unchained: The number of rounds that an older version had logged before, without a chain.
     """
 
     files: dict[str, str]
     format_version: int = FORMAT_VERSION
-    unchained: int = 0
 
 
 class Logged(_Line, frozen=True, tag="round", kw_only=True):
@@ -112,10 +109,12 @@ class Scored(_Line, frozen=True, tag="scored", kw_only=True):
     Attributes:
       rounds: The number of rounds that they are of.
       files: The SHA-256 of the score files and of what else is known once the rounds are over.
+      model_sha256: The digest of the trained model (`formats.model_file`); empty for a log.
     """
 
     rounds: int
     files: dict[str, str]
+    model_sha256: str = ""
 
 
 class Reported(_Line, frozen=True, tag="reported", kw_only=True):
@@ -232,15 +231,14 @@ class ChainWriter:
         self.head = head
 
     @classmethod
-    def begin(cls, path: Path, files: Iterable[Path], unchained: int = 0) -> "ChainWriter":
+    def begin(cls, path: Path, files: Iterable[Path]) -> "ChainWriter":
         """Starts a chain, in place of one that is there.
 
         Args:
           path: The path of the chain.
           files: The files that say what is audited; those that are there.
-          unchained: The number of rounds that were logged without a chain.
         """
-        first = linked(Begun(files=digests_of(files), unchained=unchained), "")
+        first = linked(Begun(files=digests_of(files)), "")
         write_text(path, text_of(first).decode())
         return cls(path, first.link)
 
@@ -409,6 +407,42 @@ class Chain:
             ]
         return tuple(changed)
 
+    @property
+    def scored_rounds(self) -> int:
+        """The number of rounds that the scores are of; 0 before there are scores of all rounds."""
+        scored = self.last(Scored)
+        return 0 if scored is None or not self.is_scored else scored.rounds
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The digests of whole files, but for reports, by name."""
+        scored = self.last(Scored)
+        return self.begun.files | (scored.files if scored is not None else {})
+
+    def changed_files(self, folder: Path, names: Iterable[str]) -> list[str]:
+        """The names, of those given, of files that are there and are not what the chain says.
+
+        Raises:
+          InputError: A file cannot be read.
+        """
+        compared = self.files.keys() & set(names)
+        return [
+            name
+            for name in sorted(compared)
+            if (folder / name).exists() and digest_of(folder / name) != self.files[name]
+        ]
+
+    def changed(self, folder: Path) -> list[str]:
+        """The names of all logs and files that are there and are not what the scores are of.
+
+        Raises:
+          InputError: A file cannot be read.
+        """
+        rounds = self.rounds.values()
+        logs = [] if self.is_scored else [name for line in rounds for name in line.rows]
+        rows = [row.name for row in self.changed_rows(folder)]
+        return list(dict.fromkeys([*logs, *rows, *self.changed_files(folder, self.files)]))
+
 
 def read_chain(path: Path) -> Chain:
     """Reads a chain; a last line without an end counts for nothing.
@@ -463,107 +497,3 @@ def _decoded(path: Path, number: int, text: bytes) -> Line:
 def _names(line: Line) -> Iterator[str]:
     for names in (getattr(line, key, {}) for key in ("files", "rows", "step_rows")):
         yield from names
-
-
-# Which files belong together.
-
-
-class Together(Protocol):
-    """What belongs together in a folder: its scores, and the pool and the rounds that they are of.
-
-    Attributes:
-      rounds: The number of rounds that scores are of; 0 before there are scores.
-    """
-
-    @property
-    def rounds(self) -> int:
-        """The number of rounds that scores are of; 0 before there are scores."""
-
-    def changed(self, folder: Path, names: Iterable[str] | None = None) -> list[str]:
-        """The names of files that are there and hold something else.
-
-        Args:
-          folder: The folder.
-          names: The names of the files to look at; None for all that belong together.
-
-        Raises:
-          InputError: A file cannot be read.
-        """
-
-
-@dataclass(frozen=True, eq=False)
-class ChainedFiles:
-    """What belongs together by a chain; see `Together`."""
-
-    chain: Chain
-
-    @property
-    def rounds(self) -> int:
-        """See `Together.rounds`."""
-        scored = self.chain.last(Scored)
-        return 0 if scored is None or not self.chain.is_scored else scored.rounds
-
-    @property
-    def files(self) -> dict[str, str]:
-        """The digests of whole files, but for reports, by name."""
-        scored = self.chain.last(Scored)
-        return self.chain.begun.files | (scored.files if scored is not None else {})
-
-    def changed(self, folder: Path, names: Iterable[str] | None = None) -> list[str]:
-        """See `Together.changed`; rounds behind the last scores have changed all logs."""
-        compared = self.files.keys() if names is None else self.files.keys() & set(names)
-        files = [name for name in sorted(compared) if _is_other(folder / name, self.files[name])]
-        if names is not None:
-            return files
-        rounds = self.chain.rounds.values()
-        logs = [] if self.chain.is_scored else [name for line in rounds for name in line.rows]
-        rows = [row.name for row in self.chain.changed_rows(folder)]
-        return list(dict.fromkeys([*logs, *rows, *files]))
-
-
-class Sources(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What belongs together in a folder of an older version (sources.json); see `Together`.
-
-    Attributes:
-      format_version: The version of the format.
-      rounds: The number of rounds that scores are of; 0 before there are scores.
-      files: The SHA-256 of each file, by its name, as hexadecimal digits.
-    """
-
-    format_version: int
-    rounds: int
-    files: dict[str, str]
-
-    def changed(self, folder: Path, names: Iterable[str] | None = None) -> list[str]:
-        """See `Together.changed`."""
-        compared = self.files.keys() if names is None else self.files.keys() & set(names)
-        return [name for name in sorted(compared) if _is_other(folder / name, self.files[name])]
-
-
-def _is_other(path: Path, expected: str) -> bool:
-    return path.exists() and digest_of(path) != expected
-
-
-def read_together(chain: Path, sources: Path) -> Together | None:
-    """What belongs together in a folder; None where it says nothing, as those of other systems.
-
-    Args:
-      chain: The path of its chain.
-      sources: The path of the digests that older versions wrote.
-
-    Raises:
-      InputError: The file is damaged, of another format version, or names files elsewhere.
-    """
-    if chain.exists():
-        lines = read_chain(chain)
-        lines.check(chain)
-        return ChainedFiles(lines)
-    if not sources.exists():
-        return None
-    older = read_json(sources, Sources, "a record of what belongs together")
-    if older.format_version != 1:
-        raise InputError(f"{sources}: format_version is {older.format_version}, must be 1")
-    for name in older.files:
-        if name in ("", ".", "..") or Path(name).name != name:
-            raise InputError(f"{sources}: names {name!r}, must name files beside it")
-    return older

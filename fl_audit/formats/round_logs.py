@@ -1,7 +1,7 @@
 """Logs with one row per round: arrays mapped from NPY files, NaN until a row is written.
 
-Rows that are written survive kill -9, and after a flush also a power failure. Five things are kept
-so: every canary's cosine with every aggregate (`CosineLog`), canaries' cosines with their own
+Rows that are written survive kill -9, and after a flush also a power failure. There are five kinds:
+every canary's cosine with every aggregate (`CosineLog`), canaries' cosines with their own
 uploads (`UploadCosines`), how much of an aggregate lies on few coordinates (`ConcentrationLog`),
 the aggregates' directions (`DirectionLog`), and, replaced whole after each round, a sum over rounds
 (`LoggedTotal`).
@@ -28,22 +28,14 @@ MappedArray: TypeAlias = "np.memmap[Any, np.dtype[Any]]"
 
 
 def create_log(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> MappedArray:
-    """Makes a log in which nothing is written yet, with room on the disk for all of it.
-
-    Raises:
-      InputError: The disk has no room for it.
-    """
+    """Creates a log of NaN, with disk space allocated for all of it."""
     rows = create_zeros(path, dtype, shape)
     rows[:] = np.nan
     return rows
 
 
 def create_zeros(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> MappedArray:
-    """Maps a new NPY file of zeros, with room on the disk for all of it.
-
-    Raises:
-      InputError: The disk has no room for it.
-    """
+    """Maps a new NPY file of zeros, with disk space allocated for all of it."""
     header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
     try:
         with path.open("wb") as file:
@@ -58,11 +50,7 @@ def create_zeros(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Ma
 
 
 def unnamed_log(shape: tuple[int, int]) -> MappedArray:
-    """Makes float32 rows in a file without a name, which goes with the array.
-
-    Raises:
-      InputError: The disk has no room for them.
-    """
+    """Creates float32 rows in an anonymous temporary file, which is deleted with the array."""
     with tempfile.TemporaryFile() as file:
         where = f"{tempfile.gettempdir()} (TMPDIR names another folder): a file"
         _make_room(file, 4 * math.prod(shape), where, shape)
@@ -70,12 +58,9 @@ def unnamed_log(shape: tuple[int, int]) -> MappedArray:
 
 
 def _make_room(file: IO[bytes], num_bytes: int, what: str, shape: tuple[int, ...]) -> None:
-    """Takes room on the disk behind the file's position.
+    """Allocates disk space after the file's position.
 
-    A mapped file that outgrew the disk later would end the program by a signal (SIGBUS).
-
-    Raises:
-      InputError: There is no room.
+    A mapped file that exceeded the disk later would end the program by a signal (SIGBUS).
     """
     try:
         if num_bytes:
@@ -93,18 +78,9 @@ def open_log(
     shape: Sequence[int | str],
     what: str,
 ) -> MappedArray:
-    """Opens a log.
+    """Opens a log of this dtype and shape, in which a word matches any extent.
 
-    Args:
-      path: The path of the file.
-      mode: The mode: "r" to read only, "r+" to continue writing.
-      dtype: The type that the file has to hold.
-      shape: The shape that it has to have; a word stands for any extent.
-      what: The contents of the log in words, for a message.
-
-    Raises:
-      InputError: The file is missing, damaged, shorter or longer than its header says, or of
-        another type or shape.
+    Raises InputError also if the file is shorter or longer than its header says.
     """
     with opened(path, f"a log of {what}") as file:
         header = read_header(file)
@@ -136,53 +112,37 @@ class CosineLog:
 
     @classmethod
     def create(cls, path: Path, num_rounds: int, num_canaries: int) -> Self:
-        """Makes an empty log of this shape."""
         return cls(create_log(path, np.float32, (num_rounds, num_canaries)))
 
     @classmethod
     def open(cls, path: Path, num_rounds: int, num_canaries: int) -> Self:
-        """Opens the log of an interrupted run, to continue it.
-
-        Raises:
-          InputError: The file is missing, damaged, or of another shape.
-        """
+        """Opens the log of an interrupted run, to continue it."""
         return cls(open_log(path, "r+", np.float32, (num_rounds, num_canaries), "cosines"))
 
     @classmethod
     def at_round(cls, completed: int, path: Path, num_rounds: int, num_canaries: int) -> Self:
-        """The log of a run with so many completed rounds; a new log where there are none.
-
-        Raises:
-          InputError: Rounds are completed, but the file is missing, damaged, or of another shape.
-        """
+        """Creates a log if no round is completed, otherwise opens the existing one."""
         make = cls.open if completed else cls.create
         return make(path, num_rounds, num_canaries)
 
     @classmethod
     def read(cls, path: Path, num_canaries: int) -> Self:
-        """Opens a log of any number of rounds, read-only.
-
-        Raises:
-          InputError: The file is missing, damaged, or of another number of canaries.
-        """
+        """Opens a log of any number of rounds, read-only."""
         return cls(open_log(path, "r", np.float32, ("rounds", num_canaries), "cosines"))
 
     @property
     def num_canaries(self) -> int:
-        """The number of canaries in a row."""
         return int(self._cosines.shape[1])
 
     @property
     def num_rounds(self) -> int:
-        """The number of rounds that there is room for."""
+        """The largest number of rounds."""
         return int(self._cosines.shape[0])
 
     def write_round(self, round_index: int, cosines: FloatArray) -> None:
-        """Writes one round's row."""
         self._cosines[round_index] = cosines
 
     def flush(self) -> None:
-        """Writes what is in memory to the disk."""
         self._cosines.flush()
 
     def written(self) -> npt.NDArray[np.bool_]:
@@ -195,27 +155,21 @@ class CosineLog:
         return row if np.isfinite(row).all() else None
 
     def rows(self, rounds: range | None = None) -> Iterator[npt.NDArray[np.float32]]:
-        """The written rows of all rounds, or of some, one at a time.
-
-        Args:
-          rounds: The rounds to look at, consecutive and counted from 0; None for all.
-        """
-        seen = self._cosines if rounds is None else self._cosines[rounds.start : rounds.stop]
-        return (row for row in seen if np.isfinite(row).all())
+        """The written rows of all rounds, or of some, one at a time."""
+        selected = self._cosines if rounds is None else self._cosines[rounds.start : rounds.stop]
+        return (row for row in selected if np.isfinite(row).all())
 
 
 class UploadCosines(CosineLog):
     """Canaries' cosines with their own uploads, float32 of shape (rounds, canaries).
 
-    NaN where a canary has no upload in a round, so that a row is never complete.
+    NaN if a canary has no upload in a round, so that a row is never complete.
     """
 
     def write(self, round_index: int, canary: int, cosine: float) -> None:
-        """Writes the cosine of one canary in one round."""
         self._cosines[round_index, canary] = cosine
 
     def values(self) -> npt.NDArray[np.float32]:
-        """All cosines, float32 of shape (rounds, canaries)."""
         return np.array(self._cosines)
 
 
@@ -224,69 +178,52 @@ class ConcentrationLog:
     """A log of two sums for each round's vector, float64 of shape (rounds, 2).
 
     A row holds the sums of cubes and of fourth powers of the vector scaled to norm 1. It is zeros
-    where the vector is zero, and NaN where the vector is unknown.
+    if the vector is zero, and NaN if the vector is unknown.
     """
 
     _rows: MappedArray
 
     @classmethod
     def create(cls, path: Path, num_rounds: int) -> "ConcentrationLog":
-        """Makes an empty log with a row for each round."""
         return cls(create_log(path, np.float64, (num_rounds, 2)))
 
     @classmethod
     def open(cls, path: Path, num_rounds: int) -> "ConcentrationLog":
-        """Opens the log of an interrupted run to continue it.
-
-        Raises:
-          InputError: The file is missing, damaged or of another shape.
-        """
+        """Opens the log of an interrupted run to continue it."""
         return cls(open_log(path, "r+", np.float64, (num_rounds, 2), "concentrations"))
 
     @classmethod
     def at_round(cls, completed: int, path: Path, num_rounds: int) -> "ConcentrationLog":
-        """Makes a new log where no round is completed, and else opens the existing one.
-
-        Raises:
-          InputError: Rounds are completed, and the file is missing, damaged or of another shape.
-        """
+        """Creates a log if no round is completed, otherwise opens the existing one."""
         return (cls.open if completed else cls.create)(path, num_rounds)
 
     @classmethod
     def read(cls, path: Path, num_rounds: int) -> "ConcentrationLog":
-        """Opens a log for reading only.
-
-        Raises:
-          InputError: The file is missing, damaged or of another shape.
-        """
+        """Opens a log for reading only."""
         return cls(open_log(path, "r", np.float64, (num_rounds, 2), "concentrations"))
 
     def write_round(self, round_index: int, row: FloatArray) -> None:
-        """Writes the row of one round, float64 of shape (2,)."""
         self._rows[round_index] = row
 
     def flush(self) -> None:
-        """Writes what is in memory to the disk."""
         self._rows.flush()
 
     def row(self, round_index: int) -> FloatArray:
-        """The row of one round, float64 of shape (2,)."""
         return np.array(self._rows[round_index])
 
     def rows(self) -> FloatArray:
-        """The rows of all rounds, float64 of shape (rounds, 2)."""
         return np.array(self._rows)
 
 
 _COLUMNS = 1 << 14
-"""The number of columns that are read at a time: 128 MB of 2,048 rounds."""
+"""Columns per read: 128 MB of 2,048 rounds."""
 
 
 @dataclass(frozen=True)
 class DirectionLog:
     """A log of directions, float32 of shape (rounds, 1 + width).
 
-    A row begins with the 4-norm of the direction, which is NaN until the row is written and 0 where
+    A row begins with the 4-norm of the direction, which is NaN until the row is written and 0 if
     the vector has no direction; the image of the direction follows.
     """
 
@@ -294,11 +231,6 @@ class DirectionLog:
 
     @classmethod
     def create(cls, path: Path, num_rounds: int, width: int) -> "DirectionLog":
-        """Makes an empty log.
-
-        Raises:
-          InputError: The disk has no room for it.
-        """
         return cls.from_rows(create_zeros(path, np.float32, (num_rounds, 1 + width)))
 
     @classmethod
@@ -309,20 +241,12 @@ class DirectionLog:
 
     @classmethod
     def open(cls, path: Path, num_rounds: int, width: int) -> "DirectionLog":
-        """Opens the log of an interrupted run or of an audit to continue it.
-
-        Raises:
-          InputError: The file is missing, damaged or of another shape.
-        """
+        """Opens the log of an interrupted run or of an audit to continue it."""
         return cls(open_log(path, "r+", np.float32, (num_rounds, 1 + width), "directions"))
 
     @classmethod
     def read(cls, path: Path, num_rounds: int, width: int) -> "DirectionLog":
-        """Opens a log for reading only.
-
-        Raises:
-          InputError: The file is missing, damaged or of another shape.
-        """
+        """Opens a log for reading only."""
         return cls(open_log(path, "r", np.float32, (num_rounds, 1 + width), "directions"))
 
     @property
@@ -341,48 +265,31 @@ class DirectionLog:
         self._rows[round_index, 0] = fourth_norm
 
     def flush(self) -> None:
-        """Writes what is in memory to the disk."""
         self._rows.flush()
 
     def fourth_norms(self) -> FloatArray:
-        """The directions' 4-norms, float64 of shape (rounds,); see the class for NaN and 0."""
+        """The directions' 4-norms, float64 of shape (rounds,), with NaN and 0 as in the class."""
         return np.array(self._rows[:, 0], np.float64)
 
     def columns(self, rounds: IndexArray) -> Iterator[FloatArray]:
-        """The images of some rounds, a few columns at a time.
-
-        Args:
-          rounds: The rounds, int64 of shape (n,).
-
-        Yields:
-          Consecutive columns, float64 of shape (n, columns).
-        """
+        """The images of some rounds, consecutive columns of float64 at a time."""
         for start in range(1, self._rows.shape[1], _COLUMNS):
             yield self._rows[rounds, start : start + _COLUMNS].astype(np.float64)
 
 
 class LoggedTotal:
-    """A vector that rounds add to, which answers for exactly the rounds that are in it.
+    """A vector that rounds add to, with the exact set of rounds that are in it.
 
-    A round that comes again cannot be taken out, as what it added is gone. The file is replaced
-    whole after each round.
+    A round that is scored again cannot be subtracted, as what it added is gone. The file is
+    replaced whole after each round.
 
     Attributes:
-      rounds: The rounds that are in the sum, counted from 0; None where the sum is unknown.
+      rounds: The rounds that are in the sum, counted from 0; None if the sum is unknown.
       total: The sum, float64 of shape (dim,).
     """
 
     def __init__(self, path: Path, dim: int, what: str) -> None:
-        """Reads the file; without a file the sum is unknown (see `create`).
-
-        Args:
-          path: The path of the file.
-          dim: The length of the vector.
-          what: What the sum is, for a message, such as "a sum of directions".
-
-        Raises:
-          InputError: The file is damaged.
-        """
+        """Reads the file; without a file the sum is unknown."""
         self._path = path
         self.rounds: set[int] | None = None
         self.total = np.zeros(dim)
@@ -395,13 +302,13 @@ class LoggedTotal:
         _write(path, set(), None)
 
     def forget(self, round_index: int) -> None:
-        """Makes the sum unknown if a round is in it; called before the round comes again."""
+        """Makes the sum unknown if a round is in it, before the round is scored again."""
         if self.rounds is not None and round_index in self.rounds:
             self.rounds = None
             self._path.unlink()
 
     def restart_without(self, round_index: int) -> None:
-        """Empties the sum if a round is in it, or if it was unknown; called as `forget` is."""
+        """Empties a sum that is unknown or has a round, before the round is scored again."""
         if self.rounds is None or round_index in self.rounds:
             self.rounds = set()
             self.total[:] = 0
@@ -419,8 +326,7 @@ class LoggedTotal:
         with opened(self._path, what) as file:
             rounds = next_array(file)
             total = next_array(file) if len(rounds) else self.total
-            at, end = file.tell(), os.fstat(file.fileno()).st_size
-            seal = next_array(file) if len(rounds) and at < end else None  # older ones have none
+            seal = next_array(file) if len(rounds) else None
         if rounds.dtype != np.int64 or rounds.ndim != 1:
             raise InputError(f"{self._path}: must begin with the rounds, int64 of shape (rounds,)")
         if total.dtype != np.float64 or total.shape != self.total.shape:
@@ -447,5 +353,5 @@ def _write(path: Path, rounds: set[int], total: FloatArray | None) -> None:
 
 
 def _seal(rounds: AnyArray, total: AnyArray) -> AnyArray:
-    """The checksum (CRC-32) of both arrays, by which a flipped bit is seen; int64 of shape (1,)."""
+    """The checksum (CRC-32) of both arrays, which detects a flipped bit; int64 of shape (1,)."""
     return np.array([zlib.crc32(total.data, zlib.crc32(rounds.data))], np.int64)

@@ -1,8 +1,8 @@
 """Score files, one row per canary, and count files, one row per challenge base.
 
 A score file is CSV or Parquet with the columns `canary_id` (unique), `included` (0 or 1) and
-`score` (finite; a LARGER score looks MORE like a member). A column `inclusion` says how it was
-decided who takes part, the same in every row; without it, fair coins are assumed. With
+`score` (finite; a LARGER score looks MORE like a member). A column `inclusion` says how included
+canaries were chosen, the same in every row; without it, fair coins are assumed. With
 `unequal_coins` a column `inclusion_probability` has the coins' probability, and with `pairs` a
 column `pair` names the pair of each canary. Other columns are ignored.
 
@@ -50,11 +50,11 @@ class ScoreFile:
 
     Attributes:
       canary_id: The unique names of the canaries, k of them.
-      included: Whether each canary took part in training, bool of shape (k,).
+      included: Whether each canary was included in training, bool of shape (k,).
       score: The scores, finite float64 of shape (k,); larger means more like a member.
-      inclusion: How it was decided which canaries take part.
+      inclusion: How included canaries were chosen.
       inclusion_probability: The probability with which a canary was included.
-      pair: The name of each canary's pair, where there are pairs; else empty.
+      pair: The name of each canary's pair; empty without pairs.
 
     Raises:
       ValueError: The lengths differ, there is no row, an id repeats or is empty, a score is not
@@ -69,7 +69,6 @@ class ScoreFile:
     pair: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Checks the fields, so that no later step has to."""
         if not len(self.canary_id) == len(self.included) == len(self.score):
             lengths = len(self.canary_id), len(self.included), len(self.score)
             raise ValueError(f"columns must have one length, got {lengths}")
@@ -87,7 +86,7 @@ class ScoreFile:
 
     @property
     def flags(self) -> dict[str, bool]:
-        """Whether each canary took part in training, by its name."""
+        """Whether each canary was included in training, by its name."""
         return dict(zip(self.canary_id, self.included.tolist(), strict=True))
 
     def canary_scores(self) -> CanaryScores:
@@ -104,7 +103,7 @@ class ScoreFile:
 def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
     """Reads and checks a score file, CSV or (by its suffix) Parquet.
 
-    Beside 0 and 1, `included` may be False and True, as data frames write it.
+    `included` may also be False and True, as data frames write it.
 
     Raises:
       InputError: The file cannot be read, a column is missing, or a row is not valid; the message
@@ -119,6 +118,7 @@ def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
 
 
 def _scores(path: Path, table: "ScoreTable") -> ScoreFile:
+    """Parses the columns of a table; an error names the first bad row of any column."""
     ids = tuple(map(_text, table.columns["canary_id"]))
     if not ids:
         raise InputError(f"{path}: must hold at least one row below the header, got none")
@@ -129,28 +129,27 @@ def _scores(path: Path, table: "ScoreTable") -> ScoreFile:
         for name, values in table.columns.items()
         if name not in COLUMNS
     }
-    decided = ReadInclusion()
+    inclusion = ReadInclusion()
     if not included_problem:
-        decided = read_inclusion(inclusion_columns, included, table.name_row)
+        inclusion = read_inclusion(inclusion_columns, included, table.name_row)
     problems = (
         _id_problem(ids),
         included_problem,
         score_problem or _score_problem(score),
-        decided.problem,
+        inclusion.problem,
     )
     problem = min(filter(None, problems), key=lambda problem: problem.row, default=None)
     if problem:
         raise InputError(f"{path}, {table.name_row(problem.row)}: {problem.text}")
-    return ScoreFile(ids, included, score, decided.inclusion, decided.probability, decided.pair)
+    return ScoreFile(
+        ids, included, score, inclusion.inclusion, inclusion.probability, inclusion.pair
+    )
 
 
 def write_score_file(path: str | os.PathLike[str], scores: ScoreFile) -> None:
     """Writes a score file, CSV or (by its suffix) Parquet, whole or not at all.
 
-    Scores are written with all their digits, so that reading gives back the same numbers.
-
-    Raises:
-      OSError: The folder cannot be written to.
+    Scores are written with all their digits, so that reading returns the same numbers.
     """
     path = Path(path)
     with atomic_writer(path) as file:
@@ -188,7 +187,7 @@ def _write_parquet(file: IO[bytes], scores: ScoreFile) -> None:
 
 
 def _inclusion_columns(scores: ScoreFile) -> dict[str, list[str]]:
-    """The columns that say how it was decided who takes part; none where each had a fair coin."""
+    """The columns on the choice of included canaries; empty for fair coins."""
     k = len(scores.score)
     columns: dict[str, list[str]] = {}
     if scores.inclusion != "coins":
@@ -256,19 +255,14 @@ _MOST_ROWS = 10**7
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """The columns as text (CSV) or values (Parquet), and how to name a row to its author."""
+    """The columns as text (CSV) or values (Parquet), and how to name a row in a message."""
 
     columns: Mapping[str, Sequence[object]]
     name_row: Callable[[int], str]
 
 
 def read_table(path: Path) -> ScoreTable:
-    """Reads the columns, CSV or (by the file's suffix) Parquet.
-
-    Raises:
-      InputError: The file cannot be read, a column is missing, or a line has too few or too many
-        fields.
-    """
+    """Reads the columns, CSV or (by the file's suffix) Parquet."""
     return _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
 
 
@@ -315,7 +309,7 @@ def _read_parquet(path: Path) -> ScoreTable:
 
 
 def _positions(path: Path, header: list[str]) -> dict[str, int]:
-    """The position of each needed column, and of those on inclusion that there are."""
+    """The position of each required column, and of the inclusion columns that are present."""
     if not header:
         raise InputError(f"{path}: must start with a header naming {', '.join(COLUMNS)}")
     refuse_misspelt(f"{path}: column", header, INCLUSION_COLUMNS[:2])
@@ -329,12 +323,12 @@ def _positions(path: Path, header: list[str]) -> dict[str, int]:
 
 
 def _columns_on_inclusion(columns: Collection[str]) -> tuple[str, ...]:
-    """The columns on inclusion that there are; `pair` is the user's own where nothing needs it."""
+    """Inclusion columns present in the file; `pair` counts only if the design needs it."""
     names = INCLUSION_COLUMNS if INCLUSION in columns else (PROBABILITY,)
     return tuple(name for name in names if name in columns)
 
 
-# The columns that say how it was decided which canaries take part.
+# The columns on the choice of included canaries.
 
 
 INCLUSION, PROBABILITY, PAIR = "inclusion", "inclusion_probability", "pair"
@@ -342,12 +336,12 @@ INCLUSION_COLUMNS = (INCLUSION, PROBABILITY, PAIR)
 
 _KINDS: Mapping[str, Inclusion] = {kind: kind for kind in get_args(Inclusion)}
 _NEEDED: Mapping[Inclusion, str] = {"unequal_coins": PROBABILITY, "pairs": PAIR}
-"""The further column that a way of including canaries needs."""
+"""The further column that a choice of included canaries needs."""
 
 
 @dataclass(frozen=True)
 class BadRow:
-    """The first bad row: its index from 0, and what is wrong with it."""
+    """The first bad row, its index from 0, and the error."""
 
     row: int
     text: str
@@ -355,14 +349,7 @@ class BadRow:
 
 @dataclass(frozen=True)
 class ReadInclusion:
-    """How it was decided which canaries take part, as a file says it.
-
-    Attributes:
-      inclusion: The way of including them.
-      probability: The probability with which a canary is included.
-      pair: The name of each canary's pair; empty without pairs.
-      problem: What is wrong with the columns; None where nothing is.
-    """
+    """The choice of included canaries that a file states; `problem` is None if it is valid."""
 
     inclusion: Inclusion = "coins"
     probability: float = 0.5
@@ -375,13 +362,7 @@ def read_inclusion(
     included: npt.NDArray[np.bool_],
     name_row: Callable[[int], str],
 ) -> ReadInclusion:
-    """Reads and checks the columns.
-
-    Args:
-      columns: The text of the columns that the file has.
-      included: Whether each canary took part, bool of shape (k,).
-      name_row: How a row is named to the file's author.
-    """
+    """Reads and checks the inclusion columns, given as text."""
     words = columns.get(INCLUSION, ())
     problem = _bad_word(words, name_row)
     kind = _KINDS[words[0]] if words and not problem else "coins"
@@ -412,7 +393,7 @@ def bad_pair(pair: Sequence[str], included: npt.NDArray[np.bool_]) -> BadRow | N
 
 
 def _bad_word(words: Sequence[str], name_row: Callable[[int], str]) -> BadRow | None:
-    """The first row that says no known way, or another one than the first row."""
+    """The first row with an unknown choice, or with another one than the first row."""
     for row, word in enumerate(words):
         if word not in _KINDS:
             hint = nearest(word, _KINDS)
@@ -446,16 +427,11 @@ COUNT_COLUMNS = ("fp", "n0", "fn", "n1")
 _ERRORS_OF = {"fp": "n0", "fn": "n1"}
 _MOST_DIGITS = 10
 _LARGEST = 10**9
-"""Beyond this the posterior is narrower than what its integrals resolve."""
+"""Beyond this the posterior is narrower than the resolution of its integrals."""
 
 
 def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
-    """Reads and checks a count file.
-
-    Raises:
-      InputError: The file cannot be read, a column is missing or unknown, or a count is not valid;
-        the message names the file, row and column.
-    """
+    """Reads and checks a count file; an error message names the file, row and column."""
     path = Path(path)
     rows = read_csv(path, COUNT_COLUMNS)
     if not rows:

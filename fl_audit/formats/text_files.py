@@ -1,6 +1,6 @@
-r"""Text files: what a stranger's file must be before it is read, and files that appear whole.
+r"""Text files: which files are read at all, and files that appear whole.
 
-A folder that a stranger has made may hold pipes, whose reading never ends, and links to devices, to
+A folder from an untrusted source may hold pipes, whose reading never ends, and links to devices, to
 other files of the reader's, or to nothing. Everything that fl_audit reads is opened by
 `open_foreign`, which takes regular files only. CSV, JSON and TOML are read strictly: what does not
 fit raises an `InputError` of one line that names the file. What fl_audit writes appears whole.
@@ -30,10 +30,10 @@ from typing import IO, Any, TypeVar
 from fl_audit.errors import InputError, nearest, refuse_misspelt
 
 _SHELL_PIPES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
-"""Where a shell puts the pipes that it names in a call, such as /dev/stdin or `<(zcat …)`."""
+"""The folders of the pipes that a shell names in a call, such as /dev/stdin or `<(zcat …)`."""
 
 _MOST_BYTES = 1 << 28
-"""The most bytes of a file that is read as a whole, such as the report of a run."""
+"""The largest size of a file that is read as a whole, such as the report of a run."""
 
 _LONGEST_LINE = 1 << 24
 
@@ -45,10 +45,9 @@ _KINDS = (
 
 
 def open_foreign(path: Path) -> io.BufferedReader:
-    """Opens a regular file to read from; or a pipe that the call itself names.
+    """Opens a regular file to read from, or a pipe that the call itself names.
 
-    Raises:
-      OSError: The file cannot be opened, or is a folder, pipe or device.
+    Raises OSError if the file cannot be opened, or is a folder, pipe or device.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # waits for no writer
     try:
@@ -70,15 +69,7 @@ def _check_kind(path: Path, mode: int) -> None:
 
 
 def read_foreign(path: Path, most_bytes: int = _MOST_BYTES) -> bytes:
-    """Reads a file as a whole.
-
-    Args:
-      path: The file.
-      most_bytes: The most bytes that it may have.
-
-    Raises:
-      OSError: See `open_foreign`; or the file is too large to be what anybody reads as a whole.
-    """
+    """Reads a whole file; raises OSError as `open_foreign` does, and for too large a file."""
     with open_foreign(path) as file:
         too_large = os.fstat(file.fileno()).st_size > most_bytes
         content = b"" if too_large else file.read(most_bytes + 1)
@@ -88,11 +79,9 @@ def read_foreign(path: Path, most_bytes: int = _MOST_BYTES) -> bytes:
 
 
 def text_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 text with their ends, without the mark at the start that some have.
+    """The lines of a UTF-8 text with their ends, without a byte order mark.
 
-    Raises:
-      OSError: See `open_foreign`; or a line is too long.
-      UnicodeDecodeError: The text is not UTF-8.
+    Raises OSError as `open_foreign` does, and for a line that is too long.
     """
     with io.TextIOWrapper(open_foreign(path), encoding="utf-8-sig", newline="") as file:
         while line := file.readline(_LONGEST_LINE):
@@ -104,16 +93,10 @@ def text_lines(path: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def linked_unquoted(path: Path, what: str) -> Iterator[None]:
-    """Lets errors of the block quote a file, but not what a link points to.
+    """Lets errors of the block quote a file, but not the target of a link.
 
-    A stranger's folder may link to a key of the reader's, whose first line an error would show.
-
-    Args:
-      path: The file that is read in the block.
-      what: What the file should be, for a message, such as "a score file".
-
-    Raises:
-      InputError: The block has raised one.
+    A folder from an untrusted source may link to a key of the reader's, whose first line an error
+    would show.
     """
     try:
         yield
@@ -126,29 +109,26 @@ def linked_unquoted(path: Path, what: str) -> Iterator[None]:
         ) from None
 
 
-# Writing: a file is written beside its place, then renamed into it.
+# Writing: a file is written under another name, then renamed.
 
 
 _UNFINISHED = re.compile(r"\..+\.([0-9a-f]{8}\.part|[a-z0-9_]{8})")
-"""Names of files that a killed program was writing, as this version and earlier ones make them."""
+"""Names of files that a killed program was writing."""
 
 
 @contextlib.contextmanager
-def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
+def atomic_writer(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A binary file that replaces `path` when the block ends, or leaves no trace on an error.
 
-    A new file's permissions are what the umask leaves. A device or a pipe, such as /dev/stdout, is
-    written to as it is.
-
-    Raises:
-      OSError: The file cannot be written.
+    A new file's permissions follow the umask. A device or a pipe, such as /dev/stdout, is written
+    to as it is.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         with path.open("wb") as stream:
             yield stream
         return
     temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(4)}.part"
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -160,32 +140,29 @@ def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def write_text(path: Path, text: str) -> None:
+OWNER_ALONE = 0o600
+"""The mode of files with keys, noise or secrets."""
+
+
+def write_text(path: Path, text: str, mode: int = 0o666) -> None:
     r"""Writes UTF-8 text so that `path` holds either all of it or what it held before.
 
     Bytes that a file's name has and UTF-8 does not are written as escapes such as \udcff.
     """
-    with atomic_writer(path) as file:
+    with atomic_writer(path, mode) as file:
         file.write(text.encode("utf-8", errors="backslashreplace"))
 
 
 @contextlib.contextmanager
 def in_turn(path: Path) -> Iterator[None]:
-    """Waits for the lock of a file, and holds it while the block runs.
-
-    Args:
-      path: The file, which is made and stays.
-
-    Raises:
-      OSError: The file cannot be written.
-    """
+    """Waits for the lock of a file, which is created and stays, and holds it in the block."""
     with path.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # given up as the file is closed
         yield
 
 
 def unfinished_files(folder: Path) -> list[Path]:
-    """The files in a folder that a killed program was writing and nobody reads."""
+    """The files in a folder that a killed program was writing."""
     return [path for path in folder.glob(".*") if _UNFINISHED.fullmatch(path.name)]
 
 
@@ -195,16 +172,9 @@ def unfinished_files(folder: Path) -> list[Path]:
 def read_csv(
     path: Path, columns: Sequence[str], optional: Sequence[str] = ()
 ) -> list[dict[str, str]]:
-    """The rows of a CSV with at least these columns, each row complete.
+    """The rows of a CSV with at least these columns, each row complete; others are ignored.
 
-    Args:
-      path: The file.
-      columns: The columns that it must have.
-      optional: The columns that it may have; all others are let through.
-
-    Raises:
-      InputError: The file cannot be read, lacks a column or has it twice, has a misspelt optional
-        one, or has a row with too few or too many fields.
+    Refuses a column that is missing, misspelt (if optional) or there twice.
     """
     try:
         with linked_unquoted(path, f"a CSV file with {', '.join(columns)}"):
@@ -254,16 +224,7 @@ Read = TypeVar("Read")
 
 
 def read_json(path: Path, kind: type[Read], what: str) -> Read:
-    """Reads a JSON file as an object of a type.
-
-    Args:
-      path: The path of the file.
-      kind: The type of the object.
-      what: What the file should be, for a message, such as "a run record".
-
-    Raises:
-      InputError: The file cannot be read, or holds something else.
-    """
+    """Reads a JSON file as an object of a type; an error message says that it is not `what`."""
     try:
         content = read_foreign(path)
     except OSError as error:
@@ -272,17 +233,7 @@ def read_json(path: Path, kind: type[Read], what: str) -> Read:
 
 
 def decode_json(content: bytes, kind: type[Read], name: str, what: str) -> Read:
-    """Reads JSON text as an object of a type.
-
-    Args:
-      content: The text.
-      kind: The type of the object.
-      name: The name of the text in a message.
-      what: What the text should be, for a message.
-
-    Raises:
-      InputError: The text is not JSON, or something else.
-    """
+    """Reads JSON text as an object of a type; error messages begin with `name`."""
     import msgspec  # `benchmarks/gpu.py` reads this module where TensorFlow alone is installed
 
     try:
@@ -302,12 +253,7 @@ _MOST_TOML_BYTES = 1 << 22
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Reads a TOML file.
-
-    Raises:
-      InputError: The file cannot be read, is not TOML, is nested too deeply, or holds a whole
-        number beyond 64 bits or text with a null byte.
-    """
+    """Reads a TOML file; refuses deep nesting, numbers beyond 64 bits and text with a null byte."""
     try:
         text = read_foreign(path, _MOST_TOML_BYTES).decode("utf-8")
     except OSError as error:
@@ -320,15 +266,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
-    """Reads TOML text.
-
-    Args:
-      text: The text.
-      name: The name of the text in a message.
-
-    Raises:
-      InputError: See `read_toml`.
-    """
+    """Reads TOML text as `read_toml` does; error messages begin with `name`."""
     try:
         table = tomllib.loads(text)
     except RecursionError as error:
@@ -340,20 +278,11 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
 
 
 def check_values(table: dict[str, Any], name: str) -> None:
-    """Refuses values that no key can use, at any depth of a table.
-
-    Args:
-      table: The table.
-      name: The name of the table in a message.
-
-    Raises:
-      InputError: See `read_toml`; the message names the key.
-    """
+    """Refuses values that no key can use, at any depth of a table."""
     _check(table, name, (), 0)
 
 
 def _check(value: Any, name: str, path: tuple[str, ...], depth: int) -> None:
-    """Raises an `InputError` for a value that no key can use, naming its key."""
     key = f"{name}: key `{'.'.join(path)}`"
     if depth > _DEEPEST:
         raise InputError(f"{key}: is nested too deeply")

@@ -65,8 +65,8 @@ class MechanismKind(Generic[MechanismTable]):
         aggregator's process when the round begins.
       canary_norm: The length that the table fixes for a canary's update; None where updates are
         clipped, so that a canary is made long enough to be clipped.
-      noise_distribution: The distribution of the noise, as it is registered with accounting; it makes the `Noise` of
-        a round.
+      noise_distribution: The distribution of the noise, as registered with accounting; it makes the
+        `Noise` of a round.
       divides_by: Whether the sum is divided by the expected number of participants, which reveals
         nothing, or by that of those who came.
       correlation: The trees or the matrix that correlate noise over rounds, for a table and a
@@ -106,11 +106,10 @@ class MechanismKind(Generic[MechanismTable]):
     adaptive_clip: Callable[[MechanismTable, Noise, float], AdaptiveClip] | None = None
 
     def __post_init__(self) -> None:
-        """Looks the distribution up by its name, as the report of a finished run will."""
-        if noise_distribution_named(self.noise_distribution.name) is not self.noise_distribution:
-            raise ValueError(
-                f"another noise distribution {self.noise_distribution.name!r} is registered"
-            )
+        """Looks up the distribution by name, as the report of a finished run will."""
+        known = self.noise_distribution.name
+        if noise_distribution_named(known) is not self.noise_distribution:
+            raise ValueError(f"another noise distribution {known!r} is registered")
 
 
 def made_to_be_clipped(table: object) -> None:

@@ -1,8 +1,15 @@
-"""Membership inference: scores and error counts from what models say of points, arrays alone.
+"""Membership inference: scores and error counts from the outputs of models, as arrays.
 
-A model's output for a point is its loss or its margin (`outputs`); shadow models, whose training
-points are known, say what outputs to expect (`shadow_outputs`). Attacks turn outputs into scores,
-larger for likelier members (`lira`), or into counts of errors (`measure_mia`); the games
-say which points each model is trained on (`games`), and `select_worst` at which points attacks do
-best. Training the models is not done here (`fl_audit.engines.tff.shadow_models`).
+>>> import numpy as np
+>>> from fl_audit.membership.lira import ShadowOutputs, online_lira
+>>> margins = np.array([[0.0], [2.0], [4.0], [6.0]])  # of one point under four shadow models
+>>> shadow = ShadowOutputs(margins, [[False], [False], [True], [True]])
+>>> online_lira([[3.0], [5.0]], shadow).ravel().round(9).tolist()  # of two attacked models
+[0.0, 4.0]
+
+A model's output for a point is its loss or its margin (`outputs`). Shadow models, whose training
+points are known, give the expected outputs (`ShadowOutputs`). Attacks turn outputs into scores,
+larger for likelier members (`lira`, `population`), or into counts of errors (`measure_mia`).
+`games` draws the points on which each model is trained, and `select_worst` finds the points with
+the strongest attacks. The models are trained elsewhere (`fl_audit.engines.tff.shadow_models`).
 """

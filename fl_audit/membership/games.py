@@ -8,19 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import BoolArray, IndexArray
 from fl_audit.errors import InputError
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class Challenges:
-    """The challenges of a game, each a model to train and a point to judge it by.
+    """The challenges of a game, each a model to train and a point whose membership is guessed.
 
     Attributes:
-      training: The points that each model is trained on, bool of shape (challenges, population).
-      point: The point that the adversary is shown, int64 of shape (challenges,).
+      training: The points on which each model is trained, bool of shape (challenges, population).
+      point: The point that the adversary is given, int64 of shape (challenges,).
       member: Whether the model is trained on that point, bool of shape (challenges,).
     """
 
@@ -37,7 +35,7 @@ def fair_coins(num: int, rng: np.random.Generator) -> BoolArray:
 def balanced_coins(num: int, rng: np.random.Generator) -> BoolArray:
     """Coins of which half are true (for an odd number one fewer), in random order.
 
-    Each is fair; they are not independent, as a test that needs independent coins must know.
+    Each is fair, but they are not independent.
     """
     return np.asarray(rng.permutation(np.arange(num) < num // 2))
 
@@ -45,9 +43,9 @@ def balanced_coins(num: int, rng: np.random.Generator) -> BoolArray:
 def membership_game(
     population: int, n: int, bits: npt.ArrayLike, rng: np.random.Generator
 ) -> Challenges:
-    """Experiment 1 (MIA): n - 1 random points and one of two more; the first of these is judged.
+    """Experiment 1 (MIA): n - 1 random points, and one of two more, of which the first is guessed.
 
-    With bit b the model is trained on S and z_b, and the adversary is shown z_0: a member where b
+    With bit b the model is trained on S and z_b, and the adversary is given z_0: a member if b
     is 0. All n + 1 points are drawn without repetition from the population.
 
     Args:
@@ -57,7 +55,7 @@ def membership_game(
       rng: Source of the points.
 
     Raises:
-      InputError: If there are too few points.
+      InputError: There are too few points.
     """
     second = np.asarray(bits, dtype=np.bool_)
     if not 1 <= n < population:
@@ -79,7 +77,7 @@ def indistinguishability_game(base: npt.ArrayLike, point: int, bits: npt.ArrayLi
       bits: The bit b of each challenge: whether z is added, of shape (challenges,).
 
     Raises:
-      InputError: If the point is none of the population, or lies in the base.
+      InputError: The point is outside the population, or in the base.
     """
     chosen = np.asarray(base, dtype=np.bool_)
     added = np.asarray(bits, dtype=np.bool_)

@@ -1,9 +1,9 @@
 """LiRA, the likelihood ratio attack: Carlini et al. (2022), arXiv:2112.03570.
 
-First comes the test between two normal distributions of the loss (Yıldırım et al. 2025, Algorithm
-3), then shadow models' outputs and the fits to them, the online and the offline attack, and the
-points at which the attack does best. Scores are logarithms and never saturate: a probability would
-round to 0 or 1 just where an attack is at its best, and make the best scores of an audit equal.
+`member_p_values` is the test between two normal distributions of the loss (Yıldırım et al. 2025,
+Algorithm 3), `online_lira` and `offline_lira` are the attack, and `select_worst` finds the points
+with the strongest attacks. Scores are logarithms and never saturate: probabilities would round to 0
+or 1 exactly where an attack is strongest, and make the best scores of an audit equal.
 """
 
 import math
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import BoolArray, FloatArray, IndexArray
 from fl_audit.errors import InputError
 
 
@@ -33,8 +33,8 @@ class NormalFit:
 
 def decide_member(
     loss: FloatArray, without: NormalFit, having: NormalFit, false_positive_rate: float
-) -> npt.NDArray[np.bool_]:
-    """Whether the likelihood ratio test takes a loss for that of a model trained with the point.
+) -> BoolArray:
+    """Whether the likelihood ratio test assigns a loss to a model trained with the point.
 
     With standard deviations s0 of `without` and s1 of `having`, the log likelihood ratio is a
     multiple of (loss + R)^2 plus a constant, where
@@ -42,7 +42,7 @@ def decide_member(
         R = (m0 / s0^2 - m1 / s1^2) / (1 / s1^2 - 1 / s0^2),
 
     and under H0 ((loss + R) / s0)^2 is chi-square with one degree of freedom and noncentrality
-    ((m0 + R) / s0)^2. Small values speak for H1 if s0 > s1, large ones if s0 < s1; equal
+    ((m0 + R) / s0)^2. Small values are evidence for H1 if s0 > s1, large ones if s0 < s1; equal
     standard deviations leave a test of the loss itself. Algorithm 3.
 
     Algorithm 3 as printed has the two terms of R's denominator exchanged and adds m0 / s0 to R / s0
@@ -51,14 +51,14 @@ def decide_member(
     own program has the sign used here.
 
     Args:
-      loss: Losses of the point under the models in question, float64 of any shape.
+      loss: Losses of the point under the attacked models, float64 of any shape.
       without: Distribution H0, fitted to losses of models trained without the point; broadcast with
         loss.
       having: Distribution H1, fitted to losses of models trained with it; broadcast with loss.
-      false_positive_rate: False positive rate alpha* that the test aims at, in (0, 1).
+      false_positive_rate: Target false positive rate alpha* of the test, in (0, 1).
 
     Raises:
-      InputError: If false_positive_rate is out of range.
+      InputError: false_positive_rate is out of range.
 
     >>> fits = [NormalFit(np.array([m]), np.array([s])) for m, s in [(0, 2), (3, 1)]]
     >>> [bool(decide_member(np.array([loss]), *fits, 0.1)[0]) for loss in (-4.0, 4.0)]
@@ -72,11 +72,11 @@ def decide_member(
 def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> FloatArray:
     """The smallest false positive rate at which `decide_member` takes each loss for a member's.
 
-    It is the probability under H0 of a likelihood ratio at least as large, 1 where both
-    distributions are equal. So the decisions at all alpha* come from one array.
+    It is the probability under H0 of a likelihood ratio at least as large, 1 if both distributions
+    are equal. So one array gives the decisions at all alpha*.
 
     Args:
-      loss: Losses of the point under the models in question, float64 of any shape.
+      loss: Losses of the point under the attacked models, float64 of any shape.
       without: Distribution H0; broadcast with loss.
       having: Distribution H1; broadcast with loss.
 
@@ -89,7 +89,7 @@ def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> 
     """
     s0, s1 = without.stddev, having.stddev
     z = (loss - without.mean) / s0
-    # In units of s0 from m0: the parabola's vertex lies at `vertex`, without R's cancellation.
+    # In units of s0 from m0: `vertex` is the parabola's vertex, without R's cancellation.
     shift = (having.mean - without.mean) / s0
     ratio = np.asarray(s1 / s0)
     by_shift = np.where(shift == 0, 1.0, special.ndtr(np.where(shift < 0, z, -z)))
@@ -104,14 +104,8 @@ def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> 
     return np.asarray(np.where(equal, by_shift, by_width))
 
 
-# The outputs of shadow models, whose training points are known, and normal distributions fitted to
-# them.
-
-
-BoolArray = npt.NDArray[np.bool_]
-
 Spread = Literal["each_point", "all_points"]
-"""Whether each point's distribution has a standard deviation of its own, or all points share one.
+"""Whether each point's distribution has its own standard deviation, or all points share one.
 
 Carlini et al. (2022) find that with few shadow models (some 64) a shared one does better.
 """
@@ -126,14 +120,13 @@ class ShadowOutputs:
       member: Whether the model was trained on the point, bool of the same shape.
 
     Raises:
-      InputError: If the shapes disagree, or a value is not finite.
+      InputError: The shapes disagree, or a value is not finite.
     """
 
     values: FloatArray
     member: BoolArray
 
     def __post_init__(self) -> None:
-        """Checks the fields, so that no later step has to."""
         object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
         object.__setattr__(self, "member", np.asarray(self.member, dtype=np.bool_))
         if self.values.ndim != 2 or self.values.shape != self.member.shape:
@@ -156,21 +149,18 @@ class ShadowOutputs:
         """The distributions of the outputs of models trained on each point, of shape (points,).
 
         Raises:
-          InputError: If fewer than 2 of the models were trained on a point, or all agree.
+          InputError: Fewer than 2 of the models were trained on a point, or their outputs are
+            equal.
         """
         return _fit(self.values, self.member, spread, "trained on")
 
     def non_member_fits(self, spread: Spread = "each_point") -> NormalFit:
-        """The fits to outputs of models trained without each point, of shape (points,).
-
-        Raises:
-          InputError: If fewer than 2 of the models were trained without a point, or all agree.
-        """
+        """The distributions of outputs of models trained without each point; errors likewise."""
         return _fit(self.values, ~self.member, spread, "trained without")
 
 
 def _fit(values: FloatArray, selected: BoolArray, spread: Spread, what: str) -> NormalFit:
-    """Means and standard deviations (divisor M - 1) over the models kept at each point."""
+    """Means and standard deviations (divisor M - 1) over the models selected at each point."""
     count = np.sum(selected, axis=0)
     few = np.flatnonzero(count < 2)
     if len(few):
@@ -188,9 +178,6 @@ def _fit(values: FloatArray, selected: BoolArray, spread: Spread, what: str) -> 
     if len(equal):
         raise InputError(f"point {equal[0]}: all models {what} it have the same output")
     return NormalFit(mean, np.sqrt(squares / freedom))
-
-
-# The attacks.
 
 
 def online_lira(
@@ -211,7 +198,7 @@ def online_lira(
       Scores, float64 of the shape of targets; larger for likelier members.
 
     Raises:
-      InputError: If the points differ, or a distribution cannot be fitted.
+      InputError: The points differ, or a distribution cannot be fitted.
 
     >>> values = np.array([[0.0], [2.0], [4.0], [6.0]])
     >>> shadow = ShadowOutputs(values, [[False], [False], [True], [True]])
@@ -226,11 +213,11 @@ def online_lira(
 def offline_lira(
     targets: npt.ArrayLike, shadow: ShadowOutputs, spread: Spread = "each_point"
 ) -> FloatArray:
-    """How far an output lies above what models trained without the point give.
+    """How far an output is above those of models trained without the point, as -log P(Z > x).
 
-    The attacker has no models trained on the point. The score is -log P(Z > x) for Z of the
-    distribution of models without it, which orders outputs as the paper's offline variant 1 - P(Z >
-    x) does. Outputs must be larger for points better learned (margins, not losses).
+    Z has the distribution of models without the point; the attacker has no models trained on it.
+    The score orders outputs as the paper's offline variant 1 - P(Z > x) does. Outputs must be
+    larger for points better learned (margins, not losses).
 
     Args:
       targets: Outputs of the attacked models, finite floats of shape (..., points).
@@ -241,7 +228,7 @@ def offline_lira(
       Scores, float64 of the shape of targets; larger for likelier members.
 
     Raises:
-      InputError: If the points differ, or a distribution cannot be fitted.
+      InputError: The points differ, or a distribution cannot be fitted.
     """
     outputs = _checked(targets, shadow)
     without = shadow.non_member_fits(spread)
@@ -263,16 +250,16 @@ def _log_density(x: FloatArray, fit: NormalFit) -> FloatArray:
     return np.asarray(-(z**2) / 2 - np.log(fit.stddev) - math.log(2 * math.pi) / 2)
 
 
-# SelectWorst: the points at which an attack does best (Zanella-Béguelin et al. 2022, Alg. 3).
+# SelectWorst: the points with the strongest attacks (Zanella-Béguelin et al. 2022, Alg. 3).
 
 
 @dataclass(frozen=True, eq=False)
 class WorstPoints:
-    """The points at which LiRA does best, the best first.
+    """The points at which LiRA is strongest, strongest first.
 
     Attributes:
       points: Indices of the points, int64 of shape (k,).
-      accuracy: Share of held-back models that LiRA judged rightly at each, float64 of shape (k,).
+      accuracy: LiRA's accuracy on held-out models at each, float64 of shape (k,).
       separation: Distance of the means of models with and without the point, in units of the
         root mean square of both standard deviations, float64 of shape (k,).
     """
@@ -285,19 +272,19 @@ class WorstPoints:
 def select_worst(shadow: ShadowOutputs, k: int, fitted_share: float = 0.8) -> WorstPoints:
     """The k points with the largest aggregate weight.
 
-    The weight is LiRA's accuracy (a log likelihood ratio above 0 means member) on models that its
-    distributions were not fitted to: section 4.1 fits to 80 % of the shadow models and tests on the
-    rest. Few models leave many points with the same accuracy; among these the better separated come
+    The weight is LiRA's accuracy (a log likelihood ratio above 0 means member) on models to which
+    its distributions were not fitted: section 4.1 fits to 80 % of the shadow models and tests on
+    the rest. With few models many points have the same accuracy; of these the better separated come
     first, and then those of lower index.
 
     Args:
       shadow: Outputs of models, each trained on a random part of the points.
       k: Number of points, from 1 to all.
-      fitted_share: Share of the models, the first ones, that distributions are fitted to, in (0,
+      fitted_share: Share of the models, the first ones, to which distributions are fitted, in (0,
         1).
 
     Raises:
-      InputError: If k or the share is out of range, or there are too few models.
+      InputError: k or the share is out of range, or there are too few models.
     """
     models, points = shadow.values.shape
     if not 1 <= k <= points:

@@ -1,6 +1,7 @@
 """The error counts of the loss-based attack on challenge bases, for every alpha* at once.
 
-Yıldırım et al. (2025), Algorithms 2 to 5. The counts feed `fl_audit.estimators.challenge_bases`.
+Yıldırım et al. (2025), Algorithms 2 to 5. The counts are the input of
+`fl_audit.estimators.challenge_bases`.
 """
 
 import warnings
@@ -25,18 +26,14 @@ class MeasuredMia:
     Attributes:
       without: The smallest alpha* at which each challenge without the point is called a member,
         float64 of shape (bases, N0).
-      having: The same of challenges with the point, float64 of shape (bases, N1).
+      having: The same for challenges with the point, float64 of shape (bases, N1).
     """
 
     without: FloatArray
     having: FloatArray
 
     def counts(self, false_positive_rate: float) -> ChallengeCounts:
-        """The errors on each base where the attack aims at one false positive rate.
-
-        Raises:
-          InputError: If the rate is not in (0, 1).
-        """
+        """The errors on each base at one target false positive rate, in (0, 1)."""
         fp, fn = self.curve([false_positive_rate])
         bases, n0 = self.without.shape
         n1 = self.having.shape[1]
@@ -52,13 +49,12 @@ class MeasuredMia:
           False positives X and false negatives Y, int64 of shape (a, bases).
 
         Raises:
-          InputError: If a rate is not in (0, 1).
+          InputError: A rate is not in (0, 1).
         """
         rates = np.asarray(false_positive_rates, dtype=np.float64)
         if not np.all((rates > 0) & (rates < 1)):
             raise InputError(f"false_positive_rate must be in (0, 1), got {rates.tolist()}")
-        called = (np.sum(p <= rates[:, None, None], axis=2) for p in (self.without, self.having))
-        fp, tp = called
+        fp, tp = (np.sum(p <= rates[:, None, None], axis=2) for p in (self.without, self.having))
         return fp, self.having.shape[1] - tp
 
 
@@ -70,9 +66,9 @@ def measure_mia(
 ) -> MeasuredMia:
     """The attack on challenges that are none of its shadow models. Algorithms 2 and 4.
 
-    Algorithm 4 trains fresh shadow models for every challenge. Here all challenges on a base are
-    judged by the same ones: given these the test is fixed and the challenges are independent, so
-    counts are binomial (equation 1) with the error rates of the test that was learned.
+    Algorithm 4 trains fresh shadow models for every challenge. Here all challenges on a base share
+    the same ones: given these the test is fixed and the challenges are independent, so counts are
+    binomial (equation 1) with the error rates of the learned test.
 
     Args:
       challenges_without: Losses (or negative margins) of each base's point under challenged models
@@ -82,21 +78,21 @@ def measure_mia(
       shadow_having: Losses under shadow models trained with it, of shape (bases, M1).
 
     Raises:
-      InputError: If a side has fewer than 2 shadow models, a loss is not finite, the shapes
-        disagree, or the losses that a distribution is fitted to are all equal.
+      InputError: A side has fewer than 2 shadow models, a loss is not finite, the shapes disagree,
+        or the losses to which a distribution is fitted are all equal.
     """
-    judged = [_losses(challenges_without, 1), _losses(challenges_having, 1)]
+    attacked = [_losses(challenges_without, 1), _losses(challenges_having, 1)]
     shadow = [_losses(shadow_without, 2), _losses(shadow_having, 2)]
-    _check_bases([*judged, *shadow])
+    _check_bases([*attacked, *shadow])
     _warn_if_skewed(shadow)
     fits = [_fit_all(losses) for losses in shadow]
-    return MeasuredMia(*(member_p_values(losses, *fits) for losses in judged))
+    return MeasuredMia(*(member_p_values(losses, *fits) for losses in attacked))
 
 
 def measure_mia_fast(losses_without: npt.ArrayLike, losses_having: npt.ArrayLike) -> MeasuredMia:
     """The attack on models that are each other's shadow models. Algorithm 5.
 
-    Each loss is judged by normal distributions fitted to the other losses of its own side and to
+    Each loss is tested by normal distributions fitted to the other losses of its own side and to
     all losses of the other side. This is cheap, but decisions on a base share their shadow models:
     the counts are correlated (equation 7).
 
@@ -106,12 +102,12 @@ def measure_mia_fast(losses_without: npt.ArrayLike, losses_having: npt.ArrayLike
       losses_having: The same under models with it, float of shape (bases, N1).
 
     Raises:
-      InputError: If a side has fewer than 3 models, a loss is not finite, the shapes disagree, or
-        the losses that a distribution is fitted to are all equal.
+      InputError: A side has fewer than 3 models, a loss is not finite, the shapes disagree, or the
+        losses to which a distribution is fitted are all equal.
 
     >>> rng = np.random.default_rng(0)
-    >>> found = measure_mia_fast(rng.normal(size=(1, 100)), rng.normal(2, 1, size=(1, 100)))
-    >>> found.counts(0.1).fp.tolist(), found.counts(0.1).fn.tolist()
+    >>> attack = measure_mia_fast(rng.normal(size=(1, 100)), rng.normal(2, 1, size=(1, 100)))
+    >>> attack.counts(0.1).fp.tolist(), attack.counts(0.1).fn.tolist()
     ([15], [24])
     """
     without, having = _losses(losses_without, 3), _losses(losses_having, 3)
@@ -143,11 +139,11 @@ def _check_bases(sides: list[FloatArray]) -> None:
 
 
 def _warn_if_skewed(sides: list[FloatArray]) -> None:
-    """Warns where losses that normal distributions are fitted to are far from normal.
+    """Warns if losses to which normal distributions are fitted are far from normal.
 
     Of 30 normal losses the skewness exceeds 2 with probability 1e-5. That of raw cross-entropy,
-    which is at least 0 and near it for a trained model, often does, and the test then misses the
-    false positive rate that it aims at.
+    which is at least 0 and near it for a trained model, often does, and the test then misses its
+    target false positive rate.
     """
     for losses in sides:
         if losses.shape[1] < _ENOUGH_FOR_SKEWNESS:

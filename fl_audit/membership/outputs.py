@@ -1,4 +1,4 @@
-"""What attacks read off a model: the loss and the margin of a label, and Epsilon* from margins."""
+"""The outputs of a model that attacks use, the loss and margin of a label, and its Epsilon*."""
 
 from dataclasses import dataclass
 
@@ -21,8 +21,8 @@ def margin(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
     """The logit of the label's probability, log(p / (1 - p)), larger for points better learned.
 
     It is z_y - logsumexp of the other z: near normal where the loss is far from it, and finite
-    where the loss underflows to 0. Carlini et al. (2022) call it phi. Attacks that
-    are written for losses take its negative.
+    where the loss underflows to 0. Carlini et al. (2022) call it phi. Attacks that are written for
+    losses take its negative.
 
     Args:
       logits: Logits z, finite floats of shape (..., points, classes), of at least 2 classes.
@@ -32,7 +32,7 @@ def margin(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
       Margins in nats, float64 of shape (..., points).
 
     Raises:
-      InputError: If the shapes disagree, a logit is not finite or a label is no class.
+      InputError: The shapes disagree, a logit is not finite or a label is no class.
 
     >>> margin([[0.0, 0.0, 0.0], [800.0, 0.0, -800.0]], [0, 0]).round(3).tolist()
     [-0.693, 800.0]
@@ -62,7 +62,7 @@ def loss_of_margin(margins: npt.ArrayLike) -> FloatArray:
 def margin_of_loss(losses: npt.ArrayLike) -> FloatArray:
     """The inverse of `loss_of_margin`: log(p / (1 - p)) of the probability p = exp(-loss).
 
-    Of the mean loss over several examples it is the margin of the geometric mean of their labels'
+    For a mean loss over several examples it is the margin of the geometric mean of their labels'
     probabilities.
 
     >>> margin_of_loss([0.6931471805599453, 4.248354255291589e-18, 800.0]).round(9).tolist()
@@ -77,14 +77,13 @@ def loss(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
     return loss_of_margin(margin(logits, labels))
 
 
-# Epsilon* of one model, over its whole training set against a population.
-#
-# Negoescu et al. (2024), Definition 2, of margins instead of their transformed losses.
+# Epsilon* of one model, for its whole training set against a population: Negoescu et al. (2024),
+# Definition 2, of margins instead of their transformed losses.
 
 
 @dataclass(frozen=True)
 class ModelPrivacy:
-    """How well the margins of one model tell its training points from others.
+    """How well the margins of one model distinguish its training points from others.
 
     Attributes:
       gaussian: Epsilon* of Gaussians fitted to the margins of members and of others.
@@ -109,7 +108,7 @@ def epsilon_star_of_model(
       delta: The delta of differential privacy, in [0, 1).
 
     Raises:
-      InputError: If delta is out of range, a sample is empty or a margin is not finite.
+      InputError: delta is out of range, a sample is empty or a margin is not finite.
     """
     members = checked_losses("member_margins", member_margins)
     others = checked_losses("population_margins", population_margins)

@@ -1,9 +1,9 @@
-"""Attacks that hold a point's output against those of population points: RMIA and quantiles.
+"""Attacks that compare a point's output with those of population points: RMIA and quantiles.
 
-RMIA (Zarifzadeh et al. 2024, arXiv:2312.03262) asks for how many points z of the population the
-attacked model speaks more for the point x, both relative to reference models. Quantile attacks
-(Bertran et al. 2023, arXiv:2307.03694) ask how large an output is among those of points like it
-under the same model, and need no other.
+RMIA (Zarifzadeh et al. 2024, arXiv:2312.03262) counts the points z of the population whose
+likelihood under the attacked model, relative to reference models, is below that of the point x.
+Quantile attacks (Bertran et al. 2023, arXiv:2307.03694) take the quantile of the output among those
+of similar points under the same model, and need no other model.
 """
 
 import math
@@ -76,24 +76,24 @@ def calibrated_margins(
     population: npt.ArrayLike,
     population_features: npt.ArrayLike,
 ) -> FloatArray:
-    """How far a point's margin lies above what its features let expect, in standard deviations.
+    """How far a point's margin is above the expectation from its features, in standard deviations.
 
     For each attacked model a ridge regression on population points gives the mean of margins by
     features; quantiles are parallel to it, those of a normal distribution (section 3 there, with
-    one standard deviation for all points). It orders the outputs of one point by the quantile that
-    they reach, whatever the model.
+    one standard deviation for all points). The score orders the outputs of one point by their
+    quantile, whatever the model.
 
     Args:
       targets: Margins of the point under the attacked models, of shape (models,).
-      features: What is known of the point, of shape (f,).
+      features: Features of the point, of shape (f,).
       population: Margins of population points under the attacked models, of shape (models, z).
-      population_features: The same of the population points, of shape (z, f).
+      population_features: Features of the population points, of shape (z, f).
 
     Returns:
       Scores, float64 of shape (models,); larger for likelier members.
 
     Raises:
-      InputError: The shapes disagree, a number is not finite, or the margins are all alike.
+      InputError: The shapes disagree, a number is not finite, or the margins are all equal.
     """
     of_x, of_z = _pair(targets, population)
     own, others = np.asarray(features, np.float64), np.asarray(population_features, np.float64)
@@ -110,11 +110,11 @@ def calibrated_margins(
     mean = of_z.mean(axis=1)
     covariance = design.T @ design + np.eye(own.size)
     weights = np.linalg.solve(covariance, design.T @ (of_z - mean[:, None]).T)
-    left = of_z - mean[:, None] - (design @ weights).T
-    deviation = np.sqrt(np.mean(left**2, axis=1))
-    if (deviation == 0).any():
+    residuals = of_z - mean[:, None] - (design @ weights).T
+    stddev = np.sqrt(np.mean(residuals**2, axis=1))
+    if (stddev == 0).any():
         raise InputError("the margins of the population are all alike under a model")
-    return np.asarray((of_x - mean - at @ weights) / deviation)
+    return np.asarray((of_x - mean - at @ weights) / stddev)
 
 
 def _pair(targets: npt.ArrayLike, population: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:

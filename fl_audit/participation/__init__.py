@@ -1,4 +1,22 @@
-"""Participation: which real clients and which canaries take part in which round."""
+"""Participation: the real clients and the canaries of each round.
+
+A schedule is a function of a pattern's config table, the seed and the round alone; it needs no
+training to be examined:
+
+>>> import numpy as np
+>>> from fl_audit.canaries.tables import Canaries
+>>> from fl_audit.participation import Bernoulli, make_schedule
+>>> clients = [f"client-{number}" for number in range(1000)]
+>>> coins = np.arange(20) % 2 == 0
+>>> config = Bernoulli(rounds=100, clients_per_round=50)
+>>> schedule = make_schedule(config, Canaries(count=20), 7, clients, coins)
+>>> schedule.expected_cohort  # 50 clients and 0.05 of 10 included canaries
+50.5
+>>> schedule.client_attendance.sampling
+PoissonSampling(probability=0.05)
+>>> schedule.cohort(0).canaries.tolist()
+[16]
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -86,7 +104,7 @@ def make_schedule(
     client_ids: Sequence[str],
     included: npt.NDArray[np.bool_],
 ) -> Schedule:
-    """Makes the schedule that a config asks for.
+    """Makes the schedule of a config.
 
     Args:
       config: The participation table of a config.

@@ -1,8 +1,8 @@
-"""Arms: several ways to place canaries, side by side in one run.
+"""Arms: several ways to place canaries, compared in one run.
 
 Canaries are assigned to arms at random, in equal numbers and before anything else is drawn of them.
 So what differs between arms, beyond chance, is due to how their canaries participate: everything
-else of the run is the same for all. An arm is a name, with a number where the name needs one:
+else of the run is the same for all. An arm is a name, with a number if the name needs one:
 
 >>> [arm.words for arm in map(read_arm, ("once", "repeats:4", "late:10"))]
 ['once, at random', 'once in each of 4 equal parts of the run', 'once in the last 10 rounds']
@@ -39,51 +39,41 @@ _WORDS = {
     "late": "once in the last {} rounds",
     "every_round": "every round",
 }
-"""What an arm's canaries do, by its name; those with a place in their words need a number."""
+"""The rounds of an arm's canaries in words, by its name; braces are its number."""
 
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to place canaries.
-
-    Attributes:
-      name: The name of the way.
-      number: The number behind the name; 0 where it has none.
-    """
+    """A way to place canaries; `number` is 0 if the name has none."""
 
     name: str
     number: float
 
     @property
     def words(self) -> str:
-        """What its canaries do."""
         return _WORDS[self.name].format(f"{self.number:g}")
 
     def presences(
         self, members: int, rounds: int, random: np.random.Generator
     ) -> tuple[IndexArray, IndexArray]:
-        """The rounds of so many canaries.
-
-        Returns:
-          The canary, from 0, and the round of each participation, each of shape (participations,).
-        """
-        everybody = np.arange(members)
+        """The canary, from 0, and the round of each participation, of shape (participations,)."""
+        canaries = np.arange(members)
         match self.name:
             case "poisson":
                 coins = random.random((members, rounds)) < self.number
-                return _there(coins)
+                return _participations(coins)
             case "min_separation":
                 apart = int(self.number)
                 first = random.integers(min(apart, rounds), size=members)
-                is_there = np.arange(rounds) % apart == first[:, None]
-                return _there(is_there)
+                is_participations = np.arange(rounds) % apart == first[:, None]
+                return _participations(is_participations)
             case "every_round":
-                return _there(np.ones((members, rounds), bool))
+                return _participations(np.ones((members, rounds), bool))
         sampled = [random.integers(part[0], part[-1] + 1, members) for part in self._parts(rounds)]
-        return np.tile(everybody, len(sampled)), np.concatenate(sampled)
+        return np.tile(canaries, len(sampled)), np.concatenate(sampled)
 
     def _parts(self, rounds: int) -> list[IndexArray]:
-        """The parts of the run with one round of each canary."""
+        """The parts of the run, in each of which a canary has one round."""
         number, run = int(self.number), np.arange(rounds)
         match self.name:
             case "repeats":
@@ -96,18 +86,14 @@ class Arm:
                 return [run]
 
 
-def _there(presences: npt.NDArray[np.bool_]) -> tuple[IndexArray, IndexArray]:
-    """The canary and the round of each presence in a table."""
+def _participations(presences: npt.NDArray[np.bool_]) -> tuple[IndexArray, IndexArray]:
+    """The canary and the round of each True in a table of shape (canaries, rounds)."""
     canaries, rounds = np.nonzero(presences)
     return canaries.astype(np.int64), rounds.astype(np.int64)
 
 
 def read_arm(text: str) -> Arm:
-    """An arm as a config spells it.
-
-    Raises:
-      ValueError: There is no arm of that name, or its number is missing or out of range.
-    """
+    """An arm as a config spells it; raises ValueError for an unknown name or a wrong number."""
     name, colon, number = text.partition(":")
     if name not in _WORDS:
         raise ValueError(f"arms: {name!r} is no arm; {nearest(name, _WORDS)}")
@@ -137,7 +123,7 @@ def arm_of_canaries(num_arms: int, num_canaries: int, seed: int) -> IndexArray:
 
 
 def arm_names(texts: Sequence[str], num_canaries: int, seed: int) -> tuple[str, ...]:
-    """The arm of each canary as the config spells it; nothing without arms."""
+    """The arm of each canary as the config spells it; empty without arms."""
     if not texts:
         return ()
     return tuple(texts[arm] for arm in arm_of_canaries(len(texts), num_canaries, seed))
@@ -148,17 +134,8 @@ def arms_attendance(
 ) -> CanaryAttendance:
     """The rounds of a pool whose canaries are assigned to arms.
 
-    Accounting bounds epsilon for a canary by that of one with the most rounds of any, and counts on
-    no sampling.
-
-    Args:
-      texts: The arms as the config spells them.
-      seed: The seed of the run.
-      roster: The clients and canaries.
-      num_rounds: The number of rounds of training.
-
-    Raises:
-      InputError: There is no such arm, or one asks for more rounds than there are.
+    Accounting bounds epsilon for a canary by that of one with the most rounds of any, and does not
+    count on sampling.
     """
     arms = arm_of_canaries(len(texts), len(roster.pool), seed)
     canaries, rounds = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -174,8 +151,8 @@ def arms_attendance(
             )
         members = np.flatnonzero(arms == index)
         random = generator(seed, Stream.CANARY_ROUNDS, index + 1)
-        those, when = arm.presences(len(members), num_rounds, random)
-        canaries.append(members[those])
-        rounds.append(when)
+        arm_canaries, arm_rounds = arm.presences(len(members), num_rounds, random)
+        canaries.append(members[arm_canaries])
+        rounds.append(arm_rounds)
     table = ParticipationTable(np.concatenate(canaries), np.concatenate(rounds), num_rounds)
     return table.of_canaries(roster.included)

@@ -1,12 +1,12 @@
-"""The participation patterns in which every client draws its own rounds, of those that draw.
+"""The participation patterns in which every client draws its rounds, independently of others.
 
 - `cyclic_poisson`: groups take turns, and each client of a group joins by a coin;
 - `balls_in_bins`: groups take turns, and each client draws its group;
 - `random_allocation`: each client draws k of all rounds;
 - `b_min_sep`: each client joins by a coin, and rests after each participation.
 
-Such draws are independent, so that who participates says nothing of others, and the size of a round
-is random. Canaries draw as clients do, or are placed:
+As draws are independent, a client's participation says nothing about others', and the size of a
+round is random. Canaries draw as clients do, or are placed:
 
 >>> from fl_audit.participation.schedule import Roster
 >>> roster = Roster([f"client-{i}" for i in range(6)], included=np.array([True, False]))
@@ -79,13 +79,7 @@ def _schedule(
 ) -> Schedule:
     """The schedule of clients and canaries that are sampled alike, or of placed canaries.
 
-    Args:
-      config: The participation table.
-      seed: The seed of the run.
-      roster: The clients and canaries.
-      draw_rounds: The function from members and a random stream to their rounds.
-      sampling: How rounds are drawn, for accounting.
-      share: The mean share of members in a round.
+    `draw_rounds` draws the rounds of members from a stream; `share` is their mean share in a round.
     """
     check_placement(config, config.canaries)
     clients = draw_rounds(np.arange(roster.num_clients), Stream.CLIENT_ROUNDS)
@@ -130,12 +124,7 @@ class CyclicPoisson(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="
 
 
 def cyclic_poisson_schedule(config: CyclicPoisson, seed: int, roster: Roster) -> Schedule:
-    """Schedules each group in turn, its members by coins. A round may be empty.
-
-    Raises:
-      InputError: The groups are smaller than the cohort, or keys about canaries contradict each
-        other.
-    """
+    """Schedules each group in turn, its members by coins. A round may be empty."""
     check_groups(config.clients_per_round, config.separation, roster.num_clients)
     probability = config.clients_per_round * config.separation / roster.num_clients
     sampling = CyclicPoissonSampling(
@@ -190,11 +179,7 @@ class BallsInBins(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="ba
 
 
 def balls_in_bins_schedule(config: BallsInBins, seed: int, roster: Roster) -> Schedule:
-    """Schedules the groups in turn. A round may be empty.
-
-    Raises:
-      InputError: The cohort exceeds the population, or keys about canaries contradict each other.
-    """
+    """Schedules the groups in turn. A round may be empty."""
     check_cohort_size(config.clients_per_round, roster.num_clients)
     bins = _bins(config, roster.num_clients)
 
@@ -242,12 +227,7 @@ class RandomAllocation(
 
 
 def random_allocation_schedule(config: RandomAllocation, seed: int, roster: Roster) -> Schedule:
-    """Schedules each client in the rounds that it drew, uniformly without replacement.
-
-    Raises:
-      InputError: The cohort exceeds the population, a client would be in no round, or keys about
-        canaries contradict each other.
-    """
+    """Schedules each client in the rounds that it drew, uniformly without replacement."""
     check_cohort_size(config.clients_per_round, roster.num_clients)
     number = _rounds_per_client(config, roster.num_clients)
     if number == 0:
@@ -259,8 +239,8 @@ def random_allocation_schedule(config: RandomAllocation, seed: int, roster: Rost
 
     def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
         rounds = _without_replacement(generator(seed, stream), config.rounds, number, len(members))
-        everybody = np.repeat(members, number)
-        return ParticipationTable(everybody, rounds.ravel(), config.rounds).members_in
+        participants = np.repeat(members, number)
+        return ParticipationTable(participants, rounds.ravel(), config.rounds).members_in
 
     sampling = AllocatedRounds(number, config.rounds)
     return _schedule(
@@ -278,7 +258,7 @@ def _without_replacement(
     """Uniform samples without replacement, one a row, int64 of shape (members, number).
 
     It is Floyd's algorithm (Bentley & Floyd 1987) for all members at once: each next draw is from
-    one number more, and takes that number where it would repeat another.
+    one number more, and takes that number if it would repeat another.
     """
     sampled = np.empty((members, number), np.int64)
     for done in range(number):
@@ -323,11 +303,7 @@ class BMinSep(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="b_min_
 
 
 def b_min_sep_schedule(config: BMinSep, seed: int, roster: Roster) -> Schedule:
-    """Schedules each client by coins whose probability makes rounds as large as asked for.
-
-    Raises:
-      InputError: Resting clients leave too few, or keys about canaries contradict each other.
-    """
+    """Schedules each client by coins whose probability gives rounds of the requested size."""
     check_cohort_size(config.clients_per_round, roster.num_clients)
     largest = roster.num_clients // config.clients_per_round
     if config.separation > largest:
@@ -347,7 +323,7 @@ def b_min_sep_schedule(config: BMinSep, seed: int, roster: Roster) -> Schedule:
 
 
 def _coin(config: BMinSep, num_clients: int) -> float:
-    """The probability p for who does not rest, of a share p / (1 + (separation - 1) p) of all."""
+    """The probability p of a client that does not rest; of all, p / (1 + (separation - 1) p)."""
     size = config.clients_per_round
     return size / (num_clients - (config.separation - 1) * size)
 
@@ -355,15 +331,17 @@ def _coin(config: BMinSep, num_clients: int) -> float:
 def _rested(members: IndexArray, random: np.random.Generator, coin: float, config: BMinSep) -> Draw:
     rest = config.separation - 1
     resting = random.random(len(members)) < rest * coin / (1 + rest * coin)
-    left = random.integers(1, max(rest, 1) + 1, size=len(members))
-    rounds = resting * left + random.geometric(coin, len(members)) - 1
-    who, when = [members[:0]], [rounds[:0]]
+    rounds_left = random.integers(1, max(rest, 1) + 1, size=len(members))
+    rounds = resting * rounds_left + random.geometric(coin, len(members)) - 1
+    participants, participations = [members[:0]], [rounds[:0]]
     while (is_within := rounds < config.rounds).any():
         members, rounds = members[is_within], rounds[is_within]
-        who.append(members)
-        when.append(rounds)
+        participants.append(members)
+        participations.append(rounds)
         rounds = rounds + rest + random.geometric(coin, len(members))
-    return ParticipationTable(np.concatenate(who), np.concatenate(when), config.rounds).members_in
+    return ParticipationTable(
+        np.concatenate(participants), np.concatenate(participations), config.rounds
+    ).members_in
 
 
 def _separated_client_rounds(record: RunRecord, config: BMinSep) -> str:

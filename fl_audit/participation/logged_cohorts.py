@@ -50,15 +50,9 @@ class ReplayLog:
 
 
 def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
-    """Reads and checks a log, in 8 bytes of memory per participation beside the clients' names.
+    """Reads and checks a log, in 8 bytes of memory per participation apart from the clients' names.
 
-    Args:
-      path: The path of a CSV file with the columns `round` and `client_id`; others are ignored.
-      client_ids: The names of the task's clients.
-
-    Raises:
-      InputError: The file cannot be read, lacks a column, names a client that the task does not
-        have or one twice in a round, or leaves out a round; the message names the file and row.
+    Refuses clients that the task does not have, one twice in a round, and a round without clients.
     """
     position = {client_id: index for index, client_id in enumerate(client_ids)}
     rounds, clients = array("i"), array("i")
@@ -125,7 +119,7 @@ def _hint(client_id: str, client_ids: Sequence[str]) -> str:
 
 
 def _contiguous(path: Path, rounds: npt.NDArray[np.int32]) -> tuple[int, int]:
-    """Checks that no round is missing, and returns the first and the last one."""
+    """The first and the last round; refuses a log without a round between them."""
     present = np.unique(rounds)
     first, last = int(present[0]), int(present[-1])
     if first > 1:
@@ -167,11 +161,7 @@ class Replay(Table, Participation, frozen=True, tag_field="kind", tag="replay"):
 
 
 def replay_schedule(config: Replay, seed: int, roster: Roster) -> Schedule:
-    """Schedules real clients in their rounds of the log, each canary in those of one client.
-
-    Raises:
-      InputError: The log cannot be used, or has fewer rounds than asked for.
-    """
+    """Schedules real clients in their rounds of the log, each canary in those of one client."""
     log = read_replay_log(Path(config.path), roster.client_ids)
     if config.rounds is not None:
         log = _first_rounds(log, config.rounds)
@@ -194,7 +184,7 @@ def _first_rounds(log: ReplayLog, rounds: int) -> ReplayLog:
 
 
 def _models(config: Replay, seed: int, roster: Roster, log: ReplayLog) -> IndexArray:
-    """Draws for each canary of the pool the real client whose rounds it takes."""
+    """Draws for each canary of the pool the real client whose rounds it copies."""
     counts = np.bincount(log.clients)
     is_eligible = counts == counts.max() if config.canaries == "most_frequent" else counts > 0
     random = generator(seed, Stream.CANARY_ROUNDS)
@@ -211,7 +201,6 @@ def _like(models: IndexArray, log: ReplayLog, canaries: IndexArray) -> Participa
 
 
 def _client_rounds(record: RunRecord, config: Replay) -> str:
-    del config  # the record has the facts
     return f"Clients participate as a production log says, {most_rounds_of_a_client(record)}."
 
 

@@ -1,4 +1,4 @@
-"""The participation patterns that draw their own rounds, each with its table, schedule and words.
+"""The participation patterns that draw cohorts, each with its table, schedule and words.
 
 - `shuffle`: each client participates in exactly one round of each epoch;
 - `bernoulli`: Poisson sampling, by an independent coin for every client and round;
@@ -8,7 +8,7 @@
 
 Those in which clients draw their own rounds are in `client_patterns`. A pattern is a config table,
 a function from the table, a seed and a roster to a `Schedule`, and the words of the report;
-`fl_audit.participation` registers them. Schedules need no training to be looked at:
+`fl_audit.participation` registers them.
 
 >>> from fl_audit.participation.schedule import Roster
 >>> roster = Roster([f"client-{i}" for i in range(6)], included=np.array([True, False]))
@@ -17,9 +17,6 @@ a function from the table, a seed and a roster to a `Schedule`, and the words of
 [[2, 3], [0, 4], [1, 5]]
 >>> schedule.client_participations, schedule.canary_participations
 (2, 1)
->>> schedule = bernoulli_schedule(Bernoulli(rounds=4, clients_per_round=2), 0, roster)
->>> schedule.client_attendance.sampling
-PoissonSampling(probability=0.3333333333333333)
 """
 
 import dataclasses
@@ -81,9 +78,6 @@ def shuffle_schedule(config: Shuffle, seed: int, roster: Roster) -> Schedule:
     """Schedules each epoch by a new permutation of the clients (Andrew et al. section 5).
 
     The sizes of rounds differ by at most one. The expected cohort is the mean of an epoch.
-
-    Raises:
-      InputError: The cohort exceeds the population, or keys about canaries contradict each other.
     """
     check_placement(config, config.canaries)
     num_clients = roster.num_clients
@@ -160,11 +154,8 @@ class Bernoulli(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind",
 def bernoulli_schedule(config: Bernoulli, seed: int, roster: Roster) -> Schedule:
     """Schedules each real client in every round with the same probability.
 
-    Included canaries take part likewise, or as they are placed. A round may be empty: then only
+    Included canaries participate likewise, or as they are placed. A round may be empty: then only
     noise is released.
-
-    Raises:
-      InputError: The cohort exceeds the population, or keys about canaries contradict each other.
     """
     check_placement(config, config.canaries)
     check_cohort_size(config.clients_per_round, roster.num_clients)
@@ -223,16 +214,14 @@ BERNOULLI = ParticipationPattern(
 
 # Draws without replacement from an urn that holds real clients and canaries. The whole pool is in
 # the urn: an excluded canary that is sampled sends nothing. So a canary's coin decides only whether
-# it sends its update, and does not change the rounds of anybody else.
+# it sends its update, and does not change any other rounds.
 
 
 @dataclass(frozen=True, eq=False)
 class Urn:
     """An urn of the real clients, numbered from 0, and the pool's canaries, numbered after them.
 
-    Attributes:
-      roster: The clients and canaries in the urn.
-      sample_size: The number of them that a round draws.
+    A round draws `sample_size` of them.
     """
 
     roster: Roster
@@ -242,23 +231,17 @@ class Urn:
     def from_roster(cls, roster: Roster, clients_per_round: int) -> "Urn":
         """The urn whose draws hold about this many real clients on average.
 
-        Without canaries it is exactly that many, else as near as a whole sample size allows.
+        Without canaries it is exactly that many, otherwise as near as a whole sample size allows.
         """
         canaries_per_round = clients_per_round * len(roster.included) / roster.num_clients
         return cls(roster, clients_per_round + round(canaries_per_round))
 
     @property
     def size(self) -> int:
-        """The number of real clients and canaries in the urn."""
         return self.roster.num_clients + len(self.roster.included)
 
     def client_attendance(self, draw: Draw, sampling: Sampling) -> Attendance:
-        """The real clients among those drawn.
-
-        Args:
-          draw: The function from a round to the numbers drawn from the urn.
-          sampling: The rounds that may draw the same client, and how they do.
-        """
+        """The real clients among those that `draw` draws from the urn in a round."""
         num_clients = self.roster.num_clients
 
         def sampled_clients(round_index: int) -> IndexArray:
@@ -268,7 +251,7 @@ class Urn:
         return Attendance(sampled_clients, self.sample_size * num_clients / self.size, sampling)
 
     def canary_attendance(self, draw: Draw, sampling: Sampling) -> CanaryAttendance:
-        """The canaries among those drawn; arguments as for `client_attendance`."""
+        """The canaries among those drawn."""
         num_clients, included = self.roster.num_clients, self.roster.included
 
         def sampled_canaries(round_index: int) -> IndexArray:
@@ -282,11 +265,7 @@ class Urn:
 
 
 def _truncated_schedule(config: Bernoulli, seed: int, roster: Roster, largest: int) -> Schedule:
-    """Schedules by coins from the urn, or from real clients if canaries are placed, up to a limit.
-
-    Raises:
-      InputError: The limit is below the expected number of clients.
-    """
+    """Schedules by coins, up to a limit, from the urn, or from clients if canaries are placed."""
     if largest < config.clients_per_round:
         raise InputError(
             f"participation.largest_round: {largest} is less than clients_per_round, "
@@ -343,11 +322,7 @@ class Uniform(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", t
 
 
 def uniform_schedule(config: Uniform, seed: int, roster: Roster) -> Schedule:
-    """Schedules samples of the same size from the urn, or from real clients if canaries are placed.
-
-    Raises:
-      InputError: The cohort exceeds the population, or keys about canaries contradict each other.
-    """
+    """Schedules samples of one size, from the urn, or from clients if canaries are placed."""
     check_placement(config, config.canaries)
     check_cohort_size(config.clients_per_round, roster.num_clients)
     is_shared = config.canaries == "like_clients"
@@ -373,7 +348,6 @@ def uniform_schedule(config: Uniform, seed: int, roster: Roster) -> Schedule:
 
 
 def _uniform_client_rounds(record: RunRecord, config: Uniform) -> str:
-    del config  # the release has the facts
     sampling = record.release.client.sampling
     if not isinstance(sampling, FixedSizeSampling):
         return "Each round draws clients uniformly without replacement."
@@ -420,11 +394,7 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
 
 
 def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) -> Schedule:
-    """Schedules each client only in the rounds of its group, every `separation`-th round.
-
-    Raises:
-      InputError: The groups are smaller than the cohort.
-    """
+    """Schedules each client only in the rounds of its group, every `separation`-th round."""
     check_groups(config.clients_per_round, config.separation, roster.num_clients)
     is_shared = config.canaries == "like_clients"
     urn = _urn(config, roster if is_shared else roster.without_canaries)
@@ -442,7 +412,7 @@ def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) ->
 
 
 def check_groups(clients_per_round: int, separation: int, num_clients: int) -> None:
-    """Raises an `InputError` if so many groups of so many clients are more than there are."""
+    """Refuses more groups than the population can fill with this many clients each."""
     check_cohort_size(clients_per_round, num_clients)
     largest = num_clients // clients_per_round
     if separation > largest:
@@ -455,7 +425,7 @@ def check_groups(clients_per_round: int, separation: int, num_clients: int) -> N
 
 def _urn(config: MinSeparation, roster: Roster) -> Urn:
     urn = Urn.from_roster(roster, config.clients_per_round)
-    # Where the groups are just large enough, rounding must not ask for one too many.
+    # If the groups are just large enough, rounding must not ask for one too many.
     return Urn(roster, min(urn.sample_size, urn.size // config.separation))
 
 
@@ -471,7 +441,7 @@ def _drawn_from_groups(urn: Urn, separation: int, seed: int) -> Draw:
 
 
 def _every_turn(canaries: IndexArray, seed: int, config: MinSeparation) -> ParticipationTable:
-    """Places each canary in all rounds of one group, drawn among those whose turn comes."""
+    """Places each canary in all rounds of one group, drawn among those that have a round."""
     num_groups = min(config.separation, config.rounds)
     groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))
     rounds = [np.arange(group, config.rounds, config.separation) for group in groups]
@@ -520,8 +490,6 @@ class EveryRound(Table, Participation, frozen=True, tag_field="kind", tag="every
 
 
 def every_round_schedule(config: EveryRound, seed: int, roster: Roster) -> Schedule:
-    """Schedules each real client and each included canary in every round."""
-    del seed  # nothing is drawn
     always = FixedRounds(config.rounds)
     canaries = np.flatnonzero(roster.included)
     return Schedule(
@@ -540,12 +508,10 @@ def _always(members: IndexArray) -> Draw:
 
 
 def _every_client_rounds(record: RunRecord, config: EveryRound) -> str:
-    del record, config  # the sentence is always the same
     return "Every client participates in every round."
 
 
 def _every_canary_rounds(config: EveryRound) -> str:
-    del config
     return "all of them"
 
 

@@ -20,7 +20,7 @@ from fl_audit.seeds import Stream, generator
 
 
 class DrawnParticipation(Table, Participation, frozen=True, kw_only=True):
-    """The keys shared by patterns whose canaries may take part otherwise than real clients.
+    """The keys shared by patterns whose canaries may participate differently from real clients.
 
     Attributes:
       rounds: Number of training rounds.
@@ -40,16 +40,11 @@ class DrawnParticipation(Table, Participation, frozen=True, kw_only=True):
 
 
 _MOST_PARTICIPATIONS = 100_000_000
-"""The participations that are drawn at most, two of whose numbers take 1.6 GB."""
+"""The largest number of participations, two numbers each, which take 1.6 GB."""
 
 
 def check_placement(config: DrawnParticipation, placement: str) -> None:
-    """Raises an `InputError` where keys about canaries contradict each other.
-
-    Args:
-      config: The participation table.
-      placement: The value of its `canaries` key.
-    """
+    """Refuses keys about canaries that contradict each other; `placement` is the key `canaries`."""
     if placement != "repeats":
         for key, default in (("canary_repeats", 1), ("canary_first_rounds", None)):
             if getattr(config, key) != default:
@@ -97,15 +92,7 @@ def place(
 ) -> CanaryAttendance:
     """Draws the canaries' rounds by one of the placements that suit any pattern.
 
-    Args:
-      config: A participation table that has passed `check_placement`.
-      placement: The value of its `canaries` key.
-      seed: The seed of the run.
-      roster: The clients and canaries.
-      expected_clients: The expected number of real clients in a round.
-
-    Raises:
-      InputError: No canary would take part in any round, or there are too many participations.
+    Raises InputError if no canary would participate, or there are too many participations.
     """
     pool, rounds, included = roster.pool, config.rounds, roster.included
     if placement == "repeats":
@@ -136,12 +123,7 @@ def placement_words(
     config: DrawnParticipation,
     placement: Literal["like_clients", "once_per_epoch", "repeats", "last_rounds"],
 ) -> str:
-    """Words for the report on the rounds of an included canary.
-
-    Args:
-      config: A participation table that has passed `check_placement`.
-      placement: The value of its `canaries` key.
-    """
+    """Words for the report on the rounds of an included canary."""
     match placement:
         case "like_clients":
             return "sampled like a client’s"
@@ -166,12 +148,7 @@ def spread(
 ) -> ParticipationTable:
     """Draws a round for each canary in each of `repeats` equal parts (Andrew et al. sec. 5.3).
 
-    Args:
-      canaries: Indices of the canaries.
-      seed: The seed of the run.
-      num_rounds: The number of rounds of training.
-      repeats: The number of rounds of each canary.
-      first: The number of first rounds that the parts make up, at most all; None for all.
+    The parts divide the `first` rounds, by default all.
     """
     parts = np.array_split(np.arange(num_rounds if first is None else first), repeats)
     return _once_in_each(canaries, seed, num_rounds, parts)
@@ -202,13 +179,6 @@ def in_last_rounds(
     """Draws a Poisson number of the last rounds for each canary (Andrew et al. section 4).
 
     The rounds are drawn uniformly without replacement; a number above `last` counts as `last`.
-
-    Args:
-      canaries: Indices of the canaries.
-      seed: The seed of the run.
-      num_rounds: The number of rounds of training.
-      last: The number of last rounds to draw from.
-      mean: The mean of the Poisson number.
     """
     random = generator(seed, Stream.CANARY_ROUNDS)
     numbers = np.minimum(random.poisson(mean, len(canaries)), last)

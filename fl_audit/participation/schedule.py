@@ -1,4 +1,4 @@
-"""Schedules, the interface of every participation pattern: who participates in which round.
+"""Schedules, the interface of every participation pattern: the participants of each round.
 
 A `ParticipationPattern` is what a pattern registers. Its schedule is a function of the seed and the
 round alone, so that a resumed run has the cohorts of an uninterrupted one.
@@ -20,24 +20,18 @@ from fl_audit.formats.run_record import RunRecord
 from fl_audit.number_words import count
 
 Draw = Callable[[int], IndexArray]
-"""A function from a round, counted from 0, to the indices of those who take part in it."""
+"""A function from a round, counted from 0, to the indices of its participants."""
 
 
 @dataclass(frozen=True, eq=False)
 class Roster:
-    """The real clients and the canaries that may take part.
-
-    Attributes:
-      client_ids: The names of the real clients.
-      included: The coins of the pool, bool of shape (num_canaries,).
-    """
+    """The real clients, by name, and the coins of the pool, bool of shape (num_canaries,)."""
 
     client_ids: Sequence[str]
     included: npt.NDArray[np.bool_]
 
     @property
     def num_clients(self) -> int:
-        """The number of real clients in the population."""
         return len(self.client_ids)
 
     @property
@@ -47,13 +41,12 @@ class Roster:
 
     @property
     def without_canaries(self) -> "Roster":
-        """The roster without canaries."""
         return Roster(self.client_ids, np.zeros(0, bool))
 
 
 @dataclass(frozen=True)
 class Cohort:
-    """The clients and canaries that take part in one round.
+    """The clients and canaries that participate in one round.
 
     Attributes:
       clients: The indices of real clients, int64 of shape (clients,).
@@ -69,11 +62,9 @@ class Attendance:
     """The rounds of the real clients, or of the included canaries.
 
     Attributes:
-      members_in: The function from a round to those who take part; may be called from any thread,
-        in any order.
-      expected: The expected number of them in a round, on average over rounds.
-      sampling: The rounds that one of them may be in, and how they are drawn; accounting rests on
-        it.
+      members_in: The function from a round to its participants, for any thread and order.
+      expected: The expected number of participants in a round, on average over rounds.
+      sampling: The rounds that one of them may be in, and how they are drawn, for accounting.
     """
 
     members_in: Draw
@@ -86,8 +77,8 @@ class CanaryAttendance(Attendance):
     """The rounds of the included canaries, and those that the excluded ones would have had.
 
     Rounds are sampled for the whole pool, from one distribution and independently of the coins,
-    which decide afterwards who sends an update. So the rounds of excluded canaries have the same
-    distribution as those of included ones.
+    which decide afterwards which canaries send an update. So the rounds of excluded canaries have
+    the same distribution as those of included ones.
 
     Attributes:
       sampled: The function from a round to the canaries sampled for it, included or not.
@@ -97,12 +88,7 @@ class CanaryAttendance(Attendance):
 
 
 def included_among(sampled: Draw, included: npt.NDArray[np.bool_]) -> Draw:
-    """Keeps the included canaries among those that are sampled for a round.
-
-    Args:
-      sampled: The function from a round to indices in the pool.
-      included: The coins, bool of shape (num_canaries,).
-    """
+    """Keeps the included canaries among those that are sampled for a round."""
 
     def attend(round_index: int) -> IndexArray:
         canaries = sampled(round_index)
@@ -146,12 +132,12 @@ class Schedule:
 
     @property
     def client_participations(self) -> int | None:
-        """The largest number of rounds of a real client; None where sampling decides."""
+        """The largest number of rounds of a real client; None if sampling decides it."""
         return self.client_attendance.sampling.most
 
     @property
     def canary_participations(self) -> int | None:
-        """The largest number of rounds of an included canary; None where sampling decides."""
+        """The largest number of rounds of an included canary; None if sampling decides it."""
         return self.canary_attendance.sampling.most
 
     def cohort(self, round_index: int) -> Cohort:
@@ -159,11 +145,11 @@ class Schedule:
         return Cohort(self.clients(round_index), self.canaries(round_index))
 
     def clients(self, round_index: int) -> IndexArray:
-        """The indices of the real clients of one round."""
+        """The indices of the real clients of one round, int64."""
         return self.client_attendance.members_in(round_index)
 
     def canaries(self, round_index: int) -> IndexArray:
-        """The indices of the included canaries that take part in one round."""
+        """The indices of the included canaries that participate in one round, int64."""
         return self.canary_attendance.members_in(round_index)
 
     def sampled_canaries(self, round_index: int) -> IndexArray:
@@ -171,11 +157,7 @@ class Schedule:
         return self.canary_attendance.sampled(round_index)
 
     def rounds_of_canaries(self, num_canaries: int) -> list[IndexArray]:
-        """The rounds that are sampled for each canary of the pool, included or not, ascending.
-
-        Args:
-          num_canaries: The size of the pool.
-        """
+        """The rounds that are sampled for each canary of the pool, included or not, ascending."""
         sampled = [self.sampled_canaries(index) for index in range(self.num_rounds)]
         rounds = np.repeat(np.arange(self.num_rounds), [len(canaries) for canaries in sampled])
         canaries = np.concatenate(sampled)
@@ -185,7 +167,7 @@ class Schedule:
 
 
 def check_cohort_size(clients_per_round: int, num_clients: int) -> None:
-    """Raises an `InputError` if a round asks for more real clients than there are."""
+    """Refuses a round of more real clients than there are."""
     if clients_per_round > num_clients:
         raise InputError(
             f"participation.clients_per_round: {clients_per_round} of {num_clients} real clients; "
@@ -194,7 +176,7 @@ def check_cohort_size(clients_per_round: int, num_clients: int) -> None:
 
 
 def check_room_for_canaries(expected_canaries: float, max_canaries: int) -> None:
-    """Raises an `InputError` if rounds would hold too many canaries on average."""
+    """Refuses rounds that would hold too many canaries on average."""
     if expected_canaries > max_canaries:
         raise InputError(
             f"canaries.count: more canaries than can be scheduled: {expected_canaries:.1f} a round "
@@ -207,7 +189,7 @@ def check_room_for_canaries(expected_canaries: float, max_canaries: int) -> None
 
 
 class ParticipationTable:
-    """A table of who takes part in which round, 8 bytes per participation."""
+    """A table of participations, 8 bytes each."""
 
     def __init__(
         self,
@@ -219,12 +201,12 @@ class ParticipationTable:
         """Sorts the participations by round.
 
         Args:
-          members: The index of who takes part, integers of shape (participations,).
+          members: The index of each participant, integers of shape (participations,).
           rounds: The round of each, in [0, num_rounds), integers of shape (participations,).
           num_rounds: The number of rounds of training.
-          blocks: The numbers of rounds of disjoint blocks, of each of which a member is in one
-            round, drawn uniformly and independently of all else, and in no other rounds; None where
-            rounds are drawn otherwise.
+          blocks: The sizes of disjoint blocks of rounds, in each of which a member has one round,
+            drawn uniformly and independently of all else, and no other rounds; None if rounds are
+            drawn otherwise.
         """
         order = np.lexsort((members, rounds))
         self._num_rounds = num_rounds
@@ -235,16 +217,11 @@ class ParticipationTable:
 
     @property
     def attendance(self) -> Attendance:
-        """The participations as an `Attendance` of a schedule."""
         most = int(np.bincount(self._members).max(initial=0))
         return Attendance(self.members_in, len(self._members) / self._num_rounds, FixedRounds(most))
 
     def of_canaries(self, included: npt.NDArray[np.bool_]) -> CanaryAttendance:
-        """The participations of a whole pool as a `CanaryAttendance` of a schedule.
-
-        Args:
-          included: The coins, bool of shape (num_canaries,).
-        """
+        """The participations of a whole pool as a `CanaryAttendance` of a schedule."""
         is_included = included[self._members]
         attending = ParticipationTable(
             self._members[is_included], self._rounds[is_included], self._num_rounds
@@ -260,7 +237,7 @@ class ParticipationTable:
         )
 
     def members_in(self, round_index: int) -> IndexArray:
-        """The indices of those who take part in one round, ascending."""
+        """The participants of one round, ascending."""
         start, end = self._starts[round_index : round_index + 2]
         members: IndexArray = self._members[start:end].astype(np.int64)
         return members
@@ -280,13 +257,13 @@ TableType = TypeVar("TableType", bound=Table)
 
 
 class Participation:
-    """The base class, beside `Table`, of every pattern's config table."""
+    """The second base class, with `Table`, of every pattern's config table."""
 
     __slots__ = ()
 
     @property
     def rounds(self) -> int | None:
-        """The number of rounds of training; None where only the schedule knows it."""
+        """The number of rounds of training; None if only the schedule determines it."""
         return None
 
 
@@ -299,13 +276,13 @@ class ParticipationPattern(Generic[TableType]):
     Attributes:
       table: The class of the config table, a `Participation`.
       schedule: The function from a table, the run's seed and the roster to a schedule. It raises an
-        `InputError` where keys contradict each other or do not fit the population.
+        `InputError` if keys contradict each other or do not fit the population.
       client_rounds: A sentence for the report on the rounds of real clients, from the record of a
         finished run and the table.
       canary_rounds: Words for the report on the rounds of an included canary, which end the
         sentence "Its rounds are ...".
-      names_clients: Whether the table names real clients, so that none of them may be taken out
-        of the population to be a canary.
+      names_clients: Whether the table names real clients, so that none of them may be removed from
+        the population to be a canary.
     """
 
     table: type[TableType]
@@ -323,15 +300,13 @@ PATTERNS = Kinds[ParticipationPattern[Any]]("participation pattern", Participati
 
 
 def client_rounds(record: RunRecord, participation: Participation) -> str:
-    """A sentence on the rounds of real clients."""
     return PATTERNS.kind_of(participation).client_rounds(record, participation)
 
 
 def canary_rounds(participation: Participation) -> str:
-    """A sentence on the rounds of an included canary."""
     return f"Its rounds are {PATTERNS.kind_of(participation).canary_rounds(participation)}."
 
 
 def most_rounds_of_a_client(record: RunRecord) -> str:
-    """The end of a sentence, for patterns that bound how often a client takes part."""
+    """The end of a sentence, for patterns that bound how often a client participates."""
     return f"each client in at most {count(record.release.client.participations or 0, 'round')}"

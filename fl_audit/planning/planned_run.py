@@ -76,8 +76,9 @@ class PlannedRun(RunDesign):
     def null_facts(self, compared: Mapping[str, ComparedVectors]) -> RunFacts:
         """What the null distributions of the statistics depend on.
 
-        The distribution is that of `gaussian` canaries for every family: a plan treats its vectors as dense,
-        and for dense vectors the bound for random signs is within a few percent of that distribution.
+        The distribution is that of `gaussian` canaries for every family: a plan treats its vectors
+        as dense, and for dense vectors the bound for random signs is within a few percent of that
+        distribution.
 
         Args:
           compared: What is known of a trial's vectors, by statistic.

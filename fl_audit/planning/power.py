@@ -22,7 +22,7 @@ from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators import valid_methods
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
-from fl_audit.json_records import UNWRITTEN, fields_to_json, to_json
+from fl_audit.json_records import UNWRITTEN, fields_to_json, json_key, to_json
 from fl_audit.planning.background import seen_of_plan, simulated_like
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.prediction import (
@@ -62,10 +62,10 @@ class PlannedEfficiency:
 
     Attributes:
       statistic: Name of the statistic.
-      lower_bound: The largest median of the bounds that hold for any mechanism, in the middle of the
-        unknowns; None without any.
-      reachable: What the best single threshold, were it known beforehand, proves with these canaries
-        in the median; None where that is not known.
+      lower_bound: The largest median of the bounds that hold for any mechanism, in the middle of
+        the unknowns; None without any.
+      reachable: The median bound of the best single threshold, were it known in advance, with these
+        canaries; None where that is not known.
       upper_bound: What the noise guarantees a canary against the statistic's attacker, possibly
         infinite; None where nothing is known.
       canaries_for_80_percent: Number of canaries, half of them included, with which the best test
@@ -74,9 +74,9 @@ class PlannedEfficiency:
     """
 
     statistic: str = field(metadata=UNWRITTEN)
-    lower_bound: float | None
-    reachable: float | None
-    upper_bound: float | None
+    lower_bound: float | None = field(metadata=json_key("proven"))
+    reachable: float | None = field(metadata=json_key("provable"))
+    upper_bound: float | None = field(metadata=json_key("guaranteed"))
     canaries_for_80_percent: int | None
     canaries_for_95_percent: int | None
 

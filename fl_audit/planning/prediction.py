@@ -63,7 +63,7 @@ def _rank(trials: int) -> int:
 
 
 def coverage(trials: int) -> float:
-    """Chance that a new value lies between the ends of `ends_of`: 1 - 2 r / (T + 1), for any distribution.
+    """Chance that a new value lies between the ends of `ends_of`: 1 - 2 r / (T + 1), always.
 
     The new value is equally likely to have each of the T + 1 ranks, by symmetry.
 
@@ -86,7 +86,7 @@ def median_of(values: FloatArray) -> float:
 
 
 def interval_over(middle: FloatArray, samples: Sequence[FloatArray]) -> Interval:
-    """The median of `middle`, with ends that hold whichever of the samples has the true distribution.
+    """The median of `middle`, with ends that hold for the distributions of both samples.
 
     Args:
       middle: Values in the middle of the unknowns, float64 of shape (trials,).

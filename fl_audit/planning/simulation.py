@@ -515,7 +515,8 @@ def with_uploads(trial: TrialScores, run: PlannedRun, random: np.random.Generato
 
     With K uploads v of one length, U is their sum: <c, U> is N(K, K z^2) where the canary is
     included and |U|^2 has the noise of one vector of z sqrt(K). A canary without uploads, such as
-    an excluded one, has the cosine with a random vector, which has the same distribution as without signal.
+    an excluded one, has the cosine with a random vector, which has the same distribution as without
+    signal.
 
     Args:
       trial: The scores on the other statistics.

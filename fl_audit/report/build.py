@@ -1,7 +1,7 @@
-"""How a report is built: from a finished run, or from scores of whatever system.
+"""Building a report: from a finished run, or from the scores of any system.
 
-`build_report` knows all that a run knows. `report_on_folder` and its kin know a log, a folder or a
-file of scores, and what is asked of them.
+`build_report` uses all facts of a run; `report_on_folder`, `report_on_statistics` and
+`report_on_file` use a log, a folder or a file of scores, and an `EstimateRequest`.
 """
 
 import dataclasses
@@ -102,11 +102,11 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
 
     Args:
       run: The finished run.
-      estimated: The estimates and the verdict that were asked for apart from the run's config; None
-        estimates as the config says.
+      estimated: Estimates and verdict requested apart from the run's config; None estimates as the
+        config says.
 
     Raises:
-      InputError: The record's noise does not add up, or no method can be applied to the scores.
+      InputError: The record's noise is inconsistent, or no method applies to the scores.
     """
     release = _release(run)
     checks = checks_of_run(run)
@@ -134,7 +134,7 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
 
 
 class _Accounted(TypedDict):
-    """What accounting says of a run, as fields of its report."""
+    """Fields of the report that come from accounting."""
 
     analytical: Accounting
     attackers: dict[str, Guarantees]
@@ -148,14 +148,9 @@ def _accounted(
     confidence: float,
     uploads: Release | None = None,
 ) -> _Accounted:
-    """The upper bounds of a release, and what statistics show of them.
+    """The upper bounds of a release, and the efficiency of statistics against them.
 
-    Args:
-      release: What was released.
-      statistics: What was estimated on each statistic.
-      delta: The delta of the bounds.
-      confidence: The confidence of lower bounds.
-      uploads: What was released of uploads, where a log states it by itself.
+    `uploads` is the release of single uploads, if a log states it separately.
     """
     client, canary = (
         attacker_bounds(release, party, delta) for party in (release.client, release.canary)
@@ -175,7 +170,7 @@ def _accounted(
 
 
 def _with_knowledge(statistic: StatisticReport) -> StatisticReport:
-    """The report on a statistic, with what its attacker knows if its threat model is known here."""
+    """The report on a statistic, with `knows` set if its threat model is registered."""
     model = THREAT_MODELS.get(statistic.threat_model)
     return statistic if model is None else dataclasses.replace(statistic, knows=int(model.knows))
 
@@ -183,7 +178,7 @@ def _with_knowledge(statistic: StatisticReport) -> StatisticReport:
 def _threat_models(
     run: FinishedRun, statistics: Iterable[StatisticReport]
 ) -> dict[str, SeenByAttacker]:
-    """The threat models of the config, and those of further score files that the folder has."""
+    """The threat models of the config, and those of further score files in the folder."""
     of_config = threat_models_of(run.config.audit)
     models = {model.name: _threat_model(run, model) for model in of_config}
     for name in dict.fromkeys(statistic.threat_model for statistic in statistics):
@@ -222,13 +217,7 @@ def _release(run: FinishedRun) -> Release:
 
 
 def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> Verdict | None:
-    """The verdict on what the config claims; None where it claims nothing.
-
-    Args:
-      run: The finished run.
-      checks: The checks of its mechanism.
-      canary_check: What became of the included canaries.
-    """
+    """The verdict on the config's claim; None without a claim."""
     audit, delta = run.config.audit, run.record.delta
     claim = claim_to_test(audit, run.record.release, delta, run.statistics)
     if claim is None:
@@ -280,18 +269,18 @@ def _sampled_canaries(run: FinishedRun, background: Background | None) -> Sample
 
 
 def _left_out(run: FinishedRun, chosen: ChosenTests, scope: Scope) -> list[Statistic]:
-    """The statistics that bear on the claim as much as the chosen ones, and were not chosen."""
+    """Statistics that cover the claim but were not chosen."""
     return [s for s in run.statistics if s not in chosen.statistics and scope.covers(s.name)]
 
 
 def _covering(scope: Scope, chosen: ChosenTests) -> Scope:
-    """The scope of a run's canaries; unfit where all tested attackers know who is sampled."""
+    """The scope of a run's canaries; unfit if all tested attackers know the sampled cohort."""
     names = [statistic.name for statistic in chosen.statistics]
     return scope if all(map(scope.covers, names)) else without_cover(scope, names)
 
 
 def _scope_of(run: FinishedRun) -> Scope:
-    """What canaries say about a claim, which is about uploads where they alone are to test it."""
+    """The scope of the canaries; a claim tested by uploads alone is about uploads."""
     tested = chosen_tests(run.config, run.record.release.client.participations).statistics
     return scope_of_run(
         run.record,
@@ -302,10 +291,10 @@ def _scope_of(run: FinishedRun) -> Scope:
 
 
 def faults_of(run: FinishedRun) -> tuple[TrainingFault, ...]:
-    """What went wrong in the training, by the curves of its rounds."""
+    """Training faults, from the curves of the rounds."""
     rounds = len(run.rounds.participants)
     present = np.concatenate([*run.canary_rounds, np.zeros(0, np.int64)])
-    # A stopped run's canaries were to come in rounds that never ran.
+    # A stopped run's canaries were assigned to rounds that never ran.
     canaries = np.bincount(present, minlength=rounds)[:rounds].astype(np.float64)
     curves = TrainingCurves(
         clip_norm=run.rounds.clip_norm,
@@ -318,23 +307,23 @@ def faults_of(run: FinishedRun) -> tuple[TrainingFault, ...]:
 
 
 def _num_classes(record: RunRecord) -> int | None:
-    """The classes, by the last bias of the model; None for a regression, or for one output."""
+    """Number of classes from the model's last bias; None for regression or one output."""
     outputs = record.variable_sizes[-1] if record.variable_sizes else 1
     return outputs if outputs > 1 and record.labels == "classes" else None
 
 
-# The report of scores that no config of ours stands behind.
+# The report of scores from other systems.
 
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """What is asked of scores.
+    """What to estimate from scores.
 
     Attributes:
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of every bound, in (0, 1).
       methods: Names of methods; None for all that the scores allow.
-      claim: What is claimed; None without a claim, where a run's configured noise is tested.
+      claim: None tests a run's configured noise.
     """
 
     delta: float
@@ -344,12 +333,7 @@ class EstimateRequest:
 
 
 def threat_model_of(statistic: str, audit: Audit) -> str:
-    """The threat model of a statistic; empty for scores of a kind that is not known.
-
-    Args:
-      statistic: The name of the statistic.
-      audit: The table [audit], whose keys some threat models are described by.
-    """
+    """The threat model of a statistic; empty for unknown statistics, or if `audit` lacks it."""
     known = STATISTICS.get(statistic)
     model = None if known is None else THREAT_MODELS.get(known.threat_model)
     if model is None or (model.keys and model.name not in audit.threat_models):
@@ -365,13 +349,10 @@ def _seen_by(threat_model: str, audit: Audit) -> SeenByAttacker:
 def report_on_file(path: Path, statistic: ScoredStatistic, request: EstimateRequest) -> Report:
     """The report of a file of scores.
 
-    Args:
-      path: The file; `scores_NAME.csv` names a statistic on the page.
-      statistic: The scores.
-      request: What is asked of them.
+    `scores_NAME.csv` names a statistic on the page.
 
     Raises:
-      InputError: No method can be applied to the scores, or what is asked is out of range.
+      InputError: No method applies to the scores, or the request is out of range.
     """
     name = path.stem.removeprefix("scores_")
     label = name if STATISTICS.get(name) is not None else "score"
@@ -389,16 +370,13 @@ def report_on_statistics(
     request: EstimateRequest,
     others: Sequence[ScoredStatistic] = (),
 ) -> Report:
-    """The report of statistics of a folder.
+    """The report on statistics of a folder.
 
-    Args:
-      folder: The folder.
-      statistics: Statistics that `folder_statistics` has found in it, at least one.
-      request: What is asked of them.
-      others: The statistics of the folder that are not asked about.
+    `statistics` come from `folder_statistics`, at least one; `others` are the folder's remaining
+    ones.
 
     Raises:
-      InputError: No method can be applied to some scores, or what is asked is out of range.
+      InputError: No method applies to some scores, or the request is out of range.
     """
     facts = read_folder_facts(folder)
     reports = {}
@@ -431,7 +409,7 @@ def report_on_statistics(
 
 
 def _with_stated(report: Report, log: SeenLog, request: EstimateRequest) -> Report:
-    """The report of a log, with what accounting says of the noise and the rounds that it states."""
+    """The report of a log, with accounting of the noise and rounds that it states."""
     rounds, uploads = stated_rounds(log), stated_uploads(log)
     release = uploads if rounds is None else rounds.release
     if release is None:
@@ -466,15 +444,7 @@ def _accounted_of_folder(folder: AuditedFolder) -> tuple[Accounted, ...]:
 
 
 def report_on_folder(folder: AuditedFolder, request: EstimateRequest) -> Report:
-    """The report of all statistics that a folder holds or allows; writes nothing.
-
-    Args:
-      folder: The folder.
-      request: What is asked of its scores.
-
-    Raises:
-      InputError: The folder holds no scores, or a file in it is damaged.
-    """
+    """The report on all statistics that a folder holds or allows; writes nothing."""
     return report_on_statistics(folder, folder_statistics(folder), request)
 
 
@@ -487,7 +457,7 @@ def _scores_report(
     canary_check: CanaryCheck | None = None,
     checks: Checks | None = None,
 ) -> Report:
-    """The report of scores, whose attackers are described by a table [audit]."""
+    """The report of scores; `audit` describes their attackers."""
     names = dict.fromkeys(statistic.threat_model for statistic in statistics.values())
     return Report(
         statistics=statistics,
@@ -563,7 +533,7 @@ def _sampled_canaries_of(
 def _configured(
     folder: AuditedFolder | None, delta: float, statistics: Sequence[ScoredStatistic]
 ) -> ConfiguredClaim | None:
-    """The noise of a folder as configured, or as a log tells, which nobody claims."""
+    """The folder's configured or logged noise, as an unstated claim."""
     if folder is not None and folder.log is not None:
         return _claim_of_log(folder.log, delta, statistics)
     run = None if folder is None else _run_of(folder)
@@ -575,7 +545,7 @@ def _configured(
 def _claim_of_log(
     log: SeenLog, delta: float, statistics: Sequence[ScoredStatistic]
 ) -> ConfiguredClaim | None:
-    """The noise that a log tells, for canaries that are sampled as it says, or have one round."""
+    """The log's noise as a claim, for canaries sampled as stated or present in one round."""
     known = [
         STATISTICS.get(statistic.name) for statistic in statistics if statistic.name is not None
     ]
@@ -618,7 +588,7 @@ def _background(folder: AuditedFolder) -> Background | None:
 
 
 def _run_of(folder: AuditedFolder) -> FinishedRun | None:
-    """The run of a folder; None of another one, or of a run of which only scores were kept."""
+    """The folder's run; None for a log, or if only scores of the run were kept."""
     if folder.log is not None:
         return None
     try:
@@ -628,7 +598,7 @@ def _run_of(folder: AuditedFolder) -> FinishedRun | None:
 
 
 def _folder_scope(folder: AuditedFolder) -> Scope:
-    """How the folder's canaries bear on a claim; of scores alone, for those who take part alike."""
+    """The scope of the folder's canaries for a claim."""
     log = folder.log
     if log is not None:
         path = log.folder.participation

@@ -1,4 +1,4 @@
-"""Everything that a report is made from, read from a run folder and checked."""
+"""All inputs of a report, read from a run folder and checked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.accounting.attacker_bounds import upload_shift
-from fl_audit.accounting.noise_distributions import GAUSSIAN, noise_on_sum
+from fl_audit.accounting.noise_distributions import noise_on_sum
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.statistics import RunFacts, Statistic
@@ -35,17 +35,13 @@ from fl_audit.verdict import ScoredStatistic, scored_statistic
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """The curves of a run, a value per round.
+    """The curves of a run, each float64 of shape (rounds,).
 
     Attributes:
-      train_loss: Mean loss over the cohort's examples in nats, float64 of shape (rounds,); NaN
-        where there is none.
-      accuracy: Accuracy on held-out data, float64 of shape (rounds,); NaN in rounds without
-        evaluation.
-      clip_norm: Norm that updates were clipped to, float64 of shape (rounds,).
-      participants: Number of clients and canaries together, float64 of shape (rounds,).
-      aggregate_norm: Length of the noised aggregate, float64 of shape (rounds,); NaN in runs of
-        versions that did not log it.
+      train_loss: Mean loss over the cohort's examples in nats; NaN if not logged.
+      accuracy: On held-out data; NaN in rounds without evaluation.
+      participants: Number of clients and canaries together.
+      aggregate_norm: Norm of the noised aggregate.
     """
 
     train_loss: FloatArray
@@ -60,20 +56,14 @@ class FinishedRun:
     """A run that training has completed.
 
     Attributes:
-      folder: The run's folder.
-      config: The config that the run was started with.
-      record: What the run did.
-      rounds: The curves of the run.
-      canary_rounds: The rounds that each included canary took part in, from 0; fewer than it was
-        dealt where the run was stopped.
-      scores: The scores of all canaries by statistic.
-      aggregates: What the checks of the mechanism need; None where it is not checked.
-      compared: What is known of the vectors that canaries were compared with, by statistic; nothing
-        in older runs.
+      canary_rounds: Rounds in which each included canary participated, from 0; fewer than assigned
+        if the run was stopped.
+      scores: Scores of all canaries by statistic.
+      aggregates: Inputs of the mechanism checks; None if the mechanism is not checked.
+      compared: The null of the vectors that canaries were compared with, by statistic.
       included: Whether each canary was included, bool of shape (num_canaries,).
-      rounds_of_canaries: The rounds of every canary from 0; those that an excluded one would have
-        had among them.
-      arms: The arm of every canary; nothing where the pool was not dealt to arms.
+      rounds_of_canaries: Assigned rounds of every canary from 0, also of excluded ones.
+      arms: The arm of every canary; empty without arms.
     """
 
     folder: RunFolder
@@ -90,7 +80,7 @@ class FinishedRun:
 
     @property
     def participations(self) -> npt.NDArray[np.int64]:
-        """Number of rounds of each included canary, int64 of shape (num_included,)."""
+        """Number of rounds of each included canary, of shape (num_included,)."""
         return np.array([len(rounds) for rounds in self.canary_rounds], dtype=np.int64)
 
     @property
@@ -100,7 +90,7 @@ class FinishedRun:
 
     @property
     def facts(self) -> RunFacts:
-        """What the null distributions of the statistics depend on."""
+        """The parameters of the statistics' null distributions."""
         family = family_of(self.config.canaries)
         release = self.record.release
         shift = upload_shift(release.noise, release.canary.sampling.most_drawn)
@@ -111,7 +101,7 @@ class FinishedRun:
         return scored_statistic(statistic, self.scores[statistic.name].canary_scores(), self.facts)
 
     def included_in(self, seen: range) -> int:
-        """Number of included canaries that took part in any of some consecutive rounds, from 0."""
+        """Number of included canaries that participated in any of the rounds `seen`, from 0."""
         return sum(
             bool(((seen.start <= rounds) & (rounds < seen.stop)).any())
             for rounds in self.canary_rounds
@@ -119,25 +109,16 @@ class FinishedRun:
 
 
 def check_together(folder: RunFolder, record: RunRecord) -> None:
-    """Refuses a folder whose files are of several runs, as far as it says what belongs together.
-
-    Args:
-      folder: The folder of the run.
-      record: What is in its `run.json`.
-
-    Raises:
-      InputError: A file is damaged or has changed, or is of another run.
-    """
-    known = folder.together()
-    if known is None:  # as in the oldest folders
+    """Raises InputError if the folder's files changed or come from different runs."""
+    chain = folder.checked_chain()
+    if chain is None:
         return
-    if known.rounds != record.rounds_done:
-        said_by = folder.chain if folder.chain.exists() else folder.sources
+    if chain.scored_rounds != record.rounds_done:
         raise InputError(
-            f"{folder.record}: is of {record.rounds_done} rounds, and {said_by.name} of "
-            f"{known.rounds}; both must be of one run"
+            f"{folder.record}: is of {record.rounds_done} rounds, and {folder.chain.name} of "
+            f"{chain.scored_rounds}; both must be of one run"
         )
-    for name in known.changed(folder.path):
+    for name in chain.changed(folder.path):
         raise InputError(
             f"{folder.path / name}: has changed since the run wrote it, so that it may not fit "
             "together with the rest; put back the file that it was"
@@ -182,18 +163,10 @@ def assembled_run(
     scores: Mapping[str, ScoreFile],
     compared: Mapping[str, ComparedVectors],
 ) -> FinishedRun:
-    """A run made of its parts, with the curves and the measured aggregates that its folder has.
+    """A run from its parts, with the curves and the measured aggregates in its folder.
 
-    Args:
-      folder: The run's folder.
-      config: The config that the run was started with.
-      record: What the run did.
-      pool: The canaries of the pool, each with its rounds.
-      scores: The scores of all canaries by statistic.
-      compared: What is known of the vectors behind them, by statistic.
-
-    Raises:
-      InputError: A file is missing or damaged, or two of them contradict each other.
+    `pool` are the canaries, each with its rounds; `compared` the vectors of the scores, by
+    statistic.
     """
     known = tuple(canary.rounds for canary in pool.values() if canary.rounds is not None)
     if len(known) != len(pool):
@@ -223,7 +196,7 @@ def assembled_run(
 
 
 def _read_rounds(path: Path, num_rounds: int) -> Rounds:
-    curves = ("train_loss", "accuracy", "clip_norm")
+    curves = ("train_loss", "accuracy", "clip_norm", "aggregate_norm")
     present = ("num_clients", "num_canaries")
     rows = read_csv(path, ("round", *curves, *present))
     try:
@@ -232,22 +205,19 @@ def _read_rounds(path: Path, num_rounds: int) -> Rounds:
             name: np.array([float(row[name] or "nan") for row in rows])
             for name in (*curves, *present)
         }
-        norms = np.array([float(row.get("aggregate_norm", "nan")) for row in rows])
     except ValueError as error:
         raise InputError(f"{path}: holds something that is no number: {error}") from error
     if numbers != list(range(1, num_rounds + 1)):
         raise InputError(f"{path}: must hold rounds 1 to {num_rounds} in order, a row each")
     participants = columns.pop("num_clients") + columns.pop("num_canaries")
-    return Rounds(**columns, participants=participants, aggregate_norm=norms)
+    return Rounds(**columns, participants=participants)
 
 
-def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates | None:
-    """What the checks need; None of a run with correlated noise by a version without its checks."""
-    if record.release.noise.distribution != GAUSSIAN.name and not folder.aggregates.exists():
-        return None
+def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates:
+    """A run's aggregates as measured, with the noise and norm that each round should have."""
     try:
         sum_noise = noise_on_sum(record.release.noise, rounds.participants)
-    except ValueError as error:  # a noise distribution of another version, or of none
+    except ValueError as error:  # a noise distribution that is not registered
         raise InputError(f"{folder.record}: {error}") from error
     expected = configured(
         rounds.clip_norm,
@@ -274,11 +244,7 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
 
 
 def read_scores_of(path: Path, pool: Mapping[str, CanaryRow]) -> ScoreFile:
-    """Reads the scores of a pool's canaries.
-
-    Raises:
-      InputError: The file is missing or damaged, or is of other canaries.
-    """
+    """Reads a score file; raises InputError if it is not about the pool's canaries."""
     scores = read_score_file(path)
     check_scored(path, scores.flags, pool)
     return scores

@@ -1,4 +1,4 @@
-"""The answer of an audit: three numbers and a sentence about one attacker, and the verdict."""
+"""The answer of an audit: three numbers and a sentence on one attacker, and the verdict."""
 
 import math
 from collections.abc import Mapping
@@ -30,10 +30,10 @@ ESTIMATE = "shift_fit"
 """The method of the estimate."""
 
 INDENT = 14
-"""The width of a label in front of an answer on the terminal."""
+"""Width of the label column on the terminal."""
 
 BOUNDS = ("live", "threshold_valid", "one_run_valid")
-"""The methods of the bound: the first that was made and holds at its confidence."""
+"""Methods of the lower bound by precedence: the first one valid at its confidence is shown."""
 
 
 class Numbers(Protocol):
@@ -45,11 +45,11 @@ class Numbers(Protocol):
 
     @property
     def lower(self) -> float | None:
-        """Lower end of a bound or interval; None for a point estimate."""
+        """None for a point estimate."""
 
     @property
     def upper(self) -> float | None:
-        """Upper end of an interval; None for other kinds."""
+        """None for bounds and point estimates."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class Answer:
     """One of the three numbers in words.
 
     Attributes:
-      label: What the number is: "upper bound", "lower bound" or "estimate".
+      label: "upper bound", "lower bound" or "estimate".
       value: The number with its relation, such as "ε ≤ 15.2", or "none".
-      rest: What it holds for, with the mark that separates it from the value.
-      also: The same for somebody else, on a line of its own; empty where there is none.
+      rest: The number's scope, with the mark that separates it from the value.
+      also: The number for the other party, on a line below; may be empty.
     """
 
     label: str
@@ -71,26 +71,21 @@ class Answer:
 
 @dataclass(frozen=True)
 class Headline:
-    """The answer of an audit.
+    """The answer of an audit. Empty strings mean that there is nothing to say.
 
     Attributes:
-      upper_bound: What the noise guarantees a canary against this attacker, possibly infinite; None
-        where not known.
-      to_canary: Whom the guarantee is for and where it is from, in words that follow the number.
-      to_client: The guarantee to a client, where that is another one; else empty.
-      hidden: The guarantee to a client whose rounds sampling hides, with its relation, where the
-        attacker here knows them and the guarantee is another one; else empty.
-      why_unknown: Why the guarantee is not known, in words; empty where it is.
-      lower_bound: A lower bound that holds for any mechanism at its confidence; None where the scores
-        allow none.
-      estimated: The estimate of what the attack attains; None where the scores allow none.
-      confidence: Confidence of the bound and of the estimate's interval.
-      sees: What the attacker sees, in words that follow "the attacker has"; empty where it is not
-        known.
-      threat_model: The title of the attacker's threat model; empty where it is not known.
-      lower_bound_if: What the bound assumes, in a few words.
-      most_of: The number of canaries, where the bound is the most that its method can prove with
-        so many, as the attack makes no error; None where it is not.
+      upper_bound: Accounting for a canary against this attacker, possibly infinite; None if
+        unknown.
+      to_canary: The upper bound's party and source, in words that follow the number.
+      to_client: The upper bound for a client, if it differs.
+      why_unknown: Why the upper bound is unknown.
+      lower_bound: A lower bound that holds for any mechanism at its confidence.
+      estimated: The estimate of the epsilon that the attack attains.
+      sees: What the attacker sees, in words that follow "the attacker has".
+      threat_model: The title of the threat model.
+      lower_bound_if: What the lower bound assumes.
+      most_of: The number of canaries, if the attack made no error, so that the lower bound is the
+        largest that its method allows with so many.
     """
 
     upper_bound: float | None
@@ -107,7 +102,7 @@ class Headline:
     most_of: int | None = None
 
     def lines(self) -> list[str]:
-        """The three numbers and the sentence, each behind its label."""
+        """The three numbers and the sentence, each after its label."""
         numbers = [
             line
             for answer in self.answers()
@@ -132,7 +127,7 @@ class Headline:
         )
 
     def sentence(self) -> str:
-        """The audited epsilon of the attacker, beside the upper bound, in one sentence."""
+        """The audited epsilon of the attacker and the upper bound, in one sentence."""
         attacker = self.threat_model or "This attack"
         if self.sees:
             attacker = f"Threat model {attacker} (the attacker has {self.sees})"
@@ -153,11 +148,10 @@ class Headline:
         return f"{audited}, {share_text(least, self.upper_bound)} % of the upper bound {most}."
 
     def most(self) -> float:
-        """The epsilon that is guaranteed; infinite where nothing is known."""
+        """The upper bound; infinite if unknown."""
         return math.inf if self.upper_bound is None else self.upper_bound
 
     def lower_bound_epsilon(self) -> float | None:
-        """The epsilon that is proven; None without a bound."""
         return None if self.lower_bound is None else self.lower_bound.epsilon
 
     def _guarantee(self) -> tuple[str, str]:
@@ -186,7 +180,7 @@ class Headline:
         )
 
     def _estimate(self) -> tuple[str, str]:
-        """The estimate and its interval, cut off at a guarantee that the interval contains."""
+        """The estimate and its interval, truncated at an upper bound inside the interval."""
         estimate = self.estimated
         if estimate is None or estimate.lower is None or estimate.upper is None:
             return "none", f", because {ESTIMATE} does not apply to these scores"
@@ -217,11 +211,11 @@ class Headline:
         return estimate is not None and estimate < least <= self.most()
 
     def estimate_within(self) -> float | None:
-        """The estimate; the guarantee where it is above, and its interval reaches below that.
+        """The estimate, truncated at an upper bound that its interval contains.
 
-        What is above the guarantee is then chance, as the mechanism may be as configured. None
-        without an estimate, and where the bound exceeds its interval: canaries' shifts then differ
-        so much that a fit of one shift to all is no estimate of the epsilon.
+        An excess over the upper bound is then chance, as the mechanism may be as configured. None
+        without an estimate, and if the lower bound exceeds its interval: canaries' shifts then
+        differ so much that fitting one shift to all does not estimate epsilon.
         """
         estimate = self.estimated
         if estimate is None or (
@@ -240,12 +234,11 @@ class NoAudit(Headline):
     """The headline of a run without canaries."""
 
     def sentence(self) -> str:
-        """The sentence that nothing was audited."""
         return "This run had no canaries, so nothing was audited."
 
 
 def headline(report: Report) -> Headline:
-    """The headline of an audit, about the strongest attacker against whom its guarantee holds."""
+    """The headline on the strongest attacker covered by the upper bound."""
     if not report.statistics:
         return NoAudit(None, "the run had no canaries", None, None, report.confidence, "")
     name, statistic = leading(report.statistics, report.is_sampled)
@@ -288,19 +281,7 @@ def headline_on(
     sees: str = "",
     threat_model: str = "",
 ) -> Headline:
-    """The headline about one statistic.
-
-    Args:
-      statistic: What was estimated on the statistic.
-      upper_bound: What the noise guarantees a canary; None where it is not known.
-      confidence: Confidence of bounds and intervals.
-      to_canary: Whom the guarantee is for, in words that follow the number.
-      to_client: The guarantee to a client, where that is another one.
-      hidden: That to a client whose rounds are hidden, where the attacker knows them.
-      why_unknown: Why the guarantee is not known, in words.
-      sees: What the attacker sees, in words that follow "the attacker has".
-      threat_model: The title of the attacker's threat model.
-    """
+    """The headline on one statistic; arguments are as the fields of `Headline`."""
     bounds = filter(None, map(statistic.estimate_by, BOUNDS))
     lower_bound = next((bound for bound in bounds if bound.valid_for is not None), None)
     is_most = lower_bound is not None and lower_bound.is_without_error
@@ -324,7 +305,7 @@ _KNOWS = "against an attacker who knows who was sampled"
 
 
 def _to_canary(against: Guarantees, report: Report) -> str:
-    """Whom a guarantee is for, a client too where it is the same, and where it is from."""
+    """The upper bound's parties (a client too if the bound is equal) and its source."""
     canary, client = against.canary, against.client
     stated = f" {AS_THE_LOG_STATES}" if report.is_stated_by_log else ""
     by = f", from accounting{stated}{_relation(report.analytical)}"
@@ -339,7 +320,7 @@ def _to_canary(against: Guarantees, report: Report) -> str:
 
 
 def _to_client(against: Guarantees, report: Report) -> str:
-    """The guarantee to a client, where it is another one than to a canary."""
+    """The upper bound for a client, if it differs from that for a canary."""
     client = against.client
     if client.epsilon is None or client.epsilon == against.canary.epsilon:
         return ""
@@ -375,7 +356,7 @@ def _hidden(against: Guarantees, report: Report) -> str:
 
 
 def _relation(analytical: Accounting | None) -> str:
-    """The neighbouring relation of accounting in a few words; nothing where it has none."""
+    """The neighbouring relation of accounting in a few words; may be empty."""
     if analytical is None:
         return ""
     name = {ADD_OR_REMOVE: "add or remove one", ZERO_OUT: "zero-out"}.get(analytical.neighbours)
@@ -383,7 +364,7 @@ def _relation(analytical: Accounting | None) -> str:
 
 
 def _rounds(party: Guarantee) -> str:
-    """How often a party takes part; nothing where sampling decides."""
+    """How often a party participates; empty if sampling decides."""
     if party.participations is None:
         return ""
     rounds = party.participations
@@ -399,12 +380,10 @@ def _lower_bound_if(lower_bound: Estimate | None) -> str:
 def strongest_first(
     statistics: Mapping[str, StatisticReport], is_sampled: bool = False
 ) -> list[str]:
-    """The first statistic of every threat model by name, that of the strongest attacker first.
+    """The first statistic of every threat model, strongest attacker first.
 
-    Args:
-      statistics: The statistics by name.
-      is_sampled: Whether sampling decides who takes part, which an attacker who knows who was
-        sampled undoes; such attackers are then left out if there is another.
+    If sampling decides who participates (`is_sampled`), attackers who know the sampled cohort
+    bypass it, and are left out if others remain.
     """
     first: dict[str, str] = {}
     for name, statistic in _hidden_from(statistics, is_sampled).items():
@@ -415,7 +394,7 @@ def strongest_first(
 def leading(
     statistics: Mapping[str, StatisticReport], is_sampled: bool
 ) -> tuple[str, StatisticReport]:
-    """The first statistic of the strongest attacker, and its name, as `strongest_first` has it."""
+    """The first name in `strongest_first`, and its statistic."""
     name = strongest_first(statistics, is_sampled)[0]
     return name, statistics[name]
 
@@ -423,7 +402,7 @@ def leading(
 def _hidden_from(
     statistics: Mapping[str, StatisticReport], is_sampled: bool
 ) -> Mapping[str, StatisticReport]:
-    """The statistics of attackers who do not know who was sampled, where anybody was and any do."""
+    """Statistics of attackers who do not know the sampled cohort, if any exist."""
     known = {
         name: statistic
         for name, statistic in statistics.items()
@@ -433,9 +412,9 @@ def _hidden_from(
 
 
 def _place(statistic: StatisticReport) -> int:
-    """The place of a statistic's attacker among the strongest; unknown ones are behind.
+    """Sort key of a statistic's attacker, strongest first; unknown attackers last.
 
-    Scores must not decide which one leads, or its bound would not hold.
+    It must not depend on scores, or the headline's bound would be selected and not hold.
     """
     model = THREAT_MODELS.get(statistic.threat_model)
     return -(statistic.knows or 0) if model is None else -model.knows
@@ -469,17 +448,17 @@ _STANDS_FOR_THOSE_LIKE_IT = (
 
 @dataclass(frozen=True)
 class VerdictBanner:
-    """What the page says of a claim.
+    """The page's statement on a claim.
 
     Attributes:
       outcome: "contradicted", "consistent" or "inconclusive".
       claim_clause: What was tested, in words that follow the outcome.
-      unstated: That nobody stated a claim, and what was tested; empty where somebody did.
-      next: What to do next, in a sentence; empty in older reports.
+      unstated: What was tested if no claim was stated, else empty.
+      next: The next step, in a sentence; may be empty.
       reason: Why the outcome was reached, in sentences.
       meaning: What the outcome means, and what it does not mean.
       facts: How the outcome was reached.
-      against: What was found against each attacker, where the claim is a curve.
+      against: The result against each attacker, if the claim is a curve.
     """
 
     outcome: str
@@ -493,7 +472,6 @@ class VerdictBanner:
 
 
 def reason_sentences(verdict: Verdict) -> list[str]:
-    """The sentences of a verdict's reason; of an older report, its one clause."""
     return [whole(line) for line in verdict.reason.splitlines()]
 
 
@@ -540,7 +518,7 @@ def _claim(verdict: Verdict, report: Report) -> str:
 
 
 def _accounting(verdict: Verdict, report: Report) -> str:
-    """What the configured noise would guarantee whom the claim is for, beside the claim."""
+    """The accounted epsilon of the claim's party, compared with the claim."""
     accounting, whom = report.analytical, verdict.claim.whom
     epsilon = (
         None
@@ -570,7 +548,7 @@ def _looks(verdict: Verdict) -> str:
 
 
 def _as_curve(curve: AsCurve) -> str:
-    """What a claimed point would have been told as a Gaussian curve."""
+    """Verdict if the claim had been a Gaussian curve."""
     outcome = "would be contradicted" if curve.is_contradicted else "would not be contradicted"
     return (
         f"the Gaussian curve through the claim, μ ≤ {significant(curve.mu)}, {outcome} "
@@ -579,12 +557,12 @@ def _as_curve(curve: AsCurve) -> str:
 
 
 def _p_value(verdict: Verdict) -> str:
-    """The p-value, to be followed by how it was made."""
+    """The p-value, to be followed by its method."""
     return "" if verdict.p_value is None else f"at most {significant(verdict.p_value, 2)}, "
 
 
 def _evidence(verdict: Verdict) -> list[Note]:
-    """What the outcome rests on: bound or p-value, its assumption, and the power."""
+    """The evidence of the outcome: bound or p-value, its assumption, and the power."""
     if verdict.basis == "accounting":
         return [Note("Assumption", verdict.assumes or "")]
     facts = []

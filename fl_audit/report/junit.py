@@ -20,13 +20,7 @@ Outcome = Literal["passed", "failure", "skipped"]
 
 @dataclass(frozen=True)
 class Case:
-    """One test in the eyes of a CI system.
-
-    Attributes:
-      name: What is tested.
-      outcome: `skipped` where nothing can be said.
-      words: Why, in words.
-    """
+    """One JUnit test case; `skipped` if the audit is inconclusive."""
 
     name: str
     outcome: Outcome
@@ -34,16 +28,14 @@ class Case:
 
 
 def cases(report: Report, required: Collection[str] = ()) -> Iterator[Case]:
-    """The claim, whether canaries arrived, and each check of the mechanism.
+    """The claim, the canary check, and each mechanism check.
 
-    Args:
-      report: The report of a run or of scores.
-      required: What --require asks for: with "consistent" a claim fails that is not, with "checks"
-        a check that could not be made.
+    `required` is what --require names: with "consistent" a claim fails that is not, with "checks" a
+    check that could not be made.
     """
     yield _claim(report, required)
     if report.canary_check is not None:
-        outcome = _ARRIVED[report.canary_check.state]
+        outcome = _OUTCOMES[report.canary_check.state]
         yield Case("canary check", outcome, report.canary_check.reason)
     for row in () if report.checks is None else check_rows(report.checks):
         outcome = _CHECKED[row.passed]
@@ -52,7 +44,7 @@ def cases(report: Report, required: Collection[str] = ()) -> Iterator[Case]:
         yield Case(f"mechanism: {row.title}", outcome, f"{row.meaning} Found: {row.measured}.")
 
 
-_ARRIVED: dict[str, Outcome] = {
+_OUTCOMES: dict[str, Outcome] = {
     "arrived": "passed",
     "not_arrived": "failure",
     "cannot_tell": "skipped",
@@ -81,12 +73,7 @@ def _claim(report: Report, required: Collection[str]) -> Case:
 
 
 def junit_xml(report: Report, required: Collection[str] = ()) -> str:
-    """The cases of a report as one test suite.
-
-    Args:
-      report: The report of a run or of scores.
-      required: As of `cases`.
-    """
+    """The cases of a report as one test suite."""
     written = list(cases(report, required))
     ended = Counter(case.outcome for case in written)
     root = ET.Element("testsuites")

@@ -249,10 +249,7 @@ class AggregateWatch:
         self._run = run
         self._folder = folder
         self._log: AggregateLog | None = None
-        correlation = run.release.correlation
-        # Older versions did not measure correlated noise; what they began goes on without.
-        is_older = bool(completed) and correlation is not None and not folder.aggregates.exists()
-        if why_not_checked(run.config.mechanism) is None and not is_older:
+        if why_not_checked(run.config.mechanism) is None:
             sizes, rounds = run.task.classifier.variable_sizes, run.schedule.num_rounds
             self._log = AggregateLog.at_round(completed, folder.aggregates, rounds, len(sizes))
             mechanism = run.config.mechanism
@@ -261,7 +258,7 @@ class AggregateWatch:
                 sizes,
                 self._log,
                 completed,
-                correlation=correlation,
+                correlation=run.release.correlation,
                 stream=None if make_stream is None else make_stream(mechanism, rounds),
             )
 

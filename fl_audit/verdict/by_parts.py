@@ -72,7 +72,7 @@ class SampledCanaries:
         test = CurveTest("trade_off_sum", self.own, curve, delta, level / 2)
         z, null = test.deviates, test.null
         numbers = _scored_rounds(self.background)
-        if z is None or null is None or null.proves_nothing or len(z) != len(numbers):
+        if z is None or null is None or null.allows_no_bound or len(z) != len(numbers):
             return None
         spent = max(null.confidence - (1 - level / 2), 0.0)
         return dataclasses.replace(expected, z=z[numbers > 0], spent=spent)

@@ -69,7 +69,7 @@ class CurveTest:
         z = self.deviates
         if z is None or self.null is None:
             return None
-        if self.null.proves_nothing:
+        if self.null.allows_no_bound:
             return 1.0
         # What of the level is spent on asking whether scores refute the null.
         spent = max(self.null.confidence - (1 - self.level), 0.0)

@@ -44,8 +44,8 @@ def reach_verdict(
     Args:
       claim: The claim for a client.
       tests: The tests, chosen before the scores were seen.
-      scope: How the canaries bear on the claim; by default as clients who participate as they did.
-      canary_check: What became of the included canaries; by default what the scores alone show of it.
+      scope: For whom the canaries stand; by default for clients who take part as they did.
+      canary_check: Result of the canary check; by default of one on the scores alone.
         Without their arrival the claim is not called consistent.
       others: Statistics of the same audit that are not tested. If one of them separates canaries
         clearly better than all that are, the claim is not called consistent.

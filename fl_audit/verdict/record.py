@@ -152,10 +152,6 @@ class Verdict:
         Raises:
           ValueError: A key is missing, or a value is of another type.
         """
-        epsilon, delta = fields["claimed_epsilon"], fields["claimed_delta"]
-        if "claim" in fields:
-            claim = claim_from_json(fields["claim"])
-        else:  # as in older reports
-            claim = Claim(from_json(float, epsilon), from_json(float, delta))
+        claim = claim_from_json(fields["claim"])
         num_tests = from_json(int, fields["num_looks"])
         return fields_from_json(cls, fields, claim=claim, num_tests=num_tests)

@@ -190,7 +190,10 @@ def canaries_missed(canary_check: CanaryCheck) -> str:
         start, step = "failed", "fix that fault (docs/canary_check.md)"
     else:
         start = "is not conclusive"
-        step = "make the check pass (docs/canary_check.md), then use more canaries or rounds per canary"
+        step = (
+            "make the check pass (docs/canary_check.md), then use more canaries or rounds per "
+            "canary"
+        )
     return lines(
         (
             f"the canary check {start}, so low scores mean nothing: {canary_check.reason}",

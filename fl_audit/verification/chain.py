@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_audit.formats.folders import LogFolder, RunFolder, ScoredFolder
+from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.round_chain import (
     Chain,
@@ -35,8 +35,14 @@ def verify_chain(folder: RunFolder | LogFolder, findings: Findings) -> Chain | N
     Returns:
       The chain; None where there is none, or it cannot be read.
     """
+    if not folder.chain.exists() and isinstance(folder, RunFolder):
+        findings.add(folder.chain, "is missing: every run has one")
+        return None
     if not folder.chain.exists():
-        _verify_sources(folder, findings)
+        findings.note(
+            "no chain: another system wrote the folder, so that rounds which were changed, dropped "
+            "or repeated show only where numbers do not fit"
+        )
         return None
     chain = None
     with findings.reading(folder.chain):
@@ -62,20 +68,11 @@ def verify_chain(folder: RunFolder | LogFolder, findings: Findings) -> Chain | N
     return chain
 
 
-def _verify_sources(folder: ScoredFolder, findings: Findings) -> None:
-    """The digests of whole files, which older versions wrote instead of a chain."""
-    findings.note(
-        "no chain: the folder is of an older version or of another system, so that rounds which "
-        "were changed, dropped or repeated show only where numbers no longer fit"
-    )
-    with findings.reading(folder.sources):
-        older = folder.together()
-        for name in [] if older is None else older.changed(folder.path):
-            findings.add(name, f"has changed since {folder.sources.name} was written")
-
-
-def _verify_files(folder: ScoredFolder, chain: Chain, findings: Findings) -> None:
-    _compare(folder.path, chain.begun.files, "since the audit began", findings)
+def _verify_files(folder: RunFolder | LogFolder, chain: Chain, findings: Findings) -> None:
+    begun = dict(chain.begun.files)
+    if isinstance(folder, RunFolder) and not folder.schedule_secret.exists():
+        begun.pop(folder.schedule_secret.name, None)  # its owner may keep it back
+    _compare(folder.path, begun, "since the audit began", findings)
     scored, reported = chain.last(Scored), chain.last(Reported)
     if not chain.is_scored and isinstance(folder, RunFolder):
         findings.add(folder.chain, "has rounds, or a resume, behind its last scores")
@@ -85,10 +82,19 @@ def _verify_files(folder: ScoredFolder, chain: Chain, findings: Findings) -> Non
         findings.note("the report is not in the chain: the run was killed right behind it")
     if reported is not None:
         _compare(folder.path, reported.files, "since the report was written", findings)
-    known = scored.files if scored is not None else {}
-    for path in sorted(folder.path.glob("scores_*.csv")):
-        if path.name not in known:
-            findings.note(f"{path.name}: is not in the chain; it was added by hand")
+    _verify_added(folder, chain, findings)
+
+
+def _verify_added(folder: RunFolder | LogFolder, chain: Chain, findings: Findings) -> None:
+    """Files that a report would read and that the chain does not know."""
+    known = {name for line in chain.lines for name in getattr(line, "files", {})}
+    known |= {name for line in chain.rounds.values() for name in (*line.rows, *line.step_rows)}
+    read = [*folder.identity(), *folder.path.glob("scores_*.csv")]
+    if isinstance(folder, RunFolder):
+        read += [*folder.training_outputs(), *folder.round_logs(), *folder.release_logs()]
+    for path in sorted(set(read)):
+        if path.name not in known and path.exists():
+            findings.add(path, "was added later: the chain does not know it")
 
 
 def _compare(folder: Path, files: dict[str, str], since: str, findings: Findings) -> None:
@@ -174,6 +180,4 @@ def _note_sessions(chain: Chain, findings: Findings) -> None:
         words += f" in {chain.sessions} sessions"
     if chain.rounds_again:
         words += f", {count(chain.rounds_again, 'round')} logged again"
-    if chain.begun.unchained:
-        words += f", {chain.begun.unchained} of them from before the chain began"
     findings.note(f"{words}; its last link is {chain.lines[-1].link}")

@@ -23,20 +23,18 @@ from fl_audit.accounting import (
     remove_noise_distribution,
 )
 from fl_audit.accounting.gaussian_accountants import (
-    RDP_ORDERS,
     FixedSizeRounds,
     SampledRounds,
     account_fixed_size,
     account_gaussian,
+    account_sampled,
     epsilon_pld,
-    epsilon_rdp,
     epsilon_rdp_fixed_size,
     epsilon_seen_samples,
 )
 from tests.accounting.releases import release
 
 STACK_OVERFLOW_DELTA = 341_000**-1.1
-TABLE_3 = [(0.0644, 100_000), (0.1023, 1000), (0.1836, 100), (0.2344, 50)]
 
 
 def balle_wang_epsilon(shift: float, delta: float) -> float:
@@ -50,24 +48,6 @@ def balle_wang_epsilon(shift: float, delta: float) -> float:
     return float(optimize.brentq(excess, 0, shift**2 + 50 * shift, xtol=1e-13, rtol=1e-14))
 
 
-# Andrew et al., Tables 2 and 3. The text says "Bernoulli sampling at a rate of q = 167/2048
-# (about 0.081)", but 2048 is the number of rounds: what reproduces the printed column is q =
-# 167/341000, with dp-accounting's default orders, the smallest of which is 1.1.
-@pytest.mark.parametrize(("noise_multiplier", "printed"), TABLE_3)
-def test_the_papers_epsilons_come_from_the_share_of_clients_in_a_round(noise_multiplier, printed):
-    rounds = SampledRounds(167 / 341_000, noise_multiplier, 2048)
-    default_orders = RdpAccountant().orders.tolist()
-    found = epsilon_rdp(rounds.event, STACK_OVERFLOW_DELTA, default_orders)
-    assert found == pytest.approx(printed, rel=5e-3)
-
-
-@pytest.mark.parametrize(("noise_multiplier", "printed"), TABLE_3)
-def test_the_rate_that_the_paper_prints_does_not_give_its_epsilons(noise_multiplier, printed):
-    rounds = SampledRounds(167 / 2048, noise_multiplier, 2048)
-    default_orders = RdpAccountant().orders.tolist()
-    assert epsilon_rdp(rounds.event, STACK_OVERFLOW_DELTA, default_orders) > 2 * printed
-
-
 # Values of this code, so that a change is seen. Orders nearer 1 are worth a factor of 87 in the
 # first row; privacy loss distributions are tighter still.
 @pytest.mark.parametrize(
@@ -76,35 +56,9 @@ def test_the_rate_that_the_paper_prints_does_not_give_its_epsilons(noise_multipl
 )
 def test_tighter_epsilons_for_the_papers_runs(noise_multiplier, rdp, pld):
     rounds = SampledRounds(167 / 341_000, noise_multiplier, 2048)
-    assert epsilon_rdp(rounds.event, STACK_OVERFLOW_DELTA) == pytest.approx(rdp, rel=2e-3)
-    assert epsilon_pld(rounds, STACK_OVERFLOW_DELTA).epsilon == pytest.approx(pld, rel=1e-3)
-
-
-def renyi_divergence(probability: float, noise_multiplier: float, order: float) -> float:
-    """Of one Poisson-sampled Gaussian from pure noise, by summing on a fine grid."""
-    z, q = noise_multiplier, probability
-    x = np.linspace(-40 * z, order + 40 * z, 400_001)
-    ratio = np.logaddexp(math.log1p(-q), math.log(q) + (2 * x - 1) / (2 * z * z))
-    log_integrand = stats.norm.logpdf(x, scale=z) + order * ratio
-    return float(special.logsumexp(log_integrand) + math.log(x[1] - x[0])) / (order - 1)
-
-
-@pytest.mark.parametrize("order", [1.02, 1.3, 3.5, 8])
-@pytest.mark.parametrize(("q", "z"), [(167 / 341_000, 0.0644), (0.08, 0.3), (0.5, 2.0)])
-def test_rdp_at_one_order_is_what_quadrature_gives(q, z, order):
-    delta, num_rounds = 1e-6, 100
-    # Canonne, Kamath & Steinke (2020), proposition 12.
-    conversion = math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
-    expected = num_rounds * renyi_divergence(q, z, order) + conversion
-    found = epsilon_rdp(SampledRounds(q, z, num_rounds).event, delta, [order])
-    assert found == pytest.approx(expected, rel=1e-6)
-
-
-def test_divergences_that_round_below_zero_are_survived():
-    # dp-accounting finds -4e-17 at order 3 here, and refuses it.
-    event = SampledRounds(2.3015016624419502e-07, 281.76377375840974, 1).event
-    assert (RdpAccountant(orders=list(RDP_ORDERS)).compose(event).rdp < 0).any()
-    assert 0 <= epsilon_rdp(event, 1e-9) < 0.01
+    by_renyi, by_loss = account_sampled(rounds, STACK_OVERFLOW_DELTA)
+    assert by_renyi.epsilon == pytest.approx(rdp, rel=2e-3)
+    assert by_loss.epsilon == pytest.approx(pld, rel=1e-3)
 
 
 def exact_epsilon_of_one_round(probability: float, noise_multiplier: float, delta: float) -> float:
@@ -169,8 +123,8 @@ def test_pld_of_many_rounds_is_what_simulation_gives():
     ],
 )
 def test_pld_is_tighter_than_rdp(q, z, num_rounds):
-    rounds = SampledRounds(q, z, num_rounds)
-    assert epsilon_pld(rounds, 1e-6).epsilon <= epsilon_rdp(rounds.event, 1e-6)
+    rdp, pld = account_sampled(SampledRounds(q, z, num_rounds), 1e-6)
+    assert pld.epsilon <= rdp.epsilon
 
 
 @pytest.mark.parametrize(
@@ -186,14 +140,10 @@ def test_pld_is_tighter_than_rdp(q, z, num_rounds):
     ],
 )
 def test_pld_says_where_it_cannot_tell(rounds, delta, word):
-    found = epsilon_pld(rounds, delta)
-    assert found.epsilon is None
-    assert word in found.reason
-    assert math.isfinite(epsilon_rdp(rounds.event, delta))
-
-
-def test_orders_include_dp_accountings_own():
-    assert set(np.round(RdpAccountant().orders, 9)) <= set(np.round(RDP_ORDERS, 9))
+    rdp, pld = account_sampled(rounds, delta)
+    assert pld.epsilon is None
+    assert word in pld.reason
+    assert math.isfinite(rdp.epsilon)
 
 
 @pytest.mark.parametrize("participations", [1, 4, 100])
@@ -293,8 +243,8 @@ def test_rdp_without_replacement_composes_over_rounds():
     # Sampling never costs anything, not even where the theorem's constants exceed what it gains.
     for sample_size in (3, 60, 99):
         rounds = FixedSizeRounds(sample_size, 100, 1.0, 50)
-        unsampled = epsilon_rdp(rounds.replacing_one.event, 1e-6)
-        assert epsilon_rdp_fixed_size(FixedSizeRounds(sample_size, 100, 1.0, 1), 1e-6) <= unsampled
+        unsampled, _ = account_gaussian(rounds.noise_multiplier / 2, rounds.rounds, 1e-6)
+        assert epsilon_rdp_fixed_size(rounds, 1e-6) <= unsampled.epsilon
 
 
 def test_which_accountant_is_tighter_depends_on_the_noise():

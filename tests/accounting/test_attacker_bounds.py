@@ -56,7 +56,7 @@ def test_several_blocks_compose():
         (FixedRounds(5), {}),  # replay, every round, last rounds
         (OneRoundPerBlock(5, ((1, 5),)), {}),
         (ONCE, {"noise": 0.02}),
-        (FixedRounds(1), {"law": "tree", "canary_squared": 7}),
+        (FixedRounds(1), {"distribution": "tree", "canary_squared": 7}),
     ],
 )
 def test_without_a_proof_the_bound_is_that_of_known_rounds(sampling, facts):
@@ -87,7 +87,9 @@ def test_no_noise_guarantees_nothing_and_hides_nothing():
         assert reachable.epsilon == math.inf
 
 
-@pytest.mark.parametrize("facts", [{"law": "skellam"}, {"zeroing": "adaptive"}, {"law": "tree"}])
+@pytest.mark.parametrize(
+    "facts", [{"distribution": "skellam"}, {"zeroing": "adaptive"}, {"distribution": "tree"}]
+)
 def test_where_nothing_is_guaranteed_nothing_is_provable(facts):
     found = bounds(ONCE, **facts)
     for bound in (found.knowing_rounds, found.not_knowing_rounds):

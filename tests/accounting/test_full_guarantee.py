@@ -192,7 +192,8 @@ def test_whoever_guesses_finds_no_more_than_stated():
 
 
 @pytest.mark.parametrize(
-    ("facts", "noise"), [({"law": "skellam"}, 1.0), ({"zeroing": "adaptive"}, 1.0), ({}, 0.0)]
+    ("facts", "noise"),
+    [({"distribution": "skellam"}, 1.0), ({"zeroing": "adaptive"}, 1.0), ({}, 0.0)],
 )
 def test_where_nothing_is_guaranteed_the_reason_is_said(facts, noise):
     found = full(1, noise, **facts)

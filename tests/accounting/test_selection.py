@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 from fl_audit.accounting import FixedRounds, PoissonSampling, UnknownRounds
-from fl_audit.accounting.gaussian_accountants import RDP_ORDERS
+from fl_audit.accounting.renyi import RDP_ORDERS
 from fl_audit.accounting.selection import price_of_selection
 from tests.accounting.releases import release
 

@@ -172,8 +172,8 @@ WIDE = {
         ("32 bands", 2000, 600),
     ],
 )
-def test_bounds_hold_over_strategies_rounds_and_presentations(tmp_path, name, rounds, dim):
-    """CanaryParticipations 1 to 5 (1, 3 and 5 of 2,000 rounds), three seeds each: 243 audits in all.
+def test_bounds_hold_over_strategies_rounds_and_participations(tmp_path, name, rounds, dim):
+    """Participations 1 to 5 (1, 3 and 5 of 2,000 rounds), three seeds each: 243 audits in all.
 
     A case fails where so many bounds at 95 % exceed the truth by chance with probability 1e-6 / 40:
     in any of 17 cases and two methods with 9e-7.

@@ -70,7 +70,7 @@ def test_why_there_is_none():
     one, two = OwnRounds((np.array([0]),)), OwnRounds((np.array([0, 1]),))
     assert why_no_live_test(one, "hadamard") is None
     assert "not known" in why_no_live_test(None, "gaussian")
-    assert "no known law" in why_no_live_test(one, "dirac")
+    assert "no known distribution" in why_no_live_test(one, "dirac")
     assert "2 rounds" in why_no_live_test(two, "gaussian")
 
 

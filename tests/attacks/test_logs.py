@@ -27,7 +27,7 @@ def folder(tmp_path) -> LogFolder:
     """As docs/logs.md says, by hand."""
     made = LogFolder(tmp_path / "log")
     made.aggregates.mkdir(parents=True)
-    fields = {"format_version": 1, "family": "gaussian", "seed": 3, "count": 40, "dim": 500}
+    fields = {"format_version": 2, "family": "gaussian", "seed": 3, "count": 40, "dim": 500}
     made.pool.write_text(json.dumps(fields))
     np.save(made.aggregates / "round_000001.npy", SEEN[0])
     np.save(made.aggregates / "round_2.npy", SEEN[1].astype(np.float64).reshape(50, 10))

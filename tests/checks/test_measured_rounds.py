@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl_audit import checks
-from fl_audit import mechanism_checks as old
 from fl_audit.checks import (
     AggregateLog,
     MechanismWatch,
@@ -148,9 +146,3 @@ def test_what_is_no_log_is_refused(tmp_path):
     path.write_bytes(b"\x93NUMPY\x01")
     with pytest.raises(InputError, match=r"aggregates.npy: is not a log of aggregates"):
         read_aggregate_log(path, 3, 2)
-
-
-def test_the_old_name_of_the_room_has_its_names():
-    """Programs import from `fl_audit.mechanism_checks`, which docs/api.md named."""
-    assert old.__all__ == checks.__all__
-    assert all(getattr(old, name) is getattr(checks, name) for name in checks.__all__)

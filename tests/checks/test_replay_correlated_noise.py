@@ -54,7 +54,7 @@ def test_a_right_one_holds(name, rounds):
     found = replayed(noise, correlation, rounds_before=rounds, state=after(noise, rounds))
     assert found.passed, found
     by_name = {finding.name: finding for finding in found.findings}
-    assert by_name["noise_rounds"].told
+    assert by_name["noise_rounds"].is_conclusive
     assert "would have been seen" in by_name["noise_rounds"].measured
     assert set(found.inconclusive) <= {"not_finite"}
 

@@ -50,7 +50,7 @@ def moved(estimate, share, rate=0.5, quantile=0.8):
 def test_a_norm_that_moves_as_promised_holds():
     found = replayed(moved)
     assert found.passed, found
-    assert "zeroing_update" in {finding.name for finding in found.findings if finding.told}
+    assert "zeroing_update" in {finding.name for finding in found.findings if finding.is_conclusive}
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def log_folder(tmp_path_factory) -> LogFolder:
     folder = LogFolder(tmp_path_factory.mktemp("logs") / "log")
     folder.aggregates.mkdir(parents=True)
     pool = CanaryPool(seed=1, count=300, dim=4000)
-    fields = {"format_version": 1, "family": "rademacher", "seed": 1, "count": 300, "dim": 4000}
+    fields = {"format_version": 2, "family": "rademacher", "seed": 1, "count": 300, "dim": 4000}
     folder.pool.write_text(json.dumps(fields))
     random = np.random.default_rng(1)
     model = random.normal(size=4000)

@@ -10,6 +10,7 @@ import pytest
 
 from fl_audit.cli import main
 from fl_audit.commands import counts
+from fl_audit.commands.process import limit_words
 
 _ONE_RUN = "one-run --examples 100 --guesses 100 --correct 75 --delta 0"
 
@@ -115,3 +116,19 @@ def test_values_beyond_floating_point_are_one_line(capsys, monkeypatch):
     words = "--epsilon 1 --delta 1e-5 --dim 10 --canaries 1 --trials 1 --seed 1"
     assert main(["mechanism", *words.split()]) == 2
     assert "leave the range of floating-point numbers" in capsys.readouterr().err
+
+
+def test_an_error_of_memory_without_words_ends_in_no_colon():
+    assert limit_words(MemoryError()) == "needs more memory than there is"
+    assert limit_words(MemoryError("8 GB")) == "needs more memory than there is: 8 GB"
+
+
+def test_a_commitment_without_a_file_name_is_refused_in_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "digits", "--out", "config.toml"]) == 0
+    capsys.readouterr()
+    assert main(["commit", "config.toml", "--out", ""]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.count("\n") == 1
+    assert "--out: must name a file" in printed.err
+    assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]

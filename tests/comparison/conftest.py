@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fl_audit.accounting import FixedRounds
+from fl_audit.accounting.release import Denominator, Noise, Party, Release
 from fl_audit.config.file import parse_config
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.run_record import RunRecord
@@ -44,29 +46,27 @@ def built_report() -> dict[str, Any]:
     """As the report room writes it: a change of its keys shows here."""
     rng = np.random.default_rng(3)
     included = rng.random(NUM_CANARIES) < 0.5
-    record = RunRecord.from_json(
-        {
-            "task": "digits",
-            "runtime": "native",
-            "dim": DIM,
-            "num_clients": 50,
-            "num_canaries": NUM_CANARIES,
-            "num_included": int(included.sum()),
-            "rounds": 8,
-            "delta": 1e-3,
-            "client_participations": 2,
-            "canary_participations": 1,
-            "sampling_probability": None,
-            "noise_multiplier": 0.5,
-            "sum_noise_multiplier": 0.5,
-            "count_noise_stddev": 0.0,
-            "denominator": 13.75,
-            "accuracy": 0.9,
-            "accuracy_description": "share of held-out images classified correctly",
-            "training_seconds": 1.0,
-            "scoring_seconds": 1.0,
-            "versions": {},
-        }
+    record = RunRecord(
+        task="digits",
+        runtime="native",
+        dim=DIM,
+        num_clients=50,
+        num_canaries=NUM_CANARIES,
+        num_included=int(included.sum()),
+        delta=1e-3,
+        release=Release(
+            rounds=8,
+            noise=Noise("gaussian", 0.5, 0.5),
+            denominator=Denominator("expected_cohort", 13.75),
+            client=Party(FixedRounds(2)),
+            canary=Party(FixedRounds(1)),
+        ),
+        accuracy=0.9,
+        accuracy_description="share of held-out images classified correctly",
+        training_seconds=1.0,
+        scoring_seconds=1.0,
+        versions={},
+        finished="2026-11-22T12:00:00+00:00",
     )
     curve = np.full(8, np.nan)
     run = FinishedRun(
@@ -119,7 +119,8 @@ def make_run(tmp_path: Path, built_report: dict[str, Any]) -> MakeRun:
         for path, value in (changes or {}).items():
             _set(report, path, value)
             if path == "config.mechanism.noise_multiplier":
-                report["run"] |= {"noise_multiplier": value, "sum_noise_multiplier": value}
+                of_run = {"noise_multiplier": value, "sum_noise_multiplier": value}
+                report["run"]["release"]["noise"] |= of_run
         for statistic in report["statistics"].values():
             for estimate in statistic["estimates"]:
                 if estimate["method"] in (epsilons or {}):

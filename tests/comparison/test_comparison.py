@@ -215,7 +215,11 @@ def test_runs_that_compare_raise_no_warning(make_run):
         ("run.num_canaries", 100, "number of canaries, “60”, “100”"),
         ("analytical.neighbours", "add or remove one", "neighbouring relation"),
         ("fl_audit_version", "9", "fl-audit version"),
-        ("run.denominator", 30.0, "from 13.8 to 30.0 clients and canaries a round"),
+        (
+            "run.release.denominator.expected",
+            30.0,
+            "from 13.8 to 30.0 clients and canaries a round",
+        ),
     ],
 )
 def test_a_difference_is_named(make_run, path, value, words):

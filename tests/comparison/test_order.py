@@ -10,8 +10,7 @@ from fl_audit.comparison.tables import comparison_lines
 NOISE = "config.mechanism.noise_multiplier"
 CANARY, CLIENT = "analytical.canary.epsilon", "analytical.client.participations"
 HIDDEN = "analytical.attackers.does_not_know_rounds.canary.epsilon"
-KIND, ROUNDS = "config.participation.kind", "run.canary_participations"
-PROBABILITY = "run.sampling_probability"
+KIND, SAMPLING = "config.participation.kind", "run.release.canary.sampling"
 
 
 def run_of(make_run, name, noise, epsilon, **changes):
@@ -26,7 +25,8 @@ def run_of(make_run, name, noise, epsilon, **changes):
 @pytest.fixture
 def sampled():
     """A pattern that samples, with canaries that are drawn as clients are: 6.4 rounds of 8."""
-    return {KIND: "bernoulli", ROUNDS: None, PROBABILITY: 0.8, CLIENT: None}
+    drawn = {"kind": "PoissonSampling", "probability": 0.8}
+    return {KIND: "bernoulli", SAMPLING: drawn, CLIENT: None}
 
 
 def test_overlapping_intervals_are_one_group(make_run):

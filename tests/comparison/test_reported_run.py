@@ -1,18 +1,15 @@
-"""Reading finished runs, also in the format of a fixed day."""
+"""Reading finished runs."""
 
-import copy
 import json
 import math
 from pathlib import Path
 
 import pytest
 
-from fl_audit.comparison import compare, comparison_json, comparison_lines
+from fl_audit.comparison import compare
 from fl_audit.comparison.reported_run import read_reported_runs
 from fl_audit.errors import InputError
-from fl_audit.report import report_from_json, report_to_json
-from fl_audit.report.checks import failed_checks
-from tests.comparison.older_report import OLDER_REPORT
+from fl_audit.report import report_from_json
 
 # Reading finished runs: bad input is one line that names the folder.
 
@@ -106,76 +103,6 @@ def test_an_epsilon_that_is_no_number(make_run):
     )
 
 
-def test_a_config_that_is_older_than_a_key_has_its_default(make_run):
-    old, new = make_run("a"), make_run("b")
-    report = json.loads((old / "report.json").read_text())
-    del report["config"]["participation"]["canary_repeats"]
-    (old / "report.json").write_text(json.dumps(report))
-    runs = read_reported_runs([old, new])
-    assert runs[0].config == runs[1].config
-
-
 def test_a_config_of_something_else(make_run):
     bad = make_run("b", {"config.participation.kind": "lottery"})
     assert "config: key `participation.kind`: unknown 'lottery'" in read_with(make_run("a"), bad)
-
-
-def test_a_report_from_before_there_were_checks(make_run, built_report):
-    old = make_run("old")
-    report = json.loads((old / "report.json").read_text())
-    del report["checks"]
-    (old / "report.json").write_text(json.dumps(report))
-    first, second = read_reported_runs([old, make_run("new")])
-    assert failed_checks(first.report.checks) == failed_checks(second.report.checks) == []
-
-
-# A report in the format of a fixed day: it is read, compared, and written again as it was.
-
-
-def write(folder, report):
-    folder.mkdir()
-    (folder / "report.json").write_text(json.dumps(report))
-    return folder
-
-
-def test_it_compares_with_one_of_another_seed(tmp_path):
-    other = copy.deepcopy(OLDER_REPORT)
-    other["config"]["seed"] = 2
-    other["statistics"]["max"]["estimates"][1]["epsilon"] = 1.0
-    comparison = compare([write(tmp_path / "a", OLDER_REPORT), write(tmp_path / "b", other)])
-    assert comparison.warnings == ()
-    lines = comparison_lines(comparison)
-    assert lines[0] == "digits: 1 setting, 2 runs"
-    settings, _, found = (" ".join(line.split()) for line in lines if line.startswith("all runs"))
-    assert settings == "all runs 2 40 1 32.5 94.3 % ≤ 40.8 ≤ 14.5"
-    assert found == "all runs 2.21 (1.00 … 3.43) 4.09 ∞ *"
-    assert any("ε ≤ 0.5: contradicted (2 runs)" in line for line in lines)
-    printed = comparison_json(comparison)
-    assert [run["report"] for run in printed["runs"]] == [OLDER_REPORT, other]
-
-
-def test_it_is_written_as_it_was():
-    report = report_from_json(OLDER_REPORT, "report.json")
-    written = report_to_json(report)
-    added = ["arrival", "checks", "faults"]
-    assert list(written) == [*list(OLDER_REPORT)[:5], *added, *list(OLDER_REPORT)[5:]]
-    assert written["verdict"].pop("detectable_epsilon") is None  # a key since then
-    claim = {"kind": "epsilon_delta", "epsilon": 0.5, "delta": written["verdict"]["claimed_delta"]}
-    assert written["verdict"].pop("claim") == claim  # likewise
-    for key in ("statistics", "threat_models", "verdict", "analytical"):
-        assert written[key] == OLDER_REPORT[key]
-    assert written["checks"]["results"] == []
-    (fit, *_) = report.statistics["max"].estimates
-    assert (fit.epsilon, fit.details["std"]) == (math.inf, -math.inf)
-
-
-def test_keys_of_before_threat_models_and_attacks_may_be_missing_and_later_ones_are_ignored():
-    report = copy.deepcopy(OLDER_REPORT)
-    del report["threat_models"], report["statistics"]["max"]["threat_model"]
-    del report["statistics"]["max"]["roc"]
-    report["of_tomorrow"] = report["analytical"]["of_tomorrow"] = 1
-    report["run"]["of_tomorrow"] = report["statistics"]["max"]["of_tomorrow"] = 1
-    read = report_from_json(report, "report.json")
-    assert (read.threat_models, read.statistics["max"].threat_model) == ({}, "")
-    assert read.statistics["max"].roc is None
-    assert read.analytical == report_from_json(OLDER_REPORT, "report.json").analytical

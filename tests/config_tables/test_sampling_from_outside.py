@@ -8,7 +8,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import dp_accounting
 import numpy as np
 import pytest
 
@@ -24,7 +23,11 @@ from fl_audit.accounting import (
     register_accountant,
     remove_accountant,
 )
-from fl_audit.accounting.gaussian_accountants import account_gaussian, epsilon_rdp
+from fl_audit.accounting.gaussian_accountants import (
+    SampledRounds,
+    account_gaussian,
+    account_sampled,
+)
 from fl_audit.accounting.guarantee import AccountedEpsilon
 from fl_audit.config import Canaries, GaussianFixed, TreeAggregation
 from fl_audit.config.file import config_to_toml, parse_config
@@ -54,15 +57,11 @@ class DrawnOnce(Sampling):
 
 def guarantee(release: Release, sampling: DrawnOnce, delta: float) -> Guarantee:
     """One Poisson-sampled Gaussian mechanism of all rounds."""
-    gaussian = dp_accounting.GaussianDpEvent(release.noise.noise_multiplier)
-    together = dp_accounting.SelfComposedDpEvent(gaussian, sampling.rounds)
-    drawn = dp_accounting.PoissonSampledDpEvent(
-        sampling.chance,
-        dp_accounting.GaussianDpEvent(release.noise.noise_multiplier / math.sqrt(sampling.rounds)),
-    )
-    orders = range(2, 65)
-    epsilons = [epsilon_rdp(event, delta, orders) for event in (together, drawn)]
-    return Guarantee(sampling.rounds, (AccountedEpsilon("coin", min(epsilons)),))
+    noise = release.noise.noise_multiplier
+    drawn = SampledRounds(sampling.chance, noise / math.sqrt(sampling.rounds), 1)
+    both = *account_sampled(drawn, delta), *account_gaussian(noise, sampling.rounds, delta)
+    known = [accounted.epsilon for accounted in both if accounted.epsilon is not None]
+    return Guarantee(sampling.rounds, (AccountedEpsilon("coin", min(known)),))
 
 
 class Coin(Table, Participation, frozen=True, tag_field="kind", tag="coin"):

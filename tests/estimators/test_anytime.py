@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 from scipy.special import log_ndtr, ndtri
 
 from fl_audit.estimators.anytime import (
@@ -33,7 +33,7 @@ def test_divisors_are_the_largest_means_that_the_claim_allows(delta):
     bets = censored_bets(CLAIMS, delta)
     for claim, bet in itertools.product(range(len(CLAIMS)), range(bets.shift.shape[1])):
         cap = bets.log_cap[claim, bet]
-        mean = np.trapz(np.expm1(gains(bets, claim, bet, Z)) * stats.norm.pdf(Z), Z)
+        mean = integrate.trapezoid(np.expm1(gains(bets, claim, bet, Z)) * stats.norm.pdf(Z), Z)
         expected = 1 + np.exp(CLAIMS[claim]) * mean + delta * np.expm1(cap)
         assert np.exp(bets.log_divisor[claim, bet]) == pytest.approx(expected, rel=1e-4)
 

@@ -105,3 +105,11 @@ def test_the_largest_of_2048_rounds_without_a_canary():
     # The median of the largest of 2,048 standard normals.
     assert stats.norm.ppf(0.5 ** (1 / 2048)) == pytest.approx(3.40, abs=5e-3)
     assert "reaches 3.40 in the median" in PAGE
+
+
+def test_a_folder_without_a_sweep_is_named_in_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["tables", str(tmp_path)])
+    with pytest.raises(SystemExit) as end:
+        tables.main()
+    assert end.value.code == 2
+    assert capsys.readouterr() == ("", f"{tmp_path}: has no finished run in runs/\n")

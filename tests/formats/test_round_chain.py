@@ -14,7 +14,6 @@ from fl_audit.formats.round_chain import (
     digests_of,
     link_of,
     read_chain,
-    read_together,
 )
 
 ROUNDS = 6
@@ -41,9 +40,7 @@ def test_nothing_has_changed_in_what_was_written(folder):
     chain = read_chain(folder / "chain.jsonl")
     assert (chain.broken, chain.torn, chain.changed_rows(folder)) == ((), False, ())
     assert [line.round for line in chain.rounds.values()] == [1, 2, 3, 4, 5, 6]
-    together = read_together(folder / "chain.jsonl", folder / "sources.json")
-    assert together is not None
-    assert (together.rounds, together.changed(folder)) == (ROUNDS, [])
+    assert (chain.scored_rounds, chain.changed(folder)) == (ROUNDS, [])
 
 
 @pytest.mark.parametrize(
@@ -61,7 +58,7 @@ def test_lines_that_do_not_follow_are_named(folder, change, broken):
     path.write_text("".join(change(path.read_text().splitlines(keepends=True))))
     assert read_chain(path).broken == broken
     with pytest.raises(InputError, match=f"line {broken[0]} does not follow from the one before"):
-        read_together(path, folder / "sources.json")
+        read_chain(path).check(path)
 
 
 def test_a_row_that_has_changed_is_named_with_its_round(folder):
@@ -70,23 +67,21 @@ def test_a_row_that_has_changed_is_named_with_its_round(folder):
     np.save(folder / "cosines.npy", rows)
     metrics = folder / "metrics.csv"
     metrics.write_text(metrics.read_text().replace("0.25", "0.26"))
-    assert read_chain(folder / "chain.jsonl").changed_rows(folder) == (
+    chain = read_chain(folder / "chain.jsonl")
+    assert chain.changed_rows(folder) == (
         ChangedRow("cosines.npy", 3),
         ChangedRow("cosines.npy", 5),
         ChangedRow("metrics.csv", 4),
     )
-    together = read_together(folder / "chain.jsonl", folder / "sources.json")
-    assert together is not None
-    assert together.changed(folder) == ["cosines.npy", "metrics.csv"]
+    assert chain.changed(folder) == ["cosines.npy", "metrics.csv"]
 
 
 def test_rounds_behind_the_last_scores_make_them_old(folder):
     ChainWriter.go_on(folder / "chain.jsonl").log_round(1, [folder / "cosines.npy"])
-    together = read_together(folder / "chain.jsonl", folder / "sources.json")
-    assert together is not None
-    assert together.rounds == 0
-    assert "cosines.npy" in together.changed(folder)
-    assert together.changed(folder, ["config.toml"]) == []
+    chain = read_chain(folder / "chain.jsonl")
+    assert chain.scored_rounds == 0
+    assert "cosines.npy" in chain.changed(folder)
+    assert chain.changed_files(folder, ["config.toml"]) == []
 
 
 def test_a_torn_last_line_counts_for_nothing_and_is_cut_off(folder):

@@ -165,7 +165,7 @@ def test_a_log_of_another_run_is_refused(tmp_path):
         CosineLog.open(path, 3, 4)
 
 
-def test_a_flipped_bit_of_a_sum_is_seen_and_older_sums_without_a_checksum_are_read(tmp_path):
+def test_a_flipped_bit_of_a_sum_is_seen(tmp_path):
     path = tmp_path / "direction_sum.npy"
     LoggedTotal.create(path)
     total = LoggedTotal(path, 50, "a sum of directions")
@@ -177,7 +177,3 @@ def test_a_flipped_bit_of_a_sum_is_seen_and_older_sums_without_a_checksum_are_re
     path.write_bytes(damaged)
     with pytest.raises(InputError, match=r"direction_sum\.npy: is damaged: its checksum"):
         LoggedTotal(path, 50, "a sum of directions")
-    with path.open("wb") as file:
-        np.save(file, np.array([3]))
-        np.save(file, np.arange(50.0))
-    np.testing.assert_array_equal(LoggedTotal(path, 50, "a sum").total, np.arange(50.0))

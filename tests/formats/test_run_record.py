@@ -5,33 +5,48 @@ import json
 
 import pytest
 
+from fl_audit.accounting.release import Denominator, Grid, Noise, Party, Release
+from fl_audit.accounting.sampling import (
+    AllocatedRounds,
+    BallsInBinsSampling,
+    CyclicPoissonSampling,
+    FixedRounds,
+    FixedSizeSampling,
+    MinSeparationSampling,
+    OncePerBlock,
+    OneGroup,
+    OneRoundPerBlock,
+    PoissonSampling,
+    TruncatedPoissonSampling,
+    UnknownRounds,
+)
+from fl_audit.accounting.toeplitz import Toeplitz
+from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.run_record import RunRecord, read_record, write_record
 
-RECORD = RunRecord.from_json(
-    {
-        "task": "digits",
-        "runtime": "native",
-        "dim": 167_178,
-        "num_clients": 300,
-        "num_canaries": 500,
-        "num_included": 251,
-        "rounds": 100,
-        "delta": 1e-12,
-        "client_participations": 7,
-        "canary_participations": None,
-        "sampling_probability": 20 / 300,
-        "noise_multiplier": 0.3,
-        "sum_noise_multiplier": 0.31182069023261244,
-        "count_noise_stddev": 0.55,
-        "denominator": 22.51,
-        "accuracy": 0.94,
-        "accuracy_description": "share of images right",
-        "training_seconds": 12.5,
-        "scoring_seconds": 0.5,
-        "versions": {"numpy": "1.25.2"},
-    }
+RECORD = RunRecord(
+    task="digits",
+    runtime="native",
+    dim=167_178,
+    num_clients=300,
+    num_canaries=500,
+    num_included=251,
+    delta=1e-12,
+    release=Release(
+        rounds=100,
+        noise=Noise("gaussian", 0.3, 0.31182069023261244, 0.55),
+        denominator=Denominator("expected_cohort", 22.51),
+        client=Party(FixedRounds(7)),
+        canary=Party(PoissonSampling(20 / 300)),
+    ),
+    accuracy=0.94,
+    accuracy_description="share of images right",
+    training_seconds=12.5,
+    scoring_seconds=0.5,
+    versions={"numpy": "1.25.2"},
+    finished="2026-11-22T12:00:00+00:00",
 )
 
 
@@ -45,11 +60,47 @@ def test_record_round_trip(folder):
     assert read_record(folder) == RECORD
 
 
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        FixedRounds(7),
+        OncePerBlock(7, length=10),
+        OneGroup(7, separation=10),
+        OneRoundPerBlock(7, blocks=((10, 6), (15, 1))),
+        BallsInBinsSampling(bins=10, rounds=100),
+        AllocatedRounds(number=3, rounds=100),
+        MinSeparationSampling(0.1, separation=5, rounds=100),
+        PoissonSampling(0.1),
+        TruncatedPoissonSampling(0.1, members=300, largest=40),
+        CyclicPoissonSampling(0.1, separation=4, turns=25),
+        FixedSizeSampling(40, 500),
+        UnknownRounds(),
+    ],
+    ids=lambda sampling: type(sampling).__name__,
+)
+@pytest.mark.parametrize(
+    "correlation",
+    [None, Trees(100), Trees(100, restart_every=10), Toeplitz((1.0, 0.5), num_rounds=100)],
+)
+def test_every_release_is_read_as_it_was_written(folder, sampling, correlation):
+    release = dataclasses.replace(
+        RECORD.release,
+        client=Party(sampling, squared_sensitivity=7.0),
+        canary=Party(sampling),
+        noise=dataclasses.replace(RECORD.release.noise, grid=Grid(1000.0, 0.01)),
+        correlation=correlation,
+        fewest=20,
+    )
+    record = dataclasses.replace(RECORD, release=release)
+    write_record(folder, record)
+    assert read_record(folder) == record
+
+
 def test_record_is_json_for_other_programs(folder):
     write_record(folder, RECORD)
     table = json.loads(folder.record.read_text())
     assert table["format_version"] == 1
-    assert table["canary_participations"] is None
+    assert table["release"]["client"]["sampling"] == {"kind": "FixedRounds", "at_most": 7}
 
 
 def test_record_never_holds_nan(folder):

@@ -86,7 +86,7 @@ def test_drawn_rounds_have_no_worst_but_placed_canaries_do(kind):
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "law", "zeroing"),
+    ("mechanism", "distribution", "zeroing"),
     [
         (GaussianFixed(noise_multiplier=1.0, clip_norm=1.0), "gaussian", "none"),
         (NoPrivacy(canary_norm=1.0, zeroing=FixedZeroing(norm=1.0)), "gaussian", "fixed"),

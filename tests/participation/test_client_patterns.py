@@ -13,6 +13,7 @@ from fl_audit.accounting import (
     account,
 )
 from fl_audit.accounting.allocation_accountants import chance_of_a_cut, numbers_of_rounds
+from fl_audit.accounting.release import Release
 from fl_audit.config import (
     BallsInBins,
     Bernoulli,
@@ -23,7 +24,6 @@ from fl_audit.config import (
     TreeAggregation,
 )
 from fl_audit.errors import InputError
-from fl_audit.formats.run_record import RecordedRelease
 from fl_audit.json_records import from_json, to_json
 from fl_audit.mechanisms import describe, round_noise
 from fl_audit.participation.client_patterns import _without_replacement
@@ -146,9 +146,8 @@ def test_run_json_says_how_rounds_are_drawn(pattern):
         schedule = schedule_of(pattern, CLIENTS)
         noise = round_noise(mechanism, schedule.expected_cohort)
         release = describe(mechanism, noise, schedule, POOL)
-        recorded = RecordedRelease.from_release(release)
-        assert recorded.client_participations is None
-        assert from_json(RecordedRelease, to_json(recorded)).release == release
+        assert release.client.sampling.most is None
+        assert from_json(Release, to_json(release)) == release
         found = account(release, 1e-5).client
         knows_more = isinstance(mechanism, GaussianFixed)
         assert (found.at_least is not None) == knows_more

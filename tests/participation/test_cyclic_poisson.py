@@ -11,11 +11,11 @@ from fl_audit.accounting.gaussian_accountants import (
     account_gaussian,
     account_sampled,
 )
+from fl_audit.accounting.release import Release
 from fl_audit.accounting.sampling_accountants import cyclic_rounds
 from fl_audit.canaries.tables import Canaries
 from fl_audit.config import CyclicPoisson, GaussianFixed, MatrixFactorisation, TreeAggregation
 from fl_audit.errors import InputError
-from fl_audit.formats.run_record import RecordedRelease
 from fl_audit.json_records import from_json, to_json
 from fl_audit.mechanisms import describe, round_noise
 from fl_audit.mechanisms.matrix import strategy_of
@@ -131,6 +131,5 @@ def test_a_coin_that_always_says_yes_hides_nothing():
 
 def test_run_json_says_it():
     release = released(matrix(3))
-    recorded = RecordedRelease.from_release(release)
-    assert recorded.client_participations is None
-    assert from_json(RecordedRelease, to_json(recorded)).release == release
+    assert release.client.sampling.most is None
+    assert from_json(Release, to_json(release)) == release

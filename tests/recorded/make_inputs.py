@@ -85,7 +85,7 @@ def write_counts_files() -> None:
 def write_logs() -> None:
     """Log folders (docs/logs.md): one of aggregates and models, one of cosines."""
     random = np.random.default_rng(11)
-    pool = {"format_version": 1, "family": "rademacher", "seed": 17, "count": LOG_CANARIES}
+    pool = {"format_version": 2, "family": "rademacher", "seed": 17, "count": LOG_CANARIES}
     log = INPUTS / "log_of_aggregates"
     (log / "aggregates").mkdir(parents=True)
     (log / "pool.json").write_text(json.dumps(pool | {"dim": LOG_DIM}) + "\n")

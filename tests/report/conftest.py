@@ -1,15 +1,18 @@
 """A run folder as training leaves it, made of random numbers."""
 
+import dataclasses
 import math
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from fl_audit.accounting import effective_noise_multiplier
+from fl_audit.accounting import FixedRounds, effective_noise_multiplier
+from fl_audit.accounting.release import Denominator, Noise, Party, Release
 from fl_audit.checks import AggregateLog, Autocorrelation, autocorrelation_to_json
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.formats.folders import RunFolder
@@ -33,46 +36,49 @@ CONFIG = {
 
 METRICS = (
     "round,num_clients,num_canaries,clip_norm,noise_stddev,train_loss,accuracy,"
-    "seconds_training,seconds_scoring"
+    "aggregate_norm,seconds_training,seconds_scoring"
 )
 
 
-def noise_parts(noise_multiplier: float) -> dict[str, float]:
+NO_NOISE = Noise("gaussian", 0.0, 0.0)
+
+
+def noise_of(noise_multiplier: float) -> Noise:
     """Noise as an adaptive clip splits it: the effective one solved for the sum's."""
     if noise_multiplier == 0:
-        return dict.fromkeys(("noise_multiplier", "sum_noise_multiplier", "count_noise_stddev"), 0)
+        return NO_NOISE
     count = 1.6
     of_sum = (noise_multiplier**-2 - (2 * count) ** -2) ** -0.5
-    return {
-        "noise_multiplier": effective_noise_multiplier(of_sum, count),
-        "sum_noise_multiplier": of_sum,
-        "count_noise_stddev": count,
-    }
+    return Noise("gaussian", effective_noise_multiplier(of_sum, count), of_sum, count)
+
+
+def in_rounds(number: int, squared_sensitivity: float | None = None) -> Party:
+    return Party(FixedRounds(number), squared_sensitivity)
 
 
 def record(num_included: int, noise_multiplier: float = 0.3) -> RunRecord:
-    return RunRecord.from_json(
-        dict(
-            task="digits",
-            runtime="native",
-            dim=DIM,
-            num_clients=300,
-            num_canaries=NUM_CANARIES,
-            num_included=num_included,
+    return RunRecord(
+        task="digits",
+        runtime="native",
+        dim=DIM,
+        num_clients=300,
+        num_canaries=NUM_CANARIES,
+        num_included=num_included,
+        delta=300**-1.1,
+        release=Release(
             rounds=ROUNDS,
-            delta=300**-1.1,
-            client_participations=4,
-            canary_participations=1,
-            sampling_probability=None,
-            **noise_parts(noise_multiplier),
-            denominator=32.5,
-            accuracy=0.9432,
-            accuracy_description="share of 297 held-out images classified correctly",
-            training_seconds=83.7,
-            scoring_seconds=4.2,
-            versions={"numpy": "1.25.2", "tensorflow-federated": "0.87.0"},
-            variable_sizes=SIZES,
-        )
+            noise=noise_of(noise_multiplier),
+            denominator=Denominator("expected_cohort", 32.5),
+            client=in_rounds(4),
+            canary=in_rounds(1),
+        ),
+        accuracy=0.9432,
+        accuracy_description="share of 297 held-out images classified correctly",
+        training_seconds=83.7,
+        scoring_seconds=4.2,
+        versions={"numpy": "1.25.2", "tensorflow-federated": "0.87.0"},
+        finished="2026-11-22T12:00:00+00:00",
+        variable_sizes=SIZES,
     )
 
 
@@ -104,7 +110,7 @@ def metrics_csv() -> str:
     for number in range(1, ROUNDS + 1):
         loss = 2.3 * math.exp(-number / 12)
         accuracy = f"{0.95 - 0.8 * math.exp(-number / 8):.4f}" if number % 5 == 0 else ""
-        rows.append(f"{number},30,3,{clip_norm(number):.4f},0.03,{loss:.5f},{accuracy},2.1,0.1")
+        rows.append(f"{number},30,3,{clip_norm(number):.4f},0.03,{loss:.5f},{accuracy},3.1,2.1,0.1")
     return "\n".join(rows) + "\n"
 
 
@@ -224,10 +230,13 @@ def widely_reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
 
 @pytest.fixture
 def change_record(run_folder: RunFolder) -> Callable[..., None]:
-    """Rewrites run.json with some fields changed."""
+    """Rewrites run.json with some fields of the record, or of its release, changed."""
 
-    def change(**fields: object) -> None:
-        recorded = read_record(run_folder).to_json()
-        write_record(run_folder, RunRecord.from_json(recorded | fields))
+    def change(**fields: Any) -> None:
+        names = {field.name for field in dataclasses.fields(Release)}
+        of_release = {name: fields.pop(name) for name in names & fields.keys()}
+        recorded = read_record(run_folder)
+        release = dataclasses.replace(recorded.release, **of_release)
+        write_record(run_folder, dataclasses.replace(recorded, release=release, **fields))
 
     return change

@@ -7,7 +7,7 @@ from fl_audit.accounting import AccountedEpsilon, Accounting, Guarantee
 from fl_audit.config.file import parse_config
 from fl_audit.estimators import Estimate
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.report.report import NormalityTests, Report, StatisticReport
+from fl_audit.report.report import Efficiency, Guarantees, NormalityTests, Report, StatisticReport
 from tests.report.conftest import CONFIG, DIM, record
 
 
@@ -88,6 +88,14 @@ def report(
     run: RunRecord | None = None,
     **fields: object,
 ) -> Report:
+    attackers = {"knows_rounds": Guarantees(guarantees.client, guarantees.canary)}
+    bound = guarantees.canary.epsilon
+    against = Efficiency(None, None, None, bound, None, knows_rounds=True, gaussian=None)
+    fields = {
+        "attackers": attackers,
+        "efficiency": dict.fromkeys(statistics, against),
+        **fields,
+    }
     return Report(
         statistics=statistics,
         verdict=None,

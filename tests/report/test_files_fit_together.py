@@ -12,7 +12,7 @@ from fl_audit.comparison.reported_run import read_reported_runs
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.participation_files import Participation
-from fl_audit.formats.round_chain import ChainWriter, Scored, digests_of, read_together
+from fl_audit.formats.round_chain import ChainWriter, Scored, digests_of
 from fl_audit.formats.score_file import write_score_file
 from fl_audit.report.build import EstimateRequest, report_on_folder
 from fl_audit.report.finished_run import read_finished_run
@@ -61,20 +61,17 @@ def lower_bound(path) -> float:
 
 def test_finished_scores_count_as_long_as_nothing_has_changed(scorer):
     folder = scorer.folder
-    known = folder.together()
-    assert known is not None
-    assert known.rounds == 5
-    assert known.changed(folder.path) == []
+    chain = folder.checked_chain()
+    assert chain is not None
+    assert chain.scored_rounds == 5
+    assert chain.changed(folder.path) == []
     assert set(scores(folder.path)) == {"max", "sum", "own_rounds"}
 
 
-@pytest.mark.parametrize("is_of_an_older_version", [False, True])
-def test_rounds_after_finish_make_the_scores_anew(scorer, is_of_an_older_version):
+def test_rounds_after_finish_make_the_scores_anew(scorer):
     path = scorer.folder.path
     before = scores(path)
     score(scorer, leaky(), range(6, 11))
-    if is_of_an_older_version:
-        scorer.folder.chain.unlink()
     after = scores(path)
     for name in ("max", "sum", "own_rounds"):
         assert np.abs(after[name] - before[name]).max() > 0.1
@@ -92,14 +89,11 @@ def test_scores_of_a_model_that_the_rounds_have_left_behind_are_refused(scorer):
     message = r"scores_final\.csv cannot be made from the log.*round_cosines\.npy does not fit"
     with pytest.raises(InputError, match=message):
         folder_statistics(AuditedFolder(path))
-    scorer.folder.chain.unlink()  # as an older version leaves it
-    with pytest.raises(InputError, match=r"scores_final\.csv cannot be made .* scores_\w+\.csv"):
-        folder_statistics(AuditedFolder(path))
     RoundScorer.open(path).finish()
     assert set(scores(path)) == {"max", "sum", "own_rounds"}
 
 
-def test_a_folder_of_an_older_version_reads_where_nothing_contradicts(scorer):
+def test_a_folder_without_a_chain_reads_where_nothing_contradicts(scorer):
     scorer.finish(final=SEEN[0])
     before = scores(scorer.folder.path)
     scorer.folder.chain.unlink()
@@ -211,17 +205,6 @@ def test_a_run_whose_files_have_changed_is_refused(run_folder):
         read_finished_run(run_folder)
 
 
-def test_a_run_of_an_older_version_has_the_digests_of_whole_files(run_folder):
-    files = digests_of(run_folder.training_outputs())
-    older = {"format_version": 1, "rounds": 40, "files": files}
-    run_folder.sources.write_text(json.dumps(older))
-    read_finished_run(run_folder)
-    scored = run_folder.scores("max")
-    scored.write_text(scored.read_text().replace(",1,", ",1,1", 1))
-    with pytest.raises(InputError, match=r"scores_max\.csv: has changed since the run wrote"):
-        read_finished_run(run_folder)
-
-
 def test_a_report_of_another_run_is_not_compared(reported, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(reported.folder.path, other)
@@ -230,22 +213,6 @@ def test_a_report_of_another_run_is_not_compared(reported, tmp_path):
     (other / "run.json").write_text(json.dumps(record | {"training_seconds": 1.0}))
     with pytest.raises(InputError, match=r"report\.json: is the report of another run than run\."):
         read_reported_runs([reported.folder.path, other])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{}", "is not a record of what belongs together"),
-        ('{"format_version": 2, "rounds": 1, "files": {}}', "format_version is 2, must be 1"),
-        ('{"format_version": 1, "rounds": 1, "files": {"../x": ""}}', "must name files beside it"),
-        ('{"format_version": 1, "rounds": 1, "files": {"..": ""}}', "must name files beside it"),
-    ],
-)
-def test_a_damaged_record_is_refused(tmp_path, text, message):
-    path = tmp_path / "sources.json"
-    path.write_text(text)
-    with pytest.raises(InputError, match=message):
-        read_together(tmp_path / "chain.jsonl", path)
 
 
 def test_what_is_said_of_clients_after_scores_were_made_is_noticed(tmp_path):

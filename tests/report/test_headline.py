@@ -11,6 +11,7 @@ from fl_audit.report.report import Efficiency, Guarantees, SeenByAttacker
 from fl_audit.report.tables import group_rows
 from fl_audit.report.terminal import answer_lines
 from tests.report import made_reports
+from tests.report.conftest import NO_NOISE
 from tests.report.made_reports import (
     analytical,
     estimate,
@@ -124,7 +125,7 @@ def test_the_guarantee_is_the_one_against_the_attacker_of_the_proof(statistic, e
 
 
 @pytest.mark.parametrize(
-    ("canary", "guaranteed", "sentence"),
+    ("canary", "upper_bound", "sentence"),
     [
         (math.inf, "none, because no noise is added", "accounting gives no upper bound."),
         (None, "unknown (a reason)", "(the attacker has rounds and clients): audited ε ≥ 11.4."),
@@ -150,7 +151,7 @@ def test_nothing_proven_and_nothing_made():
 
 def test_scores_alone_know_no_guarantee_but_the_attacker():
     of_runs = report()
-    scores = dataclasses.replace(of_runs, analytical=None, run=None, config=None)
+    scores = dataclasses.replace(of_runs, analytical=None, efficiency={}, run=None, config=None)
     made = headline(scores)
     lines = answer_lines(made, 60)
     assert max(map(len, lines)) <= 60
@@ -180,7 +181,7 @@ SUMMARISED = ("final", "final_minus_initial", "max", "sum")
 
 
 def test_summary_is_an_aligned_table_and_the_analytical_epsilon(run_folder, change_record):
-    change_record(noise_multiplier=0.0, sum_noise_multiplier=0.0, count_noise_stddev=0.0)
+    change_record(noise=NO_NOISE)
     report = write_report(run_folder)
     lines = summary_lines(report)
     start = next(i for i, line in enumerate(lines) if "final_minus_initial" in line)

@@ -14,6 +14,7 @@ from fl_audit.report.build import run_verdict
 from fl_audit.report.checks import checks_of_run, run_canary_check
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.tables import threat_model_rows
+from tests.report.conftest import NO_NOISE
 
 # report.json and the typed report: one is the other.
 
@@ -41,7 +42,7 @@ def rounded(report):
 
 
 def test_so_is_one_with_a_verdict_and_infinities(run_folder, change_record):
-    change_record(noise_multiplier=0.0, sum_noise_multiplier=0.0, count_noise_stddev=0.0)
+    change_record(noise=NO_NOISE)
     config = load_config(run_folder.config, ["audit.claimed_epsilon=0.5"])
     run_folder.config.write_text(config_to_toml(config))
     report = write_report(run_folder)

@@ -57,7 +57,7 @@ def test_attackers_who_face_the_same_are_one():
     assert curve.profile.startswith("12.6 at 0.01, 15.2 at 0.001")
 
 
-@pytest.mark.parametrize("facts", [{"law": "skellam"}, {"noise": 0.0}])
+@pytest.mark.parametrize("facts", [{"distribution": "skellam"}, {"noise": 0.0}])
 def test_without_a_guarantee_the_reason_is_said_and_no_risk(facts):
     (both,) = attacker_risks(made_report(1, **facts))
     assert both.curves[0].mu == both.curves[0].rho == "none known"

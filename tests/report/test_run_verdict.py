@@ -6,7 +6,9 @@ import shutil
 
 import pytest
 
-from fl_audit.commands.printing import exit_status, in_brief, print_report
+from fl_audit.accounting import FixedSizeSampling, PoissonSampling, UnknownRounds
+from fl_audit.accounting.release import Party
+from fl_audit.commands.printing import exit_status, print_report
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
 from fl_audit.number_words import epsilon_text
@@ -18,7 +20,9 @@ from fl_audit.report.headline import verdict_banner
 from fl_audit.verdict import Verdict
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.record import Outcome
-from tests.report.conftest import CONFIG
+from tests.report.conftest import CONFIG, in_rounds
+
+UNKNOWN = Party(UnknownRounds())
 
 KEYS = {
     "outcome",
@@ -65,7 +69,7 @@ def test_where_nothing_is_to_be_tested_there_is_no_verdict(claim, run_folder, ca
     assert exit_status(report) == 0
     assert 'class="verdict' not in run_folder.report_html.read_text()
     assert "No claim was tested" in run_folder.report_html.read_text()
-    print_report(report, in_brief)
+    print_report(report)
     assert "verdict:" not in capsys.readouterr().out
 
 
@@ -77,7 +81,7 @@ def test_without_a_claim_the_configured_noise_is_tested_and_sets_no_status(run_f
     contradicted = dataclasses.replace(report.verdict, outcome=Outcome.CONTRADICTED)
     assert exit_status(dataclasses.replace(report, verdict=contradicted)) == 0
     assert "You stated no claim" in run_folder.report_html.read_text()
-    print_report(report, in_brief)
+    print_report(report)
     assert "the configured noise (multiplier 0.3" in capsys.readouterr().out
 
 
@@ -115,7 +119,7 @@ def test_a_contradicted_claim(claim, run_folder, capsys):
     assert "each at 99.375 %" in page
     assert "the claim is contradicted by accounting" in page
     assert "participates no more often" in page
-    print_report(report, in_brief, run_folder.report_html)
+    print_report(report, run_folder.report_html)
     where, _, line, *reason = capsys.readouterr().out.rpartition("\nreport: ")[2].splitlines()
     assert where == str(run_folder.report_html)
     assert line.startswith("verdict: CONTRADICTED: the claim ε ≤ 0.5 at δ = 0.0018")
@@ -135,7 +139,7 @@ def test_bounds_of_the_verdict_are_below_those_of_the_table(claim):
 
 
 def test_an_inconclusive_claim(claim, run_folder, change_record):
-    change_record(client_participations=1)
+    change_record(client=in_rounds(1))
     report = claim(claimed_epsilon=20)
     verdict = report.verdict
     assert verdict.outcome == "inconclusive"
@@ -149,7 +153,7 @@ def test_an_inconclusive_claim(claim, run_folder, change_record):
 def test_a_statistic_that_was_not_asked_about_and_sees_far_more_is_not_kept_silent(
     claim, change_record
 ):
-    change_record(client_participations=1)
+    change_record(client=in_rounds(1))
     verdict = claim(
         claimed_epsilon=20,
         verdict_statistic="final_minus_initial",
@@ -169,7 +173,7 @@ def test_a_client_who_may_take_part_more_often_than_canaries_is_never_reassured(
 
 
 def test_one_statistic_and_one_method_named_in_advance(claim, run_folder, change_record):
-    change_record(client_participations=1)
+    change_record(client=in_rounds(1))
     for other in ("max", "sum"):
         shutil.copy(run_folder.scores("final_minus_initial"), run_folder.scores(other))
     report = claim(
@@ -200,11 +204,11 @@ def test_the_claims_delta_is_that_of_everything(claim, change_record, run_folder
 @pytest.mark.parametrize(
     ("participation", "reason"),
     [
-        ({"canary_participations": 5}, "participated in up to 5 rounds and a client in at most 4"),
-        ({"client_participations": None}, "sampled from another distribution"),
-        ({"canary_participations": None}, "sampled from another distribution"),
+        ({"canary": in_rounds(5)}, "participated in up to 5 rounds and a client in at most 4"),
+        ({"client": UNKNOWN}, "sampled from another distribution"),
+        ({"canary": UNKNOWN}, "sampled from another distribution"),
         (
-            {"canary_participations": None, "client_participations": None},
+            {"canary": UNKNOWN, "client": UNKNOWN},
             "sampled from another distribution",
         ),
     ],
@@ -221,11 +225,9 @@ def test_a_canary_that_may_take_part_more_often_contradicts_nothing(
     assert "participates no more often" not in run_folder.report_html.read_text()
 
 
-@pytest.mark.parametrize(
-    "draw", [{"sampling_probability": 0.1}, {"sample_size": 40, "sampled_from": 500}]
-)
-def test_a_canary_that_is_drawn_like_a_client_stands_for_it(claim, change_record, draw):
-    change_record(canary_participations=None, client_participations=None, **draw)
+@pytest.mark.parametrize("sampling", [PoissonSampling(0.1), FixedSizeSampling(40, 500)])
+def test_a_canary_that_is_drawn_like_a_client_stands_for_it(claim, change_record, sampling):
+    change_record(canary=Party(sampling), client=Party(sampling))
     assert claim(claimed_epsilon=0.5).verdict.outcome == "contradicted"
 
 

@@ -5,6 +5,7 @@ import dataclasses
 import msgspec
 import pytest
 
+from fl_audit.accounting.release import Noise
 from fl_audit.config import (
     AdaptiveZeroing,
     Distributed,
@@ -24,13 +25,13 @@ from fl_audit.config import (
 )
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.errors import InputError
-from fl_audit.formats.run_record import RunRecord, read_record
+from fl_audit.formats.run_record import read_record
 from fl_audit.report import summary_lines, write_report
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.report import report_to_json
 from fl_audit.report.words import client_training, mechanism_words, run_facts, server_step
 from tests.mechanisms.doubled_noise import doubled_noise
-from tests.report.conftest import CONFIG
+from tests.report.conftest import CONFIG, NO_NOISE, noise_of
 
 # The sentences of a report.
 
@@ -142,12 +143,9 @@ def test_words(run_folder, mechanism, said):
     assert said in mechanism_words(read_record(run_folder), mechanism)
 
 
-NOISE_KEYS = ("noise_multiplier", "sum_noise_multiplier", "count_noise_stddev")
-
-
 def test_words_without_privacy(run_folder):
-    recorded = read_record(run_folder).to_json()
-    record = RunRecord.from_json(recorded | dict.fromkeys(NOISE_KEYS, 0.0))
+    record = read_record(run_folder)
+    record = dataclasses.replace(record, release=record.release.with_noise(NO_NOISE))
     words = mechanism_words(record, NoPrivacy(canary_norm=4.0))
     assert words == "Updates are not clipped, and a canary’s is 4 long; no noise is added."
 
@@ -155,7 +153,10 @@ def test_words_without_privacy(run_folder):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"noise_distribution": "skellam"}, "the clip norm moves"),
+        (
+            {"noise": dataclasses.replace(noise_of(0.3), distribution="skellam")},
+            "the clip norm moves",
+        ),
         ({"zeroing": "adaptive"}, "quantile of the updates that is not noised"),
     ],
 )
@@ -172,42 +173,26 @@ def test_none_known_is_said_everywhere_with_the_reason(run_folder, change_record
     assert reason in html
 
 
-def test_a_record_without_the_newer_fields_is_read(run_folder):
-    record = read_record(run_folder)
-    assert (record.release.noise.distribution, record.release.zeroing) == ("gaussian", "none")
-    newer = (
-        "noise_distribution",
-        "zeroing",
-        "client_squared_sensitivity",
-        "canary_squared_sensitivity",
-    )
-    text = run_folder.record.read_text().splitlines()
-    older = [line for line in text if not any(f'"{name}"' in line for name in newer)]
-    assert len(older) == len(text) - len(newer)
-    run_folder.record.write_text("\n".join(older))
-    assert read_record(run_folder) == record
-
-
 @pytest.mark.parametrize(
-    ("change", "mechanism", "message"),
+    ("distribution", "mechanism", "message"),
     [
         (
-            {"noise_distribution": "cauchy"},
+            "cauchy",
             {"kind": "gaussian_fixed", "noise_multiplier": 0.3, "clip_norm": 1.0},
-            "run.json: noise_distribution must be one of gaussian, tree, matrix, client_gaussian, skellam, "
-            "got 'cauchy'",
+            "run.json: noise_distribution must be one of gaussian, tree, matrix, client_gaussian, "
+            "skellam, got 'cauchy'",
         ),
         (
-            {},
+            "gaussian",
             {"kind": "none", "canary_norm": 1.0},
             "run.json: noise_multiplier must be 0 under mechanism 'none', got 0.3",
         ),
     ],
 )
 def test_a_record_that_no_mechanism_leaves_is_refused(
-    run_folder, change_record, change, mechanism, message
+    run_folder, change_record, distribution, mechanism, message
 ):
-    change_record(noise_multiplier=0.3, sum_noise_multiplier=0.3, count_noise_stddev=0.0, **change)
+    change_record(noise=Noise(distribution, 0.3, 0.3))
     config = parse_config({**CONFIG, "mechanism": mechanism}, "config")
     run_folder.config.write_text(config_to_toml(config))
     with pytest.raises(InputError) as error:

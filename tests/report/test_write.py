@@ -9,13 +9,17 @@ from html.parser import HTMLParser
 
 import pytest
 
+from fl_audit.accounting import PoissonSampling, UnknownRounds
+from fl_audit.accounting.release import Party
 from fl_audit.errors import InputError
 from fl_audit.estimators import anderson_darling, estimate
 from fl_audit.estimators.null import Null
 from fl_audit.formats.run_record import read_record
 from fl_audit.formats.score_file import read_score_file
+from fl_audit.json_records import to_json
 from fl_audit.report import report_to_json, write_report
 from fl_audit.report.headline import headline
+from tests.report.conftest import NO_NOISE
 
 STATISTICS = ("final", "final_minus_initial", "max", "sum")
 
@@ -42,7 +46,7 @@ def test_report_json_is_what_the_contract_asks_for(reported):
     assert set(report["statistics"]) == set(STATISTICS)
     assert report["accuracy"] == 0.9432
     assert report["verdict"]["claim"]["kind"] == "configured"
-    record = read_record(reported.folder).to_json()
+    record = to_json(read_record(reported.folder))
     assert report["run"] == {**record, "variable_sizes": [90_000, 9_990, 10]}
     assert report["config"]["task"] == {"kind": "digits", "num_clients": 300, "hidden": [512, 256]}
     # 4 participations at noise multiplier 0.3 are one at 0.15, for a real client; canaries: 1.
@@ -83,7 +87,7 @@ def test_the_null_check_compares_excluded_scores_with_the_known_law(reported):
 
 
 def test_no_noise_is_infinite_in_both_reports(run_folder, change_record):
-    change_record(noise_multiplier=0.0, sum_noise_multiplier=0.0, count_noise_stddev=0.0)
+    change_record(noise=NO_NOISE)
     report = write_report(run_folder)
     assert report.analytical.epsilon == math.inf
     assert strict_json(run_folder.report_json.read_text())["analytical_epsilon"] == "inf"
@@ -94,7 +98,8 @@ def test_no_noise_is_infinite_in_both_reports(run_folder, change_record):
 
 
 def test_poisson_sampling_is_reported(run_folder, change_record):
-    change_record(sampling_probability=0.1, client_participations=None, canary_participations=None)
+    sampled = Party(PoissonSampling(0.1))
+    change_record(client=sampled, canary=sampled)
     config = run_folder.config.read_text()
     shuffle = 'kind = "shuffle"\nrounds = 40\nclients_per_round = 30\ncanary_repeats = 1\n'
     assert shuffle in config
@@ -109,7 +114,7 @@ def test_poisson_sampling_is_reported(run_folder, change_record):
 
 
 def test_unknown_participation_is_null(run_folder, change_record):
-    change_record(client_participations=None)
+    change_record(client=Party(UnknownRounds()))
     report = write_report(run_folder)
     assert report.analytical.epsilon is None
     assert strict_json(run_folder.report_json.read_text())["analytical_epsilon"] is None
@@ -240,7 +245,8 @@ def break_json(folder):
 
 def break_noise(folder):
     fields = json.loads(folder.record.read_text())
-    folder.record.write_text(json.dumps({**fields, "noise_multiplier": 0.31}))
+    fields["release"]["noise"]["noise_multiplier"] = 0.31
+    folder.record.write_text(json.dumps(fields))
 
 
 def drop_canary(folder):
@@ -286,7 +292,7 @@ def replace_in(name, old, new):
         (replace_in("metrics", "\n40,", "\n41,"), "metrics.csv: must hold rounds 1 to 40"),
         (replace_in("metrics", ",30,3,0.1100,", ",30,3,abc,"), "metrics.csv: .* no number"),
         (replace_in("metrics", "clip_norm", "clip"), "metrics.csv: has no column 'clip_norm'"),
-        (replace_in("metrics", "2.1,0.1\n2,", "2.1\n2,"), "metrics.csv, row 1: must have 9"),
+        (replace_in("metrics", "2.1,0.1\n2,", "2.1\n2,"), "metrics.csv, row 1: must have 10"),
         (replace_in("canaries", "\n0,", "\n0,2"), "canaries.csv, row 1: included must be 0 or 1"),
         (replace_in("canaries", "canary_id", "\x00"), "canaries.csv: "),
         (replace_in("config", "seed = 1", "sead = 1"), "config.toml: unknown key `sead`"),

@@ -1,4 +1,4 @@
-"""Simulated logs of a system that is set up wrongly, in one way each (docs/canary_check.md counts them).
+"""Simulated logs of a system that is wrong in one way each (docs/canary_check.md counts them).
 
 A correct system has 20 rounds whose denominator is 20, a clip norm that grows from round to
 round, Gaussian noise of 0.5 clip norms, and 400 Rademacher canaries in 1,000 dimensions, each in

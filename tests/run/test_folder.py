@@ -81,15 +81,15 @@ def test_resuming_needs_the_same_config(tmp_path):
 
 def test_a_run_with_other_rounds_is_not_resumed(tmp_path):
     folder = RunFolder(tmp_path)
-    older = "canary_id,included,rounds\n0,1,3\n1,0,\n"
-    write_text(folder.canaries, older)
-    check_same_canaries(folder, older)
+    listed = "canary_id,included,rounds\n0,1,3\n1,0,\n"
+    write_text(folder.canaries, listed)
+    check_same_canaries(folder, listed)
     with pytest.raises(InputError, match=r"canaries\.csv: has other canaries or rounds than this"):
-        check_same_canaries(folder, older.replace("1,0,", "1,0,2"))
+        check_same_canaries(folder, listed.replace("1,0,", "1,0,2"))
     folder.canaries.unlink()
     folder.checkpoint.touch()
     with pytest.raises(InputError, match=r"canaries\.csv: cannot be read"):
-        check_same_canaries(folder, older)
+        check_same_canaries(folder, listed)
 
 
 def test_a_kill_between_config_and_canaries_leaves_a_run_to_resume(tmp_path):
@@ -272,6 +272,7 @@ def test_only_the_last_checkpoint_stays(tmp_path):
     save_checkpoint(path, Checkpoint(2, _leaves(0.2)))
     assert load_checkpoint(path, _leaves(0.0)).completed_rounds == 2
     assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.npz"]
+    assert path.stat().st_mode & 0o777 == 0o600  # it may hold noise to come
 
 
 @pytest.mark.parametrize("keep", [0, 10, 200])

@@ -64,7 +64,7 @@ def test_a_run_is_replayed_before_it_is_trained(replayed_run):
     assert len(replayed) == 12
     assert all(check["passed"] for check in replayed)
     assert replayed[1]["measured"].startswith("at most 1 times what one client may change")
-    inconclusive = [check["name"] for check in replayed if not check.get("told", True)]
+    inconclusive = [check["name"] for check in replayed if not check.get("is_conclusive", True)]
     assert inconclusive == ["replay_not_finite"]
     (noise,) = [check for check in replayed if check["name"] == "replay_noise_length"]
     assert 0.9 < noise["detectable_ratio"] < 1

@@ -373,3 +373,26 @@ def test_each_attacker_has_a_line_of_its_own():
     assert all_rounds.p_value == verdict.p_value <= 0.05 < known.p_value
     assert Verdict.from_json(verdict.to_json()) == verdict
     assert not verdict_on(claim, [scored(0.2, 40, seed=2, name=None)]).against
+
+
+@pytest.mark.parametrize("rho", [1e-8, 1e-6, 1e-4, 0.1, 2.0])
+@pytest.mark.parametrize("delta", [1e-3, 1e-9])
+def test_a_zcdp_claim_takes_the_smaller_of_both_conversions(rho, delta):
+    # Bun & Steinke 2016, proposition 1.3; a Gaussian mechanism of this rho is below any conversion.
+    epsilon = ZeroConcentratedClaim(rho, delta).epsilon
+    assert epsilon <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
+    assert epsilon >= epsilon_of_mu(math.sqrt(2 * rho), delta)
+
+
+@pytest.mark.parametrize(
+    ("points", "note"),
+    [
+        (((1.23, 1e-5), (2.0, 1.05e-7)), ""),
+        (((1.2, 1e-5), (2.0, 1.05e-7)), "; a point has under three digits"),
+        (((1.2, 1e-5), (2.0, 1.1e-7)), "; 2 points have under three digits"),
+    ],
+)
+def test_a_profile_of_few_digits_says_that_it_must_have_been_rounded_up(points, note):
+    words = ProfileClaim(points, 1e-5).words
+    assert ("under three digits, and must have been rounded up" in words) == bool(note)
+    assert note in words

@@ -60,7 +60,7 @@ def _first_bound(run):
 
 def _noise(run):
     for key in ("noise_multiplier", "sum_noise_multiplier"):
-        edit_json(run / "run.json", key, value=lambda noise: 2 * noise)
+        edit_json(run / "run.json", "release", "noise", key, value=lambda noise: 2 * noise)
 
 
 def _chain_lines(change):
@@ -94,7 +94,7 @@ CARELESS = {
     ),
     "report_without_arrival": (
         lambda run: edit_json(run / "report.json", "arrival", "state", value=lambda _: "arrived!"),
-        ("report.json", "`canary_check.state`"),
+        ("report.json", "`arrival.state`"),
     ),
     "report_further_key": (
         lambda run: edit(run / "report.json", '"accuracy"', '"award": 1,\n  "accuracy"'),
@@ -179,7 +179,7 @@ CARELESS = {
     "config_gone": (lambda run: (run / "config.toml").unlink(), ("config.toml", "is missing")),
     "noise_in_the_record": (
         _noise,
-        ("run.json", "`sum_noise_multiplier` is 1.0, and 0.5 follows"),
+        ("run.json", "noise.sum_noise_multiplier` is 1.0, and 0.5 follows"),
     ),
     "delta_in_the_record": (
         lambda run: edit_json(run / "run.json", "delta", value=lambda _: 1e-2),
@@ -189,7 +189,7 @@ CARELESS = {
         lambda run: edit_json(
             run / "concentrations.json", "statistics", "max", "scale", value=lambda _: 2.0
         ),
-        ("concentrations.json", "`statistics.max` is not what the logged rounds give"),
+        ("concentrations.json", "`statistics.max` is not what the logs give"),
     ),
     "echo": (
         lambda run: edit_json(run / "first_round_echo.json", "product", value=lambda p: 2 * p),
@@ -271,7 +271,8 @@ def _accuracy_and_report(run):
 
 
 def _participations_and_report(run):
-    edit_json(run / "run.json", "client_participations", value=lambda _: 1)
+    client = ("release", "client", "sampling", "at_most")
+    edit_json(run / "run.json", *client, value=lambda _: 1)
     report_again(run)
 
 
@@ -307,21 +308,27 @@ def _commitment_left_out(run):
 
 
 CAREFUL = {
-    "score": (_score_and_report, ("scores_own_rounds.csv", "; the logged rounds give")),
+    "score": (_score_and_report, ("scores_own_rounds.csv", "; the logs give")),
     "coin": (_coin_and_report, ("canaries.csv", "the seed of the config draws")),
     "claim": (_claim_and_report, ("config.toml", "key `audit.claimed_epsilon` is 30.0, which is")),
     "statistic": (_statistic_and_report, ("config.toml", "key `audit.verdict_statistic` is 'max'")),
     "seed": (_seed, ("canaries.csv", "the seed of the config draws")),
     "report": (_report_alone, ("report.json", "`accuracy`")),
     "page": (_page_alone, ("report.html", "is not what the report gives")),
-    "noise": (_noise_and_report, ("run.json", "`sum_noise_multiplier` is 1.0, and 0.5 follows")),
+    "noise": (
+        _noise_and_report,
+        ("run.json", "noise.sum_noise_multiplier` is 1.0, and 0.5 follows"),
+    ),
     "accuracy": (_accuracy_and_report, ("run.json", "`accuracy` is 0.99, and")),
-    "participations": (_participations_and_report, ("run.json", "`client_participations` is 1")),
+    "participations": (
+        _participations_and_report,
+        ("run.json", "client.sampling.at_most` is 1"),
+    ),
     "metric": (_metric_and_report, ("run.json", "and 0.99 follows")),
     "round_left_out": (_round_left_out, ("chain.jsonl", "is round 5 behind round 3")),
     "round_twice": (_round_twice, ("chain.jsonl", "is round 4 behind round 4")),
     "last_rounds_left_out": (_last_rounds_left_out, ("chain.jsonl", "8 rounds behind round 6")),
-    "cosines": (_cosines_and_chain, ("scores_own_rounds.csv", "; the logged rounds give")),
+    "cosines": (_cosines_and_chain, ("scores_own_rounds.csv", "; the logs give")),
     "commitment_left_out": (_commitment_left_out, ("commitment.json", "is missing")),
 }
 

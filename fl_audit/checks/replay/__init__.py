@@ -1,1 +1,1 @@
-"""Replay of one round with the noise held fixed (docs/replay.md): what it asks, and of what."""
+"""Replay of one round with the noise held fixed (docs/replay.md)."""

@@ -1,9 +1,9 @@
-"""What one client changes in a release: at most the clip norm over the denominator.
+"""The effect of one client on a release: at most the clip norm over the denominator.
 
 Two releases with the same noise are compared, as `replay` can repeat a round with the same
-randomness: the noise cancels, and what is left is what the changed thing does. The difference may
-be shorter than promised, and may be rounded to a grid as numbers of fixed point are. How the
-clients' parts come about is free.
+randomness: the noise cancels, and the difference is the effect of what was changed. The difference
+may be shorter than promised, and may be rounded to a grid as fixed-point numbers are. How the
+clients' parts are computed is free.
 """
 
 import math
@@ -25,20 +25,19 @@ from fl_audit.checks.replay.trial_rounds import (
 from fl_audit.errors import InputError
 
 _TOLERANCE = 1e-3
-"""The share by which float32 may make a client's part longer."""
+"""The relative error of float32 in the norm of a client's part."""
 
 _MOST_NAMED = 3
-"""The number of clients that words name at most."""
+"""The largest number of clients that words name."""
 
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """What a release loses with a client.
+    """The difference of a release with and without a client.
 
     Attributes:
-      trial: The round, and who is left out.
       vector: The release with the client less the one without, of shape (dim,).
-      magnitude: The length of the releases, whose rounding a difference cannot undercut.
+      magnitude: The norm of the releases, whose rounding error a difference cannot undercut.
     """
 
     trial: Trial
@@ -52,8 +51,8 @@ class _Judged:
 
     Attributes:
       outcome: `held`, `failed` or `could not tell`.
-      ratio: The length of the change over the most that is promised.
-      words: What was found beside the ratio; empty where nothing was.
+      ratio: The norm of the change over the largest promised one.
+      words: A finding besides the ratio; may be empty.
       variable: The variable, from 1, in which most of it lies; None for the whole model.
     """
 
@@ -65,12 +64,9 @@ class _Judged:
 
 @dataclass(frozen=True, eq=False)
 class Ruler:
-    """The measure of differences between two releases of one mechanism.
+    """Measures differences between two releases of one mechanism.
 
-    Attributes:
-      sizes: The sizes of the model's variables.
-      promise: What the mechanism promises.
-      epsilon: The relative error of a number of a release.
+    `epsilon` is the relative error of a number of a release.
     """
 
     sizes: Sequence[int]
@@ -78,7 +74,7 @@ class Ruler:
     epsilon: float
 
     def lengths(self, vector: FloatArray) -> FloatArray:
-        """The length of each variable, and last of the whole, of shape (variables + 1,)."""
+        """The norm of each variable, and last of the whole, of shape (variables + 1,)."""
         return np.array([np.linalg.norm(part) for part in (*self.parts(vector), vector)])
 
     def parts(self, vector: FloatArray) -> list[FloatArray]:
@@ -86,11 +82,10 @@ class Ruler:
         return np.split(vector, np.cumsum(self.sizes)[:-1])
 
     def rounding(self, magnitude: float) -> float:
-        """The length of an error that rounding makes in a difference of two releases."""
+        """The norm of the rounding error in a difference of two releases."""
         return self.epsilon * magnitude
 
     def judge(self, change: Change) -> _Judged:
-        """Compares what a client changes with the most that it may."""
         if not np.isfinite(change.vector).all():
             return _Judged("failed", math.inf, "numbers that are not finite")
         most = most_of(change.trial.cohort[change.trial.left], self.promise)
@@ -108,12 +103,12 @@ class Ruler:
         return _Judged("failed", ratio, self.explained(change, most), at + 1 if is_there else None)
 
     def _is_rounded(self, change: Change, most: float, step: float) -> bool:
-        """Whether a client's part is short enough but for its rounding to neighbours on a grid.
+        """Whether a client's part is short enough except for its rounding to neighbours on a grid.
 
-        Rounding up or down at random is independent between coordinates and right on average. What
-        lies along the client's own update is therefore its part, but for a normal number with a
-        standard deviation below the step; what lies across is at most as long as such rounding.
-        Where it is not the last that is left out, the others' numbers may be rounded anew.
+        Rounding up or down at random is independent between coordinates and right on average. The
+        component along the client's own update is therefore its part, up to a normal number with a
+        standard deviation below the step; the component across is at most as long as such rounding.
+        If a client other than the last is left out, the others' numbers may be rounded anew.
         """
         trial = change.trial
         own = trial.cohort[trial.left]
@@ -129,7 +124,7 @@ class Ruler:
         """The clause on which client counts how often; empty if a change is no sum of updates."""
         cohort = change.trial.cohort
         if len({id(client) for client in cohort}) < len(cohort):
-            return ""  # copies of one update cannot be told apart
+            return ""  # copies of one update cannot be distinguished
         counts, rest = _counts(change.vector, cohort)
         if rest > 0.01 * np.linalg.norm(change.vector):
             return ""
@@ -147,18 +142,7 @@ def at_most(
     change_of: Callable[[Trial], Change],
     ruler: Ruler,
 ) -> tuple[Finding, list[Change]]:
-    """Looks at what one client changes in each of some rounds.
-
-    Args:
-      name: The name of the finding.
-      expected: What is promised, in words.
-      trials: The rounds.
-      change_of: Computes a round with and without the client.
-      ruler: The measure.
-
-    Returns:
-      The finding, and the changes that were seen.
-    """
+    """Measures the effect of one client in each trial; returns the finding and the changes."""
     judged: list[tuple[Trial, _Judged]] = []
     changes: list[Change] = []
     for trial in trials:
@@ -166,7 +150,7 @@ def at_most(
             changes.append(change_of(trial))
         except InputError:
             raise
-        except Exception as error:  # whatever a server refuses
+        except Exception as error:  # a server may refuse a round in any way
             words = f"{type(error).__name__}: {error}"
             judged.append((trial, _Judged("could not tell", 0.0, words)))
         else:
@@ -175,7 +159,7 @@ def at_most(
 
 
 def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) -> Finding:
-    """The finding on all comparisons: one that failed, else one that was not told, else all."""
+    """The finding: first failure, else first inconclusive, else the summary."""
     for outcome in ("failed", "could not tell", "held"):
         of_kind = [pair for pair in judged if pair[1].outcome == outcome]
         if of_kind:
@@ -197,9 +181,8 @@ def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) ->
 def _counts(difference: FloatArray, clients: Sequence[FloatArray]) -> tuple[FloatArray, float]:
     """How much of a difference lies along each client's update, by least squares.
 
-    Returns:
-      The length of each client's part, negative where it points away from its update, and the
-      length of what is no sum of the clients' updates.
+    Returns the norm of each client's part, negative if it points away from its update, and the
+    norm of the residual.
     """
     norms = np.array([float(np.linalg.norm(client)) or 1.0 for client in clients])
     gram = np.array([[update @ other for other in clients] for update in clients])
@@ -214,7 +197,7 @@ def _counts(difference: FloatArray, clients: Sequence[FloatArray]) -> tuple[Floa
 def _by_variable(
     change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
 ) -> tuple[FloatArray, float, str]:
-    """The lengths of the clients' parts with a count for each variable, and what is left."""
+    """The norms of the clients' parts by variable, the residual, and the small variables."""
     squared, rests, small = np.zeros(len(clients)), [], []
     of_clients = [ruler.parts(client) for client in clients]
     for variable, part in enumerate(ruler.parts(change)):
@@ -231,15 +214,11 @@ def _by_variable(
 
 
 def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler) -> Finding:
-    """Whether each client of a round counts at most once, by what the round is a sum of.
+    """Whether each client of a round counts at most once, by the decomposition of the round's sum.
 
-    Each variable is a sum of the clients' variables, where it has at least twice as many numbers as
-    there are clients; else the whole is looked at alone.
-
-    Args:
-      change: The release of the round less that of a round without its clients, of shape (dim,).
-      clients: The updates.
-      ruler: The measure.
+    Each variable is a sum of the clients' variables, if it has at least twice as many numbers as
+    there are clients; otherwise only the whole is tested. `change` is the release of the round less
+    that of a round without its clients.
     """
     name, expected = "every_client", "every client counts at most once, within the clip norm"
     if len(change) < 2 * len(clients):
@@ -257,7 +236,7 @@ def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
         share = rest / float(np.linalg.norm(change))
         why = f"{100 * share:.2g} % of the release is no sum of scaled updates"
         return inconclusive(name, expected, f"{why}, so that the clients cannot be told apart")
-    # What rounding leaves across the updates lies along each of them by chance, too.
+    # The rounding error across the updates lies along each of them by chance, too.
     allowed = 1.01 * most + 6 * rest / math.sqrt(len(change)) * math.sqrt(len(ruler.sizes))
     ratio = np.abs(whole) / np.where(most > 0, most, ruler.promise.denominator**-1)
     wrong = np.flatnonzero(np.abs(whole) > allowed)
@@ -284,12 +263,7 @@ def half_precision(numbers: FloatArray) -> float:
 
 
 def grid_step(vector: FloatArray, error: float) -> float | None:
-    """The step of the grid on which all numbers of a vector lie; None where there is none.
-
-    Args:
-      vector: The numbers, of shape (dim,).
-      error: The error of a number.
-    """
+    """The step of the grid on which all numbers lie up to an error; None if there is none."""
     values = np.unique(np.append(np.abs(vector), 0.0))
     gaps = np.diff(values)
     gaps = gaps[gaps > 8 * error]

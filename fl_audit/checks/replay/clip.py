@@ -1,8 +1,8 @@
-"""What a replay asks of a clip norm that adapts: its count, the count's noise, and what follows it.
+"""Replay of a clip norm that adapts: its count, the count's noise, and what depends on it.
 
-The state before a round and the state after it have a clip norm each; both together tell the noised
-count that moved it (`mechanisms.adaptive_clip`). With the same randomness two counts differ by who
-is counted alone; with other randomness and the same clients by their noise alone.
+The state before a round and the state after it have a clip norm each; both together determine the
+noised count that moved it (`mechanisms.adaptive_clip`). With the same randomness two counts differ
+by the counted clients alone; with other randomness and the same clients by their noise alone.
 """
 
 import dataclasses
@@ -69,7 +69,7 @@ class _Counted:
     """A cohort and its noised count.
 
     Attributes:
-      words: Who comes, to follow "of".
+      words: The cohort, to follow "of".
       sum: The count without noise, from one half a client.
       count: The count that moved the clip norm.
     """
@@ -84,13 +84,8 @@ class ClipQuestions:
     """The questions about an adaptive clip norm.
 
     Attributes:
-      rounds: The rounds of the server.
-      trials: The maker of updates.
-      ruler: The measure.
-      clip: What moves the clip norm.
-      clip_norm_of: The reader of a state's clip norm.
-      is_silenced: Whether clients draw from the noise's generator, so that as many have to come:
-        clients are then not left out but send zeros, and are counted.
+      is_silenced: Whether clients draw from the noise's generator, so that the cohort must keep its
+        size: clients are then not left out but send zeros, and are counted.
     """
 
     rounds: TrialRounds
@@ -101,17 +96,13 @@ class ClipQuestions:
     is_silenced: bool
 
     def findings(self, touched: FloatArray) -> Iterator[Finding]:
-        """The findings.
-
-        Args:
-          touched: Whether any client changes a variable, of shape (variables,).
-        """
+        """The findings; `touched` marks the variables that any client changes."""
         try:
             yield from self._count_findings()
             yield from self._noise_findings(touched)
         except InputError:
             raise
-        except Exception as error:  # whatever a server refuses
+        except Exception as error:  # a server may refuse a round in any way
             yield failed(UPDATE, EXPECTED[UPDATE], f"{type(error).__name__}: {error}")
 
     def _count_findings(self) -> Iterator[Finding]:
@@ -155,7 +146,7 @@ class ClipQuestions:
         return float(self.clip_norm_of(state))
 
     def _count(self, before: float, answer: Answer) -> float:
-        """The count that a round tells; NaN where a clip norm is none."""
+        """The noised count of a round; NaN if a clip norm is not positive and finite."""
         after = self._clip_norm(answer.state)
         if not (0 < before < math.inf and 0 < after < math.inf):
             return math.nan
@@ -166,7 +157,7 @@ class ClipQuestions:
         return sum(0.5 if np.linalg.norm(update) <= clip_norm else -0.5 for update in cohort)
 
     def _few(self, clients: Sequence[FloatArray] = ()) -> list[FloatArray]:
-        """The smallest cohort and some clients; with zeros where as many have to come."""
+        """The smallest cohort and some clients; with zeros if the cohort must keep its size."""
         number = self._crowd if self.is_silenced else 0
         zeros = [np.zeros(self.rounds.dim)] * max(0, number + 1 - len(clients))
         return [*self.trials.few, *clients, *(zeros if self.is_silenced else [])]
@@ -218,7 +209,7 @@ class ClipQuestions:
     def _update_finding(
         self, counted: Sequence[_Counted], noise: FloatArray, units: FloatArray
     ) -> Finding:
-        """Whether cohorts move the clip norm by as much as they should, and noise on average not.
+        """Whether cohorts move the clip norm as they should, and noise on average does not.
 
         The mean of noise that is not limited is normal.
         """
@@ -245,15 +236,20 @@ class ClipQuestions:
         total = abs(float(units.sum())) / math.sqrt(units.size)
         log_p = min(0.0, float(stats.norm.logsf(total)) + math.log(2))
         words = f"{len(whole)} cohorts do; the count is {mean:.3g} clients off on average"
-        seen = spread * float(stats.norm.isf(FALSE_ALARM / 2) + 1.645) / math.sqrt(units.size)
+        detectable = spread * float(stats.norm.isf(FALSE_ALARM / 2) + 1.645) / math.sqrt(units.size)
         return Finding(
-            UPDATE, EXPECTED[UPDATE], f"{words}, {seen:.2g} would have been seen", log_p, None, 1.0
+            UPDATE,
+            EXPECTED[UPDATE],
+            f"{words}, {detectable:.2g} would have been seen",
+            log_p,
+            None,
+            1.0,
         )
 
     def _count_noise_finding(
         self, noise: FloatArray, units: FloatArray, is_limited: FloatArray
     ) -> Finding:
-        """Whether the counts' noise has the promised deviation, in each round and in their steps.
+        """Whether the counts' noise has the promised size, in each round and in their steps.
 
         Sums of squares are chi-square, of the noises of the first rounds, of the second rounds, of
         both together, and of the steps from one to the other.
@@ -290,9 +286,9 @@ class ClipQuestions:
         )
 
     def _normal(self, noise: FloatArray, sums: FloatArray) -> FloatArray:
-        """Noise in standard deviations; beyond the range of the share, numbers drawn anew.
+        """Noise in standard deviations; beyond the range of the share, it is drawn again.
 
-        A share that is limited to [0, 1] says of its noise only that it was beyond. Drawn from the
+        A share that is limited to [0, 1] shows of its noise only that it was beyond. Drawn from the
         normal distribution beyond that point it is exactly normal again (a randomised probability
         integral transform), so that limits change no test.
         """
@@ -346,14 +342,14 @@ class ClipQuestions:
         yield _sum_noise_finding(groups, touched, self.rounds.sizes)
 
     def _next_finding(self, after: dict[str, Answer], norms: dict[str, float]) -> Finding:
-        """What a long client changes once the clip norm has moved down, and up."""
+        """The effect of a long client once the clip norm has moved down, and up."""
         ratios = {}
         for words, answer in after.items():
             alone = self._few([self._scaled(FAR)])
-            nobody = self._few([np.zeros(self.rounds.dim)] if self.is_silenced else [])
+            idle = self._few([np.zeros(self.rounds.dim)] if self.is_silenced else [])
             releases = [
                 self.rounds.go_on(answer.state, cohort, _FIRST_SEED + 1).release
-                for cohort in (alone, nobody)
+                for cohort in (alone, idle)
             ]
             length = float(np.linalg.norm(releases[0] - releases[1]))
             length -= self.ruler.rounding(max(float(np.linalg.norm(r)) for r in releases))
@@ -366,7 +362,7 @@ class ClipQuestions:
 
 
 def _client_finding(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int) -> Finding:
-    """What one client moves the count by: alone, and against others."""
+    """By how much one client moves the count: alone, and against others."""
     first = counted[0]
     singles, crowds = counted[1:-4], counted[-4:]
     pairs = [(first, cohort) for cohort in singles] + list(

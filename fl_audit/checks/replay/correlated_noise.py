@@ -1,8 +1,8 @@
-"""The question of a replay about correlated noise: is it what the accounted matrix makes of z?
+"""Replay of correlated noise: whether it is the accounted matrix applied to independent noise z.
 
-The rounds from one state on are computed twice, with other randomness. What clients send and what
-the state knows of earlier noise is the same in both, so that it cancels: the differences are rows
-of C^-1 (z - z'), from which whitening makes independent Gaussian rows again. So the tests are exact
+The rounds from one state on are computed twice, with other randomness. What clients send and the
+state's record of earlier noise are the same in both, so that they cancel: the differences are rows
+of C^-1 (z - z'), which whitening turns into independent Gaussian rows again. So the tests are exact
 where the checks of aggregates can only be bounds, and a wrong matrix shows however many clients
 there are.
 """
@@ -21,15 +21,15 @@ from fl_audit.checks.replay.trial_rounds import Finding, TrialRounds, failed, in
 from fl_audit.checks.whitening import Whitening, fresh_share
 
 _FEWEST, _MOST = 8, 32
-"""The numbers of rounds that are looked at: twice as many as a matrix has bands, if within."""
+"""The least and largest number of rounds that are tested: twice a matrix's bands, if within."""
 
 _MOST_NUMBERS = 1 << 25
 """The number of numbers in all differences of rounds."""
 
 _SEEDS = (1_000_003, 2_000_003)
-"""The first seeds of the two ways through the rounds, away from those of other questions."""
+"""The first seeds of the two computations, away from those of other questions."""
 
-_SEEN = 1.6449
+_QUANTILE = 1.6449
 """The standard deviations below which a normal variable is with a probability of 0.95."""
 
 NAME = "noise_rounds"
@@ -39,13 +39,7 @@ EXPECTED = "whitened by the accounted matrix, noise is independent from round to
 def num_stream_rounds(correlation: Correlation, rounds_before: int, dim: int) -> int:
     """The number of rounds whose noise is compared with each other.
 
-    Args:
-      correlation: What correlates the noise.
-      rounds_before: The number of rounds that were computed already.
-      dim: The number of coordinates.
-
-    Returns:
-      Two bands or a tree's rounds, as far as training and memory have room for them; 0 for none.
+    Two bands or a tree's rounds, as far as training and memory have room for them; 0 for none.
     """
     bands = correlation.bands if isinstance(correlation, Toeplitz) else correlation.period
     wanted = min(max(_FEWEST, 2 * bands), _MOST, correlation.num_rounds - rounds_before)
@@ -65,11 +59,9 @@ def stream_finding(
     """Whether the noise of consecutive rounds is correlated as accounted.
 
     Args:
-      rounds: The rounds of the server.
-      starts: The states from which the two ways go; the same, or two that were begun with other
-        randomness.
+      starts: The states from which the two computations start; the same, or two that began with
+        other randomness.
       few: The smallest cohort.
-      correlation: What is accounted to correlate the noise.
       stddev: The promised standard deviation of the independent noise in a release, positive.
       rounds_before: The number of rounds before the states.
       touched: Whether any client changes a variable, of shape (variables,); a variable that neither
@@ -83,7 +75,7 @@ def stream_finding(
             _releases(rounds, start, few, seed, number)
             for start, seed in zip(starts, _SEEDS, strict=True)
         ]
-    except Exception as error:  # whatever a server refuses
+    except Exception as error:  # a server may refuse a round in any way
         return inconclusive(NAME, EXPECTED, f"{type(error).__name__}: {error}")
     differences = ways[0] - ways[1]
     if not np.isfinite(differences).all():
@@ -149,11 +141,11 @@ def _judged(white: FloatArray, sizes: Sequence[int]) -> Finding:
     worst, pair = int(np.argmin(tails)), int(np.argmin(products))
     ratio = math.sqrt(squared[worst] / dof[worst])
     place = f"round {worst + 1}" if worst < number else f"variable {worst - number + 1}"
-    seen = (stats.norm.isf(FALSE_ALARM / tests) + _SEEN) / math.sqrt(dim)
+    detectable = (stats.norm.isf(FALSE_ALARM / tests) + _QUANTILE) / math.sqrt(dim)
     words = (
         f"{ratio:.3g} times as long as promised in {place}, correlation "
         f"{normal[pair] / math.sqrt(dim):.2g} of rounds {earlier[pair] + 1} and {later[pair] + 1}, "
-        f"of {number}; one of {seen:.2g} would have been seen"
+        f"of {number}; one of {detectable:.2g} would have been seen"
     )
     variable = worst - number + 1 if worst >= number and tails.min() < products.min() else None
     return Finding(NAME, EXPECTED, words, log_p, variable, ratio)

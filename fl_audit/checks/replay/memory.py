@@ -1,4 +1,4 @@
-"""What a round leaves in the state: the next rounds may release nothing more of its clients."""
+"""Memory of clients in the state: the next rounds may release nothing more of them."""
 
 from collections.abc import Sequence
 
@@ -27,16 +27,10 @@ def memory_finding(
 ) -> Finding:
     """Compares rounds of the smallest cohort after the recorded one and after one without clients.
 
-    Noise may be longer or shorter then, as a clip norm that follows the updates makes it. What the
-    clients have left beside that is released again; that is no loss where their own round's noise
-    comes with it, as in momentum of noised sums.
-
-    Args:
-      rounds: The rounds of the server.
-      answers: The round with all clients, the one without them with the same noise, and that with
-        other noise.
-      few: The smallest cohort.
-      ruler: The measure.
+    They may differ in the size of their noise, if the clip norm follows the updates. Any other
+    difference releases something of the clients again; that is no loss if their own round's noise
+    comes with it, as in momentum of noised sums. `answers` are the round with all clients, the one
+    without them with the same noise, and that with other noise.
     """
     name = "memory"
     expected = "later rounds release nothing more of a client, but together with its round's noise"
@@ -46,8 +40,8 @@ def memory_finding(
         if not all(np.isfinite(following.release).all() for following in later):
             return failed(name, expected, f"{_when(after)}: numbers that are not finite")
         rounding = 3 * ruler.rounding(float(np.linalg.norm(later[0].release)))
-        remainder, sums = later[0].beside(later[1], answers[0], answers[1])
-        of_noise, noise = later[2].beside(later[1], answers[2], answers[1])
+        remainder, sums = later[0].excess(later[1], answers[0], answers[1])
+        of_noise, noise = later[2].excess(later[1], answers[2], answers[1])
         answers = [following.answer for following in later]
         if np.linalg.norm(remainder) <= rounding:
             continue
@@ -80,28 +74,24 @@ class _Later:
         self.release = self.answer.release
         self._under_other_seed = lambda: rounds.go_on(before.state, few, seed + 1).release
 
-    def beside(
+    def excess(
         self, quiet: "_Later", before: Answer, before_quiet: Answer
     ) -> tuple[FloatArray, FloatArray]:
-        """What it has more than a quiet round, and what the rounds before it had more.
+        """Excess over an idle round, and the same for earlier rounds.
 
-        Noise may be a multiple of the quiet round's, as a clip norm that follows the updates makes
-        it. What the noise of two seeds has grown by is taken off both.
-
-        Args:
-          quiet: The round that follows a quiet one, under the same seeds.
-          before: The round that this one follows.
-          before_quiet: The quiet one.
+        Noise may be a multiple of the idle round's, if the clip norm follows the updates. The
+        growth of the noise between two seeds is subtracted from both. `quiet` follows the idle
+        round `before_quiet`, under the same seeds.
         """
-        more, last = self.release - quiet.release, before.release - before_quiet.release
-        if not more.any():
-            return more, last
+        excess, last = self.release - quiet.release, before.release - before_quiet.release
+        if not excess.any():
+            return excess, last
         other = quiet._under_other_seed()
         noise = quiet.release - other
         square = float(noise @ noise)
         of_other = self._under_other_seed() - other
-        grown = float((more - of_other) @ noise) / square if square else 0.0
-        return more - grown * quiet.release, last - grown * before_quiet.release
+        grown = float((excess - of_other) @ noise) / square if square else 0.0
+        return excess - grown * quiet.release, last - grown * before_quiet.release
 
 
 def _when(rounds: int) -> str:

@@ -1,7 +1,7 @@
-"""The noise of a replayed round by itself: releases that have all but it in common.
+"""The noise of a replayed round by itself: releases that differ in nothing else.
 
-Nothing of the clients' updates is left in their differences, so that the tests are exact where
-the checks of aggregates can only be bounds: the squared length of a variable is chi-square.
+Nothing of the clients' updates is in their differences, so that the tests are exact where
+the checks of aggregates can only be bounds: the squared norm of a variable is chi-square.
 """
 
 import itertools
@@ -29,7 +29,7 @@ from fl_audit.checks.replay.trial_rounds import (
 )
 
 _ENOUGH, _ENOUGH_OF_VARIABLE = 4096, 64
-"""The numbers of the whole model, and of its smallest variable, that noise is looked at in."""
+"""The numbers of the whole model, and of its smallest variable, in which noise is tested."""
 
 _MOST_NUMBERS = 1 << 24
 """The number of numbers in all releases that differ in their seed."""
@@ -46,7 +46,7 @@ class NoisyRounds:
     """Releases of one round that differ in their seed alone.
 
     Attributes:
-      words: Which round it is, to follow "in".
+      words: The round, to follow "in".
       releases: The releases, of shape (seeds, dim), two seeds at least.
       stddev: The promised standard deviation of the noise on a coordinate, positive.
     """
@@ -57,7 +57,7 @@ class NoisyRounds:
 
 
 def num_seeds(sizes: Sequence[int]) -> int:
-    """The number of seeds with which noise that is 10 % short is seen, where few are enough.
+    """The number of seeds with which noise that is 10 % short fails, if few are enough.
 
     That takes some 4,000 numbers in the whole model; a small variable gets 64, at up to 9 seeds.
     """
@@ -77,15 +77,8 @@ def length_finding(
     """Whether noise is as long as promised in every variable, by the chi-square distribution.
 
     The squared distance of several releases from their mean is chi-square with as many degrees of
-    freedom as there are numbers in all but one of them.
-
-    Args:
-      name: The name of the finding.
-      expected: What is promised, in words.
-      rounds: The rounds that are looked at.
-      sizes: The sizes of the model's variables; a variable that noise and clients leave alone is
-        not among them.
-      may_be_longer: Whether only noise that is too short fails.
+    freedom as there are numbers in all but one of them. A variable without noise and clients is
+    left out. With `may_be_longer` only noise that is too short fails.
     """
     from scipy import stats  # here, for it takes half a second
 
@@ -102,15 +95,15 @@ def length_finding(
     ratio = math.sqrt(squared[group, at] / dof[group, at])
     is_whole = at == len(widths) - 1
     low, high = stats.chi2.ppf(FALSE_ALARM / tests, dof[0]), stats.chi2.ppf(0.95, dof[0])
-    seen = np.sqrt(low / high)
+    detectable = np.sqrt(low / high)
     measured = f"{ratio:.3g} times as long as promised"
     measured += "" if is_whole else f" in variable {at + 1}"
     measured += "" if len(rounds) == 1 else f", in {rounds[group].words}"
     if not squared.any():
         measured = "the same noise, or none, under another seed"
-    measured += f"; less than {seen[-1]:.2g} of it would have been seen"
+    measured += f"; less than {detectable[-1]:.2g} of it would have been seen"
     if len(sizes) > 1:
-        measured += f", in a variable less than {seen[:-1].min():.2g}"
+        measured += f", in a variable less than {detectable[:-1].min():.2g}"
     return Finding(
         name,
         expected,
@@ -118,7 +111,7 @@ def length_finding(
         min(0.0, float(log_p[group, at])),
         None if is_whole else at + 1,
         ratio,
-        detectable_ratio=float(seen[-1]),
+        detectable_ratio=float(detectable[-1]),
     )
 
 
@@ -131,12 +124,7 @@ def _squared(rounds: NoisyRounds, sizes: Sequence[int]) -> FloatArray:
 
 
 def echo_finding(difference: FloatArray, stddev: float) -> Finding:
-    """Whether a stretch of the noise repeats another.
-
-    Args:
-      difference: The difference of two releases that differ in their seed alone, of shape (dim,).
-      stddev: The promised standard deviation of the noise on a coordinate of a release.
-    """
+    """Whether a stretch of the noise repeats another, in a difference of two seeds' releases."""
     normal = difference / (math.sqrt(2) * stddev)
     strongest = strongest_autocorrelation(normal.astype(np.float32), 1.0, 0.0)
     expected = "no stretch of the noise repeats another"
@@ -158,12 +146,8 @@ def resolution_finding(noise: FloatArray, release: FloatArray) -> Finding:
     """Whether noise by itself has as many different values as float32 gives it, or more.
 
     A new value is one of n earlier ones with probability at most n times that of the likeliest
-    value; the number of repetitions is therefore at most binomial. Where the sum or the release is
+    value; the number of repetitions is therefore at most binomial. If the sum or the release is
     rounded as the noise is, its low digits show nothing.
-
-    Args:
-      noise: Releases of a round without clients, of shape (seeds, dim).
-      release: One with clients, of shape (dim,).
     """
     from scipy import stats  # here, for it takes half a second
 
@@ -192,13 +176,7 @@ def _is_as_coarse(release: FloatArray, noise: FloatArray) -> bool:
 
 
 def shows_noise(releases: FloatArray, touched: FloatArray, sizes: Sequence[int]) -> FloatArray:
-    """Which variables have noise or clients: a frozen one has neither.
-
-    Args:
-      releases: Releases that differ in their seed, of shape (seeds, dim).
-      touched: Whether any client changes a variable, of shape (variables,).
-      sizes: The sizes of the variables.
-    """
+    """Which variables have noise or clients: a frozen one has neither."""
     parts = np.split(np.ptp(releases, axis=0), np.cumsum(sizes)[:-1])
     shows = np.array([part.any() for part in parts]) | touched
     return np.asarray(shows if shows.any() else ~shows)
@@ -212,13 +190,10 @@ class NoiseQuestions:
     """The questions about noise.
 
     Attributes:
-      rounds: The rounds of the server.
-      trials: The maker of cohorts.
       recorded: The round as it is.
-      ruler: The measure.
       without: The cohort of a trial without its client.
-      begun: Two first states with other randomness, of a server whose state fixes noise to come;
-        None of one that draws noise in its round.
+      begun: Two first states with other randomness, of a server whose state determines future
+        noise; None of one that draws noise in its round.
     """
 
     rounds: TrialRounds
@@ -229,18 +204,12 @@ class NoiseQuestions:
     begun: tuple[Any, Any] | None = None
 
     def findings(self, touched: FloatArray) -> Iterator[Finding]:
-        """The findings on noise, where the promise is about it.
-
-        Args:
-          touched: Whether any client changes a variable, of shape (variables,).
-        """
+        """The findings on noise, if it is promised; `touched` marks variables clients change."""
         expected = "another seed gives noise as long as promised in every variable"
         promise = self.trials.promise
         stddev = promise.new_noise()
         if stddev is None or promise.noise_stddev is None:
-            yield inconclusive(
-                "noise_length", expected, "no distribution of fresh noise is promised"
-            )
+            yield inconclusive("noise_length", expected, "no fresh noise is promised")
             return
         resolution = float(np.finfo(np.float32).eps) * float(np.linalg.norm(self.recorded.release))
         if not resolution < stddev < np.inf:
@@ -263,8 +232,8 @@ class NoiseQuestions:
 
     def _echo_of_two_starts(self, begun: tuple[Any, Any], stddev: float) -> Iterator[Finding]:
         """Whether one round's noise repeats itself, by first rounds with other noise."""
-        one, other = (self.rounds.go_on(state, self.trials.few, 1).release for state in begun)
-        difference = one - other
+        first, second = (self.rounds.go_on(state, self.trials.few, 1).release for state in begun)
+        difference = first - second
         if np.isfinite(difference).all() and difference.any():
             yield echo_finding(difference[difference != 0], stddev)
 
@@ -297,7 +266,7 @@ class NoiseQuestions:
             yield self._next_noise(coordinates, sizes, next_stddev)
 
     def _next_noise(self, coordinates: FloatArray, sizes: list[int], stddev: float) -> Finding:
-        """Whether the next round's noise is new, for as much as a client counts there."""
+        """Whether the next round's noise is new, in proportion to a client's effect there."""
         name, expected = "noise_next", "the next round draws new noise, as long as promised there"
         # A clip norm that follows the updates is longer after long ones.
         longer = self.rounds.run([20 * vector for vector in self.trials.vectors]).state
@@ -317,7 +286,7 @@ class NoiseQuestions:
         return length_finding(name, expected, [rounds], sizes, may_be_longer=True)
 
     def _longest_after(self, state: Any) -> float:
-        """The most that a client alone changes in a round from a state; None for the first one."""
+        """The largest effect of a client alone in a round from a state; None for the first one."""
         start = self.rounds.state if state is None else state
         lengths = [0.0]
         for trial in itertools.islice(self.trials.alone(), 1, 4, 2):  # 1.2 and 10 clip norms

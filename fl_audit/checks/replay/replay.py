@@ -2,8 +2,8 @@
 
 A mechanism promises that one client changes what a round releases by at most a known amount
 (`Promise`). With the same randomness the noise of two rounds cancels, so that this needs no
-canaries and no statistics: what a client changes is measured, and compared with the most that it
-may.
+canaries and no statistics: the effect of a client is measured, and compared with the largest
+allowed one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ from fl_audit.checks.replay.zeroing import ZeroingNormOf, zeroing_finding
 from fl_audit.errors import InputError
 
 _ROUNDING = 8 * float(np.finfo(np.float32).eps)
-"""The relative error that sums of float32 make in a release."""
+"""The relative error of float32 sums in a release."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +44,8 @@ class Replay:
 
     Attributes:
       findings: What was expected and what was measured, question by question.
-      sensitivity: The change of each variable of the release, and last of the whole, by leaving
-        the first client out, float64 of shape (variables + 1,); NaN where the round cannot be
-        repeated.
+      sensitivity: The change of each variable of the release, and last of the whole, by leaving the
+        first client out, float64 of shape (variables + 1,); NaN if the round cannot be repeated.
     """
 
     findings: tuple[Finding, ...]
@@ -54,7 +53,7 @@ class Replay:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing that was looked at is against the promise."""
+        """Whether no finding contradicts the promise."""
         return all(finding.passed for finding in self.findings)
 
     @property
@@ -92,21 +91,21 @@ def replay_round(
     computed twice; under a clip norm that adapts 96 rounds show the noise of its count.
 
     Args:
-      function: The server's round, which takes all its randomness from the generator that it is
-        given; see `Server`.
+      function: The server's round (`Server`), which takes all its randomness from the generator
+        that is passed to it.
       state: The state that the round starts from; it is copied for each round.
       updates: The clients' updates, at least 2, each a sequence of arrays, one for each variable of
         the model.
       seed: The seed of the round's generator, at least 0.
       promise: What the mechanism promises.
-      begun: Two states before the first round that were made with other randomness, for a server
-        whose state, not its generator, fixes noise to come; questions that need other noise from
-        one state are then left out.
+      begun: Two states before the first round that began with other randomness, for a server whose
+        state, not its generator, determines future noise; questions that need other noise from one
+        state are then left out.
       clip_norm_of: The reader of a state's clip norm, under a promise with an `adaptive_clip`.
       zeroing_norm_of: The reader of a state's zeroing norm, under one with `adaptive_zeroing`.
 
     Returns:
-      The findings; where the round cannot be repeated, that alone.
+      The findings; only the first one if the round cannot be repeated.
 
     Raises:
       InputError: There are fewer than two updates, they differ in their shapes, are empty or not
@@ -158,7 +157,7 @@ def _is_finite(vector: FloatArray) -> bool:
 
 
 def _repeatable(difference: FloatArray, recorded: Answer, ruler: Ruler) -> Finding:
-    """Whether a seed holds the round fixed."""
+    """Whether the same seed gives the same round."""
     expected = "the same round with the same seed releases the same"
     length = float(np.linalg.norm(difference))
     if not _is_finite(recorded.release):
@@ -228,7 +227,7 @@ class _Replayed:
         return Change(trial, whole - rest, magnitude)
 
     def client_findings(self) -> tuple[list[Finding], list[Change]]:
-        """The findings on what one client changes, and the changes of all trials."""
+        """The findings on the effect of one client, and the changes of all trials."""
         trials = self._trials
         questions = (
             ("one_client", "a client changes at most the clip norm over the denominator",
@@ -246,7 +245,7 @@ class _Replayed:
         return [*findings, self._not_finite()], [change for _, some in answers for change in some]
 
     def _beyond_denominator(self, finding: Finding) -> Finding:
-        """The finding on the denominator, inconclusive where many clients could not come."""
+        """The finding on the denominator, inconclusive if cohorts could not exceed it."""
         if not finding.passed:
             return finding
         if self._trials.many is None:
@@ -258,7 +257,7 @@ class _Replayed:
         return inconclusive(finding.name, finding.expected, f"{finding.measured}, but {why}")
 
     def _not_finite(self) -> Finding:
-        """What one client's NaN does; a server that takes it is outside of its promise."""
+        """The effect of one client's NaN; the promise does not cover a server that accepts it."""
         name, expected = "not_finite", "an update with a NaN changes no more than another"
         vectors = self._trials.vectors
         poison = vectors[-1].copy()
@@ -266,7 +265,7 @@ class _Replayed:
         trial = Trial("", [*vectors[:-1], poison], len(vectors) - 1)
         try:
             change = self._change(trial)
-        except Exception as error:  # whatever a server refuses
+        except Exception as error:  # a server may refuse a round in any way
             return held(name, expected, f"refused, {type(error).__name__}", 0.0)
         if not _is_finite(change.vector):
             why = "one NaN makes the release NaN: the promise is for finite updates alone"
@@ -280,11 +279,7 @@ class _Replayed:
         return held(name, expected, f"so, {words}", ratio)
 
     def noise_findings(self, touched: FloatArray) -> Iterator[Finding]:
-        """The findings by comparison with the smallest round, in which noise is mostly alone.
-
-        Args:
-          touched: Whether any client changes a variable, of shape (variables,).
-        """
+        """The findings by comparison with the smallest round, in which noise is mostly alone."""
         name = "smallest_round"
         words = f"a round of {len(self._few)} clients releases their sum and noise"
         try:
@@ -297,13 +292,13 @@ class _Replayed:
         if not _is_finite(smallest.release):
             yield failed(name, words, "numbers that are not finite")
             return
-        nobody = self._nobody() if self._is_silenced else smallest
+        idle = self._idle() if self._is_silenced else smallest
         members = self._trials.vectors[len(self._few) :]
-        if members and _is_finite(nobody.release):
-            yield every_client(self._recorded.release - nobody.release, members, self._ruler)
+        if members and _is_finite(idle.release):
+            yield every_client(self._recorded.release - idle.release, members, self._ruler)
         if self._recorded.state is not None:
-            other = self._nobody(1) if self._is_silenced else self._rounds.run(self._few, 1)
-            answers = (self._recorded, nobody, other)
+            other = self._idle(1) if self._is_silenced else self._rounds.run(self._few, 1)
+            answers = (self._recorded, idle, other)
             yield memory_finding(self._rounds, answers, self._few, self._ruler)
         noise = NoiseQuestions(
             self._rounds, self._trials, self._recorded, self._ruler, self._without, self._begun
@@ -315,7 +310,7 @@ class _Replayed:
                 self._rounds, self._trials, self._ruler, clip, self._clip_norm_of, self._is_silenced
             ).findings(touched)
 
-    def _nobody(self, other_seed: int = 0) -> Answer:
+    def _idle(self, other_seed: int = 0) -> Answer:
         """The recorded round, whose clients beyond the smallest cohort send zeros."""
         silent = len(self._trials.vectors) - len(self._few)
         zeros = [np.zeros(self._rounds.dim)] * silent

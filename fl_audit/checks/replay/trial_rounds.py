@@ -1,9 +1,9 @@
-"""What a replay is made of: the promise, the rounds that are computed, and the findings.
+"""The parts of a replay: the promise, the rounds that are computed, and the findings.
 
-A mechanism's promise says how much one client may change a release. A cohort and the client in it
-who is left out make a trial. The updates are scaled copies of those that the replay is given, short
-and long, alone, among a few that differ and among many. A finding is one comparison of what was
-expected with what was measured, in words and numbers.
+A mechanism's promise bounds the effect of one client on a release. A trial is a cohort and the
+client in it that is left out. The updates are scaled copies of those that the replay is given,
+short and long, alone, among a few that differ and among many. A finding is one comparison of what
+was expected with what was measured, in words and numbers.
 """
 
 import copy
@@ -39,26 +39,26 @@ Update = Sequence[npt.NDArray[Any]]
 class Promise:
     """A round releases (the sum of its clients' parts + Gaussian noise) / denominator.
 
-    A client's part is at most as long as the clip norm, however it comes about: a clipped update, a
+    A client's part is at most as long as the clip norm, however it is computed: a clipped update, a
     normalised one, one with a bound for each variable. The noise is N(0, (noise_multiplier
-    clip_norm)^2) on each coordinate, drawn anew in each round and independent of the updates; or
+    clip_norm)^2) on each coordinate, independent between rounds and of the updates; or
     rows of C^-1 z with such a z, or of trees with such nodes (`correlation`).
 
     Attributes:
       clip_norm: The largest norm of a client's part of the sum, positive; infinite without a clip,
-        where the part is at most as long as the update.
-      denominator: The number that the sum is divided by whoever takes part, positive.
+        when the part is at most as long as the update.
+      denominator: The number that the sum is divided by, whichever clients participate, positive.
       noise_multiplier: The standard deviation of the noise on a coordinate of the sum, over the
-        clip norm; None where the noise is of another distribution and is not to be checked.
-      zeroing_norm: The largest absolute coordinate of an update that is not counted as zero.
-      smallest_cohort: The number of clients in the smallest round that the mechanism may meet; 0
-        under Poisson sampling.
+        clip norm; None if the noise has another distribution and is not to be checked.
+      zeroing_norm: The largest absolute coordinate of an update that is not replaced by zero.
+      smallest_cohort: The number of clients in the smallest round of the mechanism; 0 under Poisson
+        sampling.
       correlation: The matrix (`accounting.toeplitz.Toeplitz`) or the trees
-        (`accounting.tree_nodes.Trees`) that correlate noise over rounds; None where each round
+        (`accounting.tree_nodes.Trees`) that correlate noise over rounds; None if each round
         draws its own.
       rounds_before: The number of rounds before the one that is replayed.
-      adaptive_clip: How the clip norm moves after the round; None where it is fixed.
-      adaptive_zeroing: How the zeroing norm does; None where it is fixed or not promised.
+      adaptive_clip: The update rule of the clip norm; None if it is fixed.
+      adaptive_zeroing: That of the zeroing norm; None if it is fixed or not promised.
 
     Raises:
       InputError: A number is out of its range.
@@ -75,7 +75,6 @@ class Promise:
     adaptive_zeroing: AdaptiveZeroing | None = None
 
     def __post_init__(self) -> None:
-        """Checks the numbers."""
         for name in ("clip_norm", "denominator", "zeroing_norm"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name}: must be positive, got {getattr(self, name)}")
@@ -88,31 +87,31 @@ class Promise:
 
     @property
     def sensitivity(self) -> float:
-        """The most by which one client may change what a round releases, as an L2 norm."""
+        """The largest change of a release by one client, as an L2 norm."""
         return self.clip_norm / self.denominator
 
     @property
     def noise_stddev(self) -> float | None:
-        """The standard deviation of independent noise on a coordinate of what is released."""
+        """The standard deviation of independent noise on a coordinate of a release."""
         if self.noise_multiplier is None:
             return None
         return self.noise_multiplier * self.sensitivity if self.noise_multiplier else 0.0
 
     def new_noise(self, later: int = 0) -> float | None:
-        """The standard deviation of what is new in the noise of the round, or of a later one."""
+        """The standard deviation of the new part of the noise of the round, or of a later one."""
         if self.noise_stddev is None:
             return None
         return self.noise_stddev * new_in_round(self.correlation, self.rounds_before + later)
 
 
 def flat(update: Update) -> FloatArray:
-    """An update's variables behind one another, float64 of shape (dim,)."""
+    """Flattens an update to shape (dim,), float64."""
     parts = [np.asarray(part, np.float64).ravel() for part in update]
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def most_of(update: FloatArray, promise: Promise) -> float:
-    """The most that a client with this update may add to a release, as an L2 norm."""
+    """The largest norm that a client with this update may add to a release."""
     if np.abs(update).max(initial=0.0) > promise.zeroing_norm:
         return 0.0
     if np.isfinite(promise.clip_norm):
@@ -128,17 +127,17 @@ class Finding:
     """One comparison of a replay, or one check of cohorts.
 
     Attributes:
-      name: The name of the comparison, see docs/replay.md.
+      name: The name of the comparison (docs/replay.md).
       expected: What the mechanism promises, in words.
-      measured: What was found, in words.
+      measured: The measurement, in words.
       log_p: The logarithm of a bound on the probability that a correct mechanism looks as bad; 0 or
-        -inf where no chance is involved.
+        -inf if no chance is involved.
       variable: The variable of the model, from 1, that is farthest from the promise; None for the
         whole model.
-      ratio: The measured over the promised length there, of a client the most that was measured.
-      is_conclusive: Whether the question could be answered; what could not be has not failed.
-      detectable_ratio: Of noise, the largest share of the promised length that would have been seen
-        to be too short with a probability of 95 %; None for other findings.
+      ratio: The measured over the promised norm there, of a client the largest measured one.
+      is_conclusive: Whether the question could be answered; otherwise the finding has not failed.
+      detectable_ratio: Of noise, the largest share of the promised norm that fails with a
+        probability of 95 %; None for other findings.
     """
 
     name: str
@@ -163,7 +162,7 @@ class Finding:
         return "held" if self.is_conclusive else "could not tell"
 
     def __str__(self) -> str:
-        """The finding as a line for people."""
+        """The finding as one line of text."""
         outcome = self.outcome if self.passed else "FAILED"
         return f"{outcome} {self.name}: expected that {self.expected}; measured: {self.measured}"
 
@@ -184,12 +183,12 @@ def inconclusive(name: str, expected: str, why: str) -> Finding:
 
 
 def write_replay(path: Path, findings: Sequence[Finding]) -> None:
-    """Writes the findings as JSON, `null` for what is infinite."""
+    """Writes the findings as JSON, infinite numbers as `null`."""
     write_text(path, json.dumps([_to_json(finding) for finding in findings], indent=1) + "\n")
 
 
 def read_replay(path: Path) -> tuple[Finding, ...]:
-    """Reads the findings; none where there was no replay.
+    """Reads the findings; empty if there is no file.
 
     Raises:
       InputError: The file is damaged.
@@ -225,16 +224,16 @@ Server = Callable[[Any, list[list[npt.NDArray[Any]]], np.random.Generator], tupl
 aggregate out, before a server optimizer sees it."""
 
 FAR, SHORT = 10.0, 0.3
-"""The lengths of long and short updates, over the clip norm."""
+"""The norms of long and short updates, over the clip norm."""
 
 _GRADED = (np.geomspace(0.05, 20, 8), np.geomspace(0.5, 4, 8))
-"""The lengths of updates of which some rule may take the longest for outliers."""
+"""The norms of updates of which a rule may take the longest for outliers."""
 
 _AGAINST_ONE = (2, 3, 5)
-"""The numbers of equal clients against whom a rule may take one other for an outlier."""
+"""The numbers of equal clients against which a rule may take another one for an outlier."""
 
 _MOST_ALONE = 64
-"""The number of clients that come alone with one variable made long; in larger models several
+"""The number of clients that are alone with one variable made long; in larger models several
 variables are long at once."""
 
 _MOST_NUMBERS = 1 << 25
@@ -246,11 +245,10 @@ class Answer:
     """A round's new state and release.
 
     Attributes:
-      state: The state after the round.
       release: The release, of shape (dim,).
-      draws: The state of the generator after the round: where it differs between two rounds, they
+      draws: The state of the generator after the round: if it differs between two rounds, they
         drew different numbers for their noise.
-      spawned: The number of generators that the round made of it, for clients mostly.
+      spawned: The number of generators that the round spawned from it, mostly for clients.
     """
 
     state: Any
@@ -263,7 +261,7 @@ class TrialRounds:
     """The rounds of one server from one state."""
 
     def __init__(self, function: Server, state: Any, like: Update, seed: int) -> None:
-        """Takes an update that all others are like, and the seed of the recorded round."""
+        """All updates have the shapes and dtypes of `like`; the seed is the recorded round's."""
         self._function = function
         self.state = state
         self._seed = seed
@@ -301,10 +299,10 @@ class TrialRounds:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A round of which one client is left out.
+    """A round without one client.
 
     Attributes:
-      words: What the round is, to follow "in a round of" or "of".
+      words: The round, to follow "in a round of" or "of".
       cohort: The clients' updates.
       left: The client that is left out, by number from 0.
     """
@@ -316,13 +314,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """The maker of a replay's trials.
-
-    Attributes:
-      vectors: The updates that the replay is given.
-      sizes: The sizes of the model's variables.
-      promise: What the mechanism promises.
-    """
+    """Generates a replay's trials from the updates that the replay is given."""
 
     vectors: Sequence[FloatArray]
     sizes: Sequence[int]
@@ -347,7 +339,7 @@ class Trials:
             yield from self._each(words.format(which), [self._lengthened(first, step)], [0])
 
     def unlike(self) -> Iterator[Trial]:
-        """Clients that differ: of graded lengths, every other left out, and opposing camps."""
+        """Clients that differ: of graded norms, every other left out, and opposing camps."""
         for lengths in _GRADED:
             graded = [self._scaled(i, length) for i, length in enumerate(lengths)]
             words = f"{len(lengths)} clients {lengths[0]:g} to {lengths[-1]:g} clip norms long"
@@ -370,7 +362,7 @@ class Trials:
 
     @property
     def many(self) -> int | None:
-        """The number of clients beyond the denominator; None where they take too much memory."""
+        """The number of clients beyond the denominator; None if they take too much memory."""
         count = max(3, len(self.vectors), math.ceil(self.promise.denominator) + 1)
         return count if (count + 1) * len(self.vectors[0]) <= _MOST_NUMBERS else None
 
@@ -387,7 +379,7 @@ class Trials:
         return (Trial(words, whole, len(self.few) + left) for left in left_out)
 
     def _unit(self, index: int) -> float:
-        """The clip norm or, without one, the update's length."""
+        """The clip norm or, without one, the update's norm."""
         clip_norm = self.promise.clip_norm
         return clip_norm if math.isfinite(clip_norm) else float(np.linalg.norm(self._of(index)))
 
@@ -395,7 +387,7 @@ class Trials:
         return self.vectors[index % len(self.vectors)]
 
     def _scaled(self, index: int, length: float) -> FloatArray:
-        """An update's direction, so many clip norms long."""
+        """An update's direction, `length` clip norms long."""
         update = self._of(index)
         return update * (length * self._unit(index) / float(np.linalg.norm(update)))
 

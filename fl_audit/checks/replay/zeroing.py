@@ -1,7 +1,7 @@
-"""What a replay asks of a zeroing norm that adapts: that it moves as promised.
+"""Replay of a zeroing norm that adapts: whether it moves as promised.
 
 It follows a quantile of the updates' largest coordinates without noise (`mechanisms.zeroing`), so
-that one round of known updates tells exactly where it has to be in the next.
+that one round of known updates determines its next value exactly.
 """
 
 import math
@@ -26,14 +26,7 @@ _CLIENTS = 6
 def zeroing_finding(
     rounds: TrialRounds, trials: Trials, zeroing: AdaptiveZeroing, norm_of: ZeroingNormOf
 ) -> Finding:
-    """Whether cohorts of small and of large updates move the zeroing norm as promised.
-
-    Args:
-      rounds: The rounds of the server.
-      trials: The maker of updates.
-      zeroing: What moves the norm.
-      norm_of: The reader of a state's zeroing norm.
-    """
+    """Whether cohorts of small and of large updates move the zeroing norm as promised."""
     name, expected = (
         "zeroing_update",
         "the zeroing norm moves as the promised quantile and rate say",
@@ -46,7 +39,7 @@ def zeroing_finding(
         cohort = [*trials.few, *(np.asarray(size * like) for size in sizes)]
         try:
             after = float(norm_of(rounds.run(cohort, _SEED).state))
-        except Exception as error:  # whatever a server refuses
+        except Exception as error:  # a server may refuse a round in any way
             return failed(name, expected, f"{type(error).__name__}: {error}")
         promised = _moved(zeroing, estimate, cohort)
         if not math.isclose(after, promised, rel_tol=1e-4):

@@ -4,8 +4,8 @@ Yıldırım, Kaya, Yıldırım & Savaş (2025), "MCMC for Bayesian Estimation of
 Membership Inference Attacks".
 
 >>> counts = ChallengeCounts(fp=[10, 5], n0=[100, 100], fn=[10, 20], n1=[100, 100])
->>> found = posterior(counts, delta=1e-5)
->>> round(found.epsilon.mean, 1)
+>>> result = posterior(counts, delta=1e-5)
+>>> round(result.epsilon.mean, 1)
 3.4
 """
 

@@ -1,9 +1,9 @@
 """The posterior of epsilon and strength without Monte Carlo, on a grid of two dimensions.
 
 The error rates of each base integrate out exactly: given epsilon and s they are uniform on a
-difference of two regions, whose masses region_mass.py tabulates. What is left is a density of
-epsilon and s. It is taken in the variables epsilon and v = s epsilon, because the counts bound
-epsilon from below and v from above: the edges of the posterior lie along the grid.
+difference of two regions, whose masses region_mass.py tabulates. What remains is a density of
+epsilon and s. Its variables are epsilon and v = s epsilon, because the counts bound epsilon from
+below and v from above: the edges of the posterior are parallel to the grid.
 
 Every integral is a trapezoidal sum, in which the prior of s is integrated exactly. Cells are split
 where a marginal bends, until no cell's error matters.
@@ -27,21 +27,11 @@ from fl_audit.estimators.challenge_bases.summary import Marginal, PosteriorSumma
 _MOST_PARTS = 8
 
 
-# The cells of a one-dimensional grid: where to split them, and a density linear in each.
-
-
 def trapezoid_errors(points: FloatArray, values: FloatArray) -> FloatArray:
     """The approximate error of the trapezoidal rule in each cell, per unit of the cell's width.
 
     It is h^2 f'' / 12 for a cell of width h; h f'' is the larger change of slope at its two ends.
     Cells of no width have no error and hide their neighbours' changes of slope.
-
-    Args:
-      points: Points, ascending, float64 of shape (..., k).
-      values: Values at the points, float64 of shape (..., k).
-
-    Returns:
-      The errors of the cells, float64 of shape (..., k - 1).
 
     >>> trapezoid_errors(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, 0.0, 0.0, 12.0])).tolist()
     [0.0, 1.0, 1.0]
@@ -55,14 +45,9 @@ def trapezoid_errors(points: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def refined(points: FloatArray, errors: FloatArray, tolerance: float) -> FloatArray:
-    """The points, with more of them in cells whose error is too large.
+    """The points, and more of them in cells whose error exceeds the tolerance.
 
-    An error is taken to fall with the third power of a cell's width.
-
-    Args:
-      points: Points, ascending, float64 of shape (k,).
-      errors: Errors of the cells, float64 of shape (k - 1,).
-      tolerance: Largest error allowed to a cell.
+    Errors are assumed to fall with the third power of a cell's width.
 
     >>> refined(np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.8]), 0.1).tolist()
     [0.0, 1.0, 1.5, 2.0]
@@ -76,12 +61,9 @@ def refined(points: FloatArray, errors: FloatArray, tolerance: float) -> FloatAr
 
 
 def counting(points: FloatArray, masses: FloatArray, negligible: float) -> FloatArray:
-    """The points of the cells that count, and of one more cell on each side.
+    """The points of the cells with more than a negligible share of the largest mass.
 
-    Args:
-      points: Points, ascending, float64 of shape (k,).
-      masses: Masses of the cells, float64 of shape (k - 1,).
-      negligible: A share of the largest mass; a cell with less does not count.
+    One more cell is kept on each side.
 
     >>> points = np.arange(6.0)
     >>> counting(points, np.array([0.0, 0.0, 1.0, 0.0, 0.0]), 1e-9).tolist()
@@ -93,24 +75,19 @@ def counting(points: FloatArray, masses: FloatArray, negligible: float) -> Float
 
 @dataclass(frozen=True, eq=False)
 class LinearDensity:
-    """A density that is linear between points, normalised.
-
-    Attributes:
-      points: Points, ascending, float64 of shape (k,).
-      density: Density at the points, at least 0, float64 of shape (k,).
-    """
+    """A density that is linear between ascending points, normalised."""
 
     points: FloatArray
     density: FloatArray
 
     @property
     def masses(self) -> FloatArray:
-        """Masses of the cells, float64 of shape (k - 1,)."""
+        """Masses of the cells."""
         return np.asarray(np.diff(self.points) * (self.density[:-1] + self.density[1:]) / 2)
 
     @property
     def weights(self) -> FloatArray:
-        """The probability that each point stands for, float64 of shape (k,)."""
+        """The trapezoidal rule's probability of each point."""
         halves = np.diff(self.points) / 2
         left, right = np.concatenate([[0.0], halves]), np.concatenate([halves, [0.0]])
         return np.asarray((left + right) * self.density)
@@ -121,7 +98,7 @@ class LinearDensity:
         return float(np.sum(self.weights * self.points))
 
     def quantile(self, p: float) -> float:
-        """The point below which the share p of the mass lies.
+        """The point below which the share p of the mass is.
 
         >>> round(LinearDensity(np.array([0.0, 2.0]), np.array([0.0, 1.0])).quantile(0.25), 12)
         1.0
@@ -139,13 +116,11 @@ class LinearDensity:
         return float(self.points[cell] + width * min(2 * share / (left + root), 1.0))
 
 
-# The posterior of the strength s given each epsilon of a grid.
-
-
 @dataclass(frozen=True, eq=False)
 class StrengthRows:
-    """The prior of s times likelihoods that are linear in s between the points of each row.
+    """The posterior of the strength s given each epsilon of a grid, a row per epsilon.
 
+    It is the prior of s times likelihoods that are linear in s between the points of each row.
     The integrals over a cell use the prior's own moments, so they are exact for such likelihoods
     even where the prior's density is infinite.
 
@@ -165,24 +140,23 @@ class StrengthRows:
     def from_likelihood(
         cls, prior: BetaStrength, strength: FloatArray, likelihood: FloatArray
     ) -> "StrengthRows":
-        """The rows for likelihoods and strengths, both of shape (i, k)."""
         return cls(prior, strength, likelihood, np.diff(prior.moments_below(strength), axis=-1))
 
     @property
     def totals(self) -> FloatArray:
-        """The integral of prior times likelihood over each row, float64 of shape (i,)."""
+        """The integral of prior times likelihood over each row."""
         return np.asarray(np.sum(self._integrals(self.moments[0], self.moments[1]), axis=1))
 
     def cell_shares(self) -> FloatArray:
-        """The posterior probabilities of the cells of each row, float64 of shape (i, k - 1)."""
+        """The posterior probabilities of the cells of each row."""
         return self._per_total(self._integrals(self.moments[0], self.moments[1]))
 
     def cell_errors(self) -> FloatArray:
-        """The errors of `cell_shares` from taking likelihoods to be linear, of the same shape."""
+        """The errors of `cell_shares` from the assumption of linear likelihoods."""
         return self._per_total(self.moments[0] * trapezoid_errors(self.strength, self.likelihood))
 
     def mean(self, weights: FloatArray) -> float:
-        """The posterior mean of s, for weights of the rows of shape (i,)."""
+        """The posterior mean of s, for weights of the rows."""
         return float(np.sum(weights @ self._per_total(self._integrals(*self.moments[1:]))))
 
     def below(self, strength: float, weights: FloatArray) -> float:
@@ -190,13 +164,13 @@ class StrengthRows:
         return float(weights @ self.cdf(strength))
 
     def cdf(self, strength: float) -> FloatArray:
-        """The posterior probability in each row that s is at most `strength`, of shape (i,)."""
+        """The posterior probability in each row that s is at most `strength`."""
         ends = np.minimum(self.strength, strength)
         zeroth, first, _ = np.diff(self.prior.moments_below(ends), axis=-1)
         return np.asarray(np.sum(self._per_total(self._integrals(zeroth, first)), axis=1))
 
     def quantile(self, p: float, weights: FloatArray) -> float:
-        """The strength below which the share p of the posterior lies."""
+        """The strength below which the share p of the posterior is."""
         low, high = 0.0, 1.0
         for _ in range(30):
             middle = (low + high) / 2
@@ -216,9 +190,6 @@ class StrengthRows:
         return np.asarray(values / np.where(totals > 0, totals, 1.0))
 
 
-# The posterior of both.
-
-
 _START = np.concatenate([[0.0], np.geomspace(5e-5, 1, 64)])
 _SMALLEST = 1e-9
 """The start of the grid of epsilon, as a share of its largest value, instead of 0."""
@@ -236,12 +207,7 @@ _STDDEVS = 7.5
 
 @dataclass(frozen=True, eq=False)
 class GridPosterior:
-    """The posterior of epsilon and s.
-
-    Attributes:
-      epsilon: Posterior density of epsilon at i points.
-      strength: Posterior of s given each of these epsilons; or the fixed s.
-    """
+    """The posterior of epsilon and, given each epsilon of the grid, of s (or the fixed s)."""
 
     epsilon: LinearDensity
     strength: StrengthRows | FixedStrength
@@ -271,12 +237,7 @@ def grid_posterior(counts: ChallengeCounts, delta: float, prior: Prior) -> GridP
     """The posterior of epsilon and s in the model of independent counts.
 
     Yıldırım et al. (2025), equations 1, 2 and 5, with alpha and beta integrated out. Means and
-    quantiles are right to about 1e-3.
-
-    Args:
-      counts: Counts of the challenge bases.
-      delta: The delta of differential privacy, in [0, 1).
-      prior: Prior of epsilon and s.
+    quantiles are accurate to about 1e-3.
     """
     largest = _STDDEVS * math.sqrt(prior.epsilon_variance)
     while True:

@@ -1,17 +1,17 @@
 """MCMC-DP-Est: Metropolis-Hastings with averaged acceptance ratios, on several chains at once.
 
-Yıldırım et al. (2025), Algorithm 1, after Andrieu, Yıldırım, Doucet & Chopin (2020). A chain holds
-epsilon, s, one pair of error rates per base and, in the correlated model, tau and rho. A move of
-the parameters is judged by likelihoods averaged over each base's pair and K - 1 auxiliary ones;
-then each base picks one of its K pairs.
+Yıldırım et al. (2025), Algorithm 1, after Andrieu, Yıldırım, Doucet & Chopin (2020). The state of a
+chain is epsilon, s, one pair of error rates per base and, in the correlated model, tau and rho. A
+move of the parameters is accepted by likelihoods averaged over each base's pair and K - 1 auxiliary
+ones; then each base picks one of its K pairs.
 
 It differs from the printed algorithm in how it moves, not in the distribution it samples. Auxiliary
-pairs come from a distribution that the counts suggest, not from the unit square (see model.py).
-Given the K pairs, epsilon and s move several times before each base picks its pair: the joint
-distribution of the parameters and the picks stays the same under each of these moves. Their normal
-step, in log epsilon and s, has a covariance learned in the burn-in. Tau and rho, whose moves the
-paper leaves to a supplement, move given the picked pairs. And several chains run side by side, so
-that their agreement can be seen.
+pairs come from a distribution that the counts suggest, not from the unit square (model.py). Given
+the K pairs, epsilon and s move several times before each base picks its pair: each of these moves
+leaves the joint distribution of the parameters and the picks unchanged. Their normal step, in log
+epsilon and s, has a covariance learned in the burn-in. Tau and rho, whose moves the paper leaves to
+a supplement, move given the picked pairs. Several chains run at once, so that their agreement can
+be measured.
 """
 
 import math
@@ -41,18 +41,10 @@ from fl_audit.estimators.challenge_bases.summary import (
     split_r_hat,
 )
 
-# The parameters that the chains move, in coordinates where a normal step suits them.
-
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """The parameters of c chains.
-
-    Attributes:
-      epsilon: Epsilon of each chain, above 0, float64 of shape (c,).
-      strength: Strength s of each chain in [0, 1], float64 of shape (c,).
-      correlations: Correlations tau and rho; zeros in the model of independent counts.
-    """
+    """The parameters of c chains, each of shape (c,); without correlations these are 0."""
 
     epsilon: FloatArray
     strength: FloatArray
@@ -63,17 +55,15 @@ class Coordinates:
     """The free parameters as rows (log epsilon, s, tau, rho / its largest value given tau)."""
 
     def __init__(self, prior: Prior, correlated: CorrelatedCounts | None) -> None:
-        """Choose the coordinates of the independent model, or of the correlated one."""
         self._prior, self._correlated = prior, correlated
         self._free_strength = isinstance(prior.strength, BetaStrength)
         free = 1 + self._free_strength
+        # The columns of log epsilon and, if it is free, s; and those of tau and rho's share.
         self.privacy: IntArray = np.arange(free)
-        """The columns of log epsilon and, where it is free, s."""
         self.correlation: IntArray = free + np.arange(2 if correlated else 0)
-        """The columns of tau and rho's share of its largest value, if any."""
 
     def at(self, parameters: Parameters) -> FloatArray:
-        """The coordinates of parameters with rho = 0, float64 of shape (c, d)."""
+        """The coordinates of parameters with rho = 0."""
         columns = [np.log(parameters.epsilon)]
         if self._free_strength:
             columns.append(parameters.strength)
@@ -82,7 +72,7 @@ class Coordinates:
         return np.stack(columns, axis=1)
 
     def parameters(self, coordinates: FloatArray) -> Parameters:
-        """The parameters at coordinates of shape (c, d) that the prior allows."""
+        """The parameters at coordinates that the prior allows."""
         columns = list(coordinates.T)
         epsilon = np.exp(columns.pop(0))
         zeros = np.zeros_like(epsilon)
@@ -97,13 +87,10 @@ class Coordinates:
         return Parameters(epsilon, strength, Correlations(tau, rho))
 
     def log_prior(self, coordinates: FloatArray) -> FloatArray:
-        """Log prior density of coordinates (c, d), of shape (c,); -inf where forbidden.
-
-        It is known up to a constant.
-        """
+        """Log prior density of coordinates up to a constant; -inf where forbidden."""
         columns = list(coordinates.T)
         log_epsilon = columns.pop(0)
-        # epsilon^2 must not overflow; a prior as wide as that forbids nothing else.
+        # epsilon^2 must not overflow; no smaller epsilon is changed.
         log_prior = self._prior.epsilon_logpdf(np.exp(np.minimum(log_epsilon, 300))) + log_epsilon
         if isinstance(self._prior.strength, BetaStrength):
             log_prior = log_prior + self._prior.strength.logpdf(columns.pop(0))
@@ -119,7 +106,7 @@ class Coordinates:
 class LearnedStep:
     """A normal step in some coordinates, whose covariance and length are learned in the burn-in.
 
-    The covariance is that of the last half of what the chains have visited; the length aims at an
+    The covariance is that of the last half of the visited positions; the length aims at an
     acceptance of about 0.3.
     """
 
@@ -135,7 +122,7 @@ class LearnedStep:
         self._accepted: list[float] = []
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Random steps, 0 in the other coordinates, float64 of shape (c, d)."""
+        """Random steps, 0 in the other coordinates."""
         steps = np.zeros(shape)
         noise = rng.standard_normal((shape[0], len(self._columns)))
         steps[:, self._columns] = self._length * noise @ self._root.T
@@ -146,7 +133,7 @@ class LearnedStep:
         self._accepted.append(accepted)
 
     def learn(self, position: FloatArray) -> None:
-        """Record the positions of the chains, float64 of shape (c, d)."""
+        """Record the positions of the chains."""
         self._visited.append(position[:, self._columns])
         if len(self._visited) % self._EVERY or not len(self._columns):
             return
@@ -157,21 +144,13 @@ class LearnedStep:
         self._root = np.linalg.cholesky(covariance + 1e-12 * np.eye(len(covariance)))
 
 
-# The start of the chains: parameters under which every base has rates of positive weight.
-
-
 _EPSILONS = np.geomspace(1e-3, 700.0, 200)
 _HALVINGS = 100
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The start of each chain.
-
-    Attributes:
-      parameters: Parameters of each chain, with tau and rho at 0.
-      rates: One point for each base, in R_s(epsilon, delta).
-    """
+    """The start of each chain: parameters with tau and rho at 0, and a point per base in R_s."""
 
     parameters: Parameters
     rates: ErrorRates
@@ -183,20 +162,12 @@ def find_start(
     strength: BetaStrength | FixedStrength,
     rng: np.random.Generator,
 ) -> Start:
-    """A start for each chain, spread out over what the error rates allow.
+    """A start for each chain, spread over what the error rates allow.
 
-    With a free strength s, epsilon is the least that allows one pair per base, and a random amount
-    more; then s is halved until R(s epsilon, s delta) holds none of them. With a fixed one, epsilon
-    is chosen at random among those under which each base has a pair in R_s(epsilon, delta).
-
-    Args:
-      rates: Candidates; with a free strength, only the first of each base counts.
-      delta: The delta of differential privacy, in [0, 1).
-      strength: Prior of the strength.
-      rng: The only source of randomness.
-
-    Raises:
-      InputError: If a fixed strength allows no epsilon for these candidates.
+    With a free strength s, epsilon is the least that allows the first pair of each base, plus a
+    random amount; then s is halved until R(s epsilon, s delta) contains none of them. With a fixed
+    one, epsilon is chosen at random among those for which each base has a pair in
+    R_s(epsilon, delta); InputError if there is none.
     """
     if isinstance(strength, FixedStrength):
         return _start_fixed(rates, delta, strength.value, rng)
@@ -246,11 +217,8 @@ def _start(epsilon: FloatArray, strength: FloatArray, rates: ErrorRates) -> Star
     return Start(Parameters(epsilon, strength, Correlations(zeros, zeros)), rates)
 
 
-# The chains.
-
-
 _START_POINTS = 256
-"""Error rates per base among which those to start from are sought."""
+"""Error rates per base among which those to start from are searched."""
 _MOST_PAIRS = 50_000_000
 """The pairs of error rates of one iteration: some 4 GB."""
 _MOVES = 4
@@ -263,12 +231,12 @@ class ChainSettings:
 
     Attributes:
       draws: Draws kept from all chains together; rounded up to a multiple of the chains.
-      burn_in: Iterations of each chain that are thrown away; the steps are learned in them.
-      chains: Number of chains side by side, at least 4.
-      auxiliary: Number K of error rates per base that a move is averaged over, at least 2.
+      burn_in: Iterations of each chain that are discarded; the steps are learned in them.
+      chains: Number of chains, at least 4.
+      auxiliary: Number K of error rates per base over which a move is averaged, at least 2.
 
     Raises:
-      InputError: If a number is out of range.
+      InputError: A number is out of range.
     """
 
     draws: int = 20_000
@@ -277,7 +245,6 @@ class ChainSettings:
     auxiliary: int = 32
 
     def __post_init__(self) -> None:
-        """Check the fields, so that no later step has to."""
         for name, value, least, most in (
             ("draws", self.draws, 4 * self.chains, 10**7),
             ("burn_in", self.burn_in, 0, 10**6),
@@ -292,19 +259,11 @@ class ChainSettings:
 
 @dataclass(frozen=True, eq=False)
 class MhaarDraws:
-    """The values that the chains visited after the burn-in.
-
-    Attributes:
-      epsilon: Draws of epsilon, float64 of shape (c, m).
-      strength: Draws of s, float64 of shape (c, m).
-      tau: Draws of tau, float64 of shape (c, m); None in the model of independent counts.
-      rho: Draws of rho, float64 of shape (c, m); None in the model of independent counts.
-      acceptance: Share of accepted moves.
-    """
+    """The draws of m iterations of c chains after the burn-in, float64 of shape (c, m)."""
 
     epsilon: FloatArray
     strength: FloatArray
-    tau: FloatArray | None
+    tau: FloatArray | None  # None in the model of independent counts
     rho: FloatArray | None
     acceptance: float
 
@@ -331,20 +290,11 @@ def mhaar_posterior(
     settings: ChainSettings,
     rng: np.random.Generator,
 ) -> MhaarDraws:
-    """Draws from the posterior, by Algorithm 1.
+    """Draws from the posterior, by Algorithm 1; `correlated` counts follow equation 7.
 
-    Args:
-      counts: Counts of the challenge bases.
-      delta: The delta of differential privacy, in [0, 1).
-      prior: Prior of all parameters.
-      correlated: Whether counts follow equation 7 instead of equation 1.
-      settings: Settings of the chains.
-      rng: The only source of randomness.
-
-    Raises:
-      InputError: If a base has no challenge on a side in the correlated model, if the strength is
-        fixed at 1 (R_s then has no area), if no parameters were found that the chains can start
-        from, or if chains, bases and auxiliary rates are more than memory holds.
+    Raises InputError if a base has no challenge on a side in the correlated model, if the strength
+    is fixed at 1 (R_s then has no area), if no start was found, or if chains, bases and auxiliary
+    rates would exceed the memory.
     """
     _check_size(counts, settings)
     if isinstance(prior.strength, FixedStrength) and prior.strength.value == 1:
@@ -408,7 +358,6 @@ class _Chain:
         self._correlation = LearnedStep(self._coordinates.correlation)
 
     def learn(self) -> None:
-        """Let the steps learn from the positions of the chains."""
         for step in (self._privacy, self._correlation):
             step.learn(self.position)
 
@@ -421,7 +370,8 @@ class _Chain:
         )
         folded = below_diagonal(rates.alpha, rates.beta)
         reached = self._reached(folded, self.position)
-        log_weights = self._model.log_weights(rates, self._correlations())
+        correlations = self._coordinates.parameters(self.position).correlations
+        log_weights = self._model.log_weights(rates, correlations)
         height = np.max(np.where(reached, log_weights, -np.inf), axis=2, keepdims=True)
         # Of the pairs reached now the largest weighs 1; others must not overflow.
         weights = np.exp(np.minimum(log_weights - height, 700.0))
@@ -452,7 +402,7 @@ class _Chain:
 
     def _propose(self, step: LearnedStep) -> FloatArray:
         proposed = self.position + step.draw(self._rng, self.position.shape)
-        # A forbidden proposal has no likelihood: to stay is to reject it.
+        # A forbidden proposal has no likelihood: it is rejected by proposing to stay.
         allowed = np.isfinite(self._coordinates.log_prior(proposed))
         return np.where(allowed[:, None], proposed, self.position)
 
@@ -469,21 +419,15 @@ class _Chain:
         step.count(float(np.mean(accept)))
         return np.asarray(accept)
 
-    def _correlations(self) -> Correlations:
-        return self._coordinates.parameters(self.position).correlations
-
     def _reached(self, folded: FoldedRates, position: FloatArray) -> npt.NDArray[np.bool_]:
-        """Whether pairs lie in R_s(epsilon, delta), bool of shape (c, n, k)."""
+        """Whether pairs are in R_s(epsilon, delta), of shape (c, n, k)."""
         at = self._coordinates.parameters(position)
         epsilon, strength = at.epsilon[:, None, None], at.strength[:, None, None]
         inner = folded.inside(strength * epsilon, strength * self._delta)
         return folded.inside(epsilon, self._delta) & ~inner
 
     def _log_average(self, weights: FloatArray, position: FloatArray) -> FloatArray:
-        """Log of the product of the bases' averaged likelihoods, float64 of shape (c,).
-
-        It is known up to a constant.
-        """
+        """Log of the product of the bases' averaged likelihoods, (c,), up to a constant."""
         at = self._coordinates.parameters(position)
         with np.errstate(divide="ignore"):
             total = np.sum(np.log(np.sum(weights, axis=2)), axis=1)

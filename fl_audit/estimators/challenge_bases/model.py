@@ -16,8 +16,9 @@ from fl_audit.errors import InputError, nearest
 class ChallengeCounts:
     """False positives and false negatives of attacks, one entry per challenge base.
 
-    A challenge base is a data set D with a point z outside it; the attack tells models trained on
-    D from models trained on D and z. Yıldırım et al. (2025), Definitions 2 and 3, section 2.1.
+    A challenge base is a data set D with a point z outside it; the attack distinguishes models
+    trained on D from models trained on D and z. Yıldırım et al. (2025), Definitions 2 and 3,
+    section 2.1.
 
     Attributes:
       fp: False positives X, int64 of shape (n,): models trained on D that the attack took for ones
@@ -28,8 +29,8 @@ class ChallengeCounts:
       n1: Numbers N1 of models trained on D and z, at least 0, int64 of shape (n,).
 
     Raises:
-      InputError: If there is no base, the lengths differ, a count is negative or no whole
-        number, or there are more errors than challenges.
+      InputError: There is no base, the lengths differ, a count is negative or no whole number, or
+        there are more errors than challenges.
 
     >>> ChallengeCounts(fp=[1, 0], n0=[100, 100], fn=[20, 30], n1=[100, 100]).num_bases
     2
@@ -41,7 +42,6 @@ class ChallengeCounts:
     n1: IntArray
 
     def __post_init__(self) -> None:
-        """Check the fields, so that no later step has to."""
         for name in ("fp", "n0", "fn", "n1"):
             object.__setattr__(self, name, _frozen_counts(name, getattr(self, name)))
         lengths = {len(self.fp), len(self.n0), len(self.fn), len(self.n1)}
@@ -86,32 +86,21 @@ def _frozen_counts(name: str, values: npt.ArrayLike) -> IntArray:
     return counts
 
 
-# The priors of epsilon and of the attacks' strength, before any count is seen.
-
-
 _LARGEST_VARIANCE = 1e6
-"""Beyond it the prior says nothing against an epsilon of 1,000, and the grid resolves no counts."""
+"""Beyond it the prior allows an epsilon of 1,000 freely, and the grid resolves no counts."""
 
 
 @dataclass(frozen=True)
 class BetaStrength:
-    """The prior of an unknown strength s of the attacks: s ~ Beta(a, b).
+    """The prior of an unknown strength s of the attacks: s ~ Beta(a, b), both above 0.
 
     Yıldırım et al. (2025), section 2.1. Their experiments use a = b = 1.
-
-    Attributes:
-      a: First shape, above 0.
-      b: Second shape, above 0.
-
-    Raises:
-      InputError: If a shape is not a finite number above 0.
     """
 
     a: float = 1.0
     b: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check the fields, so that no later step has to."""
         for name, shape in (("a", self.a), ("b", self.b)):
             if not 0 < shape < math.inf:
                 raise InputError(f"strength's {name} must be a finite number above 0, got {shape}")
@@ -143,23 +132,16 @@ class BetaStrength:
 
 @dataclass(frozen=True)
 class FixedStrength:
-    """The strength s of the attacks, taken as known.
+    """A known strength s in [0, 1] of the attacks.
 
     With 0 the error rates of an attack are uniform on all of R(epsilon, delta). With 1 every attack
     is the best possible one on the worst challenge base, as most auditing assumes (Yıldırım et al.
     2025, Remark 2, which warns of the overconfidence that follows).
-
-    Attributes:
-      value: The strength s, in [0, 1].
-
-    Raises:
-      InputError: If the value is out of range.
     """
 
     value: float
 
     def __post_init__(self) -> None:
-        """Check the field, so that no later step has to."""
         if not 0 <= self.value <= 1:
             raise InputError(f"strength must be in [0, 1], got {self.value}")
 
@@ -168,22 +150,15 @@ class FixedStrength:
 class CorrelationPrior:
     """The prior of tau and rho, the two correlations of equation 7.
 
-    Here tau ~ normal(0, tau_variance) cut to (-1/(N - 1), 1) for the largest N, where every
+    Here tau ~ normal(0, tau_variance) truncated to (-1/(N - 1), 1) for the largest N, where every
     variance is positive; and rho given tau is uniform where every covariance matrix is definite:
     rho^2 < (1/N0 + (1 - 1/N0) tau) (1/N1 + (1 - 1/N1) tau). The paper leaves both to a supplement;
     these are the choices of its authors' public program, with its variance of 1e-4.
-
-    Attributes:
-      tau_variance: Variance of tau's prior before it is cut, above 0.
-
-    Raises:
-      InputError: If the variance is not a finite number above 0.
     """
 
     tau_variance: float = 1e-4
 
     def __post_init__(self) -> None:
-        """Check the field, so that no later step has to."""
         if not 0 < self.tau_variance < math.inf:
             raise InputError(
                 f"tau_variance must be a finite number above 0, got {self.tau_variance}"
@@ -195,15 +170,12 @@ class Prior:
     """The priors of the model, independent of each other.
 
     Attributes:
-      epsilon_variance: Variance of the normal distribution that, cut to [0, inf), is epsilon's
-        prior, in (0, 1,000,000].
+      epsilon_variance: Variance of the normal distribution whose truncation to [0, inf) is the
+        prior of epsilon, in (0, 1,000,000]; else InputError.
       strength: Prior of the attacks' strength s. Given epsilon and s, the error rates of each
         attack are uniform on R_s(epsilon, delta), which is R(epsilon, delta) without R(s epsilon, s
         delta) (equation 2): a larger s keeps them away from blind guessing.
       correlation: Prior of tau and rho; only the correlated model uses it.
-
-    Raises:
-      InputError: If a number is out of range.
     """
 
     epsilon_variance: float = 10.0
@@ -211,7 +183,6 @@ class Prior:
     correlation: CorrelationPrior = field(default_factory=CorrelationPrior)
 
     def __post_init__(self) -> None:
-        """Check the fields, so that no later step has to."""
         if not 0 < self.epsilon_variance <= _LARGEST_VARIANCE:
             raise InputError(
                 f"epsilon_variance must be a number above 0 and at most {_LARGEST_VARIANCE:,.0f}, "
@@ -229,7 +200,7 @@ ALPHA_PRIORS: dict[str, BetaStrength | FixedStrength] = {
     "uniform": FixedStrength(0.0),
     "strongest": FixedStrength(1.0),
 }
-"""The paper's priors of the error rates given epsilon and delta, by the name a command takes.
+"""The paper's priors of the error rates given epsilon and delta, by their names in commands.
 
 `strength` is equation 2 with s ~ Beta(1, 1), `uniform` its start, uniform on R(epsilon, delta), and
 `strongest` the special case s = 1 of Remark 2.
@@ -237,10 +208,10 @@ ALPHA_PRIORS: dict[str, BetaStrength | FixedStrength] = {
 
 
 def alpha_prior(name: str) -> BetaStrength | FixedStrength:
-    """The prior of the strength by this name: a number, or the shapes of a Beta distribution.
+    """The prior of the strength by name: a known one, a fixed number, or "beta:A,B".
 
     Raises:
-      InputError: If the name is neither a known one, nor a number in [0, 1], nor beta:A,B.
+      InputError: The name is neither a known one, nor a number in [0, 1], nor beta:A,B.
 
     >>> alpha_prior("uniform"), alpha_prior("0.6")
     (FixedStrength(value=0.0), FixedStrength(value=0.6))
@@ -263,44 +234,35 @@ def alpha_prior(name: str) -> BetaStrength | FixedStrength:
     return BetaStrength(a, b) if kind == "beta" else FixedStrength(value)
 
 
-# Two distributions of the counts given the error rates, and points to average them over. A model
+# Two distributions of the counts given the error rates, and samples to average them over. A model
 # draws auxiliary error rates for each base from a distribution that its counts suggest, and weighs
 # each by likelihood / density of that distribution. Algorithm 1 of Yıldırım et al. (2025) draws
-# them uniformly on the unit square, where most have no weight; any positive distribution leaves the
-# chain as exact.
+# them uniformly on the unit square, where most have no weight. The chain is exact for every
+# positive distribution.
 
 
 _SPREADS = np.array([0.0, 0.3, 1.0, 3.0])
-"""Multiples of the prior standard deviation: auxiliary rates spread as far as such a tau makes
-likely."""
+"""Multiples of tau's prior standard deviation, one for each component of the auxiliary
+distribution: its width is that of the likelihood under such a tau.
+"""
 _NARROW = 6.0
-"""A factor: some spread as little as so many times the counts would, as a negative tau does."""
+"""Another component is as narrow as so many times the counts would make it, for a negative tau."""
 
 
 @dataclass(frozen=True, eq=False)
 class ErrorRates:
-    """Pairs of error rates for chains c, bases n and points k.
+    """Pairs of error rates of shape (c, n, k): chains c, bases n and points k."""
 
-    Attributes:
-      alpha: False positive rates, float64 of shape (c, n, k).
-      beta: False negative rates, float64 of shape (c, n, k).
-    """
-
-    alpha: FloatArray
-    beta: FloatArray
+    alpha: FloatArray  # false positive rates
+    beta: FloatArray  # false negative rates
 
 
 @dataclass(frozen=True, eq=False)
 class Correlations:
-    """The correlations of decisions in each chain.
+    """The correlations of decisions in each chain, of shape (c,)."""
 
-    Attributes:
-      tau: Correlation of two decisions on the same side, float64 of shape (c,).
-      rho: Correlation of two decisions on different sides, float64 of shape (c,).
-    """
-
-    tau: FloatArray
-    rho: FloatArray
+    tau: FloatArray  # of two decisions on the same side
+    rho: FloatArray  # of two decisions on different sides
 
 
 class CountModel(Protocol):
@@ -310,17 +272,13 @@ class CountModel(Protocol):
         """Auxiliary error rates, `points` of them for each chain and base."""
 
     def log_weights(self, rates: ErrorRates, correlations: Correlations) -> FloatArray:
-        """Log of likelihood over density, float64 of shape (c, n, k) or (1, 1, 1).
-
-        It is known up to a constant per base.
-        """
+        """Log of likelihood over density up to a constant per base, (c, n, k) or (1, 1, 1)."""
 
 
 class IndependentCounts:
     """Binomial counts (equation 1): auxiliary rates are draws from the posterior."""
 
     def __init__(self, counts: ChallengeCounts) -> None:
-        """Take the counts of n bases."""
         self._alpha = (counts.fp + 1)[:, None], (counts.n0 - counts.fp + 1)[:, None]
         self._beta = (counts.fn + 1)[:, None], (counts.n1 - counts.fn + 1)[:, None]
 
@@ -340,16 +298,15 @@ class CorrelatedCounts:
     X has mean N0 alpha and variance N0^2 alpha (1 - alpha) a0^2 with a0^2 = 1/N0 + (1 - 1/N0) tau;
     Y likewise; their correlation is rho / (a0 a1). With N0 = N1 = N this is equation 7.
 
-    The auxiliary distribution is a mixture of Beta distributions of counts cut down as tau does, so
-    that it is never much narrower than the likelihood; its shapes of 1/2 take up the likelihood's
+    The auxiliary distribution is a mixture of Beta distributions, of counts reduced as by tau, so
+    that it is never much narrower than the likelihood; its shapes of 1/2 match the likelihood's
     poles at rates of 0 and 1.
 
     Raises:
-      InputError: If a base has no challenge on one of its sides.
+      InputError: A base has no challenge on one of its sides.
     """
 
     def __init__(self, counts: ChallengeCounts, prior: CorrelationPrior) -> None:
-        """Take the counts of n bases."""
         smallest = min(int(np.min(counts.n0)), int(np.min(counts.n1)))
         if smallest < 1:
             raise InputError(

@@ -1,4 +1,4 @@
-"""The posterior of epsilon and of the attacks' strength, by the method asked for."""
+"""The posterior of epsilon and of the attacks' strength, by the grid or by Markov chains."""
 
 from typing import Literal
 
@@ -36,9 +36,9 @@ def posterior(
     `correlated`: bivariate normal, equation 7), and that given epsilon and strength the error rates
     of each base are independent and uniform on R(epsilon, delta) without R(s epsilon, s delta).
 
-    A credible interval holds the true epsilon with its stated probability when epsilon and strength
-    are drawn from the prior and the model is right. It promises no coverage for a fixed mechanism,
-    and its upper end depends on the prior: no counts rule out a larger epsilon.
+    A credible interval contains the true epsilon with its stated probability if epsilon and
+    strength are drawn from the prior and the model is right. It has no stated coverage for a fixed
+    mechanism, and its upper end depends on the prior: no counts rule out a larger epsilon.
 
     Args:
       counts: Counts of the challenge bases.
@@ -55,7 +55,7 @@ def posterior(
       seed: Seed of the Markov chains.
 
     Raises:
-      InputError: If an argument is out of range or the method cannot be applied.
+      InputError: An argument is out of range or the method cannot be applied.
 
     >>> counts = ChallengeCounts(fp=[10, 5], n0=[100, 100], fn=[10, 20], n1=[100, 100])
     >>> result = posterior(counts, 1e-5)
@@ -86,17 +86,7 @@ def full_posterior(
 ) -> GridPosterior | MhaarDraws:
     """The posterior itself, as densities on a grid or as the draws of the chains.
 
-    Args:
-      counts: Counts of the challenge bases.
-      delta: The delta of differential privacy, in [0, 1).
-      method: Method as in `posterior`.
-      correlated: Model as in `posterior`.
-      prior: Prior of the parameters; as in `posterior` by default.
-      settings: Settings of the Markov chains.
-      seed: Seed of the Markov chains.
-
-    Raises:
-      InputError: If an argument is out of range or the method cannot be applied.
+    Arguments and errors are those of `posterior`.
     """
     check_delta(delta)
     if seed < 0:

@@ -1,13 +1,12 @@
-"""The posterior mass of error rates that an attack of strength s reaches under (epsilon, delta)-DP.
+"""The posterior mass of the error rates of an attack of strength s under (epsilon, delta)-DP.
 
 R(epsilon, delta) are the rates that (epsilon, delta)-DP allows, and R_s(epsilon, delta) is
 R(epsilon, delta) without R(s epsilon, s delta): Kairouz, Oh & Viswanath (2017), Theorem 2.1;
 Yıldırım et al. (2025), Theorem 1, equations 2 and 3.
 
-The density of the posterior error rates along the boundary of R(epsilon, delta).
-
-Given its counts and a uniform prior, a base's error rates are alpha ~ Beta(fp + 1, n0 - fp + 1) and
-beta ~ Beta(fn + 1, n1 - fn + 1). Outside R(epsilon, delta) lies a mass of
+The density along the boundary of R(epsilon, delta). Given its counts and a uniform prior, a base's
+error rates are alpha ~ Beta(fp + 1, n0 - fp + 1) and beta ~ Beta(fn + 1, n1 - fn + 1). Outside
+R(epsilon, delta) is a mass of
 
     C(epsilon, delta) = P((alpha, beta) not in R(epsilon, delta)),
 
@@ -20,10 +19,9 @@ y = c - e^epsilon x with c = 1 - delta, 0 <= x <= c / (1 + e^epsilon),
 Both integrands are log-concave, so a Gauss rule around the mode gives every digit, in log space
 and without cancellation, however far in the tail.
 
-The posterior mass of each base's error rates in R_s(epsilon, delta), tabulated once.
-
-R_s(epsilon, delta) lies between two boundaries, that of R(epsilon, delta) and that of R(v, s delta)
-with v = s epsilon. With C as above its mass is a sum of two that are never negative:
+The mass in R_s(epsilon, delta). It is between two boundaries, that of R(epsilon, delta) and that of
+R(v, s delta) with v = s epsilon. With C as above its mass is a sum of two terms that are never
+negative:
 
     [C(v, delta) - C(epsilon, delta)] + [C(v, s delta) - C(v, delta)].
 
@@ -48,13 +46,7 @@ from fl_audit.estimators.challenge_bases.model import ChallengeCounts
 def inside(
     alpha: FloatArray, beta: FloatArray, epsilon: npt.ArrayLike, delta: npt.ArrayLike
 ) -> npt.NDArray[np.bool_]:
-    """Whether error rates lie in R(epsilon, delta), elementwise.
-
-    Args:
-      alpha: False positive rates, in [0, 1].
-      beta: False negative rates, in [0, 1].
-      epsilon: The epsilon of differential privacy, at least 0.
-      delta: The delta of differential privacy, in [0, 1).
+    """Whether error rates are in R(epsilon, delta), elementwise.
 
     >>> inside(np.array([0.2, 0.5]), np.array([0.2, 0.5]), np.log(3), 0.0).tolist()
     [False, True]
@@ -66,23 +58,21 @@ def inside(
 class FoldedRates:
     """Error rates mirrored at both diagonals, so that a single line bounds R(epsilon, delta).
 
-    Attributes:
-      low: The smaller of the two rates, below the line alpha + beta = 1, float64 of any shape.
-      high: The larger of the two rates, float64 of the same shape.
+    `low` is the smaller and `high` the larger of the two, below the line alpha + beta = 1.
     """
 
     low: FloatArray
     high: FloatArray
 
     def inside(self, epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-        """Whether the rates lie in R(epsilon, delta), that is high + e^epsilon low >= 1 - delta."""
+        """Whether the rates are in R(epsilon, delta), that is high + e^epsilon low >= 1 - delta."""
         # Divided by e^epsilon, nothing overflows.
         shrink = np.exp(-np.asarray(epsilon, dtype=np.float64))
         return np.asarray(self.low >= shrink * (1 - np.asarray(delta) - self.high))
 
 
 def below_diagonal(alpha: FloatArray, beta: FloatArray) -> FoldedRates:
-    """The error rates, exchanged and replaced by their complements where they have to be.
+    """The error rates, swapped and replaced by their complements as needed.
 
     R(epsilon, delta) is symmetric under both. Below alpha + beta = 1 its other lines do not bind.
     """
@@ -94,13 +84,6 @@ def below_diagonal(alpha: FloatArray, beta: FloatArray) -> FoldedRates:
 def log_forbidden(epsilon: FloatArray, delta: float) -> FloatArray:
     """Log of the area of the unit square outside R(epsilon, delta), 2 (1 - delta)^2 / (1 + e^eps).
 
-    Args:
-      epsilon: Epsilons, at least 0, of any shape.
-      delta: The delta, in [0, 1).
-
-    Returns:
-      Logarithms, float64 of the shape of the epsilons.
-
     >>> bool(np.isclose(np.exp(log_forbidden(np.log([3.0]), 0.0))[0], 0.5))
     True
     """
@@ -109,13 +92,6 @@ def log_forbidden(epsilon: FloatArray, delta: float) -> FloatArray:
 
 def log_growth(epsilon: FloatArray, delta: float) -> FloatArray:
     """Log of |R(epsilon, delta)| - |R(0, delta)|, (1 - delta)^2 tanh(epsilon / 2); -inf at 0.
-
-    Args:
-      epsilon: Epsilons, at least 0, of any shape.
-      delta: The delta, in [0, 1).
-
-    Returns:
-      Logarithms, float64 of the shape of the epsilons.
 
     >>> bool(np.isclose(np.exp(log_growth(np.log([3.0]), 0.0))[0], 0.5))
     True
@@ -128,12 +104,8 @@ def log_reach(epsilon: FloatArray, shrunk: FloatArray, delta: float) -> FloatArr
     """Log of |R_s(epsilon, delta)|, the area of R(epsilon, delta) without R(s epsilon, s delta).
 
     It is 2 [(1 - s delta)^2 / (1 + e^(s epsilon)) - (1 - delta)^2 / (1 + e^epsilon)], written as a
-    sum of two terms that are never negative. Yıldırım et al. (2025), below equation 3.
-
-    Args:
-      epsilon: The epsilon of differential privacy, above 0.
-      shrunk: The product s epsilon, in [0, epsilon]; broadcast with epsilon.
-      delta: The delta of differential privacy, in [0, 1).
+    sum of two terms that are never negative, with shrunk = s epsilon. Yıldırım et al. (2025), below
+    equation 3.
 
     >>> area = 2 * (0.5 - 0.25)
     >>> bool(np.isclose(log_reach(np.log([3.0]), np.array([0.0]), 0.0)[0], np.log(area)))
@@ -157,9 +129,7 @@ def log_reach(epsilon: FloatArray, shrunk: FloatArray, delta: float) -> FloatArr
 def log_reach_slope(epsilon: FloatArray, delta: float) -> FloatArray:
     """Log of |R_s(epsilon, delta)| / (1 - s) as s tends to 1, times 1/epsilon if delta is 0.
 
-    Args:
-      epsilon: The epsilon of differential privacy, at least 0; above 0 unless delta is.
-      delta: The delta of differential privacy, in [0, 1).
+    epsilon is above 0 unless delta is 0.
     """
     by_epsilon = (
         np.log(2) + 2 * np.log1p(-delta) + special.log_expit(epsilon) + special.log_expit(-epsilon)
@@ -173,29 +143,19 @@ def log_reach_slope(epsilon: FloatArray, delta: float) -> FloatArray:
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _DROP = 40.0
-"""The integrand ends where its log is so far below that of its largest value."""
+"""The integrand is truncated where its log is this far below that of its largest value."""
 
 
 @dataclass(frozen=True, eq=False)
 class BoundaryDensity:
-    """The logs of -dC/d epsilon and -dC/d delta, a row per challenge base.
-
-    Attributes:
-      by_epsilon: Logs of -dC/d epsilon, float64 of shape (n, k).
-      by_delta: Logs of -dC/d delta, float64 of shape (n, k).
-    """
+    """The logs of -dC/d epsilon and -dC/d delta, a row per challenge base, of shape (n, k)."""
 
     by_epsilon: FloatArray
     by_delta: FloatArray
 
 
 def boundary_density(counts: ChallengeCounts, epsilon: FloatArray, delta: float) -> BoundaryDensity:
-    """The rates at which the posterior mass outside R(epsilon, delta) falls with both arguments.
-
-    Args:
-      counts: Counts of n challenge bases.
-      epsilon: Points for each base, at least 0, float64 of shape (n, k).
-      delta: The delta of differential privacy, in [0, 1).
+    """-dC/d epsilon and -dC/d delta at points epsilon of shape (n, k) for n challenge bases.
 
     >>> flat = ChallengeCounts([0], [0], [0], [0])  # C = 2 / (1 + e^epsilon) where delta = 0
     >>> slope = boundary_density(flat, np.log([[3.0]]), 0.0).by_epsilon
@@ -250,7 +210,7 @@ class _Piece:
         normaliser = (x.log_normaliser() + y.log_normaliser())[:, None]
         return cls(
             a0, a1, b0, b1,
-            # x^a0 and dx are powers of steep, taken out so that they do not underflow.
+            # x^a0 and dx are powers of steep, factored out so that they do not underflow.
             constant=(a0 + 1) * log_steep + b0 * np.log(c) - normaliser,
             delta=delta,
             steep=c * special.expit(-epsilon),
@@ -310,9 +270,6 @@ class _Piece:
         return outer
 
 
-# A grid for each challenge base, fine where the base's own epsilon lies, and splines on it.
-
-
 _NUM_POINTS = 128
 _CELL_NODES, _CELL_WEIGHTS = np.polynomial.legendre.leggauss(4)
 _HALF_NODES, _LOG_HALF_WEIGHTS = (_CELL_NODES + 1) / 2, np.log(_CELL_WEIGHTS / 2)
@@ -320,13 +277,9 @@ _HALF_NODES, _LOG_HALF_WEIGHTS = (_CELL_NODES + 1) / 2, np.log(_CELL_WEIGHTS / 2
 
 @dataclass(frozen=True, eq=False)
 class Spline:
-    """A cubic spline for each base, in units of the grid's steps.
+    """A cubic spline for each base, in units of the grid's steps."""
 
-    Attributes:
-      coefficients: Coefficients, the highest power first, float64 of shape (4, k - 1, n, ...).
-    """
-
-    coefficients: FloatArray
+    coefficients: FloatArray  # the highest power first, of shape (4, k - 1, n, ...)
 
     @classmethod
     def through(cls, values: FloatArray) -> "Spline":
@@ -336,19 +289,12 @@ class Spline:
 
 @dataclass(frozen=True, eq=False)
 class TableGrid:
-    """The points centre_j + width_j sinh(z) of base j, for equally spaced z.
+    """Points centre_j + width_j sinh(z) of base j, for equally spaced z: fine near its epsilon."""
 
-    Attributes:
-      centre: Centre of each base's grid, float64 of shape (n, 1).
-      width: Width of each base's grid, float64 of shape (n, 1).
-      start: The first z, float64 of shape (n, 1).
-      step: Step from one z to the next, float64 of shape (n, 1).
-    """
-
-    centre: FloatArray
+    centre: FloatArray  # (n, 1), as all
     width: FloatArray
-    start: FloatArray
-    step: FloatArray
+    start: FloatArray  # the first z
+    step: FloatArray  # from one z to the next
 
     @classmethod
     def around(cls, counts: ChallengeCounts, largest: float) -> "TableGrid":
@@ -365,28 +311,19 @@ class TableGrid:
 
     @property
     def points(self) -> FloatArray:
-        """The points of each base, float64 of shape (n, k)."""
+        """The points of each base, of shape (n, k)."""
         z = self.start + self.step * np.arange(_NUM_POINTS)
-        # The first is 0 but for rounding.
+        # The first is 0 up to rounding.
         return np.asarray(np.maximum(self.centre + self.width * np.sinh(z), 0.0))
 
     @property
     def log_stretch(self) -> FloatArray:
-        """Log of the derivative of a point with respect to its index, float64 of shape (n, k)."""
+        """Log of the derivative of a point with respect to its index, of shape (n, k)."""
         z = self.start + self.step * np.arange(_NUM_POINTS)
         return np.asarray(np.log(self.width * self.step) + np.log(np.cosh(z)))
 
     def evaluate(self, spline: Spline, bases: slice, x: FloatArray) -> FloatArray:
-        """The splines of some bases at common points.
-
-        Args:
-          spline: Splines of all bases.
-          bases: The bases to evaluate.
-          x: Points in the grid's range, float64 of shape (m,).
-
-        Returns:
-          The values, float64 of shape (n, m, ...).
-        """
+        """Values (n, m, ...) of the splines of some bases at points x of shape (m,)."""
         index = (np.arcsinh((x - self.centre[bases]) / self.width[bases]) - self.start[bases]) / (
             self.step[bases]
         )
@@ -400,13 +337,7 @@ class TableGrid:
 def cell_masses(log_density: FloatArray) -> FloatArray:
     """Log of the integral over each cell between equally spaced points, in units of the spacing.
 
-    The logarithm is taken to be a cubic spline.
-
-    Args:
-      log_density: Log density at the points, float64 of shape (..., k).
-
-    Returns:
-      The logs of the masses, float64 of shape (..., k - 1).
+    The log density is interpolated by a cubic spline.
 
     >>> np.exp(cell_masses(np.log([[1.0, 2.0, 4.0, 8.0]]))).round(6).tolist()  # 1 / log 2, ...
     [[1.442695, 2.88539, 5.77078]]
@@ -426,7 +357,7 @@ _CHUNK = 1_000_000
 
 
 class RegionMass:
-    """The tables of n challenge bases at one delta, and the likelihood they give."""
+    """The tables of n challenge bases at one delta, and the likelihood of epsilon and s epsilon."""
 
     def __init__(self, counts: ChallengeCounts, delta: float, largest: float) -> None:
         """Make the tables for epsilons in [0, largest]."""
@@ -451,14 +382,10 @@ class RegionMass:
         self._gained = Spline.through(np.concatenate([first, gained], axis=1))
 
     def log_likelihood(self, epsilon: FloatArray, shrunk: FloatArray) -> FloatArray:
-        """The log likelihood of all counts, up to a constant that is the same for every call.
+        """The log likelihood of all counts, up to one constant for all calls.
 
-        Args:
-          epsilon: Values above 0, at most the largest tabulated, float64 of shape (i,).
-          shrunk: Values v = s epsilon, at least 0, float64 of shape (1, k) or (i, 1).
-
-        Returns:
-          The log likelihoods where v < epsilon, -inf elsewhere, float64 of shape (i, k) or (i, 1).
+        epsilon is above 0 and of shape (i,), shrunk = v of shape (1, k) or (i, 1); -inf where
+        v >= epsilon.
         """
         column = epsilon[:, None]
         below = shrunk < column
@@ -470,14 +397,7 @@ class RegionMass:
             return np.where(below, total - self._num_bases * area, -np.inf)
 
     def log_likelihood_at_full_strength(self, epsilon: FloatArray) -> FloatArray:
-        """The limit of the log likelihood as s tends to 1, with the same constant.
-
-        Args:
-          epsilon: Values above 0, at most the largest tabulated, float64 of shape (i,).
-
-        Returns:
-          The limits, float64 of shape (i,).
-        """
+        """The limit of the log likelihood as s tends to 1, with the same constant."""
         bases = slice(None)
         mass = self._grid.evaluate(self._by_epsilon, bases, epsilon)
         if self._delta > 0:
@@ -491,7 +411,7 @@ class RegionMass:
             yield slice(start, start + step)
 
     def _log_mass(self, bases: slice, epsilon: FloatArray, shrunk: FloatArray) -> FloatArray:
-        """Log of the masses in R_s of some bases, of shape (n, i, k); no use where v >= epsilon."""
+        """Log of the masses in R_s of some bases, (n, i, k); meaningless if v >= epsilon."""
         flat = shrunk.ravel()
         shape = (-1, *shrunk.shape)
         inner_outside = self._log_outside(bases, flat).reshape(shape)
@@ -511,11 +431,11 @@ class RegionMass:
         return self._grid.evaluate(self._outside, bases, x) + log_forbidden(x, self._delta)
 
     def _log_gained(self, bases: slice, x: FloatArray) -> FloatArray:
-        """Log of C(0, delta) - C(x, delta), float64 of shape (n, m)."""
+        """Log of C(0, delta) - C(x, delta), of shape (n, m)."""
         return self._grid.evaluate(self._gained, bases, x) + log_growth(x, self._delta)
 
     def _log_shift(self, bases: slice, epsilon: FloatArray, shrunk: FloatArray) -> FloatArray:
-        """Log of C(v, s delta) - C(v, delta), float64 of shape (n, i, k)."""
+        """Log of C(v, s delta) - C(v, delta), of shape (n, i, k)."""
         strength = np.minimum(shrunk / epsilon[:, None], 1.0)
         means = self._grid.evaluate(self._mean_shift, bases, shrunk.ravel())
         steps = means.shape[-1] - 1
@@ -529,7 +449,7 @@ class RegionMass:
 
 
 def _delta_steps(counts: ChallengeCounts, delta: float) -> int:
-    """The steps from 0 to delta, several to a standard deviation of an error rate."""
+    """The number of steps from 0 to delta, several to a standard deviation of an error rate."""
     if delta == 0:
         return 0
     most = float(max(np.max(counts.n0), np.max(counts.n1)))

@@ -11,20 +11,13 @@ from fl_audit.json_records import to_json
 
 @dataclass(frozen=True)
 class Marginal:
-    """Mean and equal-tailed credible interval of one unknown.
-
-    Attributes:
-      mean: Posterior mean.
-      lower: Lower end, with (1 - confidence) / 2 of the posterior below.
-      upper: Upper end, with (1 - confidence) / 2 of the posterior above.
-    """
+    """Posterior mean and equal-tailed credible interval of one parameter."""
 
     mean: float
     lower: float
     upper: float
 
     def details(self) -> dict[str, Detail]:
-        """The details of a report on this unknown."""
         return {"mean": self.mean, "lower": self.lower, "upper": self.upper}
 
 
@@ -37,7 +30,7 @@ class PosteriorSummary:
       strength: Marginal of s, in [0, 1].
       acceptance: Share of accepted moves of a Markov chain; None without a chain.
       ess: Effective sample size of epsilon, over all chains; None without a chain.
-      r_hat: Split R-hat of epsilon over the chains, near 1 where they agree; None without one.
+      r_hat: Split R-hat of epsilon over the chains, near 1 if they agree; None without one.
       tau: Marginal of tau, the correlation of two decisions on the same side; None without it.
       rho: Marginal of rho, the correlation of a decision on each side; None without it.
     """
@@ -73,17 +66,14 @@ class PosteriorSummary:
 # Diagnostics of how well Markov chains have mixed.
 #
 # Gelman, Carlin, Stern, Dunson, Vehtari & Rubin (2013), Bayesian Data Analysis, sections 11.4 and
-# 11.5; Geyer (1992) for where to end the sum of autocorrelations.
+# 11.5; Geyer (1992) for truncating the sum of autocorrelations.
 
 
 def split_r_hat(chains: FloatArray) -> float:
-    """The potential scale reduction of chains cut in halves: near 1 where all of them agree.
+    """The potential scale reduction of chains split in halves: near 1 if all of them agree.
 
-    It is sqrt(((m - 1) / m W + B / m) / W) for halves of length m, with W the mean of their
+    It is sqrt(((m - 1) / m W + B / m) / W) for halves of length m >= 2, with W the mean of their
     variances and B / m the variance of their means.
-
-    Args:
-      chains: Draws of c chains, float64 of shape (c, 2 m) or (c, 2 m + 1), m at least 2.
 
     >>> split_r_hat(np.array([[0.0, 1.0, 0.0, 1.0]])) < 1 < split_r_hat(np.array([[0, 1, 5, 6.0]]))
     True
@@ -97,15 +87,12 @@ def split_r_hat(chains: FloatArray) -> float:
 
 
 def effective_sample_size(chains: FloatArray) -> float:
-    """The number of independent draws that would tell as much about the mean.
+    """The number of independent draws that would determine the mean as precisely.
 
-    It is the draws over (1 + 2 sum of autocorrelations), from halves of all chains, the sum ended
-    where a pair of neighbouring autocorrelations is no longer positive and made to decrease
-    (Geyer's initial monotone sequence). It is at most the number of draws, and 0 if the chains
-    never moved.
-
-    Args:
-      chains: Draws of c chains, float64 of shape (c, 2 m) or (c, 2 m + 1), m at least 2.
+    It is the number of draws over (1 + 2 sum of autocorrelations), from halves of all chains. The
+    sum is truncated at the first pair of neighbouring autocorrelations that is not positive, and
+    pairs are made to decrease (Geyer's initial monotone sequence). It is at most the number of
+    draws, and 0 if the chains never moved.
 
     >>> draws = np.random.default_rng(0).normal(size=(4, 1000))
     >>> 3000 < effective_sample_size(draws) <= 4000
@@ -128,17 +115,10 @@ def effective_sample_size(chains: FloatArray) -> float:
 
 
 def autocorrelations(chains: FloatArray, num_lags: int) -> FloatArray:
-    """The sample autocorrelations of chains, at lags 0 to num_lags - 1 (Yıldırım et al., Figure 6).
+    """The sample autocorrelations of chains, at lags 0 to num_lags - 1.
 
     Autocovariances about each chain's own mean are averaged over the chains, then divided by the
-    one at lag 0. A chain that never moved has 1 at every lag.
-
-    Args:
-      chains: Draws of c chains, float64 of shape (c, m).
-      num_lags: Number of lags, at least 1; those from m on are left out.
-
-    Returns:
-      The autocorrelations, float64 of shape (min(num_lags, m),).
+    one at lag 0 (Yıldırım et al., Figure 6). A chain that never moved has 1 at every lag.
 
     >>> autocorrelations(np.array([[1.0, -1.0, 1.0, -1.0]]), 3).tolist()
     [1.0, -0.75, 0.5]
@@ -161,7 +141,7 @@ def _variances(halves: FloatArray) -> tuple[float, float]:
 
 
 def _autocovariances(halves: FloatArray) -> FloatArray:
-    """The mean over the halves of their autocovariances at lags 0 to m - 1, of shape (m,)."""
+    """The mean over the halves of their autocovariances at lags 0 to m - 1."""
     m = halves.shape[1]
     centred = halves - np.mean(halves, axis=1, keepdims=True)
     size = 1 << (2 * m - 1).bit_length()

@@ -1,10 +1,10 @@
-"""Intervals on epsilon from counts of right and wrong guesses (Zanella-Béguelin et al. 2022).
+"""Intervals on epsilon from counts of correct and wrong guesses (Zanella-Béguelin et al. 2022).
 
 >>> counts = ConfusionCounts(
 ...     false_negatives=35, true_positives=65, false_positives=25, true_negatives=75
 ... )
->>> found = intervals(counts, delta=0.05, confidence=0.95)
->>> round(found.bayes.lower, 3), round(found.bayes.upper, 3)
+>>> result = intervals(counts, delta=0.05, confidence=0.95)
+>>> round(result.bayes.lower, 3), round(result.bayes.upper, 3)
 (0.522, 1.267)
 """
 

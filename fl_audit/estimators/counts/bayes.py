@@ -1,7 +1,4 @@
-"""`bayes`: a credible interval at the best threshold on the scores (Zanella-Béguelin et al. 2022).
-
-First the counts at every threshold, and the threshold that proves most.
-"""
+"""`bayes`: the credible interval at the best threshold (Zanella-Béguelin et al. 2022)."""
 
 from dataclasses import dataclass, replace
 
@@ -22,33 +19,25 @@ from fl_audit.estimators.setting import AuditSetting
 Indices = npt.NDArray[np.int64]
 
 _SPLIT = 8
-"""The number of parts into which a block of thresholds that may hold the best one is cut."""
+"""The number of parts into which a block of thresholds that may contain the best one is divided."""
 
 _MOST_BLOCKS = 512
 """The largest number of blocks at the start."""
 
 _AT_ONCE = 4096
-"""The number of thresholds looked at together, which bounds memory."""
+"""The number of thresholds in one array, which bounds memory."""
 
 _TIE = 1e-9
-"""The difference up to which probabilities are equal, which is about how well they are known."""
+"""The difference up to which probabilities count as equal, about their accuracy."""
 
 
 @dataclass(frozen=True, eq=False)
 class RocCounts:
-    """False negatives and false positives where "score >= threshold" is guessed to be a member.
+    """Errors at each threshold, where "score >= threshold" is guessed to be a member."""
 
-    Attributes:
-      thresholds: Every distinct score, ascending, and infinity, float64 of shape (t,).
-      false_negatives: Counts ascending from 0 to `members`, int64 of shape (t,).
-      false_positives: Counts descending from `non_members` to 0, int64 of shape (t,).
-      members: Number of included canaries.
-      non_members: Number of excluded canaries.
-    """
-
-    thresholds: FloatArray
-    false_negatives: Indices
-    false_positives: Indices
+    thresholds: FloatArray  # every distinct score, ascending, and infinity
+    false_negatives: Indices  # ascending from 0 to `members`
+    false_positives: Indices  # descending from `non_members` to 0
     members: int
     non_members: int
 
@@ -95,18 +84,11 @@ class RocCounts:
 
 @dataclass(frozen=True)
 class _Best:
-    """The best threshold so far.
-
-    Attributes:
-      index: Index of the threshold.
-      lower: The lower end of its credible interval.
-      beyond: The posterior probability of an epsilon above `lower`; another threshold is better
-        if its own is larger.
-    """
+    """The best threshold so far."""
 
     index: int
-    lower: float
-    beyond: float
+    lower: float  # the lower end of its credible interval
+    beyond: float  # P(epsilon > lower); a threshold with a larger one is better
 
 
 def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
@@ -116,17 +98,12 @@ def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
     the threshold with the largest posterior probability of an epsilon above 0.
 
     The lower end exceeds L exactly if P(epsilon > L) exceeds 1 - alpha / 2, so one probability per
-    threshold tells which beat the best so far. And few thresholds need be looked at: in a block of
-    neighbours, from i to j, no mass of the lower corner exceeds that of the counts (FN_i, FP_j),
-    and no mass of the upper corner that of (FN_j, FP_i), since these fall and rise with the
-    counts. A block whose sum of both does not exceed 1 - alpha / 2 is dropped, any other is cut
+    threshold shows which ones beat the best so far. And few thresholds need to be evaluated: in a
+    block of neighbours, from i to j, no mass of the lower corner exceeds that of the counts (FN_i,
+    FP_j), and no mass of the upper corner that of (FN_j, FP_i), since these fall and rise with the
+    counts. A block whose sum of both does not exceed 1 - alpha / 2 is dropped, any other is divided
     into smaller ones, down to single thresholds. The answer is that of trying all of them, up to
     ties of 1e-9 in probability.
-
-    Args:
-      roc: Counts at each threshold.
-      delta: The delta of differential privacy, in [0, 1).
-      confidence: Confidence of the interval, 1 - alpha, in (0, 1).
     """
     count = len(roc.thresholds)
     width = 1
@@ -184,15 +161,14 @@ def bayes(setting: AuditSetting) -> Estimate:
 
     Every distinct score is a threshold, and infinity, as in the paper (N + 1 for N samples). Both
     error rates come from the counts, whatever the null: the paper's model has no known rate. The
-    headline epsilon is the posterior median, which lies in the interval at every confidence.
+    headline epsilon is the posterior median, which is in the interval at every confidence.
 
-    With unequal numbers the interval misleads: the prior lets a threshold below all scores, which
-    says nothing, put FNR near 1 / included and 1 - FPR near 1 / excluded, and their ratio counts as
-    evidence. With 100,000 included and 1 excluded canary its interval starts at 4.81 (95 %, delta
-    0).
+    With unequal numbers the interval misleads: a threshold below all scores is uninformative, but
+    the prior makes FNR near 1 / included and 1 - FPR near 1 / excluded there, and their ratio
+    counts as evidence. With 100,000 included and 1 excluded canary its interval starts at 4.81 (95
+    %, delta 0).
 
-    Raises:
-      NotApplicableError: If there are no included or no excluded scores.
+    Raises NotApplicableError without included or without excluded scores.
     """
     setting.require(included=1, excluded=1)
     roc = RocCounts.from_scores(setting.scores)

@@ -4,7 +4,7 @@ Zanella-Béguelin et al. (2022), sections 2.5 to 3.2: the two rates' Clopper-Pea
 intervals, and the posterior of epsilon itself. `intervals` gives all three.
 
 The posterior is the mass outside privacy regions, by quadrature in one dimension. Outside the
-region R(epsilon, delta) lie two corners of the unit square of error rates (x, y): one with small
+region R(epsilon, delta) are two corners of the unit square of error rates (x, y): one with small
 rates, below the lines x + e^epsilon y = 1 - delta and y + e^epsilon x = 1 - delta, and its mirror
 image, the same corner for 1 - x and 1 - y. The two lines cross at x = y = c = (1 - delta) / (1 +
 e^epsilon). Beyond c the corner is a thin wing along each axis, so that its mass is
@@ -12,15 +12,15 @@ e^epsilon). Beyond c the corner is a thin wing along each axis, so that its mass
     P(X < c) P(Y < c) + wing(Y, X) + wing(X, Y),
     wing(Y, X) = integral over y from c to 1 - delta of f_Y(y) F_X((1 - delta - y) e^-epsilon),
 
-with independent X and Y. F_X is a Beta cdf, so one integral is left of the two of
+with independent X and Y. F_X is a Beta cdf, so one integral remains of the two of
 Zanella-Béguelin et al. (2022), equation 3.
 
-What makes the integrand smooth: y = sin^2(theta) takes the square-root singularities off a Beta
-density with half-integer parameters; the integral is cut to where neither factor is constant, at
-most some 16 standard deviations of either, so that nothing in it is narrow; and a cubic with
-vanishing slope at both ends takes off the power 1/2 with which F_X leaves 0 where y reaches
-1 - delta. Against 400 points instead of 60, on 3,554 tables at random, the error is below 2e-11
-for counts up to 200,000, and 2e-10, the rounding, for counts up to two million.
+Three steps make the integrand smooth. y = sin^2(theta) removes the square-root singularities of a
+Beta density with half-integer parameters. The integral is restricted to where neither factor is
+constant, at most some 16 standard deviations of either, so that nothing in it is narrow. And a
+cubic with vanishing slope at both ends removes the power 1/2 with which F_X leaves 0 where y
+reaches 1 - delta. Compared with 400 points instead of 60, on 3,554 random tables, the error is
+below 2e-11 for counts up to 200,000, and 2e-10, the rounding, for counts up to two million.
 """
 
 import functools
@@ -50,7 +50,7 @@ _MOST = 10**12
 
 @dataclass(frozen=True)
 class ConfusionCounts:
-    """Counts of right and wrong guesses of an attack, on members and on non-members.
+    """Counts of correct and wrong guesses of an attack, on members and on non-members.
 
     Attributes:
       false_negatives: Number of members guessed to be non-members.
@@ -59,8 +59,7 @@ class ConfusionCounts:
       true_negatives: Number of non-members guessed to be non-members.
 
     Raises:
-      InputError: If a count is negative or no integer, or there are no members or no
-        non-members.
+      InputError: A count is negative or no integer, or there are no members or no non-members.
 
     >>> counts = ConfusionCounts(35, 65, 25, 75)
     >>> counts.members, counts.non_members
@@ -73,7 +72,6 @@ class ConfusionCounts:
     true_negatives: int
 
     def __post_init__(self) -> None:
-        """Check the fields, so that no later step has to."""
         for count in fields(self):
             object.__setattr__(self, count.name, _count(count.name, getattr(self, count.name)))
         if self.members == 0:
@@ -94,12 +92,7 @@ class ConfusionCounts:
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval on epsilon.
-
-    Attributes:
-      lower: Lower end in nats, at least 0, possibly infinite.
-      upper: Upper end in nats, at least `lower`, possibly infinite.
-    """
+    """An interval on epsilon, in nats; both ends at least 0 and possibly infinite."""
 
     lower: float
     upper: float
@@ -117,11 +110,8 @@ def _count(name: str, value: object) -> int:
     return count
 
 
-# The posterior.
-
-
 _CUT = 1e-14
-"""The tail probability beyond which a distribution is taken to have no mass."""
+"""The tail probability below which a distribution is treated as having no mass."""
 
 _U, _W = np.polynomial.legendre.leggauss(60)
 _NODES = (2 - _U) * (1 + _U) ** 2 / 4
@@ -130,15 +120,14 @@ _WEIGHTS = _W * 3 * (1 - _U**2) / 4
 
 @dataclass(frozen=True, eq=False)
 class RateDistributions:
-    """Beta distributions of error rates, and where their mass lies.
+    """Beta distributions of m error rates, and the range of their mass.
 
-    Attributes:
-      rows: First shapes; second shapes; rates below which the probability is 1e-14; and the same
-        for one minus the rates: float64 of shape (4, m). They are in one array because much of the
-        time for a single table is that of handling small arrays.
+    The rows are first shapes; second shapes; rates below which the probability is 1e-14; and the
+    same for one minus the rates. They are in one array because handling small arrays takes much of
+    the time for a single table.
     """
 
-    rows: FloatArray
+    rows: FloatArray  # (4, m)
 
     @classmethod
     def jeffreys(cls, errors: npt.ArrayLike, right: npt.ArrayLike) -> "RateDistributions":
@@ -148,22 +137,22 @@ class RateDistributions:
 
     @property
     def a(self) -> FloatArray:
-        """First shapes, float64 of shape (m,)."""
+        """First shapes."""
         return np.asarray(self.rows[0])
 
     @property
     def b(self) -> FloatArray:
-        """Second shapes, float64 of shape (m,)."""
+        """Second shapes."""
         return np.asarray(self.rows[1])
 
     @property
     def lower_cutoff(self) -> FloatArray:
-        """Rates below which the probability is 1e-14, float64 of shape (m,)."""
+        """Rates below which the probability is 1e-14."""
         return np.asarray(self.rows[2])
 
     @property
     def upper_cutoff_complement(self) -> FloatArray:
-        """One minus the rates above which the probability is 1e-14, float64 of shape (m,)."""
+        """One minus the rates above which the probability is 1e-14."""
         return np.asarray(self.rows[3])
 
     @property
@@ -172,11 +161,9 @@ class RateDistributions:
         return RateDistributions(self.rows[[1, 0, 3, 2]])
 
     def __getitem__(self, indices: npt.NDArray[np.intp]) -> "RateDistributions":
-        """Some of the distributions."""
         return RateDistributions(self.rows[:, indices])
 
     def followed_by(self, other: "RateDistributions") -> "RateDistributions":
-        """These distributions followed by the others."""
         return RateDistributions(np.concatenate([self.rows, other.rows], axis=1))
 
 
@@ -185,17 +172,9 @@ def corner_mass(
 ) -> FloatArray:
     """P((1 - delta - X) / Y > e^epsilon or (1 - delta - Y) / X > e^epsilon), row by row.
 
-    The mass falls as X or Y grows in distribution, that is with more errors among as many guesses.
-
-    Args:
-      x: Distributions of one error rate, m of them.
-      y: Distributions of the other, m of them, independent of x.
-      delta: The delta of differential privacy, in [0, 1).
-      epsilon: Values at least 0, float64 of shape (m,).
-
-    Returns:
-      The probabilities, float64 of shape (m,), to about 1e-10 (1e-9 for counts near a million,
-        where scipy's betaln is no more accurate).
+    X and Y are independent. The mass falls as X or Y grows in distribution, that is with more
+    errors among as many guesses. It is accurate to about 1e-10 (1e-9 for counts near a million,
+    where scipy's betaln is no more accurate).
     """
     wings = _Wings.between(x, y, delta, epsilon)
     below = beta_cdf(wings.outer.a, wings.outer.b, wings.crossing)
@@ -210,20 +189,11 @@ def corner_mass(
 def corner_density(
     x: RateDistributions, y: RateDistributions, delta: float, epsilon: FloatArray
 ) -> FloatArray:
-    """Minus the derivative of `corner_mass` with respect to epsilon.
+    """Minus the derivative of `corner_mass` with respect to epsilon, at least 0.
 
     Each wing's boundary x = t(y) = (1 - delta - y) e^-epsilon recedes at the speed t, so its part
-    is the integral of f_Y(y) f_X(t) t; what happens at c cancels. This is the boundary integral of
-    Zanella-Béguelin et al. (2022), equations 7 to 12.
-
-    Args:
-      x: Distributions of one error rate, m of them.
-      y: Distributions of the other, m of them, independent of x.
-      delta: The delta of differential privacy, in [0, 1).
-      epsilon: Values at least 0, float64 of shape (m,).
-
-    Returns:
-      The densities, float64 of shape (m,), at least 0.
+    is the integral of f_Y(y) f_X(t) t; the contributions at c cancel. This is the boundary integral
+    of Zanella-Béguelin et al. (2022), equations 7 to 12.
     """
     wings = _Wings.between(x, y, delta, epsilon)
     rows, t, density = wings.points()
@@ -237,25 +207,15 @@ def corner_density(
 
 @dataclass(frozen=True, eq=False)
 class _Wings:
-    """Both wings of m corners: first those along y, then those along x.
+    """Both wings of m corners: first those along y, then those along x; arrays of shape (2 m,)."""
 
-    Attributes:
-      outer: Distributions of the rate along the axis, 2 m of them.
-      inner: Distributions of the other rate, 2 m of them, below (1 - delta - outer) e^-epsilon.
-      delta: The delta of differential privacy, in [0, 1).
-      epsilon: Values of epsilon, float64 of shape (2 m,).
-      crossing: Points c where the wings start, float64 of shape (2 m,).
-      full_until: Points, at least c, up to which the inner cdf is 1, float64 of shape (2 m,).
-      end: Points from which on the outer density or inner cdf is 0, float64 of shape (2 m,).
-    """
-
-    outer: RateDistributions
-    inner: RateDistributions
+    outer: RateDistributions  # of the rate along the axis
+    inner: RateDistributions  # of the other rate, below (1 - delta - outer) e^-epsilon
     delta: float
     epsilon: FloatArray
-    crossing: FloatArray
-    full_until: FloatArray
-    end: FloatArray
+    crossing: FloatArray  # points c where the wings start
+    full_until: FloatArray  # points, at least c, up to which the inner cdf is 1
+    end: FloatArray  # points from which on the outer density or inner cdf is 0
 
     @classmethod
     def between(
@@ -264,17 +224,14 @@ class _Wings:
         outer, inner = y.followed_by(x), x.followed_by(y)
         epsilon = np.concatenate([epsilon, epsilon])
         crossing = (1 - delta) * special.expit(-epsilon)
-        # Beyond e^700, which still is a float, nothing is left in the wings.
+        # Beyond e^700, which is still a float, the wings have no mass.
         growth = np.exp(np.minimum(epsilon, 700.0))
         full_until = np.maximum(crossing, 1 - delta - growth * (1 - inner.upper_cutoff_complement))
         end = np.minimum(1 - delta - growth * inner.lower_cutoff, 1 - outer.upper_cutoff_complement)
         return cls(outer, inner, delta, epsilon, crossing, full_until, end)
 
     def points(self) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray]:
-        """The points to integrate at: rows (k,), t (k, n) and outer density (k, n), by shape.
-
-        The outer density is that of the points' theta, times their weights.
-        """
+        """Quadrature points: rows (k,), t (k, n) and outer density of theta times weight (k, n)."""
         begin = np.maximum(self.full_until, self.outer.lower_cutoff)
         rows = np.flatnonzero(begin < self.end)
         outer = self.outer[rows]
@@ -292,9 +249,6 @@ class _Wings:
         )
         density = 2 * np.exp(log_density) * width * _WEIGHTS
         return rows, gap * np.exp(-self.epsilon[rows, None]), density
-
-
-# The posterior itself.
 
 
 _PRECISION = 1e-12
@@ -315,11 +269,8 @@ class EpsilonPosterior:
     appendix A.2. (There the upper boundary lacks "1 +" in front of (delta - x) e^-epsilon.)
 
     Attributes:
-      counts: Counts of the attack's right and wrong guesses.
-      delta: The delta of differential privacy, in [0, 1).
-
-    Raises:
-      InputError: If delta is out of range.
+      counts: Counts of the attack's correct and wrong guesses.
+      delta: The delta of differential privacy, in [0, 1); else InputError.
 
     >>> posterior = EpsilonPosterior(ConfusionCounts(35, 65, 25, 75), delta=0.05)
     >>> interval = posterior.interval(0.95)  # the paper's example
@@ -333,7 +284,6 @@ class EpsilonPosterior:
     _fpr: RateDistributions = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Check delta, and find where the rates' mass lies."""
         check_delta(self.delta)
         counts = self.counts
         fnr = RateDistributions.jeffreys(counts.false_negatives, counts.true_positives)
@@ -347,48 +297,29 @@ class EpsilonPosterior:
         return float(self.cdf(0.0))
 
     def sf(self, epsilon: npt.ArrayLike) -> FloatArray:
-        """P(epsilon > x), elementwise, with an absolute error below 1e-8 (see `corner_mass`).
-
-        Args:
-          epsilon: Points x, finite, at least 0, of any shape.
+        """P(epsilon > x), elementwise, with an absolute error below 1e-8 (`corner_mass`).
 
         Raises:
-          InputError: If an x is negative, infinite or NaN.
+          InputError: An x is negative, infinite or NaN.
         """
         return np.clip(self._over_corners(corner_mass, epsilon), 0.0, 1.0)
 
     def cdf(self, epsilon: npt.ArrayLike) -> FloatArray:
-        """P(epsilon <= x), elementwise (definition 3.1, equation 3).
-
-        Args:
-          epsilon: Points x, finite, at least 0, of any shape.
-
-        Raises:
-          InputError: If an x is negative, infinite or NaN.
-        """
+        """P(epsilon <= x), elementwise (definition 3.1, equation 3); InputError as `sf`."""
         return np.asarray(1.0 - self.sf(epsilon))
 
     def pdf(self, epsilon: npt.ArrayLike) -> FloatArray:
         """The density of the part without the atom, elementwise (equations 7 to 12).
 
-        It integrates to 1 - `atom` over epsilon > 0.
-
-        Args:
-          epsilon: Points in nats, finite, at least 0, of any shape.
-
-        Raises:
-          InputError: If an epsilon is negative, infinite or NaN.
+        It integrates to 1 - `atom` over epsilon > 0. InputError as `sf`.
         """
         return self._over_corners(corner_density, epsilon)
 
     def quantile(self, probability: float) -> float:
-        """The epsilon at which the cdf reaches a probability; 0 if the atom does.
-
-        Args:
-          probability: The probability to reach, in (0, 1).
+        """The epsilon at which the cdf reaches a probability in (0, 1); 0 if the atom does.
 
         Raises:
-          InputError: If the probability is out of range.
+          InputError: The probability is out of range.
         """
         if not 0 < probability < 1:
             raise InputError(f"probability must be in (0, 1), got {probability}")
@@ -397,13 +328,11 @@ class EpsilonPosterior:
     def interval(self, confidence: float) -> Interval:
         """The equal-tailed credible interval (equations 4 and 5).
 
-        (Section 3.3 puts the lower end at the alpha quantile: that is of a one-sided interval.)
-
-        Args:
-          confidence: Posterior probability of the interval, in (0, 1).
+        (Section 3.3 puts the lower end at the alpha quantile, which is that of a one-sided
+        interval.)
 
         Raises:
-          InputError: If the confidence is out of range.
+          InputError: The confidence is not in (0, 1).
         """
         check_confidence(confidence)
         tail = (1 - confidence) / 2
@@ -422,7 +351,7 @@ class EpsilonPosterior:
         if bad.size:
             raise InputError(f"epsilon must be finite and at least 0, got {bad.flat[0]}")
         flat = values.ravel()
-        # Four wings of one table share a call, as they share its overhead.
+        # One call for the four wings of a table, because of its overhead.
         rows = np.zeros(len(flat), dtype=np.intp)
         fnr, fpr = self._fnr[rows], self._fpr[rows]
         both = corner_function(
@@ -434,10 +363,10 @@ class EpsilonPosterior:
         return np.asarray((both[: len(flat)] + both[len(flat) :]).reshape(values.shape))
 
     def _where_sf_is(self, probability: float) -> float:
-        """The epsilon beyond which that probability lies; 0 if no more than that lies beyond 0."""
+        """Inverse survival function, clipped at 0."""
         target = special.ndtri(probability)
 
-        @functools.cache  # the bracket's ends are asked for twice
+        @functools.cache  # the bracket's ends are evaluated twice
         def excess(epsilon: float) -> float:
             # As a normal quantile the cdf is nearly a straight line, and the root a few steps away.
             return float(special.ndtri(np.clip(self.sf(epsilon), *_PROBIT_RANGE)) - target)
@@ -450,9 +379,6 @@ class EpsilonPosterior:
         return float(optimize.brentq(excess, below, above, xtol=_PRECISION))
 
 
-# The three intervals.
-
-
 RateUpperBound = Callable[[IntArray, int, float], LogRates]
 """Function that gives one-sided upper bounds on error rates from errors, trials and confidence."""
 
@@ -462,11 +388,10 @@ class CountsIntervals:
     """Intervals on epsilon at one confidence.
 
     Attributes:
-      clopper_pearson: Confidence interval by Clopper-Pearson intervals for the rates, which are
-        exact: it covers epsilon of the attack's rates at least as often as it says.
-      jeffreys: Confidence interval by Jeffreys intervals for the rates, which covers about as
-        often.
-      bayes: Equal-tailed credible interval under Jeffreys priors, which holds that posterior
+      clopper_pearson: Confidence interval from Clopper-Pearson intervals for the rates, which are
+        exact: it covers epsilon of the attack's rates with at least that confidence.
+      jeffreys: Confidence interval from Jeffreys intervals for the rates, of approximate coverage.
+      bayes: Equal-tailed credible interval under Jeffreys priors, which has that posterior
         probability; it is not a confidence interval.
     """
 
@@ -490,15 +415,15 @@ def intervals(counts: ConfusionCounts, delta: float, confidence: float) -> Count
     training too, the upper ends do not: a stronger attack may reveal more (section 2.5).
 
     Args:
-      counts: Counts of the attack's right and wrong guesses.
+      counts: Counts of the attack's correct and wrong guesses.
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of each interval, in (0, 1).
 
     Raises:
-      InputError: If delta or confidence is out of range.
+      InputError: delta or confidence is out of range.
 
-    >>> found = intervals(ConfusionCounts(35, 65, 25, 75), delta=0.05, confidence=0.95)
-    >>> round(found.jeffreys.lower, 3), round(found.jeffreys.upper, 3)
+    >>> result = intervals(ConfusionCounts(35, 65, 25, 75), delta=0.05, confidence=0.95)
+    >>> round(result.jeffreys.lower, 3), round(result.jeffreys.upper, 3)
     (0.321, 1.456)
     """
     return CountsIntervals(
@@ -514,16 +439,16 @@ def interval_of_rates(
     """The smallest and the largest epsilon over a rectangle of error rates (section 2.5).
 
     Each rate gets a two-sided interval at 1 - alpha / 2, so that by the union bound both hold at
-    confidence 1 - alpha. Over their rectangle, epsilon (see `epsilon_of_rates`) is max(0, g(x, y),
+    confidence 1 - alpha. Over their rectangle, `epsilon_of_rates` is max(0, g(x, y),
     g(1 - x, 1 - y)) with g = equation 1, which decreases in x and in y. So
 
     - the largest epsilon is at a corner: g is largest at (FNR-, FPR-), the mirrored g at
       (FNR+, FPR+);
     - the smallest is max(0, g(FNR+, FPR+), g(1 - FNR-, 1 - FPR-)). Epsilon is nowhere less,
-      because both terms are smallest at these corners. It is reached: at most one term is
+      because both terms are smallest at these corners. It is attained: at most one term is
       positive, the first if the whole rectangle has x + y < 1 - delta, the second if it has
-      x + y > 1 + delta. Any other rectangle meets the band |x + y - 1| <= delta, where epsilon
-      is 0.
+      x + y > 1 + delta. Any other rectangle intersects the band |x + y - 1| <= delta, where
+      epsilon is 0.
 
     Footnote 1 warns that for (TP, FP, TN, FN) = (90, 0, 100, 10), delta = 1e-5 and 90 %
     Clopper-Pearson intervals of the rates the minimum is 1.736, at (FNR+, 0), and not the 3.124
@@ -531,15 +456,7 @@ def interval_of_rates(
     no finite epsilon allows these rates (section 2.4). The footnote drops that term and keeps
     log((1 - delta - 0) / FNR+) = 1.736.
 
-    Args:
-      counts: Counts of the attack's right and wrong guesses.
-      delta: The delta of differential privacy, in [0, 1).
-      confidence: Confidence of the interval, 1 - alpha, in (0, 1).
-      upper_bound: Upper bound on a rate, such as `jeffreys_upper`; a lower one is by its
-        complement.
-
-    Raises:
-      InputError: If delta or confidence is out of range.
+    A lower bound on a rate is one minus the `upper_bound` on its complement.
     """
     check_delta(delta)
     check_confidence(confidence)

@@ -1,8 +1,8 @@
 """Epsilon of Gaussians fitted to the scores: Andrew et al. (2023), section 4, Algorithms 1 and 2.
 
 `epsilon_of_distributions` takes the best threshold between any two distributions,
-`epsilon_over_all_regions` the best region between two Gaussians, `anderson_darling` says how far
-scores are from any Gaussian, and `gaussian_fit` is the paper's estimate.
+`epsilon_over_all_regions` the best region between two Gaussians, `anderson_darling` measures how
+far scores are from any Gaussian, and `gaussian_fit` is the paper's estimate.
 """
 
 import functools
@@ -28,7 +28,7 @@ from fl_audit.estimators.setting import AuditSetting
 def in_units(setting: AuditSetting) -> tuple[CanaryScores, float]:
     """The scores in units in which the largest is about 1, and the unit.
 
-    The closed-form null is a distribution of cosines, whose unit is 1.
+    With the closed-form null scores are cosines, and the unit is 1.
     """
     scores = setting.scores
     both = np.concatenate([scores.included, scores.excluded])
@@ -39,7 +39,7 @@ def in_units(setting: AuditSetting) -> tuple[CanaryScores, float]:
     return CanaryScores(scaled[:count], scaled[count:]), unit
 
 
-# The epsilon of two Gaussians over all regions, not only those that a threshold cuts off.
+# The epsilon of two Gaussians over all regions, not only those above or below a threshold.
 #
 # The best region for an attacker is where the log likelihood ratio exceeds epsilon (Neyman and
 # Pearson). Between Gaussians of unequal standard deviations it is an interval or the outside of
@@ -52,7 +52,7 @@ def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) ->
     It solves max over both orders of P(L > epsilon) - e^epsilon Q(L > epsilon) = delta, where L =
     log(p / q) (Steinke 2022, "Composition of differential privacy", arXiv:2210.00597, Prop. 7).
     With equal standard deviations it is the analytic Gaussian mechanism of Balle & Wang (2018). It
-    is infinite where delta is 0 or a standard deviation is 0, unless the distributions are equal.
+    is infinite if delta is 0 or a standard deviation is 0, unless the distributions are equal.
 
     Args:
       first: Distribution of the scores on one side; the order of the two does not matter.
@@ -60,7 +60,7 @@ def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) ->
       delta: The delta of differential privacy, in [0, 1).
 
     Raises:
-      InputError: If delta is out of range.
+      InputError: delta is out of range.
 
     >>> round(epsilon_over_all_regions(Gaussian(0, 1), Gaussian(1, 1), 1e-5), 2)
     4.38
@@ -71,19 +71,15 @@ def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) ->
     if delta == 0 or first.std == 0 or second.std == 0:
         return math.inf
     orders = _both_orders(first, second)
-    return supremum(lambda eps: any(order.proves(eps, delta) for order in orders))
+    return supremum(lambda eps: any(order.exceeds(eps, delta) for order in orders))
 
 
 def some_region_exceeds(first: Gaussian, second: Gaussian, epsilon: float, delta: float) -> bool:
     """Whether two different Gaussians are not (epsilon, delta)-indistinguishable.
 
-    Args:
-      first: Distribution of the scores on one side, with a standard deviation above 0.
-      second: Distribution of the scores on the other side, with a standard deviation above 0.
-      epsilon: The epsilon of differential privacy, at least 0.
-      delta: The delta of differential privacy, in (0, 1).
+    Both standard deviations and delta are above 0.
     """
-    return any(order.proves(epsilon, delta) for order in _both_orders(first, second))
+    return any(order.exceeds(epsilon, delta) for order in _both_orders(first, second))
 
 
 def _both_orders(first: Gaussian, second: Gaussian) -> "list[_LikelihoodRatio]":
@@ -110,7 +106,7 @@ class _LikelihoodRatio:
         square = (1 - std) * (1 + std) / (2 * std**2)
         return cls(square, -mean / std**2, (mean / std) ** 2 / 2 + math.log(std), mean, std)
 
-    def proves(self, epsilon: float, delta: float) -> bool:
+    def exceeds(self, epsilon: float, delta: float) -> bool:
         """Whether P(L > epsilon) - delta > e^epsilon Q(L > epsilon)."""
         log_p, log_q = self._log_masses_above(epsilon)
         return bool(log_ratio(log_p, log_q, delta) > epsilon)
@@ -119,8 +115,8 @@ class _LikelihoodRatio:
         """Log P(L > epsilon) and log Q(L > epsilon)."""
         roots = self._crossings(epsilon)
         if roots is None:
-            # L never reaches epsilon (square < 0), or always exceeds it, which proves nothing
-            # for epsilon >= 0 because the whole line has mass 1 under both.
+            # L never reaches epsilon (square < 0), or always exceeds it, which contradicts no
+            # epsilon >= 0 because the whole line has mass 1 under both.
             return -math.inf, -math.inf
         p_roots = roots
         q_roots = (roots[0] - self.mean) / self.std, (roots[1] - self.mean) / self.std
@@ -139,7 +135,7 @@ class _LikelihoodRatio:
         discriminant = self.slope**2 - 4 * self.square * offset
         if discriminant <= 0:
             return None
-        # The stable pair of roots: never the difference of two nearly equal numbers.
+        # The stable pair of roots, without the difference of two nearly equal numbers.
         pivot = -(self.slope + math.copysign(math.sqrt(discriminant), self.slope)) / 2
         left, right = sorted((pivot / self.square, offset / pivot))
         return left, right
@@ -160,22 +156,19 @@ def _log_between(left: float, right: float) -> float:
     return log_high + math.log1p(-math.exp(log_low - log_high))
 
 
-# Epsilon of two distributions by the best threshold (Andrew et al., section 4).
-
-
 Guess = Literal["included", "excluded"]
 
 
 @dataclass(frozen=True)
 class BestThreshold:
-    """The largest epsilon that any threshold proves.
+    """The threshold with the largest epsilon.
 
     Attributes:
-      epsilon: The largest epsilon proven, in nats, at least 0, possibly infinite.
-      threshold: Threshold from which on scores mean included; None where no threshold proves
-        anything or where epsilon is only approached as the threshold runs off to infinity.
-      guess: The guess that gives the member away: "included" for (TPR - delta) / FPR,
-        "excluded" for (TNR - delta) / FNR; None where there is no threshold.
+      epsilon: That epsilon, in nats, at least 0, possibly infinite.
+      threshold: Scores from it on are guessed to be included; None if no threshold gives a positive
+        epsilon, or if epsilon is only approached as the threshold goes to infinity.
+      guess: The guess that attains epsilon: "included" for (TPR - delta) / FPR, "excluded" for
+        (TNR - delta) / FNR; None if there is no threshold.
     """
 
     epsilon: float
@@ -191,10 +184,10 @@ def epsilon_of_distributions(
     It is the max over a of max(log((F0(a) - delta) / F1(a)), log((1 - delta - F1(a)) / (1 -
     F0(a)))), never below 0, exact to about 1e-9 relative. Andrew et al. (2023), section 4.
 
-    With delta 0 and continuous distributions the supremum lies in the tails: infinite, unless both
+    With delta 0 and continuous distributions the supremum is in the tails: infinite, unless both
     are Gaussian with one standard deviation and the alternative's mean is not the larger one. A
-    standard deviation of 0 is a point mass: wherever it is distinguished from the other
-    distribution without error, epsilon is infinite.
+    standard deviation of 0 is a point mass: if it is distinguished from the other distribution
+    without error, epsilon is infinite.
 
     Args:
       null: F0, the distribution of an excluded canary's score.
@@ -202,7 +195,7 @@ def epsilon_of_distributions(
       delta: The delta of differential privacy, in [0, 1).
 
     Raises:
-      InputError: If delta is out of range.
+      InputError: delta is out of range.
 
     >>> epsilon_of_distributions(Gaussian(0, 1), Gaussian(0, 1), 1e-5).epsilon
     0.0
@@ -214,8 +207,7 @@ def epsilon_of_distributions(
     if delta == 0:
         return BestThreshold(_without_delta(null, alternative), None, None)
     above, bound_above = _best_above(null, alternative, delta)
-    # Guessing "excluded" below a threshold is the same question with both distributions turned
-    # around.
+    # Guessing "excluded" below a threshold is the same problem with both distributions reflected.
     below, bound_below = _best_above(alternative.reflected(), null.reflected(), delta)
     if max(bound_above, bound_below) <= 0:
         return BestThreshold(0.0, None, None)
@@ -225,11 +217,11 @@ def epsilon_of_distributions(
 
 
 def _without_delta(null: Distribution, alternative: Distribution) -> float:
-    """The supremum at delta 0, where the ratio of the far tails decides."""
+    """The supremum at delta 0, from the ratio of the far tails."""
     if isinstance(null, Gaussian) and isinstance(alternative, Gaussian):
         same_shape = null.std == alternative.std
         return 0.0 if same_shape and alternative.mean <= null.mean else math.inf
-    # A Gaussian puts mass outside [-1, 1], where an exact cosine cannot be.
+    # A Gaussian has mass outside [-1, 1], where an exact cosine cannot be.
     return math.inf
 
 
@@ -250,7 +242,7 @@ def _best_above(null: Distribution, alternative: Distribution, delta: float) -> 
 
 
 def _threshold_grid(alternative: Distribution, delta: float) -> FloatArray:
-    """Thresholds where the proven epsilon varies smoothly from one to the next."""
+    """Thresholds dense enough for epsilon to vary smoothly between neighbours."""
     rare_hits, rare_misses = _grid_rates(delta)
     return np.concatenate([alternative.isf(rare_hits), alternative.ppf(rare_misses)])
 
@@ -260,8 +252,8 @@ def _grid_rates(delta: float) -> tuple[FloatArray, FloatArray]:
     """True positive rates below one half, ascending, and false negative rates from there on.
 
     They are evenly spaced in the log odds of w, where the true positive rate is
-    delta + (1 - delta) w: fine from far below delta, where the numerator dies, through the bulk,
-    and coarse on to a false negative rate of e^-700, near the smallest float.
+    delta + (1 - delta) w: fine from far below delta, where the numerator vanishes, through the
+    bulk, and coarse on to a false negative rate of e^-700, near the smallest float.
     """
     log_odds = np.concatenate([np.arange(math.log(delta) - 60, 40, 0.25), np.arange(40, 700, 4.0)])
     hit = delta + (1 - delta) * special.expit(log_odds)
@@ -294,15 +286,12 @@ def _zoom(
     return np.asarray(peaks)
 
 
-# The Anderson-Darling statistic: how far a sample is from any Gaussian.
-
-
 _ASYMPTOTIC_CRITICAL_VALUES = {0.15: 0.576, 0.10: 0.656, 0.05: 0.787, 0.025: 0.918, 0.01: 1.092}
 
 
 @dataclass(frozen=True)
 class AndersonDarling:
-    """The Anderson-Darling statistic and the values it exceeds by chance.
+    """The Anderson-Darling statistic and its critical values.
 
     Attributes:
       statistic: A^2; a larger value means further from Gaussian.
@@ -324,7 +313,7 @@ def anderson_darling(values: npt.ArrayLike) -> AndersonDarling:
       values: Finite scores, not all equal, float64 of shape (n,) with n >= 3.
 
     Raises:
-      ValueError: If there are fewer than 3 values or they are all equal.
+      ValueError: There are fewer than 3 values or they are all equal.
 
     >>> test = anderson_darling(np.linspace(-1, 1, 1000))
     >>> round(test.critical_values[0.01], 3), test.statistic > test.critical_values[0.01]
@@ -343,20 +332,16 @@ def anderson_darling(values: npt.ArrayLike) -> AndersonDarling:
     return AndersonDarling(float(statistic), critical)
 
 
-# The paper's estimate: a Gaussian fitted to the included scores (Andrew et al., Alg. 1 and 2).
-
-
 def gaussian_fit(setting: AuditSetting) -> Estimate:
     """Epsilon of the best threshold between the null and a Gaussian fitted to included scores.
 
     Andrew et al. (2023), Alg. 1 (closed-form null) and Alg. 2 (Gaussian fitted to the excluded
-    scores). Deviations are population ones (ddof=0). Where all included scores are equal the fitted
-    distribution is a point mass, and epsilon is infinite as soon as the null puts mass more than
-    delta below it.
+    scores). Standard deviations are population ones (ddof=0). If all included scores are equal the
+    fitted distribution is a point mass, and epsilon is infinite as soon as the null has mass more
+    than delta below it.
 
-    Raises:
-      NotApplicableError: If there are fewer than 2 included scores, or fewer than 2 excluded scores
-        under the empirical null.
+    Raises NotApplicableError with fewer than 2 included scores, or fewer than 2 excluded scores
+    under the empirical null.
     """
     scores, unit = in_units(setting)
     null, fitted = _null_and_fit(setting, scores)
@@ -376,18 +361,19 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
             "std": fitted.std * unit,
             "anderson_darling": _anderson_darling(scores.included),
             **_null_details(setting, null, unit),
-            **_threshold_details(best, unit),
-            "epsilon_all_regions": _all_regions(null, fitted, setting.delta),
+            "threshold": None if best.threshold is None else best.threshold * unit,
+            "direction": best.guess,
+            "epsilon_all_regions": (
+                epsilon_over_all_regions(null, fitted, setting.delta)
+                if isinstance(null, Gaussian)
+                else None
+            ),
         },
     )
 
 
 def gaussian_fit_epsilon(setting: AuditSetting) -> float:
-    """The epsilon of `gaussian_fit` without its details, which take as long.
-
-    Raises:
-      NotApplicableError: As `gaussian_fit`.
-    """
+    """The epsilon of `gaussian_fit` without its details, which take as long."""
     null, fitted = _null_and_fit(setting, in_units(setting)[0])
     return epsilon_of_distributions(null, fitted, setting.delta).epsilon
 
@@ -419,18 +405,8 @@ def _null_details(
     }
 
 
-def _threshold_details(best: BestThreshold, unit: float) -> dict[str, Detail]:
-    threshold = None if best.threshold is None else best.threshold * unit
-    return {"threshold": threshold, "direction": best.guess}
-
-
-def _all_regions(null: Gaussian | ExactCosine, fitted: Gaussian, delta: float) -> float | None:
-    """Epsilon over all regions, where both distributions are Gaussian."""
-    return epsilon_over_all_regions(null, fitted, delta) if isinstance(null, Gaussian) else None
-
-
 def _anderson_darling(included: FloatArray) -> float | None:
-    """The normality statistic of the included scores, where it is defined."""
+    """The normality statistic of the included scores, if it is defined."""
     if len(included) < 3 or included.min() == included.max():
         return None
     return anderson_darling(included).statistic

@@ -21,42 +21,29 @@ from fl_audit.estimators.setting import AuditSetting
 
 _LEAST_SIGMA = 1e-150
 _LARGEST_EPSILON = 1e299
-"""The largest epsilon: beyond it, (1 / sigma)^2 and so epsilon leave the range of floats."""
+"""The largest epsilon: beyond it, (1 / sigma)^2 and so epsilon overflow."""
 
 
 def epsilon_of_sigma(sigma: float, delta: float) -> float:
     """The epsilon of one release with noise N(0, sigma^2 I) and sensitivity 1.
 
-    It is exact, by the optimal calibration of Balle & Wang (2018), arXiv:1805.06530, theorem 8.
-
-    Args:
-      sigma: Standard deviation of the noise, at least 1e-150; with an infinite one epsilon is 0.
-      delta: The delta of differential privacy, in [0, 1); with 0 and finite noise epsilon is
-        infinite.
-
-    Raises:
-      ValueError: If sigma is below 1e-150 or NaN.
-      InputError: If delta is out of range.
+    Exact, by the optimal calibration of Balle & Wang (2018), arXiv:1805.06530, theorem 8. Infinite
+    sigma gives 0, delta 0 with finite sigma infinity, a sigma below 1e-150 ValueError.
 
     >>> round(epsilon_of_sigma(1.0, 1e-5), 2)
     4.38
     """
     if not sigma >= _LEAST_SIGMA:
         raise ValueError(f"sigma must be at least {_LEAST_SIGMA:g}, got {sigma}")
-    return _epsilon_of_shift(1 / sigma, delta)
+    # N(0, 1) and N(1 / sigma, 1): the mechanism along the direction that differs.
+    return epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(1 / sigma, 1.0), delta)
 
 
 def sigma_of_epsilon(epsilon: float, delta: float) -> float:
-    """The least sigma with which one release is (epsilon, delta)-private at sensitivity 1.
+    """The smallest sigma with which one release is (epsilon, delta)-private at sensitivity 1.
 
-    It is the inverse of epsilon_of_sigma (Balle & Wang 2018, algorithm 1).
-
-    Args:
-      epsilon: The epsilon of differential privacy, in [0, 1e299].
-      delta: The delta of differential privacy, in (0, 1).
-
-    Raises:
-      InputError: If epsilon or delta is out of range.
+    The inverse of epsilon_of_sigma (Balle & Wang 2018, algorithm 1), for epsilon in [0, 1e299] and
+    delta in (0, 1).
 
     >>> [float(f"{sigma_of_epsilon(epsilon, 1e-6):.3g}") for epsilon in (1, 3, 10)]
     [4.22, 1.54, 0.541]
@@ -66,7 +53,7 @@ def sigma_of_epsilon(epsilon: float, delta: float) -> float:
         raise InputError(f"epsilon must be at most {_LARGEST_EPSILON:g}, got {epsilon}")
     if not 0 < delta < 1:
         raise InputError(f"delta must be in (0, 1), as no Gaussian noise gives 0, got {delta}")
-    # What is bisected here is 1 / sigma, which grows with epsilon.
+    # Bisection on 1 / sigma, which grows with epsilon.
     unit = Gaussian(0.0, 1.0)
     return 1 / supremum(
         lambda shift: (
@@ -76,21 +63,13 @@ def sigma_of_epsilon(epsilon: float, delta: float) -> float:
 
 
 def estimate_sigma(cosines: npt.ArrayLike, dim: int) -> float:
-    """The noise of one release, from the cosines between it and the canaries that are part of it.
+    """The noise of one release, from its cosines with the canaries that are part of it.
 
     It is 1 / (mean(cosines) sqrt(dim)), Andrew et al. (2023), arXiv:2302.03098, section 3. A mean
     that is not positive shows no trace of the canaries: the estimate is infinite, for which
-    epsilon_of_sigma gives 0.
-
-    For k canaries the relative deviation of 1 / estimate is about sqrt(sigma^2 / k + 2 / dim),
-    and the canaries' own length makes the estimate sqrt(sigma^2 + k / dim) in the middle.
-
-    Args:
-      cosines: Cosine of each canary with the release, float64 of shape (k,).
-      dim: Length of the release, at least 1.
-
-    Raises:
-      ValueError: If there are no cosines, one is not finite, or dim is below 1.
+    epsilon_of_sigma gives 0. For k canaries the relative standard deviation of 1 / estimate is
+    about sqrt(sigma^2 / k + 2 / dim), and the canaries' own norm makes the median estimate
+    sqrt(sigma^2 + k / dim).
 
     >>> estimate_sigma([0.01, 0.02, 0.03], 10_000)
     0.5
@@ -106,40 +85,26 @@ def estimate_sigma(cosines: npt.ArrayLike, dim: int) -> float:
     return 1 / (mean * math.sqrt(dim)) if mean > 0 else math.inf
 
 
-def _epsilon_of_shift(shift: float, delta: float) -> float:
-    """The epsilon of N(0, 1) and N(shift, 1), the mechanism along the direction that differs."""
-    return epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(shift, 1.0), delta)
-
-
 # Gaussian differential privacy from scores: mu, the standardized distance of two Gaussians.
 #
 # Dong, Roth & Su (2022), "Gaussian Differential Privacy", arXiv:1905.02383: a mechanism is mu-GDP
-# if no attack tells two neighbouring inputs apart better than N(0, 1) and N(mu, 1) can be told
-# apart.
+# if two neighbouring inputs are at least as hard to distinguish as N(0, 1) and N(mu, 1).
 
 
 _LEAST_MU, _LARGEST_MU = 1e-150, 1e150
-"""Below the first, epsilon is 0 for any delta a float can tell from 0; above the other, it
-leaves the range of floats.
+"""Below the first, epsilon is 0 for every delta that a float distinguishes from 0; above the
+other, it overflows.
 """
 
 
 @dataclass(frozen=True)
 class _FittedMu:
-    """The distance mu of the means in standard deviations.
+    """The distance mu of the means in standard deviations."""
 
-    Attributes:
-      mu: The distance, of either sign, infinite if there is one but no standard deviation.
-      standard_error: Standard error of mu; None where mu is infinite or there is no standard
-        deviation.
-      std: The standard deviation that both distributions are taken to have.
-      std_ratio: Deviation of the included scores in units of the null's; None if that is 0.
-    """
-
-    mu: float
-    standard_error: float | None
-    std: float
-    std_ratio: float | None
+    mu: float  # of either sign, infinite if the standard deviation is 0 and the means differ
+    standard_error: float | None  # of mu; None if that is infinite or std is 0
+    std: float  # of both distributions
+    std_ratio: float | None  # of the included scores to the null; None if that has 0
 
 
 def gdp_fit(setting: AuditSetting) -> Estimate:
@@ -147,16 +112,15 @@ def gdp_fit(setting: AuditSetting) -> Estimate:
 
     mu = (mean included score - mean under the null) / std, and epsilon is that of the
     Gaussian mechanism with noise multiplier 1 / mu (Dong, Roth & Su 2022, corollary 2.13), 0 if mu
-    is not positive. Both distributions are taken to have one standard deviation: under the
-    closed-form null the null's, else the pooled one. `gaussian_fit` allows two; where they differ
+    is not positive. Both distributions are assumed to have one standard deviation: under the
+    closed-form null the null's, else the pooled one. `gaussian_fit` allows two; if they differ
     no mu-GDP curve fits, and `std_ratio` in the details is far from 1.
 
     The standard error of mu is that of the delta method for Gaussian scores: its square is 1 / n1
     under the closed-form null, else 1 / n1 + 1 / n0 + mu^2 / (2 (n1 + n0 - 2)).
 
-    Raises:
-      NotApplicableError: If there are fewer than 2 included scores, or fewer than 2 excluded scores
-        under the empirical null.
+    Raises NotApplicableError with fewer than 2 included scores, or fewer than 2 excluded scores
+    under the empirical null.
     """
     setting.require(included=2)
     setting.require_null_scores()
@@ -188,15 +152,7 @@ def gdp_fit(setting: AuditSetting) -> Estimate:
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
-    """The epsilon of mu-GDP at delta (Dong, Roth & Su 2022, corollary 2.13); 0 if mu is below 0.
-
-    Args:
-      mu: The distance of the means, any number or infinity.
-      delta: The delta of differential privacy, in [0, 1); with 0 epsilon is infinite unless mu is
-        0.
-
-    Raises:
-      InputError: If mu is NaN or delta is out of range.
+    """The epsilon of mu-GDP at delta (Dong, Roth & Su 2022, corollary 2.13); 0 if mu is at most 0.
 
     >>> round(epsilon_of_mu(1.0, 1e-5), 2)
     4.38
@@ -209,17 +165,11 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 
 
 def mu_from_auc(auc: float) -> float:
-    """The mu of N(0, 1) and N(mu, 1), whose scores give this area under the ROC curve.
+    """The mu of N(0, 1) and N(mu, 1), whose scores have this area under the ROC curve.
 
     It is sqrt(2) Phi^-1(auc), since a member's score exceeds a non-member's with probability Phi(mu
-    / sqrt(2)). It is negative if auc is below 1/2. It needs no scale: it is the same for any
-    increasing function of the scores.
-
-    Args:
-      auc: Area under the ROC curve, in [0, 1].
-
-    Raises:
-      InputError: If auc is out of range.
+    / sqrt(2)); negative if auc is below 1/2. It is the same for any increasing function of the
+    scores.
 
     >>> round(mu_from_auc(0.76025), 4)
     1.0

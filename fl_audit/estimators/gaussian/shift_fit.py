@@ -25,41 +25,24 @@ from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.null_choice import chosen_null
 
 _LARGEST_COSINE = 1 - 1e-6
-"""A cosine beyond this may have been rounded to 1, which has no finite place in the null."""
-
-
-# Scores in standard deviations of a known null distribution: N(0, 1), or the largest of several
-# such values.
+"""A cosine beyond this may have been rounded to 1, which no finite score of the null equals."""
 
 
 @dataclass(frozen=True, eq=False)
 class StandardScores:
-    """Scores that are N(0, 1) for an excluded canary, or the largest of several such values.
-
-    Attributes:
-      included: Scores of the canaries that took part in training, float64 of shape (n1,).
-      excluded: Scores of the canaries that did not, float64 of shape (n0,).
-      rounds: The number of values that a score is the largest of; 1 for a single one.
-    """
+    """Scores that are N(0, 1) for an excluded canary, or the largest of several such values."""
 
     included: FloatArray
     excluded: FloatArray
-    rounds: int
+    rounds: int  # the number of values of which a score is the largest
 
 
 def standard_scores(scores: CanaryScores, null: NullTail) -> StandardScores | None:
-    """Moves every score to the place in the normal distribution that it has in the null.
+    """Replaces every score by the normal quantile of its probability under the null.
 
     A cosine X becomes z with P(N(0, 1) >= z) = P(X >= x) for the exact distribution of a random
-    direction. Of `rademacher` and `hadamard` canaries this is the limit for a target that is not
-    concentrated on few coordinates.
-
-    Args:
-      scores: The scores.
-      null: What is known of excluded scores.
-
-    Returns:
-      The scores in standard deviations; None for a null that is of no known kind.
+    direction. For `rademacher` and `hadamard` canaries this is the limit for a target that is not
+    concentrated on few coordinates. None for a null of another kind.
     """
     scaled = null if isinstance(null, ScaledNull) else ScaledNull(null, 1.0)
     tail = scaled.unscaled
@@ -81,19 +64,19 @@ def _normal_scores(cosines: FloatArray, cosine: ExactCosine) -> FloatArray:
 
 # The largest of several Gaussian scores, one of which may be shifted: its epsilon.
 #
-# A canary that takes part in one unknown round of K has K scores, N(0, 1) but for one N(m, 1), and
-# an attacker who looks at the largest tells two distributions apart: Phi(x)^K and Phi(x)^(K - 1)
+# A canary that participates in one unknown round of K has K scores, all N(0, 1) except one N(m, 1).
+# An attacker who looks at the largest distinguishes two distributions: Phi(x)^K and Phi(x)^(K - 1)
 # Phi(x - m).
 
 
 _FAR = 40.0
-"""Deviations beyond which a normal distribution has no mass that a float can tell from 0."""
+"""Standard deviations beyond which a normal distribution has no mass that a float can represent."""
 
 _LEAST_LOG = -1e12
-"""What stands for the logarithm of 0 where a root is looked for."""
+"""Replaces the logarithm of 0 in root searches."""
 
 _CERTAIN = 1e-9
-"""A log probability above minus this is that of an event whose complement needs logs of its own."""
+"""A log probability above minus this needs the log of its complement computed directly."""
 
 
 def epsilon_of_largest(rounds: float, shift: float, delta: float) -> float:
@@ -104,10 +87,7 @@ def epsilon_of_largest(rounds: float, shift: float, delta: float) -> float:
     e^epsilon P0(X >= x) at the x where the ratio is e^epsilon. The root of delta(x) = delta gives
     epsilon in one direction, and the same below a threshold in the other.
 
-    Args:
-      rounds: The number K of scores, at least 1; need not be whole.
-      shift: The shift m of the one in standard deviations; 0 or below gives 0.
-      delta: The delta of differential privacy, in [0, 1).
+    K = `rounds` need not be whole; m = `shift` is in standard deviations, and m <= 0 gives 0.
 
     >>> round(epsilon_of_largest(1, 1.0, 1e-5), 2)  # Balle & Wang, as of the Gaussian mechanism
     4.38
@@ -141,7 +121,7 @@ def epsilon_of_largest(rounds: float, shift: float, delta: float) -> float:
 
 
 def _root(function: Callable[[float], float], ends: tuple[float, float], value: float) -> float:
-    """Where a monotone function takes a value; the nearer end where it does not."""
+    """Where a monotone function takes a value; the nearer end if it does not."""
     first, last = (function(end) - value for end in ends)
     if first * last > 0:
         return ends[0] if abs(first) < abs(last) else ends[1]
@@ -173,10 +153,10 @@ def _log_sf(x: float, rounds: float, shift: float) -> float:
 
 
 _STEPS_PER_STDDEV = 128
-"""Steps that more scores than `_MOST_EXACT` are rounded to, so that a million take no longer."""
+"""The resolution to which more than `_MOST_EXACT` scores are rounded: a million take no longer."""
 
 _MOST_EXACT = 4096
-"""The number of scores up to which they are taken as they are."""
+"""The number of scores up to which they are not rounded."""
 
 _LARGEST_LOG = 12.0
 """Logarithm of the largest ratio of standard deviations that a fit allows."""
@@ -184,31 +164,18 @@ _LARGEST_LOG = 12.0
 
 @dataclass(frozen=True)
 class ShiftedDistribution:
-    """A distribution of included scores.
+    """A distribution of included scores."""
 
-    Attributes:
-      shift: Distance of an included canary's score from the null's mean, in standard deviations;
-        the mean of these distances where canaries differ.
-      spread: The standard deviation of an included score in units of the null's.
-      rounds: The number of scores that one is the largest of; 1 for a single one.
-    """
-
-    shift: float
-    spread: float
-    rounds: float
+    shift: float  # mean distance from the null's mean, in standard deviations
+    spread: float  # the standard deviation of a score in units of the null's
+    rounds: float  # the number of scores of which one is the largest
 
 
 class ShiftLikelihood(Protocol):
-    """A likelihood of the shift, with everything else maximised out.
+    """A likelihood of the shift, maximised over everything else."""
 
-    Attributes:
-      least: The least shift that the distribution allows.
-      has_no_spread: Whether the scores are too much alike for a standard deviation, so that any
-        shift is possible.
-    """
-
-    least: float
-    has_no_spread: bool
+    least: float  # the smallest shift that the distribution allows
+    has_no_spread: bool  # too equal for a standard deviation: any shift is possible
 
     def best(self) -> ShiftedDistribution:
         """The distribution of the largest likelihood."""
@@ -218,7 +185,7 @@ class ShiftLikelihood(Protocol):
 
 
 class KnownNull:
-    """Included scores N(m, s^2) with s at least 1, beside a null that is N(0, 1).
+    """Included scores N(m, s^2) with s at least 1, where the null is N(0, 1).
 
     A canary's own shift may differ from the mean m, by a clip norm that adapts or by rounds whose
     aggregates differ in length; s^2 - 1 is the variance of these shifts.
@@ -228,7 +195,6 @@ class KnownNull:
     has_no_spread = False
 
     def __init__(self, included: FloatArray) -> None:
-        """Takes included scores in standard deviations of the null, of shape (n1,)."""
         self._num = len(included)
         self._mean, self._variance = float(np.mean(included)), float(np.var(included))
 
@@ -237,7 +203,6 @@ class KnownNull:
         return self.profile(self._mean)[1]
 
     def profile(self, shift: float) -> tuple[float, ShiftedDistribution]:
-        """See `ShiftLikelihood.profile`."""
         square = self._variance + (shift - self._mean) ** 2
         spread = max(square, 1.0)
         log_likelihood = -0.5 * self._num * (math.log(spread) + square / spread)
@@ -247,15 +212,14 @@ class KnownNull:
 class LargestOfRounds:
     """The largest of K scores N(0, 1), one of which is N(m, s^2) if the canary is included.
 
-    K lies between 1 and the number of rounds: scores in rounds that are alike count as fewer. The
-    excluded scores tell; without any, K is the number of rounds.
+    K is between 1 and the number of rounds: rounds with similar scores count as fewer. It is
+    estimated from the excluded scores; without any, K is the number of rounds.
     """
 
     least = 0.0
     has_no_spread = False
 
     def __init__(self, scores: StandardScores) -> None:
-        """Takes scores in standard deviations of the null of one round."""
         self._included = _Counted.from_scores(scores.included)
         self._excluded = _Counted.from_scores(scores.excluded)
         most = math.log(scores.rounds)
@@ -279,7 +243,6 @@ class LargestOfRounds:
         return self.profile(float(shift))[1]
 
     def profile(self, shift: float) -> tuple[float, ShiftedDistribution]:
-        """See `ShiftLikelihood.profile`."""
         minima = [
             _minimum(lambda p: -self._log_likelihood(shift, *map(float, p)), start, self._bounds)
             for start in self._starts
@@ -301,17 +264,16 @@ class LargestOfRounds:
 
 
 class UnknownNull:
-    """Included scores N(a + m b, b^2) beside excluded ones N(a, (r b)^2) with r at most 1.
+    """Included scores N(a + m b, b^2) and excluded ones N(a, (r b)^2) with r at most 1.
 
     The unit of the shift is thus the standard deviation of the included scores, or of all if the
-    excluded ones spread as far: canaries whose shifts differ, and scores whose null is narrower, as
-    that of a maximum over rounds is, must not make the shift look larger.
+    excluded ones spread as far. So neither shifts that differ between canaries nor a narrower null,
+    as of a maximum over rounds, can make the shift look larger.
     """
 
     least = -math.inf
 
     def __init__(self, scores: CanaryScores) -> None:
-        """Takes scores in any unit, at least 2 of each kind."""
         groups = (scores.included, scores.excluded)
         unit = sum(float(np.std(group)) for group in groups if np.ptp(group) > 0)
         self.has_no_spread = unit == 0
@@ -335,7 +297,6 @@ class UnknownNull:
         return ShiftedDistribution(shift, math.exp(-log_ratio), 1)
 
     def profile(self, shift: float) -> tuple[float, ShiftedDistribution]:
-        """See `ShiftLikelihood.profile`."""
         point, least = _minimum(
             lambda p: -self._log_likelihood(shift, *map(float, p)),
             self._start,
@@ -346,7 +307,7 @@ class UnknownNull:
     def _log_likelihood(self, shift: float, log_scale: float, log_ratio: float) -> float:
         scale, narrow = math.exp(log_scale), math.exp(log_scale + log_ratio)
         (num, other_num), (variance, other_variance) = self._nums, self._variances
-        # The null's mean takes the place between the groups that their weights give it.
+        # The null's mean is maximised out: the weighted mean of both groups.
         miss = (self._distance - shift * scale) ** 2 / (scale**2 / num + narrow**2 / other_num)
         return -0.5 * (
             num * (2 * log_scale + variance / scale**2)
@@ -357,23 +318,16 @@ class UnknownNull:
 
 @dataclass(frozen=True, eq=False)
 class _Counted:
-    """Scores, with how often each stands there and its place in N(0, 1); many are rounded.
-
-    Attributes:
-      values: The values, each once, float64 of shape (values,).
-      counts: The number of scores at each, float64 of shape (values,).
-      log_cdf: Log of the normal distribution function at each, float64 of shape (values,).
-      log_density: Log of the normal density without its constant, float64 of shape (values,).
-    """
+    """Distinct scores, their numbers, and their place in N(0, 1)."""
 
     values: FloatArray
     counts: FloatArray
     log_cdf: FloatArray
-    log_density: FloatArray
+    log_density: FloatArray  # without its constant
 
     @classmethod
     def from_scores(cls, scores: FloatArray) -> "_Counted":
-        """Counts scores; of many, after rounding."""
+        """Counts scores; rounds them first if there are many."""
         values, counts = np.unique(scores, return_counts=True)
         if len(scores) > _MOST_EXACT:
             steps, counts = np.unique(np.round(scores * _STEPS_PER_STDDEV), return_counts=True)
@@ -395,33 +349,29 @@ def _minimum(
     return np.asarray(optimum.x), float(optimum.fun)
 
 
-# The method.
-
-
 _LARGEST_STEP = 1e6
-"""A step from the best shift beyond which an end is not looked for."""
+"""The distance from the best shift beyond which an end is not searched for."""
 
 
 def shift_fit(setting: AuditSetting) -> Estimate:
     """Epsilon of the null distribution against the null shifted by a maximum-likelihood shift.
 
     Under a Gaussian mechanism a canary's cosine with an aggregate, in standard deviations of its
-    null, is N(0, 1), and N(m, 1) if the canary took part. A maximum over rounds is then the largest
-    of K such values, one of them shifted. Only m is fitted, and epsilon is that of the exact
-    trade-off of both distributions (`epsilon_of_mu`, `epsilon_of_largest`), so that no tail is
-    extrapolated from a fitted standard deviation. The interval is that of the profile likelihood
+    null, is N(0, 1), and N(m, 1) if the canary participated. A maximum over rounds is then the
+    largest of K such values, one of them shifted. Only m is fitted, and epsilon is that of the
+    exact trade-off of both distributions (`epsilon_of_mu`, `epsilon_of_largest`), so that no tail
+    is extrapolated from a fitted standard deviation. The interval is that of the profile likelihood
     ratio, with the critical value that makes it Student's for one mean.
 
-    Where shifts differ between canaries m is their mean and their spread widens the interval alone.
+    If shifts differ between canaries m is their mean, and their spread widens the interval only.
     As no canary's shift exceeds 1 / noise multiplier, neither does m.
 
-    Without a known null that the excluded scores do not refute, both groups are Gaussian with
+    Without a known null that the excluded scores do not reject, both groups are Gaussian with
     unknown means, and the unit of m is the standard deviation of the included scores
     (`UnknownNull`).
 
-    Raises:
-      NotApplicableError: If there are fewer than 2 included scores, or, without a known null, fewer
-        than 2 excluded ones.
+    Raises NotApplicableError with fewer than 2 included scores, or, without a known null, fewer
+    than 2 excluded ones.
     """
     null = chosen_null(setting)
     known = None if null.tail is None else standard_scores(setting.scores, null.tail)
@@ -453,11 +403,7 @@ def shift_fit(setting: AuditSetting) -> Estimate:
 
 
 def shift_fit_epsilon(setting: AuditSetting) -> float:
-    """The epsilon of `shift_fit` without its interval, which takes ten times as long.
-
-    Raises:
-      NotApplicableError: As `shift_fit`.
-    """
+    """The epsilon of `shift_fit` without its interval, which takes ten times as long."""
     null = chosen_null(setting)
     known = None if null.tail is None else standard_scores(setting.scores, null.tail)
     return _epsilon(_likelihood(setting, known).best(), setting.delta)
@@ -487,7 +433,7 @@ def _critical(setting: AuditSetting) -> float:
 def _interval(
     likelihood: ShiftLikelihood, best: ShiftedDistribution, critical: float
 ) -> tuple[ShiftedDistribution, ShiftedDistribution]:
-    """The distributions with the least and the largest shift that the likelihood ratio allows."""
+    """The distributions with the smallest and the largest shift in the likelihood interval."""
     if likelihood.has_no_spread:
         return replace(best, shift=0.0), replace(best, shift=math.inf)
     top = likelihood.profile(best.shift)[0]

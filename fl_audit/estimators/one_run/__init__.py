@@ -1,13 +1,14 @@
-"""Lower bounds from guesses at who was included (Steinke et al. 2023).
+"""Lower bounds from guesses at inclusion in one run (Steinke et al. 2023).
 
-The paper's bounds that no audit runs are in experiments/steinke2023_bounds. Of 1,000 canaries 100
-are guessed at and 75 guesses are right; with delta 1e-3 the paper's bound is 0, and the one with
-the exact worst case of delta is not:
+Of 1,000 canaries 100 are guessed, and 75 guesses are right; with delta 1e-3 the paper's bound is 0,
+and the one with the exact worst case of delta is not:
 
 >>> epsilon_lower_bound(1000, 100, 75, delta=1e-3, confidence=0.95)
 0.0
 >>> round(sharp_epsilon_lower_bound(1000, 100, 75, delta=1e-3, confidence=0.95), 3)
 0.612
+
+Bounds of the paper that no audit uses are in experiments/steinke2023_bounds.
 """
 
 from fl_audit.estimators.one_run.bound import (

@@ -1,33 +1,29 @@
-"""Right guesses in one training run: Steinke, Nasr & Jagielski (2023), arXiv:2305.08846.
+"""Correct guesses in one training run: Steinke, Nasr & Jagielski (2023), arXiv:2305.08846.
 
 Each of m canaries is included by an independent fair coin. The auditor guesses for r of them and
 is right v times. Under (epsilon, delta)-DP, v is hardly more than Binomial(r, e^eps / (1 + e^eps)).
 
-This file has the bound of Corollary 5.4 (`p_value`, `epsilon_lower_bound`), the search for the
-largest epsilon that a test rejects, the exact worst case of delta (`sharp_p_values`,
-`sharp_epsilon_lower_bound`), and a mechanism that nearly attains the bound.
+The bound of Corollary 5.4 is `epsilon_lower_bound`. `sharp_epsilon_lower_bound` replaces it: it has
+the exact worst case of v or more correct guesses out of r under (epsilon, delta)-DP.
 
-The exact worst case of v or more right guesses out of r under (epsilon, delta)-DP.
+If p-values are small, the delta term of Theorem 5.2 and Corollary 5.4 is several times too large
+(at the 5 % level by 2.6 at epsilon 0, by 11 at epsilon 2, by 70 at epsilon 4). If they are near 1
+it is too small, so Corollary 5.4 as printed is not a theorem: for m = r = 2, v = 1, epsilon = 1 and
+delta = 0.1 it says 0.957, and a mechanism with these parameters reaches 0.962 (in the tests). No
+such case was found with f(v) below 0.87, so the corollary's bounds on epsilon at the usual
+confidences are valid. The gap is in Proposition 5.7: the number F of failures depends on the coins,
+as does the number of correct guesses, and its proof leaves that out.
 
-It takes the place of Steinke et al. (2023), Theorem 5.2 and Corollary 5.4. Where p-values are
-small, their delta term is several times too large (at the 5 % level by 2.6 at epsilon 0, by 11 at
-epsilon 2, by 70 at epsilon 4). Where they are near 1 it is too small, so Corollary 5.4 as printed
-is not a theorem: for m = r = 2, v = 1, epsilon = 1 and delta = 0.1 it says 0.957, and a mechanism
-with these parameters reaches 0.962 (see the tests). No such case was found with f(v) below 0.87,
-so the bounds on epsilon that the corollary gives at the usual confidences do hold. The gap is in
-Proposition 5.7: the number F of failures depends on the coins, as does the number of right guesses,
-and its proof leaves that out.
-
-The proof here needs no failures. Let c in {0, 1}^r tell which guesses are right, let f(c) be the
+The proof here needs no failures. Let c in {0, 1}^r say which guesses are right, let f(c) be the
 indicator of an increasing event, p = e^epsilon / (1 + e^epsilon), and E f the chance of the event
 if each guess is right independently with probability p. Let P_t f(c) be its chance after each
-coordinate of c has been drawn anew with probability 1 - e^-t; h the integral over t >= 0 of
+coordinate of c has been resampled with probability 1 - e^-t; h the integral over t >= 0 of
 P_t f - E f; and g_j(c) = (1 - p) (h(c with c_j = 1) - h(c with c_j = 0)). Then f(c) - E f is the
 sum over j of h(c) less its mean over a new c_j, that is
 
     f(c) - E f = (sum over j with c_j = 1 of g_j(c)) - e^epsilon (sum over c_j = 0 of g_j(c)),  (1)
-    g_j(c) = (1 - p) (mean over s in [0, 1] of the chance that c_j decides about the event, once
-             each other coordinate is kept with probability s and else drawn anew).             (2)
+    g_j(c) = (1 - p) (mean over s in [0, 1] of the chance that c_j decides the event, once each
+             other coordinate is kept with probability s and else resampled).                   (2)
 
 Now let S be the coins, T the output of the mechanism; T decides the guesses and their order.
 Suppose canary i is guessed j-th, and write u_i(S, T) for g_j(c) if that guess is right, else 0.
@@ -58,7 +54,7 @@ _MOST_EXAMPLES = 10**7
 
 
 def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
-    """A bound on the chance of v or more correct guesses under (epsilon, delta)-DP.
+    """An upper bound on the chance of v or more correct guesses under (epsilon, delta)-DP.
 
     It is f(v) + 2 m delta max over i of (f(v - i) - f(v)) / i, at most 1, where f(v) is the chance
     that Binomial(r, e^epsilon / (1 + e^epsilon)) is at least v. Steinke et al. (2023), Corollary
@@ -72,7 +68,7 @@ def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
       delta: The delta of the null hypothesis, in [0, 1).
 
     Raises:
-      InputError: If an argument is out of range.
+      InputError: An argument is out of range.
 
     >>> round(p_value(100, 100, 75, np.log(3), 0), 3)
     0.553
@@ -86,8 +82,8 @@ def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
 def epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: float) -> float:
     """The largest epsilon that v correct guesses out of r reject, 0 if they reject none.
 
-    It is found to the last bit (Steinke et al. 2023, appendix D). It is a valid lower bound on
-    epsilon at the given confidence if r was fixed before the scores were seen.
+    To the last bit (Steinke et al. 2023, appendix D). It is a valid lower bound on epsilon at the
+    given confidence if r was fixed before the scores were seen.
 
     Args:
       m: Number of canaries, each included with probability 1/2.
@@ -97,7 +93,7 @@ def epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: float)
       confidence: Confidence of the bound, in (0, 1).
 
     Raises:
-      InputError: If an argument is out of range.
+      InputError: An argument is out of range.
 
     >>> round(epsilon_lower_bound(100, 100, 75, 1e-4, 0.95), 3)
     0.699
@@ -118,18 +114,7 @@ def p_values(
     epsilon: float | FloatArray,
     delta: float,
 ) -> FloatArray:
-    """The p-values of Corollary 5.4 for many counts, which are not checked.
-
-    Args:
-      m: The number of canaries.
-      r: The numbers of guesses, int64 of any shape.
-      v: The numbers of correct guesses, of a shape that broadcasts with `r`.
-      epsilon: The epsilon, or one for each pair.
-      delta: The delta, in [0, 1).
-
-    Returns:
-      P-values in [0, 1], float64 of the broadcast shape.
-    """
+    """`p_value` for many counts and epsilons, which are broadcast and not checked."""
     chance = binomial_tail(r, v, epsilon)
     if delta == 0:
         return chance
@@ -139,15 +124,9 @@ def p_values(
 def binomial_tail(
     r: npt.NDArray[np.int64], v: npt.NDArray[np.int64], epsilon: float | FloatArray
 ) -> FloatArray:
-    """The tail f(v), the chance that Binomial(r, e^epsilon / (1 + e^epsilon)) is at least v.
+    """f(v), the chance that Binomial(r, e^epsilon / (1 + e^epsilon)) is at least v; broadcasts.
 
-    Args:
-      r: The numbers of guesses, int64 of any shape.
-      v: The numbers of correct guesses; 1 is returned at 0 and below, 0 above `r`.
-      epsilon: The epsilon, or one for each pair.
-
-    Returns:
-      Probabilities, float64 of the broadcast shape.
+    It is 1 for v <= 0 and 0 for v > r.
     """
     safe = np.clip(v, 1, r)
     tail = beta_cdf(safe, r - safe + 1, special.expit(epsilon))
@@ -163,9 +142,8 @@ def _steepest(
 ) -> FloatArray:
     """Max over i in 1..v of (f(v - i) - f(v)) / i: the mean of the i probabilities below v.
 
-    The binomial is unimodal, so this mean grows with i just as long as the next probability is at
-    least the mean so far: the last such i is found by bisection. Beyond v the numerator is
-    constant.
+    The binomial is unimodal, so this mean grows with i as long as the next probability is at least
+    the mean so far: the last such i is found by bisection. Beyond v the numerator is constant.
     """
     at_v = binomial_tail(r, v, epsilon)
 
@@ -185,16 +163,7 @@ def _steepest(
 def binomial_probability(
     r: npt.NDArray[np.int64], k: npt.NDArray[np.int64], epsilon: float | FloatArray
 ) -> FloatArray:
-    """The probability that Binomial(r, e^epsilon / (1 + e^epsilon)) is k.
-
-    Args:
-      r: The numbers of guesses, int64 of any shape.
-      k: The numbers of correct guesses, in [0, r].
-      epsilon: The epsilon, or one for each pair.
-
-    Returns:
-      Probabilities, float64 of the broadcast shape.
-    """
+    """The probability that Binomial(r, e^epsilon / (1 + e^epsilon)) is k in [0, r]; broadcasts."""
     # By betaln: differences of gammaln lose digits for a million guesses.
     log_choices = -np.log1p(r) - special.betaln(r - k + 1.0, k + 1.0)
     with np.errstate(over="ignore"):  # below every float where epsilon is near the largest one
@@ -203,11 +172,7 @@ def binomial_probability(
 
 
 def check_counts(m: int, r: int, v: int) -> None:
-    """Refuse counts unless 0 <= v <= r <= m and m is at least 1.
-
-    Raises:
-      InputError: If a count is out of range; the message names it.
-    """
+    """Raise InputError unless 0 <= v <= r <= m and m is at least 1."""
     if m < 1:
         raise InputError(f"examples (m) must be at least 1, got {m}")
     if m > _MOST_EXAMPLES:
@@ -216,9 +181,6 @@ def check_counts(m: int, r: int, v: int) -> None:
         raise InputError(f"guesses (r) must be in [0, {m}], the number of examples, got {r}")
     if not 0 <= v <= r:
         raise InputError(f"correct (v) must be in [0, {r}], the number of guesses, got {v}")
-
-
-# The largest epsilon that a test rejects, where its p-value need not grow with epsilon.
 
 
 _TRIED = 24
@@ -231,19 +193,16 @@ _LARGEST = 700.0
 def largest_rejected(
     p_value: Callable[[float], float], chance: Callable[[float], float], alpha: float
 ) -> float:
-    """An epsilon with a p-value below alpha, the largest on a grid, refined; 0 if there is none.
+    """The largest epsilon with a p-value below alpha, from a grid, refined; 0 if there is none.
 
-    It is 700, beyond which e^epsilon leaves the range of floats, if all up to there are rejected.
+    `chance` is the p-value at delta = 0, which grows with epsilon and is at most `p_value`. The
+    result is 700, beyond which e^epsilon overflows, if everything up to there is rejected.
 
-    Who rejects (epsilon, delta)-DP may reject all smaller epsilons with it, since they imply it
-    (Steinke et al. 2023, Lemma 4.7). So wherever the p-value is below alpha is a valid bound, also
-    if it grows again towards epsilon = 0, as terms in delta do. The search goes down from where the
-    chance at delta = 0 reaches alpha; 1e-9 is taken off, so that it errs to the valid side.
-
-    Args:
-      p_value: The p-value by epsilon, at least `chance`.
-      chance: The p-value at delta = 0 by epsilon, which grows with it.
-      alpha: Level of the test, in (0, 1).
+    A test that rejects (epsilon, delta)-DP may reject all smaller epsilons with it, since they
+    imply it (Steinke et al. 2023, Lemma 4.7). So every epsilon with a p-value below alpha is a
+    valid bound, even if the p-value grows again towards epsilon = 0, as terms in delta do. The
+    search goes down from where the chance at delta = 0 reaches alpha; 1e-9 is subtracted, so that
+    it errs to the valid side.
 
     >>> round(largest_rejected(lambda x: x / 10 + 0.01, lambda x: x / 10, 0.05), 6)
     0.4
@@ -267,15 +226,7 @@ def largest_rejected(
 def crossing_point(
     p_value: Callable[[float], float], alpha: float, low: float, high: float, xtol: float
 ) -> float:
-    """The epsilon at which a p-value reaches alpha.
-
-    Args:
-      p_value: The p-value by epsilon, below alpha at `low`.
-      alpha: The level, in (0, 1).
-      low: The smallest epsilon that is looked at.
-      high: The largest one, which is returned where the p-value does not reach alpha before it.
-      xtol: The largest error.
-    """
+    """The epsilon at which a p-value reaches alpha, from below at `low`; at most `high`."""
 
     def excess(epsilon: float) -> float:
         # Normal quantiles, since they grow nearly in proportion to epsilon.
@@ -291,18 +242,18 @@ _UNDERFLOW = 1e-290
 
 
 def sharp_p_values(m: int, r: IntArray, v: IntArray, epsilon: float, delta: float) -> FloatArray:
-    """The largest chance of v or more right guesses out of r under (epsilon, delta)-DP.
+    """The largest chance of v or more correct guesses out of r under (epsilon, delta)-DP.
 
     It is f(v) + m delta g, at most 1, with f(v) the chance that Binomial(r, p) is at least v for p
-    = e^epsilon / (1 + e^epsilon), and g from `delta_factors`. The proof that it is a bound is
-    above. It is reached: on r canaries drawn at random give randomised response, conditional on v
-    or more right answers with probability min(1, m delta g / (1 - f(v))). That satisfies (epsilon,
-    delta)-DP.
+    = e^epsilon / (1 + e^epsilon), and g from `delta_factors`. The module's docstring proves the
+    bound. It is attained: on r canaries drawn at random use randomised response, conditional on v
+    or more correct answers with probability min(1, m delta g / (1 - f(v))). That satisfies
+    (epsilon, delta)-DP.
 
     Args:
       m: Number of canaries, each included with probability 1/2.
       r: Numbers of guesses in [1, m], each fixed in advance, int64 of shape (n,).
-      v: Numbers of right guesses in [1, r], int64 of shape (n,).
+      v: Numbers of correct guesses in [1, r], int64 of shape (n,).
       epsilon: The epsilon of differential privacy, at least 0.
       delta: The delta of differential privacy, in [0, 1).
 
@@ -320,7 +271,7 @@ def sharp_p_values(m: int, r: IntArray, v: IntArray, epsilon: float, delta: floa
 
 
 def sharp_epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: float) -> float:
-    """The largest epsilon that v right guesses out of r reject by `sharp_p_values`, or 0.
+    """The largest epsilon that v correct guesses out of r reject by `sharp_p_values`, or 0.
 
     It is a valid lower bound on epsilon at the given confidence if r was fixed before the scores
     were seen. With delta 0 it is that of Steinke et al. (2023), Corollary 5.4.
@@ -328,12 +279,12 @@ def sharp_epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: 
     Args:
       m: Number of canaries, each included with probability 1/2.
       r: Number of guesses, at most m.
-      v: Number of right guesses, at most r.
+      v: Number of correct guesses, at most r.
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of the bound, in (0, 1).
 
     Raises:
-      InputError: If an argument is out of range.
+      InputError: An argument is out of range.
 
     >>> round(sharp_epsilon_lower_bound(100, 100, 75, 1e-3, 0.95), 3)  # Corollary 5.4: 0.673
     0.695
@@ -352,19 +303,19 @@ def sharp_epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: 
 
 
 def delta_factors(r: IntArray, v: IntArray, epsilon: float | FloatArray) -> FloatArray:
-    """The largest g in (2) if the event is v or more right guesses, of the broadcast shape.
+    """The largest g in (2) if the event is v or more correct guesses; broadcasts.
 
-    It is f(v) (1 - f(v)) / (v P(Binomial(r, p) = v)): there g depends on the number of right
+    It is f(v) (1 - f(v)) / (v P(Binomial(r, p) = v)): there g depends on the number of correct
     guesses alone, (1) is Stein's equation of the binomial distribution, and its solution is largest
     at v.
     """
     chance = binomial_tail(r, v, epsilon)
     at_v = binomial_probability(r, v, epsilon)
-    # Where both underflow: beyond v, probabilities fall faster than this geometric series.
+    # If both underflow: beyond v, probabilities fall faster than this geometric series.
     fall = (r - v) / (v + 1) * np.exp(np.minimum(epsilon, 700.0))
     series = 1 / np.maximum(1 - fall, np.finfo(float).tiny)
     tail_ratio = np.where(at_v > _UNDERFLOW, chance / np.maximum(at_v, _UNDERFLOW), series)
-    # No chance to decide is above 1.
+    # The chance in (2) is at most 1.
     return np.asarray(np.minimum((1 - chance) * tail_ratio / v, special.expit(-epsilon)))
 
 
@@ -372,8 +323,8 @@ def delta_factors(r: IntArray, v: IntArray, epsilon: float | FloatArray) -> Floa
 #
 # It guesses about r canaries drawn at random by randomised response. With probability beta, all its
 # guesses are better at once: each canary's delta counts m / (r beta) times over. So delta matters
-# far more than for independent guesses: what is guessed about different canaries is private for
-# each, but not independent.
+# far more than for independent guesses: each canary's guess is private, but the guesses depend on
+# each other.
 
 
 Signs = npt.NDArray[np.int64]
@@ -394,7 +345,7 @@ class PathologicalMechanism:
       beta: The probability of the bad case, in (0, 1], at least m delta / r.
 
     Raises:
-      InputError: If a field is out of range.
+      InputError: A field is out of range.
     """
 
     num_canaries: int
@@ -404,7 +355,6 @@ class PathologicalMechanism:
     beta: float
 
     def __post_init__(self) -> None:
-        """Check the fields, so that no later step has to."""
         check_counts(self.num_canaries, self.num_guesses, 0)
         check_epsilon(self.epsilon)
         check_delta(self.delta)
@@ -418,7 +368,7 @@ class PathologicalMechanism:
 
     @property
     def revealed(self) -> float:
-        """The chance that a guess is right for sure in the bad case, m delta / (r beta)."""
+        """The probability m delta / (r beta) with which the bad case reveals a guessed canary."""
         return min(self.num_canaries * self.delta / (self.num_guesses * self.beta), 1.0)
 
     def guesses(self, inclusion: Signs, rng: np.random.Generator) -> Signs:
@@ -429,7 +379,7 @@ class PathologicalMechanism:
           rng: The source of all randomness.
 
         Raises:
-          InputError: If inclusion does not have shape (m,) or holds other values than signs.
+          InputError: inclusion is not of shape (m,) or holds other values than signs.
         """
         signs = np.asarray(inclusion)
         if signs.shape != (self.num_canaries,) or not np.all(np.abs(signs) == 1):
@@ -442,7 +392,7 @@ class PathologicalMechanism:
         return guesses
 
     def bad_logit(self) -> float:
-        """The log odds of a right guess in the bad case, infinite if everything is revealed.
+        """The log odds of a correct guess in the bad case, infinite if everything is revealed.
 
         The odds are x + (1 - x) p to (1 - x) (1 - p) for x revealed, so the result is log(e^epsilon
         + x) - log(1 - x).
@@ -453,7 +403,7 @@ class PathologicalMechanism:
         return self.epsilon + math.log1p(x * math.exp(-self.epsilon)) - math.log1p(-x)
 
     def tail(self, v: npt.ArrayLike) -> FloatArray:
-        """The exact chances of v or more right guesses for any canaries, float64 of shape (n,).
+        """The exact chances of v or more correct guesses, whatever the inclusion.
 
         >>> PathologicalMechanism(2, 2, 0.0, 0.25, 0.5).tail([0, 1, 2]).round(9).tolist()
         [1.0, 0.84375, 0.40625]
@@ -468,15 +418,7 @@ class PathologicalMechanism:
 def worst_beta(m: int, r: int, v: int, *, epsilon: float, delta: float) -> PathologicalMechanism:
     """The mechanism of Algorithm 4 that is most likely to be right v times or more.
 
-    Args:
-      m: Number of canaries.
-      r: Number of guesses, in [1, m].
-      v: Number of right guesses, in [0, r].
-      epsilon: The epsilon of differential privacy, finite and at least 0.
-      delta: The delta of differential privacy, in [0, 1), at most r / m.
-
-    Raises:
-      InputError: If an argument is out of range.
+    delta is at most r / m.
 
     >>> bad = worst_beta(1000, 100, 75, epsilon=0.7, delta=1e-4)
     >>> round(bad.beta, 3), round(float(bad.tail(75)), 3)

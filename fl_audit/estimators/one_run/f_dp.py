@@ -1,4 +1,4 @@
-"""Right guesses under f-differential privacy: the whole trade-off curve in one test.
+"""Correct guesses under f-differential privacy: the whole trade-off curve in one test.
 
 Mahloujifar, Melis & Chaudhuri (2024), "Auditing f-Differential Privacy in One Run",
 arXiv:2410.22235, Theorems 3.1 and 3.2 and Algorithm 3, for k = 2.
@@ -14,12 +14,12 @@ Theorem 3.1. Let p_w = P(W = w). For any set A of counts,
 
     L(sum over w in A of w p_w / m) <= sum over w in A of (r - w + 1) p_(w-1) / m.           (1)
 
-Proof. Fix a canary i, a value b and the other coins; then what is right among the other guesses is
-a function of the output. Let E be the event that b is guessed for i and that w - 1 of the others
-are right, for some w in A. If coin i is b, the guess is right and W is in A. If it is not, the
-guess is wrong and W + 1 is in A. The probability of E in the second case is at least L of that in
-the first. Average over i, b and the other coins, by Jensen's inequality: (1), for w of the m
-canaries are guessed right if W = w, and r - w + 1 wrong if W = w - 1.
+Proof. Fix a canary i, a value b and the other coins; then the output determines which of the other
+guesses are right. Let E be the event that b is guessed for i and that w - 1 of the others are
+right, for some w in A. If coin i is b, the guess is right and W is in A. If it is not, the guess is
+wrong and W + 1 is in A. The probability of E in the second case is at least L of that in the first.
+Averaging over i, b and the other coins gives (1) by Jensen's inequality: w of the m canaries are
+guessed right if W = w, and r - w + 1 wrong if W = w - 1.
 
 Theorem 3.2. Let alpha_i and beta_i be the sums over w >= i of w p_w / m and (r - w) p_w / m. With
 A = {i + 1, ..., r}, (1) reads beta_i >= L(alpha_(i+1)). And alpha_i - alpha_(i+1) = i p_i / m is
@@ -40,7 +40,7 @@ a_i + b_i > r / m for any i, then P(W >= v) < tau. If some b_i does not increase
 
 For epsilon-DP (2) is solved by B / (B + P(N < v)), N ~ Binomial(r, e^epsilon / (1 + e^epsilon)),
 B = P(N = v) / (1 - e^epsilon (r - v) / v): the exact worst case P(N >= v) with the probabilities
-beyond v replaced by the geometric series that bounds them. That is what (2) gives away.
+beyond v replaced by the geometric series that bounds them. That is how much (2) loses.
 """
 
 import math
@@ -60,33 +60,24 @@ from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.trade_off import GaussianTradeOff, TradeOff
 
 _ROUNDING = 1e-9
-"""By how much, relatively, (2) has to exceed what is possible. A million steps lose less."""
+"""The relative margin by which (2) has to exceed r / m: a million steps lose less."""
 
 
 def rejects(trade_off: TradeOff, m: int, r: int, v: int, alpha: float) -> bool:
-    """Whether v right guesses out of r prove, at level alpha, that a mechanism is not f-DP.
+    """Whether v correct guesses out of r reject, at level alpha, that a mechanism is f-DP.
 
-    The answer is true only if v or more right guesses have probability below alpha under f-DP, so
-    that a test which rejects then is valid at level alpha. Mahloujifar et al. (2024), Algorithm 3.
-
-    Args:
-      trade_off: The claimed curve, of which L(x) = f(1 - x) is `least`.
-      m: Number of canaries, each included with probability 1/2.
-      r: Number of guesses, at most m, fixed in advance.
-      v: Number of right guesses, at most r.
-      alpha: Level of the test, in (0, 1).
-
-    Raises:
-      InputError: If a count or alpha is out of range.
+    True only if v or more correct guesses have probability below alpha under f-DP, so that the test
+    is valid. Mahloujifar et al. (2024), Algorithm 3. The trade-off's `least` is L(x) = f(1 - x).
 
     >>> [rejects(GaussianTradeOff(0.5), 1000, 100, v, alpha=0.05) for v in (86, 87)]
     [False, True]
     """
     check_counts(m, r, v)
-    _check_alpha(alpha)
+    if not 0 < alpha < 1:
+        raise InputError(f"alpha must be in (0, 1), such as 0.05, got {alpha}")
     impossible = r / m * (1 + _ROUNDING)
     a, b = alpha * v / m, alpha * (r - v) / m
-    # Most of the way from v to 0 is never gone: the sum exceeds r / m or b stalls before.
+    # The loop ends long before i = 0: the sum exceeds r / m or b stalls.
     for i in range(v - 1, -1, -1):
         least = trade_off.least(a)
         if least <= b:
@@ -99,19 +90,19 @@ def rejects(trade_off: TradeOff, m: int, r: int, v: int, alpha: float) -> bool:
 
 
 def f_dp_p_value(trade_off: TradeOff, m: int, r: int, v: int) -> float:
-    """A bound on the chance of v or more right guesses out of r under f-DP.
+    """An upper bound on the chance of v or more correct guesses out of r under f-DP.
 
     It is the smallest level at which they reject; 1 if none does (Mahloujifar et al. 2024, section
     3.1).
 
     Args:
-      trade_off: The claimed curve, of which L(x) = f(1 - x) is `least`.
+      trade_off: The claimed curve, whose `least` is L(x) = f(1 - x).
       m: Number of canaries, each included with probability 1/2.
       r: Number of guesses, at most m, fixed in advance.
-      v: Number of right guesses, at most r.
+      v: Number of correct guesses, at most r.
 
     Raises:
-      InputError: If a count is out of range.
+      InputError: A count is out of range.
 
     >>> round(f_dp_p_value(GaussianTradeOff(0.5), 1000, 100, 88), 4)
     0.0251
@@ -123,19 +114,19 @@ def f_dp_p_value(trade_off: TradeOff, m: int, r: int, v: int) -> float:
 
 
 def mu_lower_bound(m: int, r: int, v: int, alpha: float) -> float:
-    """The largest mu for which v right guesses out of r reject mu-GDP at level alpha, or 0.
+    """The largest mu for which v correct guesses out of r reject mu-GDP at level alpha, or 0.
 
     A mu-GDP mechanism has mu at least this with confidence 1 - alpha, if r was fixed in advance:
-    the larger mu, the less is private, so all below are rejected too.
+    mu-GDP implies mu'-GDP for every larger mu', so all smaller mu are rejected too.
 
     Args:
       m: Number of canaries, each included with probability 1/2.
       r: Number of guesses, at most m.
-      v: Number of right guesses, at most r.
+      v: Number of correct guesses, at most r.
       alpha: Level of the test, in (0, 1).
 
     Raises:
-      InputError: If a count or alpha is out of range.
+      InputError: A count or alpha is out of range.
 
     >>> round(mu_lower_bound(1000, 100, 88, alpha=0.05), 3)
     0.546
@@ -143,36 +134,32 @@ def mu_lower_bound(m: int, r: int, v: int, alpha: float) -> float:
     return supremum(lambda mu: rejects(GaussianTradeOff(mu), m, r, v, alpha))
 
 
-def _check_alpha(alpha: float) -> None:
-    if not 0 < alpha < 1:
-        raise InputError(f"alpha must be in (0, 1), such as 0.05, got {alpha}")
-
-
 # `one_run_fdp`: the bound for mechanisms whose trade-off is Gaussian (Mahloujifar et al. 2024).
 
 
 _RATIO = 8
-"""The ratio of one number of guesses to the next. The best number is not sharp: next to one off
-by a factor of 2 or 3, a stricter level costs more, so fewer numbers serve better than many."""
+"""The ratio of one number of guesses to the next. The optimum is flat: a number that is off by a
+factor of 2 or 3 loses less than the stricter level of more tests would.
+"""
 
 _FROM_TOP = (8, 16)
-"""What m is divided by for numbers of guesses from the top, which are best where a few included
-canaries stand out: nearly all guesses are right then, up to a number that is sharper."""
+"""Divisors of m for numbers of guesses from the top, which are best if a few included canaries
+stand out: nearly all guesses up to some number are right then.
+"""
 
 
 def one_run_fdp(setting: AuditSetting) -> Estimate:
-    """The largest epsilon whose Gaussian trade-off the right guesses reject.
+    """The largest epsilon whose Gaussian trade-off the correct guesses reject.
 
     Guesses are made from both ends, ceil(r / 2) largest scores being guessed to be included and
     floor(r / 2) smallest to be excluded for each r of `few_numbers_of_guesses`, and from the top
     alone for m / 8 and m / 16 guesses. Each of these orders has a fixed share of alpha
     (plan.py), and each r an equal share of that, so that the order, r and level of a test
-    are fixed in advance, as Theorem 3.2 asks. The largest mu that any test rejects becomes epsilon
-    at delta, by the Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018). With delta
-    0 it is infinite if mu is above 0.
+    are fixed in advance, as Theorem 3.2 requires. The largest mu that any test rejects becomes
+    epsilon at delta, by the Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018).
+    With delta 0 it is infinite if mu is above 0.
 
-    Raises:
-      NotApplicableError: If there are no included or no excluded scores.
+    Raises NotApplicableError without included or without excluded scores.
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded
@@ -181,7 +168,7 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
     mu, best = 0.0, candidates[0]
     for test in candidates:
         total, correct = test.guesses.total, test.guesses.correct
-        # Only what rejects the largest mu so far proves a larger one.
+        # A test gives a larger mu only if it rejects the largest so far.
         if rejects(GaussianTradeOff(mu), m, total, correct, test.level):
             mu, best = mu_lower_bound(m, total, correct, test.level), test
     guesses = best.guesses if mu > 0 else Guesses(0, 0, 0)
@@ -223,8 +210,8 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
 def few_numbers_of_guesses(m: int, alpha: float) -> tuple[int, ...]:
     """The numbers of guesses m / 2, m / 16, m / 128 ..., as long as they can reject anything.
 
-    All m are hardly ever the best number, as the middle half of the scores tell least. Fewer than 4
-    log2(1 / alpha) guesses prove little even if all are right.
+    All m are hardly ever the best number, as the middle half of the scores are the least
+    informative. Fewer than 4 log2(1 / alpha) guesses show little even if all are right.
 
     >>> few_numbers_of_guesses(2000, alpha=0.05)
     (1000, 125)
@@ -244,18 +231,15 @@ class _Test:
 
 
 _PLANNED_LEVEL = 0.01
-"""The level for which the numbers of guesses are planned that test a curve."""
+"""The level for which the numbers of guesses in a test of a curve are planned."""
 
 
 def guesses_p_value(scores: CanaryScores, trade_off: TradeOff) -> float:
-    """A p-value of a claimed curve, by right guesses, however scores depend on each other.
+    """A p-value of a claimed curve from correct guesses, valid under any dependence of scores.
 
-    It is the least p-value of the guesses that `one_run_fdp` would make, each divided by its share
-    of the level (a weighted Bonferroni correction); their numbers are fixed by that of canaries.
-
-    Args:
-      scores: Scores of canaries, each included by a fair coin; at least one of each kind.
-      trade_off: The claimed curve, for either of two neighbours as the first one.
+    It is the smallest p-value of the guesses that `one_run_fdp` would make, each divided by its
+    share of the level (a weighted Bonferroni correction). The number of canaries alone determines
+    the numbers of guesses. The curve must hold in both directions, and coins be fair.
     """
     m = scores.num_included + scores.num_excluded
     least = 1.0

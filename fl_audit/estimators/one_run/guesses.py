@@ -1,7 +1,7 @@
-"""Guesses at who was included, from the largest and the smallest scores, and the published bound.
+"""Guesses at inclusion from the largest and the smallest scores, and the published bound.
 
-`one_run` takes the best numbers of guesses on the data, as its authors report it, which makes it
-invalid after that choice; `one_run_valid` (valid.py) pays for it.
+`one_run` takes the best numbers of guesses on the data, as its authors report it, and is therefore
+invalid after selection; `one_run_valid` (valid.py) corrects for the choice.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Guesses:
     Attributes:
       k_plus: Number of canaries with the largest scores, guessed to be included.
       k_minus: Number of canaries with the smallest scores, guessed to be excluded.
-      correct: Number of right guesses among the k_plus + k_minus.
+      correct: Number of correct guesses among the k_plus + k_minus.
     """
 
     k_plus: int
@@ -37,7 +37,7 @@ class Guesses:
         return self.k_plus + self.k_minus
 
     def details(self, m: int, delta: float) -> dict[str, Detail]:
-        """The details of an estimate from m canaries that tell of its guesses."""
+        """The details of an estimate from m canaries about its guesses."""
         return {
             "m": m,
             "guesses": self.total,
@@ -49,22 +49,23 @@ class Guesses:
 
 
 def correct_among_top(scores: CanaryScores) -> IntArray:
-    """Right guesses if the k largest are guessed included, by k, int64 of shape (m + 1,).
+    """Correct guesses if the k largest are guessed included, by k = 0..m.
 
     The order of guesses may depend on the scores only. Among equal scores any fixed order would do;
-    taking the wrong guesses first counts no more right ones than any of them, so the bound holds.
+    taking the wrong guesses first counts no more correct ones than any of them, so the bound is
+    valid.
     """
     return _right_from_top(scores.excluded, scores.included)
 
 
 def correct_among_bottom(scores: CanaryScores) -> IntArray:
-    """Right guesses if the k smallest are guessed excluded, by k, int64 of shape (m + 1,)."""
+    """Correct guesses if the k smallest are guessed excluded, by k = 0..m."""
     # The same question with scores negated and the two groups exchanged.
     return _right_from_top(-scores.included, -scores.excluded)
 
 
 def _right_from_top(wrong: FloatArray, right: FloatArray) -> IntArray:
-    """How many of the k largest numbers are right ones, by k; of equal ones, wrong ones first."""
+    """The number of `right` ones among the k largest, by k; of equal ones, wrong ones first."""
     order = np.argsort(-np.concatenate([wrong, right]), kind="stable")
     return np.concatenate([[0], np.cumsum(order >= len(wrong))])
 
@@ -72,14 +73,10 @@ def _right_from_top(wrong: FloatArray, right: FloatArray) -> IntArray:
 def best_total(m: int, correct: IntArray, delta: float, confidence: float) -> int:
     """The number of guesses r with the largest one-run bound; 0 if none exceeds 0.
 
-    One bisection for all: a bound is at least epsilon exactly if its p-value rejects epsilon, so
-    where any rejects, only those that do can be the largest.
+    `correct` are the correct guesses by r = 0..m, negative for no candidate.
 
-    Args:
-      m: Number of canaries.
-      correct: Right guesses for each r, negative for no candidate, int64 of shape (m + 1,).
-      delta: The delta of differential privacy, in [0, 1).
-      confidence: Confidence of each bound, in (0, 1).
+    One bisection for all: a bound is at least epsilon exactly if its p-value rejects epsilon, so
+    if any rejects, only those that do can be the largest.
     """
     alpha = 1 - confidence
     rivals, best = np.flatnonzero(2 * correct > np.arange(m + 1)), 0
@@ -87,7 +84,7 @@ def best_total(m: int, correct: IntArray, delta: float, confidence: float) -> in
     def any_rejects(epsilon: float) -> bool:
         nonlocal rivals, best
         if len(rivals) == 1 and best == rivals[0]:
-            return False  # the best is known; its bound is not asked for
+            return False  # the best is known, and its bound is not needed
         # The binomial tail, at most the p-value, is quicker and rules out most of them.
         left = rivals[binomial_tail(rivals, correct[rivals], epsilon) < alpha]
         p = p_values(m, left, correct[left], epsilon, delta)
@@ -100,21 +97,12 @@ def best_total(m: int, correct: IntArray, delta: float, confidence: float) -> in
     return best
 
 
-# Pairs of which one example is included, and guesses at which (Steinke et al. 2023, appendix A).
+# Pairs with one included example, and guesses which one (Steinke et al. 2023, appendix A).
 
 
 @dataclass(frozen=True, eq=False)
 class PairScores:
-    """Scores of pairs; a LARGER score looks MORE like a member.
-
-    Attributes:
-      included: Score of the example of each pair that was trained on, float64 of shape (m,).
-      excluded: Score of its partner, in the same order, float64 of shape (m,).
-
-    Raises:
-      ValueError: If an array is not one-dimensional or holds a non-finite score, or both are
-        empty.
-      InputError: If their lengths differ.
+    """Scores of pairs, `included[i]` and `excluded[i]`; a LARGER score looks MORE like a member.
 
     >>> PairScores(included=[0.5, 0.2], excluded=[0.1, 0.3]).num_pairs
     2
@@ -124,7 +112,6 @@ class PairScores:
     excluded: FloatArray
 
     def __post_init__(self) -> None:
-        """Check the fields, so that no later step has to."""
         scores = CanaryScores(self.included, self.excluded)
         if scores.num_included != scores.num_excluded:
             raise InputError(
@@ -141,11 +128,12 @@ class PairScores:
 
 
 def right_among_surest(scores: PairScores) -> IntArray:
-    """The right guesses among the r surest, for r = 0..m, int64 of shape (m + 1,).
+    """The correct guesses among the r surest, for r = 0..m.
 
-    The guess of a pair is the example with the larger score, and it is the surer the further apart
-    the scores are; this does not depend on the coins. Equal scores count as a wrong guess, and of
-    equally sure guesses the wrong ones come first: no order that knows no coins has fewer right.
+    The guess of a pair is the example with the larger score; it is the surer the further apart
+    the scores are, which does not depend on the coins. Equal scores count as a wrong guess, and of
+    equally sure guesses the wrong ones come first: no order without knowledge of coins has fewer
+    correct ones.
 
     >>> right_among_surest(PairScores([3.0, 1.0, 5.0], [1.0, 2.0, 5.0])).tolist()
     [0, 1, 1, 1]
@@ -154,9 +142,6 @@ def right_among_surest(scores: PairScores) -> IntArray:
     right = gap > 0
     order = np.lexsort((right, -np.abs(gap)))
     return np.concatenate([[0], np.cumsum(right[order])])
-
-
-# The one-run bound with the best numbers of guesses, as its authors report it.
 
 
 EXHAUSTIVE_UP_TO = 5000
@@ -173,8 +158,7 @@ def one_run(setting: AuditSetting) -> Estimate:
     excluded; on the rest the auditor abstains. All pairs are tried for up to EXHAUSTIVE_UP_TO
     canaries; for more, k+ and k- take all values up to 200 and then grow by 5 % a step.
 
-    Raises:
-      NotApplicableError: If there are no included or no excluded scores.
+    Raises NotApplicableError without included or without excluded scores.
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded
@@ -233,9 +217,9 @@ def _growing_cuts(m: int) -> IntArray:
 
 
 def _most_correct(plus: IntArray, minus: IntArray, cuts: IntArray) -> IntArray:
-    """The most right guesses over all splits k+ + k- = r of cuts, by r; -1 where there is none.
+    """The most correct guesses over all splits k+ + k- = r of cuts, by r; -1 if there is none.
 
-    The bound grows with the right guesses, so for each r no other split can be better.
+    The bound grows with the correct guesses, so for each r no other split can be better.
     """
     m = len(plus) - 1
     best = np.full(m + 1, -1)

@@ -1,11 +1,11 @@
-"""The plan of guesses for `one_run_valid`: their order and their numbers, made before any coin.
+"""The plan of guesses for `one_run_valid`: their order and numbers, made without the coins.
 
-Guesses from both ends of the scores are best where excluded canaries score low; guesses from the
-top alone where the scores of included canaries spread far. And some number of guesses is best. Both
-show in the scores without the coins, and what the plan takes from these costs nothing: **the event
-that is tested may depend on the output of the mechanism in any way.**
+Guesses from both ends of the scores are best if excluded canaries score low; guesses from the top
+alone if the scores of included canaries spread far. And some number of guesses is best. Both can be
+estimated from the scores without the coins, and using these costs nothing: **the event that is
+tested may depend on the output of the mechanism in any way.**
 
-Theorem. Let the output T decide the canaries that are guessed, the guesses, their order, an
+Theorem. Let the output T determine the canaries that are guessed, the guesses, their order, an
 increasing event f_T about which of them are right, and an epsilon_T at or above the true epsilon.
 Under (epsilon, delta)-DP with fair coins for m canaries
 
@@ -15,32 +15,29 @@ where E f_T is the chance of f_T if each guess is right independently with proba
 e^epsilon_T / (1 + e^epsilon_T), and g_T is (2) of bound.py for f_T and epsilon_T.
 
 Proof. Given T, (1) of bound.py holds for f_T with epsilon_T in place of epsilon, and g >= 0. Write
-u_i(S, T) for g_j(c) if canary i is guessed j-th and the guess is right for the coins S, else 0. T
-being kept, a flip of coin i turns c_j alone and leaves f_T, epsilon_T and g_j as they are, and S
+u_i(S, T) for g_j(c) if canary i is guessed j-th and the guess is right for the coins S, else 0.
+With T fixed, a flip of coin i turns c_j alone and leaves f_T, epsilon_T and g_j as they are, and S
 flipped is as likely as S. So the mean over S and T is at most the sum over the m canaries i of
 
     E u_i(S, M(S)) - e^epsilon E u_i(S, M(S with coin i flipped)) <= delta sup u_i,
 
 since epsilon_T >= epsilon, and for each S the function u_i(S, .) is one of the output alone. QED
 
-The two suprema are taken apart: the delta may sit on other outputs than the rest. So a part `spare`
-of the failure probability alpha is fixed beforehand for the second, and every plan takes an
-epsilon_T at which m delta max g_T is at most that, and E f_T at most alpha - spare. Where it would
-be too large a part (`spare_for_delta`), the output decides on the order alone: f_T is then one
-event, and so are its chance and its delta factor.
+The two suprema are separate: they may be attained at different outputs. So a part `spare` of the
+failure probability alpha is fixed beforehand for the second, and every plan takes an epsilon_T with
+m delta max g_T at most that, and E f_T at most alpha - spare. If the part would be too large
+(`spare_for_delta`), the output determines the order alone: f_T is then one event, with one
+probability and one delta factor.
 
 Orders of guesses. With fair coins there are two: from both ends of the scores, or from the top
-alone.
+alone. If the scores of included canaries spread far, the lowest scores are theirs too, or are
+uninformative: for 800 included scores from N(1, 16) and 1,000 excluded ones from N(0, 1), guesses
+from both ends give a lower bound of 0.4 at best, and guesses from the top 4.3.
 
-Guesses from both ends are best where excluded canaries score low. Where the scores of included
-canaries spread far, the lowest scores are theirs too, or tell nothing: on 800 included scores from
-N(1, 16) and 1,000 excluded ones from N(0, 1), guesses from both ends prove an epsilon of 0.4 at
-best, and guesses from the top 4.3.
-
-Which order is better shows in the scores, to `one_run_valid` before any coin is looked at.
-`one_run_fdp` tests both, each at a fixed share of the failure probability: under f-DP, what the
-output may decide is whose coins are guessed, but neither how many nor the level, which the proof
-takes as fixed (Mahloujifar et al. 2024, Theorem 3.2).
+`one_run_valid` chooses the order from the scores without the coins. `one_run_fdp` tests both, each
+at a fixed share of the failure probability: under f-DP, the output may determine whose coins are
+guessed, but neither how many nor the level, which the proof takes as fixed (Mahloujifar et al.
+2024, Theorem 3.2).
 """
 
 import dataclasses
@@ -70,12 +67,12 @@ class GuessOrder:
     """An order of guesses, and the share of the failure probability for it.
 
     Attributes:
-      where: The scores that are guessed about: the largest, that their canaries are included
-        (`top`); the smallest, that theirs are excluded (`bottom`); a half of each (`both_ends`); or
-        the pairs whose scores are farthest apart, that the larger one is included (`pairs`).
+      where: The guessed scores: the largest, that their canaries are included (`top`); the
+        smallest, that theirs are excluded (`bottom`); a half of each (`both_ends`); or the pairs
+        whose scores are farthest apart, that the larger one is included (`pairs`).
       share: The share of the failure probability, in (0, 1].
-      log_odds_at_0: The log odds of a right guess that knows nothing.
-      coin_epsilons: How many epsilons of one client more or less the outcome of a coin changes: 2
+      log_odds_at_0: The log odds of a correct guess at epsilon 0.
+      coin_epsilons: The change by a flipped coin, in epsilons of adding or removing one client: 2
         for a pair, as one client leaves and one comes.
     """
 
@@ -86,11 +83,10 @@ class GuessOrder:
 
     @property
     def is_from_top(self) -> bool:
-        """Whether all guesses are at the largest scores."""
         return self.where == "top"
 
     def log_odds(self, epsilon: float) -> float:
-        """The largest log odds of a right guess, given all before, under epsilon-DP.
+        """The largest log odds of a correct guess, given all before, under epsilon-DP.
 
         They are epsilon for fair coins (Steinke et al. 2023, Proposition 5.1), plus or minus
         log(pi / (1 - pi)) for coins of probability pi (Proposition 5.7, with
@@ -99,11 +95,11 @@ class GuessOrder:
         return self.log_odds_at_0 + self.coin_epsilons * epsilon
 
     def epsilon(self, log_odds: float) -> float:
-        """The epsilon whose `log_odds` these are; negative below those of who knows nothing."""
+        """Inverse of `log_odds`; negative if below the log odds at epsilon 0."""
         return (log_odds - self.log_odds_at_0) / self.coin_epsilons
 
     def coin_delta(self, log_odds: FloatArray, delta: float) -> FloatArray:
-        """The deltas with which a coin is hidden where these are the largest log odds.
+        """The delta of each coin if its log odds are bounded by `log_odds`.
 
         (epsilon, delta)-DP for one client more or less is (2 epsilon, (e^epsilon + 1) delta)-DP for
         replacing one (Steinke et al. 2023, appendix A, footnote 5).
@@ -114,12 +110,12 @@ class GuessOrder:
         return np.asarray(delta * (np.exp(np.minimum(epsilons, 700.0)) + 1))
 
     def correct(self, scores: CanaryScores, totals: IntArray) -> IntArray:
-        """The right guesses of each number of guesses, int64 of shape (n,).
+        """The correct guesses of each number of guesses.
 
-        Guesses from the top would all be right if everybody were included, whatever the scores. So
-        the share of included canaries beyond two standard deviations of fair coins is taken off
-        them. A bound holds with fewer right guesses than there were, and hardly any are taken off
-        where coins are fair.
+        Guesses from the top would all be right if every canary were included, whatever the scores.
+        So the share of included canaries beyond two standard deviations of fair coins is subtracted
+        from them. Counting fewer correct guesses keeps a bound valid, and with fair coins hardly
+        any are subtracted.
         """
         if self.where == "pairs":
             pairs = PairScores(scores.included, scores.excluded)
@@ -137,31 +133,28 @@ class GuessOrder:
         return m // 2 if self.where in ("top", "bottom") else m
 
     def guesses(self, total: int, correct: int) -> Guesses:
-        """So many guesses in this order."""
         top = int(self.at_top(np.array([total]))[0])
         return Guesses(top, total - top, correct)
 
     def at_top(self, totals: IntArray) -> IntArray:
-        """How many of each number of guesses say that a canary is included; of pairs, each does."""
+        """How many of each number of guesses say "included"; for pairs, each does."""
         if self.where == "bottom":
             return np.zeros_like(totals)
         return np.asarray(totals - totals // 2) if self.where == "both_ends" else totals
 
 
 GUESS_ORDERS = (GuessOrder("both_ends", 0.7), GuessOrder("top", 0.3))
-"""Both orders of fair coins; their shares add up to 1. Those from both ends get more, as they are
-the better for Gaussian scores, and where tails are heavy enough for the others, these have plenty
-to prove."""
+"""Both orders of fair coins; their shares add up to 1. Those from both ends get more: they are
+better for Gaussian scores, and if tails are heavy enough for the others, these need little.
+"""
 
 
 def orders_of(scores: CanaryScores) -> tuple[GuessOrder, ...]:
-    """The orders in which canaries are guessed about, by how they were included.
+    """The orders of guesses for a way of including canaries.
 
     With unequal coins a guess "included" is not as likely to be right as a guess "excluded", so
-    that they are tested apart, each end with half of the failure probability.
-
-    Raises:
-      ValueError: The scores are of a fixed half, whose coins are not independent.
+    that they are tested separately, each end with half of the failure probability. Raises
+    ValueError for a fixed half, whose coins are not independent.
     """
     match scores.inclusion:
         case "coins":
@@ -175,36 +168,29 @@ def orders_of(scores: CanaryScores) -> tuple[GuessOrder, ...]:
             raise ValueError("a fixed half has no independent coins to guess about")
 
 
-# What the scores say of who was included before any coin is looked at: a mixture of two
-# distributions.
+# The probability of inclusion by the scores without the coins, from a mixture of two distributions.
 #
-# It serves to plan guesses. Any plan is valid that knows no coins, so nothing here has
-# to be true: where the mixture fits badly, a bound is smaller and holds all the same.
+# It is used to plan guesses. Any plan without knowledge of coins is valid, so nothing here has to
+# be true: if the mixture fits badly, the bound is smaller and still valid.
 
 
 _MOST_QUANTILES = 300
-"""The number of scores that the mixture is fitted to: of more, evenly many quantiles."""
+"""The number of scores to which the mixture is fitted, at most: else evenly spaced quantiles."""
 
 _STEPS = 25
 _CLEAR = 3.0
-"""The gain in log likelihood from which on two distributions are believed."""
+"""The gain in log likelihood from which on two distributions are assumed."""
 
 _LARGEST_DEVIATION = 1e6
-"""In median deviations; what lies beyond counts as this far."""
+"""In median deviations; scores beyond are moved to this distance."""
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """The parts of mixtures: normal or Student's t with 3 degrees of freedom, for some samples.
-
-    Attributes:
-      is_normal: Which of both they are.
-      center: The centers, float64 of shape (parts, fits, samples, 1).
-      scale: The scales, above 0, of the same shape.
-    """
+    """The parts of mixtures: normal or Student's t with 3 degrees of freedom, for some samples."""
 
     is_normal: bool
-    center: FloatArray
+    center: FloatArray  # (parts, fits, samples, 1)
     scale: FloatArray
 
     def log_density(self, x: FloatArray) -> FloatArray:
@@ -217,7 +203,7 @@ class _Parts:
         )
 
     def refitted(self, x: FloatArray, share: FloatArray) -> "_Parts":
-        """The step of an EM algorithm, with the share of each score that is each part's."""
+        """A step of the EM algorithm, from each part's share of each score."""
         pull = share
         if not self.is_normal:
             pull = share * 4 / (3 + ((x - self.center) / self.scale) ** 2)
@@ -229,7 +215,7 @@ class _Parts:
 
 @dataclass(frozen=True)
 class _Mixture:
-    """Two halves of each mixture, and the log likelihood of both, of shape (fits, samples)."""
+    """The two halves of each mixture, and its log likelihood, of shape (fits, samples)."""
 
     likelihood: FloatArray
     halves: _Parts
@@ -242,44 +228,34 @@ class _Mixture:
 
 
 def pooled(scores: CanaryScores) -> FloatArray:
-    """All scores in ascending order, which tells nothing of the coins; float64 of shape (m,)."""
+    """All scores in ascending order, without their coins."""
     return np.sort(np.concatenate([scores.included, scores.excluded]))
 
 
 def chances_included(ascending: FloatArray) -> FloatArray | None:
     """The chance that each canary was included, by a mixture fitted to scores without coins.
 
-    Half of the scores are taken for those of included canaries, all with normal distributions or
-    all with Student's t of 3 degrees, whichever is likelier. The included are those who reach
-    farther up, by center and scale together.
-
-    Args:
-      ascending: The scores, sorted, float64 of shape (m,).
-
-    Returns:
-      The chances, float64 of shape (m,); None where one distribution fits the scores about as well.
+    The mixture has two equal halves, both normal or both Student's t of 3 degrees, whichever is
+    likelier. The included half is the one that reaches farther up, by center and scale together.
+    None if one distribution fits the scores about as well.
     """
     return chances_in_samples(ascending[None])[0]
 
 
 def chances_in_samples(ascending: FloatArray) -> list[FloatArray | None]:
-    """The chances of several samples at once, which takes a tenth of the time.
-
-    Args:
-      ascending: The scores of each sample, sorted, float64 of shape (samples, m).
-
-    Returns:
-      The chances by sample, float64 of shape (m,), or None.
-    """
+    """`chances_included` of each row, of shape (samples, m), in a tenth of the time."""
     x = _standard(ascending)
     num_scores = x.shape[1]
     at = np.linspace(0, num_scores - 1, min(num_scores, _MOST_QUANTILES)).astype(np.int64)
-    seen = np.ascontiguousarray(x[:, at])
-    fits = [_fits(seen, is_normal) for is_normal in (False, True)]
+    quantiles = np.ascontiguousarray(x[:, at])
+    fits = [_fits(quantiles, is_normal) for is_normal in (False, True)]
     likelihoods = np.concatenate([fit.likelihood for fit in fits])
     best = np.argmax(likelihoods, axis=0)
-    alone = np.maximum(_alone(seen, is_normal=False), _alone(seen, is_normal=True))
-    gain = (likelihoods.max(axis=0) - alone) * num_scores / len(at)
+    single = np.maximum(
+        _single_likelihood(quantiles, is_normal=False),
+        _single_likelihood(quantiles, is_normal=True),
+    )
+    gain = (likelihoods.max(axis=0) - single) * num_scores / len(at)
     is_clear = (np.ptp(x, axis=1) > 0) & (gain >= _CLEAR)
     odds = np.concatenate([fit.log_odds_included(x) for fit in fits])
     chances = special.expit(odds[best, np.arange(len(x))])
@@ -287,7 +263,7 @@ def chances_in_samples(ascending: FloatArray) -> list[FloatArray | None]:
 
 
 def _standard(ascending: FloatArray) -> FloatArray:
-    """The scores in median deviations from their median, cut off far away."""
+    """The scores in median deviations from their median, clipped far away."""
     largest = np.abs(ascending).max(axis=1, keepdims=True)
     x = ascending / np.maximum(largest, np.finfo(float).tiny)
     x = x - np.median(x, axis=1, keepdims=True)
@@ -299,7 +275,7 @@ def _standard(ascending: FloatArray) -> FloatArray:
 
 
 def _fits(x: FloatArray, is_normal: bool) -> _Mixture:
-    """Two fits, which start from shifted distributions and from a narrow and a wide one."""
+    """Two fits: one starts from shifted distributions, the other from a narrow and a wide one."""
     low, high = np.quantile(x, [0.25, 0.75], axis=1, keepdims=True)
     zero, unit = np.zeros_like(low), np.full_like(low, 0.9)
     wide = np.maximum(1.3 * x.std(axis=1, keepdims=True), 1.3)
@@ -315,7 +291,7 @@ def _fits(x: FloatArray, is_normal: bool) -> _Mixture:
     return _Mixture(_sum(np.logaddexp(*halves.log_density(x)))[..., 0], halves)
 
 
-def _alone(x: FloatArray, is_normal: bool) -> FloatArray:
+def _single_likelihood(x: FloatArray, is_normal: bool) -> FloatArray:
     """The log likelihood of one distribution for all scores, times two as that of mixtures is."""
     part = _Parts(is_normal, np.zeros((1, 1, len(x), 1)), np.ones((1, 1, len(x), 1)))
     for _ in range(_STEPS):
@@ -327,21 +303,22 @@ def _sum(x: FloatArray) -> FloatArray:
     return np.asarray(x.sum(axis=-1, keepdims=True))
 
 
-# The plan itself: the order and the numbers of guesses, chosen from the scores without the coins.
+# The plan: the order and the numbers of guesses, chosen from the scores without the coins.
 
 
 _PER_DOUBLING = 32
 """Numbers of guesses between r and 2 r. With all of them, the bound would gain less than 1 %."""
 
 _COARSE = 4
-"""The same among those of which one is the plan's: few plans then serve many simulated audits."""
+"""The same for a plan's best number of guesses: few plans then serve many simulated audits."""
 
 _LEVEL = 0.25
 """The level of single numbers of guesses near the plan's, in units of alpha. Any is valid; with
-this one the boundary is crossed with a chance of about alpha at the epsilon it was drawn at."""
+this one the boundary is crossed with a chance of about alpha at the epsilon it was drawn at.
+"""
 
 _EQUAL_LEVEL = 1 / 8
-"""The level of all numbers of guesses where the scores do not decide about them."""
+"""The level of all numbers of guesses if the scores do not decide about them."""
 
 _NEAR = 1.6
 """The ratio to the plan's number up to which others have the full level."""
@@ -357,14 +334,14 @@ _NEXT_TO_NONE = 1e-300
 
 @dataclass(frozen=True)
 class GuessPlan:
-    """What is guessed, and how the failure probability is spread over numbers of guesses.
+    """What is guessed, and how the failure probability is distributed over numbers of guesses.
 
     Attributes:
       order: The order of guesses.
-      total: The number of guesses that promises most; None if all have one level.
-      fewest: The smallest number of guesses that is asked about.
+      total: The number of guesses with the largest expected bound; None if all have one level.
+      fewest: The smallest number of guesses that is tested.
       most: The largest, at least 2.
-      spare: The part of the failure probability that is kept for delta; None where each boundary
+      spare: The part of the failure probability that is reserved for delta; None if each boundary
         takes for delta what it needs.
     """
 
@@ -375,12 +352,12 @@ class GuessPlan:
     spare: float | None = None
 
     def totals(self) -> IntArray:
-        """The numbers of guesses that are asked about, ascending, int64 of shape (n,)."""
+        """The tested numbers of guesses, ascending."""
         numbers = numbers_of_guesses(self.most)
         return np.asarray(numbers[numbers >= min(self.fewest, numbers[-1])])
 
     def levels(self, totals: IntArray) -> FloatArray:
-        """The level of each number of guesses, in units of alpha, float64 of shape (n,)."""
+        """The level of each number of guesses, in units of alpha."""
         if self.total is None:
             return np.full(len(totals), _EQUAL_LEVEL)
         ratio = np.maximum(totals / self.total, self.total / totals)
@@ -390,7 +367,7 @@ class GuessPlan:
 def numbers_of_guesses(most: int) -> IntArray:
     """Even numbers of guesses: all to 128, each second to 256, and so on, up to `most` >= 2.
 
-    They are even, so that neither the included nor the excluded are favoured; the largest is `most`
+    They are even, so that neither included nor excluded guesses are favoured; the largest is `most`
     or one less.
 
     >>> numbers_of_guesses(9).tolist()
@@ -405,19 +382,13 @@ def numbers_of_guesses(most: int) -> IntArray:
 
 
 def spare_for_delta(m: int, m_delta: float, alpha: float) -> float | None:
-    """The part of the failure probability that is kept for delta, whatever the scores are.
+    """The part of the failure probability that is reserved for delta, whatever the scores are.
 
-    It is a multiple of m delta, which the delta factor of all numbers of guesses that are asked
-    about must not exceed: 1/10, for which at log odds near 0 the fewest have to be 81 guesses or
-    more (`_fixed`). Of fewer than 162 canaries so many are no longer the fewest, and it is as much
-    as m / 2 guesses need. Where that is too large a part, 1/10 is tried, and where that is too, it
-    is None: the numbers of guesses are the same for all scores, and each boundary takes for delta
-    what it needs.
-
-    Args:
-      m: Number of canaries.
-      m_delta: Number of canaries times delta.
-      alpha: The failure probability, in (0, 1).
+    It is a multiple of m delta, and the delta factor of all tested numbers of guesses must not
+    exceed that multiple. It is 1/10, for which at log odds near 0 the fewest have to be 81 guesses
+    or more (`_fixed`). With fewer than 162 canaries the fewest is m / 2, and the multiple is what
+    these need. If that part is too large, 1/10 is tried, and if that is too, it is None: the
+    numbers of guesses are the same for all scores, and each boundary takes for delta what it needs.
     """
     parts = (m_delta * max(0.1, _FOR_DELTA / math.sqrt(m / 2)), m_delta / 10)
     return next((part for part in parts if part <= alpha / 3), None)
@@ -428,14 +399,9 @@ _FOR_DELTA = 0.9
 
 
 def plans_of(scores: CanaryScores, delta: float, level: float) -> tuple[GuessPlan, ...]:
-    """The plans that are tried, each at its order's share of the failure probability.
+    """The plans to test, each at its order's share of the failure probability `level`.
 
     With fair coins it is one; with other coins one for each order, the same for all scores.
-
-    Args:
-      scores: The scores.
-      delta: The delta of differential privacy.
-      level: The failure probability of the bound.
     """
     m_delta = scores.num_coins * delta
     if scores.inclusion == "coins":
@@ -447,16 +413,11 @@ def plans_of(scores: CanaryScores, delta: float, level: float) -> tuple[GuessPla
 
 
 def plan_guesses(scores: CanaryScores, m_delta: float, alpha: float) -> GuessPlan:
-    """The plan for fair coins that promises most by the scores without their coins.
+    """The plan for fair coins with the largest expected bound, by the scores without their coins.
 
-    For both orders and some numbers of guesses, the right guesses that the mixture lets expect are
-    turned into an epsilon. Numbers of guesses so small that delta would take more than what is
-    spared for it are left out.
-
-    Args:
-      scores: The scores, at least two together; only all together are looked at.
-      m_delta: Number of canaries times delta.
-      alpha: The failure probability of the bound.
+    For both orders and some numbers of guesses, the expected number of correct guesses under the
+    mixture becomes an epsilon. Numbers of guesses so small that delta would take more than the
+    spared part are left out.
     """
     m = scores.num_coins
     return _plan(chances_included(pooled(scores)), m, m_delta, alpha)
@@ -465,13 +426,7 @@ def plan_guesses(scores: CanaryScores, m_delta: float, alpha: float) -> GuessPla
 def plans_of_samples(
     samples: Sequence[CanaryScores], delta: float, level: float
 ) -> list[tuple[GuessPlan, ...]]:
-    """`plans_of` for each of several samples of as many canaries, in a tenth of the time.
-
-    Args:
-      samples: The scores of each sample; of all the same number, included in the same way.
-      delta: The delta of differential privacy.
-      level: The failure probability of the bound.
-    """
+    """`plans_of` for several samples of equal size and inclusion, in a tenth of the time."""
     first = samples[0]
     if first.inclusion != "coins":
         return len(samples) * [plans_of(first, delta, level)]
@@ -481,22 +436,22 @@ def plans_of_samples(
 
 
 def _plan(included: FloatArray | None, m: int, m_delta: float, alpha: float) -> GuessPlan:
-    """The plan by the chances that each of m canaries, in order of scores, was included."""
+    """The plan from the chances that each of m canaries, in order of scores, was included."""
     spare = spare_for_delta(m, m_delta, alpha)
     if included is None:
         order = dataclasses.replace(GUESS_ORDERS[0], share=1.0)
         return _fixed(order, m, m, m_delta, alpha, spare=spare)
     right_at_top = np.concatenate([[0.0], np.cumsum(included[::-1])])
     right_at_bottom = np.concatenate([[0.0], np.cumsum(1 - included)])
-    promises = []
+    expected_bounds = []
     for order in GUESS_ORDERS:
         totals = _coarse(max(order.most_guesses(m), 2))
         top = order.at_top(totals)
         expected = np.floor(right_at_top[top] + right_at_bottom[totals - top] + 1e-9)
         left = alpha - (spare or 0.0)
         bounds = np.maximum(single_bounds(totals, expected.astype(np.int64), left), 0)
-        promises.append((float(bounds.max()), order, totals, bounds))
-    _, order, totals, bounds = max(promises, key=lambda promise: promise[0])
+        expected_bounds.append((float(bounds.max()), order, totals, bounds))
+    _, order, totals, bounds = max(expected_bounds, key=lambda bound: bound[0])
     order = dataclasses.replace(order, share=1.0)
     if spare is None:
         return _fixed(order, m, m, m_delta, alpha)
@@ -516,7 +471,7 @@ def _fixed(
 
     The fewest are (0.6 m delta / alpha)^2, and at most m / 2: at log odds near 1.4, all r from
     there on together then lose up to two thirds of alpha to delta (`Boundary.delta_factor`), and
-    less at larger ones. Of what is spared for delta they take no more than there is.
+    less at larger ones. If a part is spared for delta, they take no more than that.
     """
     if spare is None:
         for_delta = 0.6 / (order.share * level)
@@ -537,7 +492,7 @@ def _around(
 ) -> GuessPlan:
     """The plan for the number of guesses with the largest bound, and those around it.
 
-    Left out are numbers so small that delta would take more than is spared for it.
+    Numbers so small that delta would take more than the spared part are left out.
     """
     bounds = np.where(m_delta * _delta_factors(totals, bounds) > spare, 0, bounds)
     at = len(totals) - 1 - int(np.argmax(bounds[::-1]))
@@ -551,7 +506,7 @@ def _around(
 def _delta_factors(totals: IntArray, epsilon: float | FloatArray) -> FloatArray:
     """About max g_T for numbers of guesses from each of these on, where the bound is epsilon.
 
-    It is taken at 0.65 epsilon, as a bound may come out smaller than a plan promises.
+    It is taken at 0.65 epsilon, as a bound may come out smaller than planned.
     """
     odds = np.exp(-0.65 * np.asarray(epsilon))
     return np.asarray(np.minimum(odds, 0.8 * np.sqrt(odds / totals)))

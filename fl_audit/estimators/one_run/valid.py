@@ -1,9 +1,7 @@
-"""`one_run_valid`: a one-run bound that stays valid although guesses are chosen on the data.
+"""`one_run_valid`: a one-run bound that is valid although guesses are chosen on the data.
 
-The scores without their coins plan the guesses (plan.py), and many numbers of guesses are asked
-about at once, by the chance that a random walk crosses a boundary (walk.py). First comes the event
-and what it proves, then the method, then the right guesses that reject one epsilon, for simulations
-of many samples.
+The scores without their coins determine a plan of the guesses (plan.py). One event covers many
+numbers of guesses: that a random walk crosses a boundary (walk.py).
 """
 
 import functools
@@ -27,30 +25,30 @@ _NEGLIGIBLE = 1e-9
 """The probability that the walk may lose at each r, in units of alpha."""
 
 _TRIED = 5
-"""The epsilons, but for the largest, at which the chance with delta is computed first."""
+"""The epsilons, except the largest, at which the chance with delta is computed first."""
 
 _FINER = 20
-"""The same around the least of these chances, where all are too large."""
+"""The number of epsilons around the least of these chances, if all are too large."""
 
 _LARGER = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
-"""What is added to an epsilon to see whether a larger one is rejected, and it with that."""
+"""Added to an epsilon to test whether a larger one is rejected, and the epsilon with it."""
 
 _TOLERANCE = 1e-7
-"""The amount taken off the bound, so that it errs to the valid side."""
+"""Subtracted from the bound, so that it errs to the valid side."""
 
 
 @dataclass(frozen=True)
 class WalkEvent:
-    """The event that the walk crosses the boundary, by the log odds of a right guess.
+    """The event that the walk crosses the boundary, by the log odds of a correct guess.
 
     With fair coins these are epsilon.
 
     Attributes:
       m_delta: Number of coins times delta.
-      boundary: The boundary drawn through the observed right guesses.
+      boundary: The boundary through the observed correct guesses.
       plan: The plan of the guesses.
       alpha: The failure probability.
-      start: Log odds from which the search for those that are rejected begins.
+      start: Log odds at which the search for the largest rejected ones begins.
     """
 
     m_delta: float
@@ -60,22 +58,22 @@ class WalkEvent:
     start: float
 
     def crossing(self, log_odds: float) -> float:
-        """A bound on the probability of the event where delta is 0."""
+        """An upper bound on the probability of the event if delta is 0."""
         return self.boundary.crossing(log_odds, _NEGLIGIBLE * self.alpha)
 
     def delta_terms(self, log_odds: npt.ArrayLike) -> FloatArray:
-        """Bounds on what delta adds to the probability, of the shape of the log odds."""
+        """Upper bounds on what delta adds to the probability."""
         deltas = self.plan.order.coin_delta(np.asarray(log_odds), self.m_delta)
         return np.asarray(deltas * self.boundary.delta_factor(log_odds))
 
     def chance(self, log_odds: float) -> float:
-        """A bound on the probability of the event with delta, possibly above 1."""
+        """An upper bound on the probability of the event with delta, possibly above 1."""
         return self.crossing(log_odds) + float(self.delta_terms(log_odds))
 
     def rejects(self, epsilon: float) -> bool:
-        """Whether the event proves more than an epsilon, from which the search begins.
+        """Whether the event rejects an epsilon.
 
-        Where nothing is spared for delta, it is asked at this epsilon and at a few larger ones.
+        If nothing is spared for delta, it is tested at this epsilon and at a few larger ones.
         """
         log_odds = self.plan.order.log_odds(epsilon)
         if self.crossing(log_odds) >= self._left:
@@ -92,12 +90,12 @@ class WalkEvent:
     def largest_rejected(self) -> float:
         """The largest log odds found that are rejected; those of epsilon 0 if there are none.
 
-        Without a part of alpha spared for delta, these are the largest at which the chance of the
-        event is below alpha. At delta = 0 the chance grows with epsilon. With a larger delta it may
-        fall first, and the search goes down from where the chance at delta = 0 reaches alpha.
+        Without a part of alpha spared for delta, these are the largest with an event probability
+        below alpha. At delta = 0 the probability grows with epsilon. With a larger delta it may
+        fall first, and the search goes down from where the probability at delta = 0 reaches alpha.
 
-        With a part that is spared, the chance without delta has to be below the rest, and delta to
-        add no more than is spared (the theorem in plan.py).
+        With a spared part, the probability without delta has to be below the rest, and delta to add
+        no more than is spared (the theorem in plan.py).
         """
         if self._limit is None:
             return self._lowest
@@ -135,14 +133,14 @@ class WalkEvent:
 
     @property
     def _left(self) -> float:
-        """The part of alpha that is left for the event where delta is 0."""
+        """The part of alpha that is left for the event at delta = 0."""
         return self.alpha - (self.plan.spare or 0.0)
 
     @functools.cached_property
     def _limit(self) -> float | None:
         """The log odds at which the chance without delta reaches what is left of alpha.
 
-        None where it does so at epsilon 0. The search is the faster the nearer they are to `start`.
+        None if it does so at epsilon 0. The search is the faster the nearer they are to `start`.
         """
         crossing, lowest, left = self.crossing, self._lowest, self._left
         if crossing(lowest) >= left:
@@ -185,40 +183,36 @@ def _reaches(alpha: float, chance: Callable[[float], float], low: float, high: f
     return point if point == high else max(point - _TOLERANCE, low)
 
 
-# The method.
-
-
 def one_run_valid(setting: AuditSetting) -> Estimate:
-    """The largest epsilon that the right guesses reject, over all numbers of guesses at once.
+    """The largest epsilon that the correct guesses reject, over all numbers of guesses at once.
 
-    This is written for fair coins; with coins of another probability (Proposition 5.7) and with
-    pairs (appendix A) the orders and the chance of a right guess differ, and nothing else. Of pairs
-    it is the epsilon for one client more or less that is bounded, as in every other estimate;
-    details have that for replacing one, twice as large.
+    This describes fair coins; with coins of another probability (Proposition 5.7) and with pairs
+    (appendix A) only the orders and the chance of a correct guess differ. For pairs, too, the bound
+    is on the epsilon for adding or removing one client, as in every other estimate; the details
+    have that for replacing one, twice as large.
 
-    With fair coins the scores without their coins decide on a plan (plan.py): the order of guesses,
+    With fair coins the scores without their coins determine a plan (plan.py): the order of guesses,
     either at both ends, so that the k+ = r / 2 largest scores are guessed to be included and the
-    k- = r / 2 smallest to be excluded, or from the top, with k+ = r; the even numbers r that are
-    asked about; and the level of each. With other coins these are fixed, and each order has a share
-    of the failure probability alpha. W_r of r guesses are right.
+    k- = r / 2 smallest to be excluded, or from the top, with k+ = r; the tested even numbers r; and
+    the level of each. With other coins these are fixed, and each order has a share of the failure
+    probability alpha. W_r of r guesses are right.
 
     The statistic Q is the largest Clopper-Pearson bound of any r at its level (`single_bounds`).
-    {Q >= q} is the event that the walk W reaches its boundary (`boundary_at`), and `WalkEvent` says
-    what that proves.
+    {Q >= q} is the event that the walk W reaches its boundary (`boundary_at`), and `WalkEvent`
+    turns it into a bound.
 
-    It is a valid bound by the theorem in plan.py. Given the output, the events {Q >= q} shrink with
+    The bound is valid by the theorem in plan.py. Given the output, the events {Q >= q} shrink with
     q. Let q be the least for which the result exceeds the true epsilon. Whenever it does, Q is at
     least q, an event that for the epsilon' of q, which is above the true one, has a chance of at
-    most alpha. Where nothing is spared for delta, the numbers and levels, and so these events, are
-    the same for all outputs, which decide on the order alone (Steinke et al. 2023, Lemma 4.7).
+    most alpha. If nothing is spared for delta, the numbers and levels, and so these events, are the
+    same for all outputs, which determine the order alone (Steinke et al. 2023, Lemma 4.7).
 
-    Raises:
-      NotApplicableError: If there are no included or no excluded scores.
+    Raises NotApplicableError without included or without excluded scores.
     """
     setting.require(included=2 if setting.scores.inclusion == "pairs" else 1, excluded=1)
     scores, level = setting.scores, 1 - setting.confidence
     plans = plans_of(scores, setting.delta, level)
-    bounds = [_tested(scores, plan, setting.delta, level) for plan in plans]
+    bounds = [_tested_plan(scores, plan, setting.delta, level) for plan in plans]
     best = max(bounds, key=lambda bound: bound.epsilon)
     guesses = best.guesses if best.epsilon > 0 else Guesses(0, 0, 0)
     return Estimate(
@@ -258,25 +252,18 @@ def _assumption(scores: CanaryScores) -> str:
 
 
 def _replacement_details(scores: CanaryScores, epsilon: float) -> dict[str, Detail]:
-    """The epsilon for replacing one client by another, which is what pairs are about."""
+    """The epsilon for replacing one client by another, which is what pairs measure."""
     return {"epsilon_replacement": 2 * epsilon} if scores.inclusion == "pairs" else {}
 
 
 @dataclass(frozen=True)
-class _Tested:
-    """The event that the guesses of a plan make true.
+class _TestedPlan:
+    """The event that the guesses of a plan make true."""
 
-    Attributes:
-      guesses: The number of guesses with the largest bound of a single number.
-      num_choices: How many numbers of guesses were asked about.
-      order: The order of guesses.
-      event: The event; None where no guess is right.
-    """
-
-    guesses: Guesses
+    guesses: Guesses  # those with the largest bound of a single number of guesses
     num_choices: int
     order: GuessOrder
-    event: WalkEvent | None
+    event: WalkEvent | None  # None if no guess is right
 
     @functools.cached_property
     def epsilon(self) -> float:
@@ -285,11 +272,11 @@ class _Tested:
 
     @property
     def p_value_at_0(self) -> float:
-        """The p-value of epsilon 0, of which the order has its share."""
+        """The p-value of epsilon 0, divided by the order's share of the level."""
         return min(1.0, self.event.p_value_at_0 / self.order.share) if self.event else 1.0
 
 
-def _tested(scores: CanaryScores, plan: GuessPlan, delta: float, level: float) -> _Tested:
+def _tested_plan(scores: CanaryScores, plan: GuessPlan, delta: float, level: float) -> _TestedPlan:
     """The event that the guesses of a plan make true; all plans together fail at the level."""
     order, totals = plan.order, plan.totals()
     alpha = order.share * level
@@ -301,49 +288,49 @@ def _tested(scores: CanaryScores, plan: GuessPlan, delta: float, level: float) -
     if correct[i] > 0:
         boundary = boundary_at(totals, bounds[i], levels)
         event = WalkEvent(scores.num_coins * delta, boundary, plan, alpha, start=bounds[i])
-    return _Tested(order.guesses(int(totals[i]), int(correct[i])), len(totals), order, event)
+    return _TestedPlan(order.guesses(int(totals[i]), int(correct[i])), len(totals), order, event)
 
 
 def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
     """The bounds of `one_run_valid` for many samples of one delta and confidence.
 
-    One takes a third of the time, as plans are made together and p-values not at all. It is None
-    where a sample has no included or no excluded scores.
+    It takes a third of the time: plans are made together and p-values not at all. None for a
+    sample without included or without excluded scores.
     """
     epsilons: list[float | None] = [None] * len(settings)
-    for members in _alike(settings):
+    for members in _by_size(settings):
         first = settings[members[0]]
         delta, level = first.delta, 1 - first.confidence
         samples = [settings[index].scores for index in members]
         plans = plans_of_samples(samples, delta, level)
         for index, scores, tried in zip(members, samples, plans, strict=True):
-            epsilons[index] = max(_tested(scores, plan, delta, level).epsilon for plan in tried)
+            epsilons[index] = max(
+                _tested_plan(scores, plan, delta, level).epsilon for plan in tried
+            )
     return epsilons
 
 
-# The right guesses that make `one_run_valid` exceed an epsilon, for many samples of one size.
-#
-# `one_run_valid` finds a bound for the guesses at hand. A simulation asks many times whether that
-# bound exceeds one epsilon: the guesses of a plan for which it does are a region, found once.
+# For simulations of many samples of one size: whether `one_run_valid` exceeds one epsilon. The
+# correct guesses of a plan for which it does are a region, which is computed once.
 
 
 _PLANNED = 8
-"""Number of samples that are planned for."""
+"""Number of samples for which a plan is made."""
 
 _STEP = 0.01
 _FARTHEST = 8.0
-"""How far beyond epsilon a boundary is tried."""
+"""The distance beyond epsilon up to which a boundary is tried."""
 
 
 @dataclass(frozen=True, eq=False)
 class OneRunRegion:
-    """The event that the walk of right guesses of a plan reaches a boundary, if any can."""
+    """The event that the walk of a plan's correct guesses reaches a boundary; None if none can."""
 
     plan: GuessPlan
     boundary: Boundary | None
 
     def rejects(self, scores: CanaryScores) -> bool:
-        """Whether these scores, which the plan is for, are in the region."""
+        """Whether these scores, for which the plan was made, are in the region."""
         if self.boundary is None or len(self.boundary.totals) == 0:
             return False
         correct = self.plan.order.correct(scores, self.boundary.totals)
@@ -351,13 +338,10 @@ class OneRunRegion:
 
 
 def one_run_region(epsilon: float, m_delta: float, level: float, plan: GuessPlan) -> OneRunRegion:
-    """The largest region, to 0.01 in the log odds of its boundary, that is unlikely enough.
+    """The largest region that rejects epsilon, to 0.01 in the log odds of its boundary.
 
-    Args:
-      epsilon: The epsilon to reject, above 0.
-      m_delta: Number of coins, one for each canary or pair, times the delta of the claim.
-      level: One minus the confidence of the bound; the plan's order has its share of it.
-      plan: The plan of guesses.
+    m_delta is the number of coins times delta, level one minus the confidence of the bound, of
+    which the plan's order has its share.
     """
     alpha, totals = plan.order.share * level, plan.totals()
     levels = (alpha - (plan.spare or 0.0)) * plan.levels(totals)
@@ -383,15 +367,11 @@ def one_run_region(epsilon: float, m_delta: float, level: float, plan: GuessPlan
 def one_run_rejection(
     epsilon: float, delta: float, level: float
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
-    """A test of whether samples make `one_run_valid` exceed epsilon, by regions for each plan.
+    """A test, for many samples, of whether the bound of `one_run_valid` exceeds epsilon.
 
-    Of more than 8 samples at a time, which then have to be of one distribution, the others take the
-    plans of the first 8: plans differ little, and to make one takes longer than all else.
-
-    Args:
-      epsilon: The epsilon to reject, above 0.
-      delta: The delta of the claim to reject, in [0, 1).
-      level: One minus the confidence of the bound.
+    `level` is 1 - confidence. If there are more than 8 samples at a time, which then have to be of
+    one distribution, the others take the plans of the first 8: plans differ little, and planning
+    takes most of the time.
     """
     cached_region = functools.cache(
         lambda m_delta, plan: one_run_region(epsilon, m_delta, level, plan)
@@ -399,7 +379,7 @@ def one_run_rejection(
 
     def rejects(settings: Sequence[AuditSetting]) -> BoolArray:
         rejected = np.zeros(len(settings), bool)
-        for members in _alike(settings):
+        for members in _by_size(settings):
             samples = [settings[index].scores for index in members]
             plans = plans_of_samples(samples[:_PLANNED], delta, level)
             for index, scores, tried in zip(members, samples, itertools.cycle(plans), strict=False):
@@ -410,8 +390,8 @@ def one_run_rejection(
     return rejects
 
 
-def _alike(settings: Sequence[AuditSetting]) -> Iterable[list[int]]:
-    """The indices of settings with both kinds of canaries, those of as many coins together."""
+def _by_size(settings: Sequence[AuditSetting]) -> Iterable[list[int]]:
+    """The indices of settings with both kinds of canaries, by inclusion and number of coins."""
     groups: dict[tuple[Inclusion, float, int], list[int]] = {}
     for index, setting in enumerate(settings):
         scores = setting.scores

@@ -1,11 +1,11 @@
-"""The walk of right guesses counted one by one, and the chance that it reaches a boundary.
+"""The random walk of correct guesses, and the probability that it reaches a boundary.
 
 Guess about the canaries in an order that may depend on all scores but on no coin, and let W_r be
 the number right among the first r. Under epsilon-DP, given the scores, each guess is right with
 probability at most p = e^epsilon / (1 + e^epsilon) whatever came before (Steinke et al. 2023, proof
 of Proposition 5.1). So the walk W is dominated, in all its steps at once, by one with independent
 steps of probability p, and so is the chance that W_r >= b_r for any r of a boundary b. One test
-asks about all r, and nothing is lost to a union bound.
+covers all r, and nothing is lost to a union bound.
 """
 
 import functools
@@ -23,16 +23,16 @@ _LARGEST_R0 = 10_000
 """The largest r0 tried; a larger one would gain next to nothing and cost time."""
 
 _SLACK = 1e-6
-"""The relative room for rounding, so that a boundary drawn through a count is reached by it."""
+"""Relative margin for rounding: a boundary drawn through a count is reached by it."""
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """The event that W_r >= b_r for at least one of several r; it increases with every guess.
+    """The event that W_r >= b_r for at least one of several r; increasing in every guess.
 
     Attributes:
       totals: Numbers of guesses r, increasing, at least 1, int64 of shape (n,).
-      heights: Right guesses b_r in [1, r], int64 of shape (n,).
+      heights: Correct guesses b_r in [1, r], int64 of shape (n,).
     """
 
     totals: IntArray
@@ -41,15 +41,11 @@ class Boundary:
     def crossing(self, epsilon: float, negligible: float = 1e-20) -> float:
         """The chance of the event if each guess is right with e^epsilon / (1 + e^epsilon).
 
-        A path with k right guesses out of r has the chance p^k (1 - p)^(r - k), so that the walks
-        of all epsilons cross in the same ways, and each way counts by the ratio of its chances. The
-        walk is thus followed at one epsilon of each range of them, and the chances at the others
-        take a sum.
-
-        Args:
-          epsilon: The epsilon of the chance of a right guess, finite.
-          negligible: Walks less likely than this are no longer followed at each r. They count
-            as crossed, so that the chance errs upwards.
+        A path with k correct guesses out of r has the chance p^k (1 - p)^(r - k), so the paths that
+        cross are the same for all epsilons, and only their weights differ, by the ratio of these
+        chances. The walk is thus simulated at one epsilon of each range, and the chances at the
+        others take a sum. At each r, paths less likely than `negligible` are not followed further.
+        They count as crossed, so that the chance errs upwards.
 
         >>> boundary = Boundary(np.array([1, 3]), np.array([1, 2]))  # right, or wrong right right
         >>> boundary.crossing(0.0)
@@ -64,12 +60,12 @@ class Boundary:
 
     @functools.cached_property
     def _crossings(self) -> "dict[tuple[float, float], _Crossings]":
-        """The ways of crossing by range of epsilons and what is negligible."""
+        """The crossing paths by range of epsilons and `negligible`."""
         return {}
 
     def _crossed(self, low: float, high: float, negligible: float) -> "_Crossings":
         walk = _Walk(low, high, negligible)
-        # Where the height rises by 1 with every guess, none crosses who has not before.
+        # Where the height rises by 1 with every guess, no walk crosses that has not before.
         for r, height in zip(*self._where_it_can_be_crossed(), strict=True):
             walk.go_on_to(r)
             walk.stop_at(height)
@@ -84,12 +80,11 @@ class Boundary:
         delta g.
 
         Two bounds are combined. A flip that decides whether any of several events is true decides
-        about at least one of them, so single events W_r >= b_r add up. And for all r >= r0
-        together: each contains the first r0 guesses. Of r0 - 1 of these other than j, the number N
-        that is drawn anew is uniform on 0, ..., r0 - 1, as s is uniform on [0, 1]. Given all else,
-        guess j decides at one value of their sum only, so with a chance of at most the mode of
-        Binomial(N, p). The events below r0 are added one by one, the others taken together, for
-        the best r0.
+        at least one of them, so single events W_r >= b_r add up. And for all r >= r0 together: each
+        contains the first r0 guesses. Of r0 - 1 of these other than j, the number N that is
+        resampled is uniform on 0, ..., r0 - 1, as s is uniform on [0, 1]. Given all else, guess j
+        decides at one value of their sum only, so with a chance of at most the mode of Binomial(N,
+        p). The events below r0 are added one by one, the others taken together, for the best r0.
         """
         epsilons = np.asarray(epsilon, dtype=np.float64)[..., None]
         single = np.cumsum(delta_factors(self.totals, self.heights, epsilons), axis=-1)
@@ -111,29 +106,22 @@ class Boundary:
 _WIDTH = 48.0
 """The width of a range of epsilons, times the root of the largest r: some standard deviations of
 W_r. The chances of a path at both ends then differ by less than a factor of e^450, which floats
-hold."""
+hold.
+"""
 
 _FLOOR = 1e-250
-"""The least chance of a walk that is followed, at the low end of its range of epsilons."""
+"""The smallest chance of a path that is followed, at the low end of its range of epsilons."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Crossings:
-    """The ways in which a walk stops.
+    """The ends of a stopped walk, grouped by their numbers of guesses."""
 
-    Attributes:
-      epsilon: The epsilon of `log_chances`.
-      log_chances: Logs of the chances to stop in each way, float64 of shape (ways,).
-      right: The number of right guesses then, float64 of shape (ways,).
-      wrong: The number of wrong guesses then, float64 of shape (ways,).
-      lost: A bound on the chance of what was not followed at all, at each epsilon of the range.
-    """
-
-    epsilon: float
+    epsilon: float  # of log_chances
     log_chances: FloatArray
-    right: FloatArray
+    right: FloatArray  # numbers of correct guesses
     wrong: FloatArray
-    lost: float
+    lost: float  # a bound on the chance of paths not followed, at each epsilon of the range
 
     def chance(self, epsilon: float) -> float:
         """The chance to stop in any way, at most 1."""
@@ -146,11 +134,9 @@ class _Crossings:
 class _Walk:
     """The distribution of a walk of independent steps that stops at a boundary.
 
-    It is that at the low end of a range of epsilons, and what it leaves out is negligible at all of
-    them: of walks with few right guesses at the low end, of those with many at the high end.
-
-    Attributes:
-      lost: A bound on the chance of the walks that are left out.
+    It is computed at the low end of a range of epsilons, and what it leaves out is negligible at
+    all of them: of walks with few correct guesses at the low end, of those with many at the high
+    end. `lost` bounds the chance of the walks that are left out.
     """
 
     def __init__(self, low: float, high: float, negligible: float) -> None:
@@ -165,7 +151,6 @@ class _Walk:
 
     @property
     def has_ended(self) -> bool:
-        """Whether no walk is left that is followed."""
         return len(self._chances) == 0
 
     def go_on_to(self, r: int) -> None:
@@ -181,7 +166,7 @@ class _Walk:
         self._steps = r
 
     def stop_at(self, height: int) -> None:
-        """Stop where at least `height` guesses are right, and where next to none or all are."""
+        """Stop paths with at least `height` correct guesses, and paths of negligible chance."""
         start, end = 0, min(max(height - self._lowest, 0), len(self._chances))
         if end and self._chances[0] <= self._negligible:
             some = np.flatnonzero(self._chances[:end] > self._negligible)
@@ -198,7 +183,6 @@ class _Walk:
             self._stopped.append((self._steps, self._lowest + start, self._chances[start:end]))
 
     def crossings(self) -> _Crossings:
-        """The ways in which it has stopped."""
         chances = np.concatenate([part for _, _, part in self._stopped])
         right = np.concatenate([np.arange(k, k + len(part)) for _, k, part in self._stopped])
         steps = np.repeat(
@@ -216,7 +200,7 @@ class _Walk:
 
 
 def _chances_after(n: int, low: float, high: float, negligible: float) -> tuple[int, FloatArray]:
-    """The least number of right guesses out of n that matters, and the chances from there on."""
+    """The smallest relevant number of correct guesses out of n, and the chances from there on."""
     # Bernstein's inequality: no more than `negligible` is farther than this from the mean.
     log = np.log(2 / negligible)
     first, last = (
@@ -237,14 +221,6 @@ def single_bounds(totals: IntArray, correct: IntArray, level: float | FloatArray
 
     It is the Clopper-Pearson bound of a single r: negative if the guesses are wrong more often than
     not, and -inf if none is right.
-
-    Args:
-      totals: Numbers of guesses r, int64 of shape (n,).
-      correct: Right guesses in [0, r], int64 of shape (n,).
-      level: The probability, in (0, 1), the same for all or float64 of shape (n,).
-
-    Returns:
-      The bounds, float64 of shape (n,).
     """
     right = np.maximum(correct, 1)
     bounds = special.logit(beta_quantile(right, totals - right + 1, level))
@@ -252,10 +228,10 @@ def single_bounds(totals: IntArray, correct: IntArray, level: float | FloatArray
 
 
 def boundary_at(totals: IntArray, epsilon: float, level: float | FloatArray) -> Boundary:
-    """The fewest right guesses whose `single_bounds` at these levels are at least epsilon.
+    """The fewest correct guesses whose `single_bounds` at these levels are at least epsilon.
 
-    The larger epsilon, the higher the boundary. Numbers of guesses of which not even all right are
-    enough are left out, so that no boundary may be left.
+    The larger epsilon, the higher the boundary. Numbers of guesses that are too few even if all are
+    right are left out; the boundary may be empty.
 
     >>> boundary_at(np.array([4, 6, 10]), epsilon=0.0, level=0.05)
     Boundary(totals=array([ 6, 10]), heights=array([6, 9]))

@@ -1,8 +1,8 @@
-"""The ROC curve of canary scores, the area under it, and what is read off it.
+"""The ROC curve of canary scores, the area under it, and statistics of it.
 
-"score >= threshold" is the guess that the canary took part. With ties, no threshold separates
-equal scores, so that the curve goes through them at once. An `ApproximateInterval` is right only in
-the limit of many scores.
+"score >= threshold" is the guess that the canary participated. No threshold separates equal scores,
+so the curve passes ties in one step. An `ApproximateInterval` has its confidence only in the limit
+of many scores.
 """
 
 import math
@@ -25,9 +25,9 @@ from fl_audit.json_records import from_json, to_json
 
 @dataclass(frozen=True)
 class ApproximateInterval:
-    """A two-sided interval of a statistic whose confidence holds for many scores only.
+    """A two-sided interval of a statistic whose confidence is that of many scores only.
 
-    It is no bound on epsilon and proves nothing about privacy.
+    It is no bound on epsilon, and shows nothing about privacy.
 
     Attributes:
       lower: Lower end of the interval.
@@ -43,17 +43,13 @@ class ApproximateInterval:
 
     @classmethod
     def from_json(cls, ends: Sequence[Any]) -> "ApproximateInterval":
-        """The interval that `to_json` writes.
-
-        Raises:
-          ValueError: They are not two numbers.
-        """
+        """The interval that `to_json` writes; ValueError if the ends are not two numbers."""
         return cls(*from_json(tuple[float, float], ends))
 
 
 @dataclass(frozen=True, eq=False)
 class RocCurve:
-    """The error rates at every threshold that tells some scores apart.
+    """The error rates at every threshold that separates some scores.
 
     Attributes:
       thresholds: Infinity and every distinct score, descending, float64 of shape (t,).
@@ -70,7 +66,7 @@ class RocCurve:
         """The curve of a set of scores.
 
         Raises:
-          NotApplicableError: If there are no included or no excluded scores.
+          NotApplicableError: There are no included or no excluded scores.
 
         >>> curve = RocCurve.from_scores(CanaryScores(included=[1.0, 3.0], excluded=[0.0, 1.0]))
         >>> curve.thresholds.tolist(), curve.true_positive_rates.tolist()
@@ -86,21 +82,17 @@ class RocCurve:
 
 
 def require_both_classes(scores: CanaryScores) -> None:
-    """Refuse scores of one class only, which have no ROC curve.
-
-    Raises:
-      NotApplicableError: If a class is missing; the message names it.
-    """
+    """Raise NotApplicableError for scores of one class only, which have no ROC curve."""
     for name, number in (("included", scores.num_included), ("excluded", scores.num_excluded)):
         if number == 0:
             raise NotApplicableError(f"a ROC curve needs at least 1 {name} score, got 0")
 
 
 def counts_at(scores: CanaryScores, threshold: float) -> ConfusionCounts:
-    """The counts of right and wrong guesses by "score >= threshold".
+    """The counts of correct and wrong guesses by "score >= threshold".
 
     Raises:
-      NotApplicableError: If there are no included or no excluded scores.
+      NotApplicableError: There are no included or no excluded scores.
 
     >>> counts_at(CanaryScores(included=[1.0, 3.0], excluded=[0.0, 1.0]), 1.0)
     ConfusionCounts(false_negatives=0, true_positives=2, false_positives=1, true_negatives=1)
@@ -128,8 +120,8 @@ def tpr_at_fpr(scores: CanaryScores, false_positive_rate: float) -> float:
       false_positive_rate: The false positive rate allowed, in [0, 1].
 
     Raises:
-      InputError: If the rate is out of range.
-      NotApplicableError: If there are no included or no excluded scores.
+      InputError: The rate is out of range.
+      NotApplicableError: There are no included or no excluded scores.
 
     >>> tpr_at_fpr(CanaryScores(included=[1.0, 2.0, 3.0, 4.0], excluded=[0.0, 2.0]), 0.01)
     0.5
@@ -138,16 +130,13 @@ def tpr_at_fpr(scores: CanaryScores, false_positive_rate: float) -> float:
     allowed = allowed_false_positives(false_positive_rate, scores.num_excluded)
     if allowed == scores.num_excluded:
         return 1.0
-    # One more false positive than allowed comes with this score, and whatever lies above is right.
+    # A threshold at this score has one false positive too many; any above it has few enough.
     limit = np.partition(scores.excluded, -allowed - 1)[-allowed - 1]
     return float(np.mean(scores.included > limit))
 
 
 def allowed_false_positives(false_positive_rate: float, num_excluded: int) -> int:
-    """The largest number of false positives whose rate among excluded scores is at most this one.
-
-    Raises:
-      InputError: If the rate is not in [0, 1].
+    """The largest number of false positives whose rate is at most this one, which is in [0, 1].
 
     >>> allowed_false_positives(0.29, 100)  # 0.29 * 100 is below 29 in floating point
     29
@@ -161,11 +150,11 @@ def allowed_false_positives(false_positive_rate: float, num_excluded: int) -> in
 def balanced_accuracy(scores: CanaryScores) -> float:
     """The best mean of true positive and true negative rate over all thresholds.
 
-    It is (1 + max(TPR - FPR)) / 2, at least 1/2. The threshold is chosen on these same scores: on
-    fresh ones it does worse, and for scores that tell nothing too it comes out above 1/2.
+    It is (1 + max(TPR - FPR)) / 2, at least 1/2. The threshold is chosen on the same scores: it
+    does worse on fresh ones, and even uninformative scores give a value above 1/2.
 
     Raises:
-      NotApplicableError: If there are no included or no excluded scores.
+      NotApplicableError: There are no included or no excluded scores.
 
     >>> balanced_accuracy(CanaryScores(included=[1.0, 2.0], excluded=[0.0, 1.0]))
     0.75
@@ -175,16 +164,13 @@ def balanced_accuracy(scores: CanaryScores) -> float:
     return float(1 + np.max(advantage)) / 2
 
 
-# The area under the ROC curve, and how precisely the scores determine it.
-
-
 def auc(scores: CanaryScores) -> float:
     """The chance that a random included score exceeds a random excluded one, with ties as a half.
 
     It is the Mann-Whitney statistic over the number of pairs: the area under the ROC curve.
 
     Raises:
-      NotApplicableError: If there are no included or no excluded scores.
+      NotApplicableError: There are no included or no excluded scores.
 
     >>> auc(CanaryScores(included=[1.0, 2.0], excluded=[0.0, 1.0]))
     0.875
@@ -196,24 +182,24 @@ def auc(scores: CanaryScores) -> float:
 def auc_interval(scores: CanaryScores, confidence: float) -> ApproximateInterval:
     """A two-sided interval for the area under the ROC curve, in O(n log n).
 
-    The interval is by the variance of DeLong, DeLong & Clarke-Pearson (1988), "Comparing the areas
+    The interval uses the variance of DeLong, DeLong & Clarke-Pearson (1988), "Comparing the areas
     under two or more correlated receiver operating characteristic curves", Biometrics 44, from the
     ranks (Sun & Xu 2014), and a normal approximation of the area's log odds (Pepe 2003, "The
     statistical evaluation of medical tests", chapter 5), which stays within [0, 1].
 
-    That variance is 0 exactly if all pairs of an included and an excluded score come out the same
-    way: w = 1, 0 or, all tied, 1/2. Then the smaller class gives m disjoint pairs, all of that
+    That variance is 0 exactly if all pairs of an included and an excluded score have the same
+    outcome: w = 1, 0 or, all tied, 1/2. Then the smaller class gives m disjoint pairs, all of that
     outcome, and its chance is at least q = (1 - confidence)^(1 / m) (Clopper & Pearson 1934): the
     interval is [w q, w q + 1 - q]. With a single canary on either side there is no variance, and
     it is [0, 1].
 
     Args:
       scores: Scores of included and excluded canaries.
-      confidence: Confidence in (0, 1), which holds in the limit of many scores.
+      confidence: Confidence in (0, 1), in the limit of many scores.
 
     Raises:
-      InputError: If the confidence is out of range.
-      NotApplicableError: If there are no included or no excluded scores.
+      InputError: The confidence is out of range.
+      NotApplicableError: There are no included or no excluded scores.
 
     >>> rng = np.random.default_rng(1)
     >>> scores = CanaryScores(included=rng.normal(1, 1, 500), excluded=rng.normal(0, 1, 500))
@@ -241,7 +227,7 @@ def auc_interval(scores: CanaryScores, confidence: float) -> ApproximateInterval
 
 
 def _shares_below(points: FloatArray, others: FloatArray) -> FloatArray:
-    """Shares of the others below each point, ties half, in the order of size, of shape (n,)."""
+    """Shares of the others below each point, ties half, in the order of size."""
     points, others = np.sort(points), np.sort(others)
     below = np.searchsorted(others, points, "left") + np.searchsorted(others, points, "right")
     return np.asarray(below / (2 * len(others)))

@@ -1,8 +1,4 @@
-"""What papers on membership inference report of an attack, with intervals: `roc_summary`.
-
-The intervals stand before it: the bootstrap of any statistic of the scores and of a true positive
-rate, and Katz's interval of a ratio of rates.
-"""
+"""`roc_summary`: the measures of membership inference that papers report, with intervals."""
 
 import math
 from collections.abc import Callable
@@ -37,7 +33,7 @@ Statistic = Callable[[CanaryScores], float]
 # Bias-corrected bootstrap intervals for any statistic of the scores.
 #
 # scipy.stats.bootstrap corrects the bias of statistics of one sample only (scipy 1.9), and scores
-# are two: the canaries that were included and those that were not.
+# are two samples: included and excluded canaries.
 
 
 def bootstrap_interval(
@@ -53,8 +49,9 @@ def bootstrap_interval(
     Included and excluded scores are each drawn with replacement, as many as there are. The
     interval is approximate: right in the limit of many scores and for smooth statistics. It is
     not a valid bound: for a few scores, for extremes (a largest score, a rate at next to no false
-    positives) and for what is maximised on the scores it covers less than it says. In particular
-    an interval of an epsilon proves nothing; `threshold_valid` does.
+    positives) and for statistics that are maximised on the scores it covers less often than stated.
+    In particular the lower end of such an interval of an epsilon is no lower bound; that of
+    `threshold_valid` is.
 
     Args:
       scores: The canaries' scores.
@@ -64,8 +61,8 @@ def bootstrap_interval(
       resamples: Number of draws, at least 1.
 
     Raises:
-      InputError: If the confidence or the number of resamples is out of range.
-      ValueError: If the statistic is NaN.
+      InputError: The confidence or the number of resamples is out of range.
+      ValueError: The statistic is NaN.
 
     >>> scores = CanaryScores(included=np.arange(3.0, 203.0), excluded=[0.0])
     >>> interval = bootstrap_interval(
@@ -82,11 +79,7 @@ def bootstrap_interval(
 
 
 def check_resamples(resamples: int) -> None:
-    """Refuse a bootstrap without any resample.
-
-    Raises:
-      InputError: If the number of resamples is below 1.
-    """
+    """Raise InputError if the number of resamples is below 1."""
     if resamples < 1:
         raise InputError(f"resamples must be at least 1, got {resamples}")
 
@@ -94,20 +87,12 @@ def check_resamples(resamples: int) -> None:
 def bias_corrected_interval(
     estimate: float, replicates: npt.ArrayLike, confidence: float
 ) -> ApproximateInterval:
-    """The interval from an estimate and its bootstrap replicates.
+    """The interval from an estimate and its bootstrap replicates; ValueError for NaN.
 
     With z0 the normal quantile of the share of replicates below the estimate (equal ones half),
     its ends are the replicates' quantiles at Phi(2 z0 -+ z), z that of the confidence: the BC
     interval of Efron (1987), "Better bootstrap confidence intervals", JASA 82, 171-185. The
     acceleration of BCa is left out, as it needs the statistic without each score in turn.
-
-    Args:
-      estimate: The statistic of the scores themselves.
-      replicates: The statistic of each resample, possibly infinite, float64 of shape (r,).
-      confidence: Confidence of the interval, in (0, 1).
-
-    Raises:
-      ValueError: If a value is NaN.
     """
     values = np.sort(np.asarray(replicates, dtype=np.float64))
     count = len(values)
@@ -129,11 +114,8 @@ def _resampled(scores: CanaryScores, rng: np.random.Generator) -> CanaryScores:
     return CanaryScores(resampled(scores.included), resampled(scores.excluded))
 
 
-# The bootstrap of a true positive rate at a false positive rate, without resampling any score.
-
-
 LEAST_FALSE_POSITIVES = 10
-"""The fewest false positives allowed at which the bootstrap covers about what it says."""
+"""The fewest allowed false positives with which the bootstrap covers about as often as stated."""
 
 
 def tpr_at_fpr_interval(
@@ -146,22 +128,21 @@ def tpr_at_fpr_interval(
 ) -> ApproximateInterval:
     """The bias-corrected bootstrap interval of `tpr_at_fpr`, in O(n log n) for any n.
 
-    Its replicates have exactly the distribution of those in `bootstrap_interval`, and what that
-    says of the interval holds here. Among Gaussian scores a shift of 2 apart, intervals at 95 %
-    cover 92 to 96 % where 10 or more false positives are allowed, 74 to 82 % where 1 is, and 31 %
-    where none is (100 to 10,000 scores a class, 400 trials): with fewer than 10 there is no
-    interval.
+    Its replicates have exactly the distribution of those in `bootstrap_interval`, whose caveats
+    apply. For Gaussian scores with a shift of 2, intervals at 95 % cover 92 to 96 % if 10 or more
+    false positives are allowed, 74 to 82 % if 1 is, and 31 % if none is (100 to 10,000 scores a
+    class, 400 trials): with fewer than 10 there is no interval.
 
     Args:
       scores: Scores of included and excluded canaries.
       false_positive_rate: The false positive rate allowed, in [0, 1].
-      confidence: Confidence in (0, 1), which holds in the limit of many scores.
+      confidence: Confidence in (0, 1), in the limit of many scores.
       seed: Seed of the resampling; the same seed gives the same interval.
       resamples: Number of draws, at least 1.
 
     Raises:
-      InputError: If a number is out of range.
-      NotApplicableError: If there are no included scores, or too few excluded ones for 10 false
+      InputError: A number is out of range.
+      NotApplicableError: There are no included scores, or too few excluded ones for 10 false
         positives.
     """
     require_both_classes(scores)
@@ -182,12 +163,12 @@ def tpr_at_fpr_interval(
 def tpr_at_fpr_replicates(
     scores: CanaryScores, false_positive_rate: float, resamples: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Draws of `tpr_at_fpr` from scores drawn with replacement, float64 of shape (resamples,).
+    """`tpr_at_fpr` of scores drawn with replacement, without resampling any score.
 
     Among n excluded scores in descending order, the one drawn has index floor(n U) with U uniform.
-    So the (k + 1)-th largest of n drawn, which decides where k false positives are allowed, has
-    index floor(n U_(k + 1)) with U_(k + 1) ~ Beta(k + 1, n - k); and the number of drawn included
-    scores above it is binomial.
+    So the (k + 1)-th largest of n drawn, which is the threshold if k false positives are allowed,
+    has index floor(n U_(k + 1)) with U_(k + 1) ~ Beta(k + 1, n - k); and the number of drawn
+    included scores above it is binomial.
     """
     n = scores.num_excluded
     allowed = allowed_false_positives(false_positive_rate, n)
@@ -218,7 +199,7 @@ class RatioBound:
       guess: The guess whose rates form the ratio: "included" for TPR / FPR, "excluded" for TNR /
         FNR.
       epsilon: Log of the ratio's lower end, in nats, at least 0.
-      log_ratio: Log of the observed ratio; negative where the guesses are worse than chance.
+      log_ratio: Log of the observed ratio; negative if the guesses are worse than chance.
       confidence: Confidence that epsilon is no more than the true one, in the limit of large
         counts.
       guarantee: What the bound guarantees, and what it does not, in words.
@@ -245,10 +226,10 @@ def katz_log_bound(counts: ConfusionCounts, guess: Guess, confidence: float) -> 
     it see Lu et al. (2022), "A general framework for auditing differentially private machine
     learning", arXiv:2210.08643.
 
-    The exact distribution of the ratio tells how often the bound fails: at 95 % it exceeds log(TPR
-    / FPR) in 7.2 % of audits with 100 members, 10,000 others and rates of 0.002 and 0.001, in 6.1 %
-    with rates of 0.05 and 0.01; with 100 of each and rates of 0.5 and 0.01 in none, but 37 % have
-    no bound at all.
+    How often the bound fails follows from the exact distribution of the ratio: at 95 % it exceeds
+    log(TPR / FPR) in 7.2 % of audits with 100 members, 10,000 others and rates of 0.002 and 0.001,
+    in 6.1 % with rates of 0.05 and 0.01; with 100 of each and rates of 0.5 and 0.01 in none, but
+    37 % have no bound at all.
 
     Args:
       counts: Counts at one threshold, such as those of `counts_at`.
@@ -257,14 +238,14 @@ def katz_log_bound(counts: ConfusionCounts, guess: Guess, confidence: float) -> 
       confidence: Confidence of the bound, in [0.5, 1).
 
     Raises:
-      InputError: If the confidence is out of range.
-      NotApplicableError: If no guess is wrong, where the interval is not defined.
+      InputError: The confidence is out of range.
+      NotApplicableError: No guess is wrong, so that the interval is not defined.
 
     >>> bound = katz_log_bound(ConfusionCounts(10, 1000, 10, 10000), "included", 0.95)
     >>> round(math.exp(bound.epsilon), 2), round(math.exp(bound.log_ratio), 2)
     (589.27, 991.09)
     """
-    from scipy.stats import contingency  # here, for it takes half a second
+    from scipy.stats import contingency  # imported here because it takes half a second
 
     check_confidence(confidence)
     if confidence < 0.5:
@@ -279,7 +260,7 @@ def katz_log_bound(counts: ConfusionCounts, guess: Guess, confidence: float) -> 
         name = "false positive" if guess == "included" else "false negative"
         raise NotApplicableError(f"the Katz log interval needs at least 1 {name}, got 0")
     risk = contingency.relative_risk(right, right_class, wrong, wrong_class)
-    # Two-sided at 1 - 2 alpha, so that the lower end alone fails with alpha.
+    # Two-sided at 1 - 2 alpha: the lower end alone fails with alpha.
     lower = float(risk.confidence_interval(2 * confidence - 1).low)
     return RatioBound(
         method="katz_log",
@@ -305,9 +286,9 @@ class OperatingPoint:
 
     Attributes:
       false_positive_rate: The largest false positive rate allowed.
-      false_positives: The number of false positives that this allows; 0 where there are too few
+      false_positives: The number of false positives that this allows; 0 if there are too few
         excluded scores.
-      true_positive_rate: The largest true positive rate of a threshold that keeps to it.
+      true_positive_rate: The largest true positive rate of a threshold within that rate.
       interval: Bias-corrected bootstrap interval; None with fewer than 10 false positives allowed,
         where the bootstrap fails.
     """
@@ -320,13 +301,13 @@ class OperatingPoint:
 
 @dataclass(frozen=True)
 class RocSummary:
-    """A summary of how well scores tell included from excluded canaries, no bound on epsilon.
+    """A summary of how well scores separate included from excluded canaries, no bound on epsilon.
 
     Attributes:
-      num_included: Number of canaries that took part in training.
+      num_included: Number of canaries that participated in training.
       num_excluded: Number of canaries that did not.
       confidence: Confidence of each interval, in the limit of many scores.
-      auc: Area under the ROC curve; 1/2 for scores that tell nothing.
+      auc: Area under the ROC curve; 1/2 for uninformative scores.
       auc_interval: DeLong's interval of the area.
       operating_points: The best true positive rate at each of REPORTED_RATES.
       balanced_accuracy: Balanced accuracy of the best threshold, which is chosen on the same
@@ -347,7 +328,7 @@ class RocSummary:
 
 
 def roc_summary(scores: CanaryScores, confidence: float = 0.95, seed: int = 0) -> RocSummary:
-    """The usual numbers of a membership inference attack by these scores.
+    """The usual measures of a membership inference attack by these scores.
 
     Args:
       scores: Scores of included and excluded canaries.
@@ -355,8 +336,8 @@ def roc_summary(scores: CanaryScores, confidence: float = 0.95, seed: int = 0) -
       seed: Seed of the bootstrap; the same seed gives the same intervals.
 
     Raises:
-      InputError: If the confidence is out of range.
-      NotApplicableError: If there are no included or no excluded scores.
+      InputError: The confidence is out of range.
+      NotApplicableError: There are no included or no excluded scores.
 
     >>> summary = roc_summary(CanaryScores(included=[1.0, 2.0], excluded=[0.0, 1.0]))
     >>> summary.auc, summary.balanced_accuracy
@@ -391,44 +372,32 @@ def _operating_point(
     )
 
 
-# What scores find where the null distribution is known, so that no excluded score has to tell.
+# Detection under a known null distribution, without excluded scores.
 
 
 @dataclass(frozen=True)
 class DetectionRate:
-    """The share of included canaries that are found at a false positive rate of a known null.
-
-    Attributes:
-      false_positive_rate: The false positive rate, which is not exceeded.
-      true_positive_rate: The share of included canaries that exceed the threshold.
-      lower: Lower end of Clopper and Pearson's two-sided interval, if scores are independent.
-      upper: Upper end of the interval.
-    """
+    """The share of included canaries that are detected at a false positive rate of a known null."""
 
     false_positive_rate: float
     true_positive_rate: float
-    lower: float
+    lower: float  # Clopper and Pearson's two-sided interval, if scores are independent
     upper: float
 
 
 def detection_rates(
     included: FloatArray, null: NullTail, confidence: float
 ) -> tuple[DetectionRate, ...]:
-    """What scores find at each of REPORTED_RATES, by the threshold that the null's tail gives.
+    """The detection at each of REPORTED_RATES, with thresholds from the null's tail.
 
-    A score is above the threshold of a rate if the chance of as large a score of an excluded canary
-    is at most the rate. So the rate may be as small as one likes, whereas n excluded scores cannot
-    tell any below 1 / n.
-
-    Args:
-      included: Scores of included canaries, float64 of shape (n,), at least one.
-      null: The known tail of an excluded canary's score.
-      confidence: Confidence of the intervals, in (0, 1).
+    A score is above the threshold of a rate if an excluded canary scores as high with a chance of
+    at most the rate. So the rate may be arbitrarily small, whereas n excluded scores can measure
+    none below 1 / n. There is at least one included score.
 
     >>> from fl_audit.estimators.null import GaussianCanaryNull
     >>> included = np.arange(10) / 100  # the standard deviation of the null is 0.01
-    >>> found = detection_rates(included, GaussianCanaryNull(10_000), 0.95)
-    >>> [point.true_positive_rate for point in found]
+    >>> rates = detection_rates(included, GaussianCanaryNull(10_000), 0.95)
+    >>> [point.true_positive_rate for point in rates]
     [0.6, 0.7, 0.8]
     """
     log_tails = null.log_tail_upper(included)

@@ -1,39 +1,38 @@
 """Confidence bounds on error rates: of one threshold, and of all thresholds at once.
 
-A lower confidence band on the true positive rates of all thresholds at once.
-
-Let P1 be the distribution of an included canary's score and x_k the k-th largest of n included
-scores. Written as the upper quantile of P1 at a uniform variable, that score belongs to the k-th
-smallest variable U_(k), and P1(X >= x_k) >= U_(k), with equality for a continuous distribution. So
-bounds b_k with P(U_(k) >= b_k for all k) >= confidence are lower bounds on the true positive rates
-of the thresholds x_k, all at once, whatever the distribution and with ties too; and 1 - b_k are
-upper bounds on the false negative rates.
+For all thresholds at once, `true_positive_band` is a lower confidence band on their true positive
+rates. Let P1 be the distribution of an included canary's score and x_k the k-th largest of n
+included scores. Written as the upper quantile of P1 at a uniform variable, that score belongs to
+the k-th smallest variable U_(k), and P1(X >= x_k) >= U_(k), with equality for a continuous
+distribution. So bounds b_k with P(U_(k) >= b_k for all k) >= confidence are lower bounds on the
+true positive rates of the thresholds x_k, all at once, whatever the distribution and with ties too;
+and 1 - b_k are upper bounds on the false negative rates.
 
 b_k is the quantile of U_(k), a Beta(k, n - k + 1), at a local level. With one level for all k this
 is the one-sided Berk-Jones band (Berk & Jones 1979; Moscovich, Nadler & Spiegelman 2016). But a
-lower bound on a rate near k / n costs epsilon about z(level) / sqrt(k): much where k is small,
-little in the bulk. Averaged over log k the loss is least with levels about as k^(-1/2); weak audits
-and a delta above 1 / n move the best threshold to larger k, so the levels here are half way from
-there to equal ones, as k^(-1/4). Those of the smallest scores, which tell who is excluded, are a
-quarter of it: the best threshold mostly lies among the largest. Only some ranks are used, each a
+lower bound on a rate near k / n costs epsilon about z(level) / sqrt(k): much if k is small, little
+in the bulk. Averaged over log k the loss is smallest with levels about as k^(-1/2); weak audits and
+a delta above 1 / n move the best threshold to larger k, so the levels here are half way from there
+to equal ones, as k^(-1/4). Those of the smallest scores, which detect excluded canaries, are a
+quarter of that: the best threshold is mostly among the largest. Only some ranks are used, each a
 fifth larger than the one before, and the band is constant between them: more ranks cost level, and
 the loss between two of them is small.
 
-Where it is known before there are scores how far included ones should lie, as of uploads whose
-noise is stated, one rank is the best (`favoured_rank`): its level and those of its neighbours are
-made larger, up to 31 times. The rank depends on no score, so the band holds as it does without. Of
-150 included scores N(2, 1) `threshold_valid` proves 0.71 of epsilon 7.58 in place of 0.67, and of
-N(1, 1) 0.60 of 3.14 in place of 0.55 (delta 1e-3, medians of 400 samples).
+If the expected shift of included scores is known before there are scores, as of uploads whose noise
+is stated, one rank is the best (`favoured_rank`): its level and those of its neighbours are
+multiplied, by up to 31. The rank depends on no score, so the band stays valid. For 150 included
+scores N(2, 1), the bound of `threshold_valid` is then 0.71 of epsilon 7.58 instead of 0.67, and for
+N(1, 1) 0.60 of 3.14 instead of 0.55 (delta 1e-3, medians of 400 samples).
 
 The levels' common factor makes the chance that the band fails anywhere equal to 1 - confidence, by
 the exact boundary-crossing probability. In samples above _EXACT_UP_TO that probability is taken of
 the ranks within _EXACT_UP_TO of either end; the two ends, which are nearly independent, and the
 ranks between them, whose levels are small, are added (a union bound).
 
-Median epsilon of `threshold_valid` by this band, against Bonferroni over some 45 thresholds fixed
-by their false positive rates, against half of the scores to choose a threshold and half to prove
-it, and, out of reach, against Clopper-Pearson at the best threshold for the distribution (delta
-1e-5, confidence 0.95, scores N(shift, 1) where excluded ones are N(0, 1), 400 samples, 100 of those
+Median epsilon of `threshold_valid` by this band, compared with Bonferroni over some 45 thresholds
+fixed by their false positive rates, with half of the scores to choose a threshold and half to test
+it, and, as an ideal, with Clopper-Pearson at the best threshold for the distribution (delta 1e-5,
+confidence 0.95, included scores N(shift, 1) and excluded ones N(0, 1), 400 samples, 100 of those
 of 10,000 scores):
 
     scores  shift  Bonferroni   split    band  best fixed
@@ -66,27 +65,17 @@ from fl_audit.estimators.null import NullTail, spaced_ranks
 
 @dataclass(frozen=True)
 class LogRates:
-    """Bounds on an error rate and on its complement, as logarithms, one per threshold.
+    """Logs of bounds on error rates, one per threshold."""
 
-    Attributes:
-      error: Logs of the upper bounds on the error rates, float64 of shape (t,).
-      success: Logs of the lower bounds on one minus the error rates, float64 of shape (t,).
-    """
-
-    error: FloatArray
-    success: FloatArray
+    error: FloatArray  # upper bounds on the error rates
+    success: FloatArray  # lower bounds on one minus the error rates
 
 
 def jeffreys_upper(errors: IntArray, trials: int, confidence: float) -> LogRates:
-    """One-sided Jeffreys upper bounds on an error rate.
+    """One-sided Jeffreys upper bounds on the error rate of k errors in n trials.
 
-    The bound is the `confidence` quantile of Beta(k + 1/2, n - k + 1/2); where every trial is an
-    error it is 1 (Brown, Cai & DasGupta 2001), so that such a threshold proves nothing.
-
-    Args:
-      errors: Numbers of errors k in [0, trials], int64 of shape (t,).
-      trials: Number of trials n, at least 1.
-      confidence: Confidence of each bound, in (0, 1).
+    The bound is the `confidence` quantile of Beta(k + 1/2, n - k + 1/2); if every trial is an error
+    it is 1 (Brown, Cai & DasGupta 2001), and such a threshold gives no bound on epsilon.
 
     >>> bounds = jeffreys_upper(np.array([0, 1000]), 1000, 0.95)
     >>> np.exp(bounds.error).round(7).tolist()
@@ -98,15 +87,10 @@ def jeffreys_upper(errors: IntArray, trials: int, confidence: float) -> LogRates
 
 
 def clopper_pearson_upper(errors: IntArray, trials: int, confidence: float) -> LogRates:
-    """One-sided Clopper-Pearson upper bounds on an error rate, which are exact.
+    """One-sided Clopper-Pearson upper bounds on the error rate of k errors in n trials; exact.
 
-    The bound is the `confidence` quantile of Beta(k + 1, n - k), and 1 where every trial is an
-    error; it is too small at most as often as the confidence allows (Clopper & Pearson 1934).
-
-    Args:
-      errors: Numbers of errors k in [0, trials], int64 of shape (t,).
-      trials: Number of trials n, at least 1.
-      confidence: Confidence of each bound, in (0, 1).
+    The bound is the `confidence` quantile of Beta(k + 1, n - k), and 1 if every trial is an error
+    (Clopper & Pearson 1934).
 
     >>> bounds = clopper_pearson_upper(np.array([0, 1000]), 1000, 0.95)
     >>> np.exp(bounds.error).round(7).tolist()  # 1 - 0.05^(1/1000)
@@ -118,39 +102,34 @@ def clopper_pearson_upper(errors: IntArray, trials: int, confidence: float) -> L
 
 
 def false_positive_rates(null: Distribution, thresholds: FloatArray) -> LogRates:
-    """The exact false positive rates of thresholds where the null distribution is known."""
+    """The exact false positive rates of thresholds under a null distribution."""
     return LogRates(error=null.logsf(thresholds), success=null.logcdf(thresholds))
 
 
 def bounded_false_positives(null: NullTail, thresholds: FloatArray) -> LogRates:
-    """Bounds on the false positive rates of thresholds by what is known of the null."""
+    """Bounds on the false positive rates of thresholds under a known tail of the null."""
     log_tail = null.log_tail_upper(thresholds)
     with np.errstate(divide="ignore"):
         return LogRates(error=log_tail, success=np.log(-np.expm1(log_tail)))
 
 
 def log_rates(success: FloatArray) -> LogRates:
-    """The bounds that follow from lower bounds of shape (t,) on one minus the error rate."""
+    """The bounds that follow from lower bounds on one minus the error rate."""
     with np.errstate(divide="ignore"):
         return LogRates(error=np.log1p(-success), success=np.log(success))
 
 
 # Exact probabilities that order statistics of a uniform sample cross a boundary at given ranks.
 #
-# U_(k) < b exactly if at least k of the sample lie below b. The counts below b_1 <= b_2 <= ... form
+# U_(k) < b exactly if at least k of the sample are below b. The counts below b_1 <= b_2 <= ... form
 # a Markov chain with binomial steps, so one pass over the boundary gives the distribution of the
 # counts that have crossed nowhere (Noe 1972; Moscovich & Nadler 2017, "Fast calculation of boundary
-# crossing probabilities for Poisson processes"). What crosses at each step is summed: probabilities
-# of 1e-11 keep their digits, which one minus the rest would not.
+# crossing probabilities for Poisson processes"). The crossing probabilities of all steps are added:
+# so probabilities of 1e-11 keep their digits, which one minus the rest would lose.
 
 
 def chance_too_small(n: int, ranks: IntArray, points: FloatArray) -> float:
-    """P(U_(k) < b_k for some k): the chance that one of the smallest uniforms is too small.
-
-    Args:
-      n: Sample size, at least 1.
-      ranks: Ranks k in [1, n], ascending, int64 of shape (r,).
-      points: Boundary b_k in [0, 1), not descending, float64 of shape (r,).
+    """P(U_(k) < b_k for some rank k) of n uniforms; ranks and points b_k ascend.
 
     >>> round(chance_too_small(2, np.array([1, 2]), np.array([0.5, 0.5])), 12)
     0.75
@@ -170,12 +149,7 @@ def chance_too_small(n: int, ranks: IntArray, points: FloatArray) -> float:
 
 
 def chance_too_large(n: int, ranks: IntArray, points: FloatArray) -> float:
-    """P(U_(k) > a_k for some k): the chance that one of the smallest uniforms is too large.
-
-    Args:
-      n: Sample size, at least 1.
-      ranks: Ranks k in [1, n], ascending, int64 of shape (r,).
-      points: Boundary a_k in [0, 1), not descending, float64 of shape (r,).
+    """P(U_(k) > a_k for some rank k) of n uniforms; ranks and points a_k ascend.
 
     >>> round(chance_too_large(2, np.array([1, 2]), np.array([0.5, 0.5])), 12)
     0.75
@@ -188,7 +162,7 @@ def chance_too_large(n: int, ranks: IntArray, points: FloatArray) -> float:
         share = (point - last) / (1 - last)
         lacking = rank - np.array(below)
         crossing = lacking > 0
-        # At most k - 1 below: at least n - k + 1 of all others lie above.
+        # At most k - 1 below: at least n - k + 1 of all others are above.
         too_few = beta_cdf(n - rank + 1, lacking[crossing], 1 - share)
         crossed += float(chances[crossing] @ too_few)
         still = range(rank, ranks[-1])
@@ -198,7 +172,7 @@ def chance_too_large(n: int, ranks: IntArray, points: FloatArray) -> float:
 
 
 def _steps(n: int, before: range, after: range, share: float) -> FloatArray:
-    """The chances of the next count, by the count before, where `share` of what is above counts."""
+    """Transition probabilities of the counts: each point above moves below with chance `share`."""
     more = np.maximum(np.array(after) - np.array(before)[:, None], 0)
     rest = n - np.array(after)
     log_chance = special.xlogy(more, share) + special.xlog1py(rest, -share)
@@ -207,7 +181,7 @@ def _steps(n: int, before: range, after: range, share: float) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def _log_choices(n: int, before: range, after: range) -> FloatArray:
-    """Log of the ways to choose what is added of what is left, by both counts; -inf for none."""
+    """Log binomial coefficients of the transitions between counts; -inf where impossible."""
     left = n - np.array(before)[:, None]
     more = np.array(after) - np.array(before)[:, None]
     possible = more >= 0
@@ -225,7 +199,7 @@ _SMALLEST_SCORES = 0.25
 """The share of the level for the smallest scores, relative to the largest."""
 
 _FAVOUR, _FAVOUR_WIDTH = 30.0, 0.3
-"""By how much the level of a favoured rank is multiplied, and how far that reaches, in its log."""
+"""The factor of a favoured rank's level, less 1, and the width in log rank of its neighbours'."""
 
 _LARGEST_FAILURE = 0.999
 """The largest failure probability of a band: beyond it levels would reach 1."""
@@ -233,12 +207,12 @@ _LARGEST_FAILURE = 0.999
 
 @dataclass(frozen=True, eq=False)
 class TruePositiveBand:
-    """Bounds on the error rates of included scores taken as thresholds, all valid at once.
+    """Simultaneous bounds on the error rates of included scores taken as thresholds.
 
     Attributes:
       ranks: Ranks k in [1, n], ascending, int64 of shape (r,): the threshold is the k-th largest
         included score, and scores equal to it count as positive.
-      levels: Probabilities with which the single bound at each rank fails, float64 of shape (r,).
+      levels: Failure probability of the single bound at each rank, float64 of shape (r,).
       negatives: Bounds on the false negative rates, of shape (r,).
     """
 
@@ -247,20 +221,15 @@ class TruePositiveBand:
     negatives: LogRates
 
     def thresholds(self, included: FloatArray) -> FloatArray:
-        """The included scores at the ranks, float64 of shape (r,)."""
+        """The included scores at the ranks."""
         return np.asarray(np.sort(included)[::-1][self.ranks - 1])
 
 
 def favoured_rank(n: int, shift: float, delta: float, confidence: float) -> int:
-    """The rank at which one threshold is expected to prove the most, by what is known beforehand.
+    """The rank with the largest expected lower bound, for a shift that is known beforehand.
 
-    It has the largest bound log((b_k - delta) / FPR) at the median of the k-th largest score.
-
-    Args:
-      n: Number of included scores, at least 1.
-      shift: The shift of included scores, in standard deviations of excluded ones.
-      delta: The delta of the bound, in [0, 1).
-      confidence: The confidence of the bound, in (0, 1).
+    It maximises log((b_k - delta) / FPR) at the median of the k-th largest score. The shift is in
+    standard deviations of excluded scores.
 
     >>> favoured_rank(150, 2.0, 1e-3, 0.95), favoured_rank(150, 1.0, 1e-3, 0.95)
     (4, 8)
@@ -277,11 +246,7 @@ def favoured_rank(n: int, shift: float, delta: float, confidence: float) -> int:
 def true_positive_band(n: int, confidence: float, favoured: int | None = None) -> TruePositiveBand:
     """The band on the true positive rates for n included scores.
 
-    Args:
-      n: Number of included scores, at least 1.
-      confidence: Confidence of the whole band, in (0, 1).
-      favoured: The rank that has the most of the level, chosen before there are scores; None for
-        none.
+    `favoured` is the rank that gets most of the level, chosen before there are scores.
 
     >>> band = true_positive_band(1000, 0.95)
     >>> band.ranks[:6].tolist(), int(band.ranks[-1])
@@ -308,7 +273,7 @@ def true_positive_band(n: int, confidence: float, favoured: int | None = None) -
 
 
 def _weights(n: int, ranks: IntArray, favoured: int | None) -> FloatArray:
-    """The levels of ranks up to a common factor, by which the largest of them is 1."""
+    """The levels of ranks up to a common factor; the largest is 1."""
     from_end = np.minimum(ranks, n + 1 - ranks)
     weights = np.where(from_end == ranks, 1.0, _SMALLEST_SCORES) * from_end**-_DECAY
     if favoured is not None:
@@ -318,8 +283,8 @@ def _weights(n: int, ranks: IntArray, favoured: int | None) -> FloatArray:
 
 
 def _points(n: int, ranks: IntArray, levels: FloatArray) -> FloatArray:
-    """Lower bounds b_k on U_(k), float64 of shape (r,)."""
-    # U_(k) is at least what bounds a smaller rank; that matters for levels near 1 only.
+    """Lower bounds b_k on U_(k)."""
+    # A lower bound on U_(j) holds for U_(k), k > j; that matters for levels near 1 only.
     return np.maximum.accumulate(beta_quantile(ranks, n + 1 - ranks, levels))
 
 
@@ -331,7 +296,7 @@ def _failure(n: int, ranks: IntArray, levels: FloatArray) -> float:
     from_last = n + 1 - ranks
     first = ranks <= np.minimum(from_last, _EXACT_UP_TO)
     last = from_last <= np.minimum(ranks - 1, _EXACT_UP_TO)
-    # The k-th largest is too small where, mirrored, the (n + 1 - k)-th smallest is too large.
+    # Mirrored: U_(k) is too small if the (n + 1 - k)-th smallest of 1 - U is too large.
     return (
         chance_too_small(n, ranks[first], points[first])
         + chance_too_large(n, from_last[last][::-1], 1 - points[last][::-1])

@@ -1,22 +1,21 @@
-"""The null that a valid threshold bound stands on: what is known, unless the scores refute it.
+"""The null of a valid threshold bound: the known one, unless the excluded scores reject it.
 
-With a known null, excluded scores are not needed for the bound, so they can test that null. Where
-they refute it, the empirical null is used.
+With a known null, excluded scores are not needed for the bound, so they can test that null. If they
+reject it, the empirical null is used.
 
-A null that the design of the audit makes so (the pool drew the canaries, the program scored them)
-can be false by a fault of the program alone. It is refuted below REFUTED_BELOW, which costs next to
-nothing of the confidence.
+A null by design (this program drew the canaries and scored them) can be false only by a fault of
+the program. It is rejected below REFUTED_BELOW, which costs next to nothing of the confidence.
 
 A null that an argument names, such as --dim, may well be wrong: another model, or scores that are
 no cosines with one vector. So the failure probability alpha of a bound is divided. The null is
-refuted at alpha SHARE_OF_REFUTATION, and a bound by it is made with the rest of alpha: if the null
-is true, the bound fails with that rest, and the empirical one, to which a refutation leads, is used
+rejected at alpha SHARE_OF_REFUTATION, and a bound by it is made with the rest of alpha: if the null
+is true, the bound fails with that rest, and the empirical one, to which a rejection leads, is used
 with probability alpha SHARE_OF_REFUTATION at most. If the null is false, a bound by it is above 0
 only if included and excluded scores differ: some test at ranks of the excluded scores, exact
 whatever their distribution (rejection_tests.py), rejects at alpha that both have one distribution.
-So where no canary left a trace, the share of audits that prove something is at most alpha, whatever
-was said of the null. With fewer than 2 excluded scores nothing can be told of it, and the bound
-says what it rests on.
+So if no canary left a trace, the share of audits with a positive bound is at most alpha, whatever
+the argument said of the null. With fewer than 2 excluded scores the null cannot be tested, and the
+bound says what it rests on.
 """
 
 import functools
@@ -32,38 +31,37 @@ from fl_audit.estimators.setting import AuditSetting, NotApplicableError
 from fl_audit.estimators.threshold.rejection_tests import largest_rate, strongest_rejection
 
 REFUTED_BELOW = 1e-6
-"""The p-value below which excluded scores refute a null that the design of the audit makes so."""
+"""The p-value below which excluded scores reject a null that holds by design."""
 
 SHARE_OF_REFUTATION = 0.05
-"""The share of the failure probability at which they refute one that only an argument names."""
+"""The share of the failure probability at which they reject a null that only an argument names."""
 
 
 @dataclass(frozen=True)
 class ChosenNull:
-    """The null that a bound stands on.
+    """The null on which a bound rests.
 
     Attributes:
-      tail: What is known of an excluded canary's score; None for the empirical null.
+      tail: The known tail of an excluded canary's score; None for the empirical null.
       confidence: The confidence that is left for a bound under the null.
       assumption: What the tail assumes, as a sentence after a space; empty if nothing.
-      proves_nothing: Whether a bound by the tail must be 0, as an argument alone names the tail and
-        included scores do not differ from excluded ones.
-      refutation: Why a known null is not used; None where there is none or it is used.
+      allows_no_bound: Whether a bound by the tail must be 0, because an argument alone names the
+        tail and included scores do not differ from excluded ones.
+      refutation: Why a known null is not used; None if there is none or it is used.
     """
 
     tail: NullTail | None
     confidence: float
     assumption: str = ""
-    proves_nothing: bool = False
+    allows_no_bound: bool = False
     refutation: str | None = None
 
     @property
     def name(self) -> NullKind:
-        """The kind of null that is used."""
         return "empirical" if self.tail is None else "closed_form"
 
     def details(self) -> dict[str, Detail]:
-        """The details of an estimate that tell of its null."""
+        """The details of an estimate about its null."""
         details: dict[str, Detail] = {"null": self.name}
         if self.tail is not None:
             details["null_law"] = self.tail.description
@@ -72,16 +70,13 @@ class ChosenNull:
         return details
 
 
-@functools.lru_cache(maxsize=1)  # several methods ask about one setting in turn
+@functools.lru_cache(maxsize=1)  # several methods use one setting in turn
 def chosen_null(setting: AuditSetting) -> ChosenNull:
-    """The known null where there is one that the scores do not refute, else the empirical one.
+    """The known null, if there is one that the scores do not reject, else the empirical one.
 
     Scores that are all equal, as of a model that did not move or diverged, say nothing about their
-    distribution, so no known null is used for them either.
-
-    Raises:
-      NotApplicableError: If the empirical null is needed and there are fewer than 2 excluded
-        scores.
+    distribution, so no known null is used for them either. Raises NotApplicableError if the
+    empirical null is needed and there are fewer than 2 excluded scores.
     """
     tail = setting.null.known_tail()
     if tail is None:
@@ -108,7 +103,7 @@ def chosen_null(setting: AuditSetting) -> ChosenNull:
 
 
 def _by_argument(setting: AuditSetting, tail: NullTail, confidence: float) -> ChosenNull:
-    """The null that an argument names and the scores do not refute."""
+    """The null that an argument names, if the scores do not reject it."""
     num_excluded = setting.scores.num_excluded
     assumption = _assumption(tail, num_excluded)
     if num_excluded < 2:
@@ -121,21 +116,17 @@ def _by_argument(setting: AuditSetting, tail: NullTail, confidence: float) -> Ch
         " Nothing is proven, as included scores do not differ from excluded ones by more than "
         "chance, and the null is somebody's word (dim)."
     )
-    return ChosenNull(tail, confidence, f"{assumption}{nothing}", proves_nothing=True)
+    return ChosenNull(tail, confidence, f"{assumption}{nothing}", allows_no_bound=True)
 
 
 def refuted_nulls(details: Iterable[Mapping[str, Detail]]) -> list[str]:
-    """Why known nulls were not used, each reason once.
-
-    Args:
-        details: Of the estimates on one statistic.
-    """
+    """Why known nulls were not used, each reason once, from the details of estimates."""
     reasons = (str(row["refuted_null"]) for row in details if "refuted_null" in row)
     return list(dict.fromkeys(reasons))
 
 
 def _refutation(scores: CanaryScores, tail: NullTail, level: float) -> str | None:
-    """The reason why the scores cannot be held against the null; None if they can."""
+    """Why the scores do not allow the null; None if they do."""
     everything = np.concatenate([scores.included, scores.excluded])
     if len(everything) > 1 and np.ptp(everything) == 0:
         return (

@@ -26,13 +26,12 @@ from fl_audit.estimators.threshold.error_rates import (
 
 @dataclass(frozen=True)
 class ThresholdBound:
-    """A threshold and the epsilon that bounds on its error rates prove.
+    """A threshold and the epsilon that follows from bounds on its error rates.
 
     Attributes:
-      epsilon: The largest epsilon proven, in nats, at least 0, possibly infinite.
-      threshold: Threshold above which scores are guessed to be included; equal ones as the method
-        says.
-      guess: The guess that proves it: "included" by (TPR - delta) / FPR, "excluded" by
+      epsilon: The lower bound, in nats, at least 0, possibly infinite.
+      threshold: Scores above it are guessed to be included; the method decides about equal ones.
+      guess: The guess that gives the bound: "included" by (TPR - delta) / FPR, "excluded" by
         (TNR - delta) / FNR.
       false_negatives: Number of included canaries guessed to be excluded.
       fnr_upper: Upper bound on the false negative rate.
@@ -49,7 +48,7 @@ class ThresholdBound:
     index: int
 
     def details(self) -> dict[str, Detail]:
-        """The details of an estimate that tell of its threshold."""
+        """The details of an estimate about its threshold."""
         return {
             "threshold": self.threshold,
             "direction": self.guess,
@@ -68,12 +67,8 @@ def strongest_threshold(
 ) -> ThresholdBound:
     """The threshold with the largest max(log((TPR - delta) / FPR), log((TNR - delta) / FNR)).
 
-    Args:
-      thresholds: At least one threshold, float64 of shape (t,).
-      false_negatives: Numbers of false negatives, int64 of shape (t,).
-      negatives: Bounds on the false negative rates, of shape (t,).
-      positives: Bounds on the false positive rates, or these rates, of shape (t,).
-      delta: The delta of differential privacy, in [0, 1).
+    `positives` are bounds on the false positive rates, or these rates. All arrays have one entry
+    per threshold, of which there is at least one.
 
     >>> rates = LogRates(error=np.log([0.1, 0.2]), success=np.log([0.9, 0.8]))
     >>> strongest_threshold(np.array([1.0, 2.0]), np.array([0, 0]), rates, rates, 0).threshold
@@ -100,29 +95,22 @@ UpperBounds = Callable[[IntArray, int, float], LogRates]
 
 @dataclass(frozen=True)
 class PublishedBounds:
-    """The bounds on error rates that a paper takes, and where it says so.
-
-    Attributes:
-      method: Name of the method that uses them.
-      upper: The upper bounds, for one threshold each.
-      intervals: The authors of the intervals, in words.
-    """
+    """The bounds on error rates in a paper: valid for one threshold each."""
 
     method: str
     upper: UpperBounds
-    intervals: str
+    intervals: str  # their authors, in words
 
 
 def threshold_as_published(setting: AuditSetting, bounds: PublishedBounds) -> Estimate:
-    """The largest epsilon that a threshold on the scores proves, as papers report it.
+    """The largest epsilon that a threshold on the scores gives, as papers report it.
 
     It is the max over thresholds of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) /
     FNR)), where "score >= threshold" means included, FNR is its upper bound, and FPR is exact under
     the closed-form null and its upper bound under the empirical one.
 
-    Raises:
-      NotApplicableError: If there are no included scores, or fewer than 2 excluded scores under the
-        empirical null.
+    Raises NotApplicableError without included scores, or with fewer than 2 excluded scores under
+    the empirical null.
     """
     best = _best_threshold(setting, bounds.upper)
     return Estimate(
@@ -171,7 +159,7 @@ def _best_threshold(setting: AuditSetting, upper: UpperBounds) -> ThresholdBound
 
 
 def _guarantee(setting: AuditSetting) -> str:
-    """A statement of what such a bound would guarantee, and that it does not."""
+    """What such a bound would guarantee for a fixed threshold, and that it does not here."""
     level = f"{100 * setting.confidence:g} %"
     rates = (
         "the false negative rate (the false positive rate is exact)"
@@ -186,11 +174,11 @@ def _guarantee(setting: AuditSetting) -> str:
 
 
 def _candidate_thresholds(setting: AuditSetting) -> FloatArray:
-    """The included scores, ascending, without those that another one beats.
+    """The included scores, ascending, without those that another one dominates.
 
     Between two included scores FNR stays the same while FPR falls with the threshold, so the best
     threshold is an included score, itself counted as a true positive (excluded scores that tie
-    with it count as false positives). If no excluded score lies between two included ones, the
+    with it count as false positives). If there is no excluded score between two included ones, the
     lower has no more false positives and fewer false negatives.
     """
     included = np.asarray(np.unique(setting.scores.included))

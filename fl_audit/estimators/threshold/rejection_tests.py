@@ -1,4 +1,4 @@
-"""Tests of a trade-off by the included scores above given excluded ones: nothing else is known.
+"""Tests of a trade-off by the number of included scores above excluded ones, for an unknown null.
 
 Let t be the j-th largest of n0 excluded scores and N the number of the n1 included scores above it.
 Write each excluded score as the upper quantile of its distribution P0 at a uniform variable: as
@@ -10,15 +10,15 @@ increasing, then
 
     P(N >= k) <= E[ P(Binomial(n1, G(V)) >= k) ],
 
-which is the exact p-value of the mechanism's claim: both rates' errors are averaged over, where two
-separate confidence bounds would add their worst cases. The tests at several ranks share the failure
-probability in fixed parts (a union bound), so with the confidence asked for none of them rejects
+which is the exact p-value of the mechanism's claim: it averages over the errors of both rates, of
+which two separate confidence bounds would add the worst cases. The tests at several ranks share the
+failure probability in fixed parts (a union bound), so at the given confidence none of them rejects
 the true claim, and the largest claim that any rejects is a lower bound on it.
 
-Median epsilon of `threshold_valid` by these tests, against separate Clopper-Pearson bounds on both
-rates with a Bonferroni correction over 18 ranks and, out of reach, against such bounds at the best
-threshold for the distribution alone (1,000 scores each of N(shift, 1) and N(0, 1), delta 1e-5,
-confidence 0.95, 100 samples):
+Median epsilon of `threshold_valid` by these tests, compared with separate Clopper-Pearson bounds on
+both rates with a Bonferroni correction over 18 ranks and, as an ideal, with such bounds at the
+single best threshold for the distribution (1,000 scores each of N(shift, 1) and N(0, 1), delta
+1e-5, confidence 0.95, 100 samples):
 
     shift  separate  best fixed   tests
       0.5      0.40        0.50    0.60
@@ -56,26 +56,26 @@ The claim is a number at least 0, such as epsilon; G increases with the rate and
 """
 
 _SPACING = 1.2
-"""Step between ranks. They are dense: in clustered scores, only the edge of one proves much."""
+"""Ratio of adjacent ranks. They are dense: of clustered scores, only a cluster's edge counts."""
 
 _LOWEST_SCORES = 0.25
 """The share of the level for thresholds among the lowest scores, relative to the highest."""
 
 _LEFT_END, _STEP = -5.0, 0.05
-"""Left end and width of the cells of V, in normal scores of its distribution; see RankTests."""
+"""Left end and width of the cells of V, in normal scores of its distribution."""
 
 
 @dataclass(frozen=True, eq=False)
 class RankTests:
     """Tests at fixed ranks of the excluded scores.
 
-    The distribution of V is cut into cells, and V is taken to be the upper end of its cell:
-    p-values are too large by about a tenth, which costs next to nothing, and never too small.
+    The range of V is divided into cells, and V is replaced by the upper end of its cell: p-values
+    are too large by about a tenth, which costs next to nothing, and never too small.
 
     Attributes:
       ranks: Ranks j in [1, n0], ascending, int64 of shape (r,): the threshold is the j-th largest
         excluded score.
-      levels: Probabilities with which each test may fail, float64 of shape (r,).
+      levels: Failure probability of each test, float64 of shape (r,).
       cells: Upper ends of the cells, float64 of shape (r, c).
       masses: Probabilities of the cells, float64 of shape (c,).
     """
@@ -88,12 +88,7 @@ class RankTests:
 
 @dataclass(frozen=True)
 class RejectedClaim:
-    """The largest claim that one of several tests rejects.
-
-    Attributes:
-      claim: The rejected claim, such as epsilon; 0 if nothing is rejected.
-      index: Index of the test among the ranks.
-    """
+    """The largest claim (0 for none) that one of several tests rejects, and that test's index."""
 
     claim: float
     index: int
@@ -101,18 +96,16 @@ class RejectedClaim:
 
 @functools.lru_cache(maxsize=64)
 def rank_tests(n0: int, confidence: float) -> RankTests:
-    """Tests at ranks of n0 excluded scores, dense near the top and the bottom.
+    """Tests at ranks of n0 >= 2 excluded scores, dense near the top and the bottom.
 
-    Args:
-      n0: Number of excluded scores, at least 2.
-      confidence: Probability that no test fails, in (0, 1).
+    `confidence` is the probability that no test fails.
 
     >>> rank_tests(100, 0.95).ranks.tolist()[:12]
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17]
     """
     ranks, weights = _weighted_ranks(n0)
     levels = (1 - confidence) * weights / weights.sum()
-    # Nothing is lost by the cell beyond the last point: a thousandth of the smallest level.
+    # The cell beyond the last point has a thousandth of the smallest level: it costs nothing.
     last = -special.ndtri(levels.min() / 1000)
     points = np.arange(_LEFT_END, last + _STEP, _STEP)
     above = special.ndtr(-points)
@@ -144,11 +137,7 @@ def largest_rejected_claim(
 ) -> RejectedClaim:
     """The largest claim that any of the tests rejects.
 
-    Args:
-      tests: Tests at ranks of the excluded scores.
-      above: Numbers of included scores above each of these excluded ones, int64 of shape (r,).
-      n1: Number of included scores.
-      largest_rate: The largest true positive rates that a claim allows.
+    `above` is the number, of n1 included scores, above the excluded one of each test.
     """
     middle = int(np.searchsorted(np.cumsum(tests.masses), 0.5))
     log_upper_half = math.log(tests.masses[middle:].sum())
@@ -163,13 +152,13 @@ def largest_rejected_claim(
         return np.asarray(log_tail + log_upper_half - log_levels[index])
 
     def excess(index: int, claim: float) -> float:
-        """Log of p-value over level; the last cell, where the rate is 1, keeps it finite."""
+        """Log of p-value over level; the last cell, whose rate is 1, keeps it finite."""
         k = above[index]
         tails = beta_cdf(k, n1 - k + 1, largest_rate(tests.cells[index], claim))
         return float(np.log(tails @ tests.masses) - log_levels[index])
 
     best, claim = 0, 0.0
-    rivals = np.flatnonzero(above > 0)
+    rivals = np.flatnonzero(above > 0)  # the tests that may reject more than `claim`
     while len(rivals):
         least = least_excess(rivals, claim)
         rivals, least = rivals[least < 0], least[least < 0]
@@ -215,56 +204,35 @@ def _upper_quantiles(ranks: npt.NDArray[np.int64], n0: int, points: FloatArray) 
     return np.where(points < 0, lower, upper)
 
 
-# The strongest rejection among many thresholds, bounded at once so that one may be chosen on the
-# data.
+# The best of many thresholds, all of which are bounded at once: it may be chosen on the data.
 
 
 @dataclass(frozen=True, eq=False)
 class BoundedThresholds:
-    """Included scores as thresholds, where the null is known: all bounds hold at once.
+    """Included scores as thresholds under a known null, with simultaneous bounds."""
 
-    Attributes:
-      thresholds: Thresholds, float64 of shape (t,); scores at least this are guessed to be
-        included.
-      false_negatives: Numbers of included scores below the thresholds, int64 of shape (t,).
-      negatives: Bounds on the false negative rates, of shape (t,).
-      positives: Upper bounds on the false positive rates, which hold with certainty, of shape (t,).
-      levels: Probabilities with which each single bound may fail, float64 of shape (t,).
-    """
-
-    thresholds: FloatArray
-    false_negatives: IntArray
-    negatives: LogRates
-    positives: LogRates
-    levels: FloatArray
+    thresholds: FloatArray  # scores at least this are guessed to be included
+    false_negatives: IntArray  # numbers of included scores below
+    negatives: LogRates  # bounds on the false negative rates
+    positives: LogRates  # bounds on the false positive rates, which hold with certainty
+    levels: FloatArray  # failure probability of each bound
 
 
 @dataclass(frozen=True)
 class RejectedThreshold:
-    """The excluded score that, as a threshold, rejects the largest claim of privacy.
+    """The excluded score that, as a threshold, rejects the largest claim of privacy."""
 
-    Attributes:
-      claim: The largest claim rejected, such as epsilon; 0 if none is.
-      threshold: Threshold above which scores are guessed to be included.
-      rank: Rank of the threshold among the excluded scores, 1 for the largest.
-      num_excluded: Number of excluded scores.
-      false_negatives: Number of included scores not above the threshold.
-      false_positives: Number of excluded scores above the threshold.
-      level: The probability with which the test at this rank may fail.
-      num_tests: Number of ranks tested.
-    """
-
-    claim: float
-    threshold: float
-    rank: int
+    claim: float  # the largest claim rejected, such as epsilon; 0 if none is
+    threshold: float  # scores above it are guessed to be included
+    rank: int  # among the excluded scores, 1 for the largest
     num_excluded: int
     false_negatives: int
     false_positives: int
-    level: float
+    level: float  # failure probability of the test at this rank
     num_tests: int
 
     def details(self) -> dict[str, Detail]:
-        """The details of an estimate that tell of its threshold."""
+        """The details of an estimate about its threshold."""
         return {
             "threshold": self.threshold,
             "excluded_rank": self.rank,
@@ -278,14 +246,7 @@ class RejectedThreshold:
 def bounded_thresholds(
     scores: CanaryScores, confidence: float, null: NullTail, favoured: int | None = None
 ) -> BoundedThresholds:
-    """The thresholds of the true positive band (error_rates.py), with their error rates.
-
-    Args:
-      scores: Scores with at least one included one.
-      confidence: Confidence of all bounds together, in (0, 1).
-      null: What is known of an excluded canary's score.
-      favoured: The rank that the band favours; None for none.
-    """
+    """The thresholds of the true positive band (error_rates.py), with their error rates."""
     included = np.sort(scores.included)
     band = true_positive_band(len(included), confidence, favoured)
     thresholds = included[len(included) - band.ranks]
@@ -299,12 +260,7 @@ def bounded_thresholds(
 
 
 def strongest_rejection(setting: AuditSetting, largest_rate: LargestRate) -> RejectedThreshold:
-    """The largest claim that a test at some excluded score rejects (see the head of this file).
-
-    Args:
-      setting: Setting with at least one included and one excluded score.
-      largest_rate: The largest true positive rates that a claim allows.
-    """
+    """The largest claim that a test at some excluded score rejects (proof at the module's head)."""
     included, excluded = np.sort(setting.scores.included), np.sort(setting.scores.excluded)
     tests = rank_tests(len(excluded), setting.confidence)
     thresholds = excluded[len(excluded) - tests.ranks]

@@ -3,16 +3,16 @@
 Every confidence statement is exact and holds for all thresholds at once: a band on the true
 positive rates where the null distribution is known (error_rates.py), and tests that average over
 the unknown rates at ranks of excluded scores where it is not (rejection_tests.py).
-`threshold_valid` holds for any mechanism with independent scores, `threshold_gdp` for Gaussian
+`threshold_valid` is valid for any mechanism with independent scores, `threshold_gdp` for Gaussian
 ones.
 
 Independence is an assumption. A mechanism that reveals k of m canaries, drawn at random, with
-probability m delta / k is (0, delta)-DP and ties their scores together: `threshold_valid` then
-exceeds 0 in 8 % of runs (m = 1,000, delta = 1e-3, k = 12), `one_run_valid` in none. Without it, and
-with delta = 0, the number of included canaries above a threshold of false positive rate q is at
-most Binomial(m, q e^epsilon / (1 + q e^epsilon + (1 - q) e^-epsilon)). A band by that distribution
-would give 0.46 in place of 0.63 (500 canaries, shift 0.5, delta = 1e-5) and 5.43 in place of 6.09
-(shift 2), before anything is paid for delta.
+probability m delta / k is (0, delta)-DP and makes their scores dependent: `threshold_valid` then
+exceeds 0 in 8 % of runs (m = 1,000, delta = 1e-3, k = 12), `one_run_valid` in none. Without
+independence, and with delta = 0, the number of included canaries above a threshold of false
+positive rate q is at most Binomial(m, q e^epsilon / (1 + q e^epsilon + (1 - q) e^-epsilon)). A band
+by that distribution would give 0.46 instead of 0.63 (500 canaries, shift 0.5, delta = 1e-5) and
+5.43 instead of 6.09 (shift 2), before any correction for delta.
 """
 
 import functools
@@ -54,14 +54,14 @@ _SHARED = (
 
 
 def threshold_valid(setting: AuditSetting) -> Estimate:
-    """The largest epsilon that any threshold proves, valid after that choice.
+    """The largest lower bound on epsilon of any threshold, valid after that choice.
 
     Closed-form null: max over t of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) / FNR))
-    at included scores t, where "score >= t" means included. FPR is at most what is known of the
-    null allows (null.py): for gaussian canaries the exact distribution, for those of random signs
-    a bound, the tighter the more is known of the vector that they are compared with. FNR is bounded
-    for all thresholds at once by a band with probability `confidence` (see error_rates.py), which
-    is narrowest where a planned shift of the scores says that the best threshold should be.
+    at included scores t, where "score >= t" means included. FPR is bounded by the known tail of the
+    null (null.py): for gaussian canaries the exact distribution, for those of random signs a bound,
+    the tighter the more is known of the vector that they are compared with. FNR is bounded for all
+    thresholds at once by a band with probability `confidence` (error_rates.py), which is narrowest
+    where a planned shift of the scores predicts the best threshold.
 
     Empirical null: the largest epsilon that is rejected at any of some excluded scores t, where a
     score above t means included. An (epsilon, delta)-private mechanism allows at most
@@ -69,15 +69,14 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
         TPR <= min(e^epsilon FPR + delta, 1 - e^-epsilon (1 - delta - FPR))
 
     (Kairouz et al. 2015), and the test at each rank of the excluded scores is exact in the unknown
-    FPR too (see rejection_tests.py). Both hold whatever the distributions, and with ties.
+    FPR too (rejection_tests.py). Both are valid for all distributions, and with ties.
 
-    The excluded scores test a known null first; where they refute it, the empirical null is used
-    (see null_choice.py). The detail `local_level` is the probability with which the statement at
-    this one threshold may fail.
+    The excluded scores first test a known null; if they reject it, the empirical null is used
+    (null_choice.py). The detail `local_level` is the failure probability of the statement at this
+    one threshold.
 
-    Raises:
-      NotApplicableError: If there are no included scores, or fewer than 2 excluded scores where the
-        null is empirical or refuted.
+    Raises NotApplicableError without included scores, or with fewer than 2 excluded scores if the
+    null is empirical or rejected.
     """
     setting.require(included=1)
     null = chosen_null(setting)
@@ -95,7 +94,7 @@ def _by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> Estimat
         bounded.positives,
         setting.delta,
     )
-    epsilon = 0.0 if null.proves_nothing else best.epsilon
+    epsilon = 0.0 if null.allows_no_bound else best.epsilon
     return Estimate(
         method="threshold_valid",
         kind="lower_bound",
@@ -120,7 +119,7 @@ def _by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> Estimat
 
 
 def _favoured(null: Null, num_included: int, delta: float, confidence: float) -> int | None:
-    """The rank that the design of the audit favours; None where it knows nothing of the shift."""
+    """The rank that the audit's planned shift favours; None if the shift is not known."""
     if null.planned_shift is None:
         return None
     return favoured_rank(num_included, null.planned_shift, delta, confidence)
@@ -148,7 +147,7 @@ def _by_ranks(setting: AuditSetting, null: ChosenNull) -> Estimate:
 
 
 def _guess(setting: AuditSetting, best: RejectedThreshold) -> Guess:
-    """The guess whose limit is the smaller one at the middle of the false positive rate."""
+    """The guess with the smaller limit on TPR at the middle of the false positive rate."""
     rate = best.rank / (best.num_excluded + 1)
     by_included = math.exp(best.claim) * rate + setting.delta
     by_excluded = 1 - math.exp(-best.claim) * (1 - setting.delta - rate)
@@ -164,39 +163,37 @@ def _guarantee(setting: AuditSetting, reason: str) -> str:
 
 # `threshold_gdp`: a lower bound for Gaussian differentially private mechanisms, by the best
 # threshold. Nasr et al. (2023), "Tight Auditing of Differentially Private Machine Learning",
-# arXiv:2302.07956, section 4: where the shape of the trade-off between the error rates is known,
-# one point of it gives all of it, and epsilon at a small delta follows from error rates that can be
-# measured.
+# arXiv:2302.07956, section 4: if the shape of the trade-off between the error rates is known, one
+# point determines all of it, and epsilon at a small delta follows from measurable error rates.
 
 
 @dataclass(frozen=True)
 class _MuBound:
-    """The largest mu that a threshold proves, at least 0, and the details of the threshold."""
+    """The largest lower bound on mu of any threshold, at least 0, and that threshold's details."""
 
     mu: float
     threshold: Mapping[str, Detail]
 
 
 def threshold_gdp(setting: AuditSetting) -> Estimate:
-    """The epsilon of the largest mu that any threshold proves of a mu-GDP mechanism.
+    """The epsilon of the largest lower bound on the mu of a mu-GDP mechanism, over all thresholds.
 
     A mu-GDP mechanism allows at most TPR = Phi(Phi^-1(FPR) + mu) (Dong, Roth & Su 2022), so every
-    threshold proves mu >= Phi^-1(1 - FPR) - Phi^-1(FNR). The error rates are those of
+    threshold shows that mu >= Phi^-1(1 - FPR) - Phi^-1(FNR). The error rates are those of
     threshold_valid, for all thresholds at once: a band under a known null, tests at ranks of the
-    excluded scores under the empirical one and where they refute the known one. Epsilon is
-    that of the Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018); with delta 0 it
-    is infinite if mu is above 0.
+    excluded scores under the empirical one or if they reject the known one. Epsilon is that of the
+    Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018); with delta 0 it is infinite
+    if mu is above 0.
 
-    Raises:
-      NotApplicableError: If there are no included scores, or fewer than 2 excluded scores where the
-        null is empirical or refuted.
+    Raises NotApplicableError without included scores, or with fewer than 2 excluded scores if the
+    null is empirical or rejected.
     """
     setting.require(included=1)
     null = chosen_null(setting)
     lower_bound = (
         _mu_by_ranks(setting) if null.tail is None else _mu_by_band(setting, null, null.tail)
     )
-    epsilon = 0.0 if null.proves_nothing else epsilon_of_mu(lower_bound.mu, setting.delta)
+    epsilon = 0.0 if null.allows_no_bound else epsilon_of_mu(lower_bound.mu, setting.delta)
     return Estimate(
         method="threshold_gdp",
         kind="lower_bound",
@@ -219,13 +216,6 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
 
 def largest_gaussian_rate(false_positive_rate: FloatArray, mu: float) -> FloatArray:
     """The largest true positive rate of a mu-GDP mechanism (Dong, Roth & Su 2022, definition 2.6).
-
-    Args:
-      false_positive_rate: False positive rates in [0, 1], of any shape.
-      mu: The mu, at least 0.
-
-    Returns:
-      Rates in [0, 1], float64 of the same shape.
 
     >>> largest_gaussian_rate(np.array([0.0, 0.5, 1.0]), 1.0).round(4).tolist()
     [0.0, 0.8413, 1.0]
@@ -272,24 +262,17 @@ def _assumptions(null: ChosenNull) -> str:
     )
 
 
-# Whether many samples make `threshold_valid` exceed one epsilon, as simulations ask.
-#
-# `threshold_valid` finds the largest bound of a sample. Whether that exceeds one epsilon takes no
-# search: with a known null, a bound at each threshold; without one, a count of included scores
-# above each excluded one that is looked at, against a critical count that is found once.
+# For simulations: whether `threshold_valid` exceeds one epsilon in many samples. That takes no
+# search. With a known null there is a bound at each threshold; without one, a count of included
+# scores above each tested excluded one, and a critical count that is computed once.
 
 
 def threshold_rejection(
     epsilon: float, delta: float, level: float
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
-    """A test of whether samples make `threshold_valid` exceed epsilon.
+    """A test, for many samples, of whether the bound of `threshold_valid` exceeds epsilon.
 
-    A known null is taken for true: the scores are not asked whether they refute it.
-
-    Args:
-      epsilon: The epsilon to reject, at least 0.
-      delta: The delta of the claim to reject, in [0, 1).
-      level: One minus the confidence of the bound.
+    `level` is 1 - confidence. A known null is taken as true: it is not tested on the scores.
     """
 
     def by_band(samples: Sequence[CanaryScores], null: Null, tail: NullTail) -> BoolArray:
@@ -329,7 +312,7 @@ def threshold_rejection(
 
 
 def _above(scores: CanaryScores, ranks: IntArray) -> IntArray:
-    """How many included scores are above the excluded ones of these ranks."""
+    """The number of included scores above the excluded ones of these ranks."""
     thresholds = np.sort(scores.excluded)[scores.num_excluded - ranks]
     not_above = np.searchsorted(np.sort(scores.included), thresholds, side="right")
     return np.asarray(scores.num_included - not_above)

@@ -116,7 +116,7 @@ def test_the_replay_knows_the_noise(made):
     run, engine = made
     findings = engine.replay(run)
     assert all(finding.passed for finding in findings), "\n".join(map(str, findings))
-    assert "noise_rounds" in {finding.name for finding in findings if finding.told}
+    assert "noise_rounds" in {finding.name for finding in findings if finding.is_conclusive}
 
 
 def test_the_replay_finds_fresh_noise_in_place_of_correlated():

@@ -113,7 +113,7 @@ def test_the_first_round_is_replayed():
     run = small_run(mechanism=GaussianAdaptive(noise_multiplier=0.5, clip_norm=0.3))
     findings = JaxEngine(run).replay(run)
     assert all(finding.passed for finding in findings), "\n".join(map(str, findings))
-    assert {finding.name for finding in findings if finding.told} >= {
+    assert {finding.name for finding in findings if finding.is_conclusive} >= {
         "repeatable",
         "one_client",
         "clip",

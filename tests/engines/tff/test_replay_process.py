@@ -82,7 +82,7 @@ def test_an_adaptive_clip_behind_zeroing_passes():
     )
     assert found.passed, str(found)
     assert {"clip_count", "clip_update", "count_noise", "zeroing_update"} <= {
-        one.name for one in found.findings if one.told
+        one.name for one in found.findings if one.is_conclusive
     }
 
 

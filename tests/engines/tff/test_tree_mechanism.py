@@ -11,7 +11,8 @@ from dp_accounting.rdp import RdpAccountant
 from tensorflow_privacy.privacy.analysis import tree_aggregation_accountant
 from tensorflow_privacy.privacy.dp_query import tree_aggregation
 
-from fl_audit.accounting.gaussian_accountants import RDP_ORDERS, account_gaussian
+from fl_audit.accounting.gaussian_accountants import account_gaussian
+from fl_audit.accounting.renyi import RDP_ORDERS
 from fl_audit.accounting.tree_nodes import Trees, squared_sensitivities
 
 pytestmark = pytest.mark.tff

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -395,13 +396,29 @@ def test_regions_refuse_delta_out_of_range(delta):
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("n", [3, 50, 1000])
-def test_matches_scipy(seed, n):
+def test_the_statistic_of_normality_is_scipys(seed, n):
     rng = np.random.default_rng(seed)
     sample = rng.normal(3, 0.1, n) + 0.05 * rng.exponential(size=n)
-    ours, theirs = anderson_darling(sample), stats.anderson(sample)
-    assert ours.statistic == pytest.approx(theirs.statistic, rel=1e-9)
-    # scipy rounds its critical values to three digits.
-    assert list(ours.critical_values.values()) == pytest.approx(theirs.critical_values, abs=6e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # SciPy 1.17 gets other ways to give p
+        theirs = stats.anderson(sample)
+    assert anderson_darling(sample).statistic == pytest.approx(theirs.statistic, rel=1e-9)
+
+
+# As SciPy 1.9.3 prints them, to three digits, for levels of 15, 10, 5, 2.5 and 1 %. SciPy 1.17 has
+# those of D'Agostino & Stephens 1986 instead, which are 2 to 5 % smaller at n = 1000.
+@pytest.mark.parametrize(
+    ("n", "printed"),
+    [
+        (10, [0.501, 0.570, 0.684, 0.798, 0.950]),
+        (50, [0.538, 0.613, 0.736, 0.858, 1.021]),
+        (100, [0.555, 0.632, 0.759, 0.885, 1.053]),
+        (1000, [0.574, 0.653, 0.784, 0.914, 1.088]),
+    ],
+)
+def test_critical_values_are_those_of_stephens_1974(n, printed):
+    critical = anderson_darling(np.arange(float(n))).critical_values
+    assert list(critical.values()) == pytest.approx(printed, abs=6e-4)
 
 
 def test_critical_values_of_paper_table_4():
