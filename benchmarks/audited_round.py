@@ -126,8 +126,8 @@ def main() -> None:
     clients = made_up_clients(PAPER, count=50, batches=1)
     task = in_memory("made up", classifier_of(PAPER), clients)
     random = np.random.default_rng(1)
-    for presentations in (1, 5):
-        run = run_of(task, FedAvg(), presentations)
+    for participations in (1, 5):
+        run = run_of(task, FedAvg(), participations)
         with tempfile.TemporaryDirectory() as folder:
             audit = RoundAudit(run, Path(folder))
             parts = {"check": audit.check, "attack": audit.attack, "test": audit.test}
@@ -140,7 +140,7 @@ def main() -> None:
                     took[name].append(time.process_time() - started)
                 audit.see(aggregate)
         medians = (f"{name} {1e3 * statistics.median(of):.1f} ms" for name, of in took.items())
-        print(f"{presentations} own rounds of a canary: {', '.join(medians)}", flush=True)
+        print(f"{participations} own rounds of a canary: {', '.join(medians)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def in_memory(name: str, classifier: Model, clients: Sequence[Examples]) -> Lear
     return LearningTask(name, classifier, InMemoryPopulation(ids, clients), nothing)
 
 
-def run_of(task: LearningTask, client: Client, presentations: int = 1) -> PreparedRun:
+def run_of(task: LearningTask, client: Client, participations: int = 1) -> PreparedRun:
     """A run whose cohorts are all clients, with clip norm 1 and no noise, to compare rounds.
 
     Args:
@@ -52,7 +52,7 @@ def run_of(task: LearningTask, client: Client, presentations: int = 1) -> Prepar
         client=client,
         mechanism=GaussianFixed(noise_multiplier=0.0, clip_norm=1.0),
         participation=Shuffle(
-            rounds=ROUNDS, clients_per_round=len(client_ids), canary_repeats=presentations
+            rounds=ROUNDS, clients_per_round=len(client_ids), canary_repeats=participations
         ),
         canaries=CANARIES,
         runtime="local",

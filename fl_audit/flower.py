@@ -57,7 +57,7 @@ class ScoredStrategy:
             as a function of the number of replies without error; for a mean of clipped updates
             `lambda replies: clip_norm / replies`, though canaries be shorter. With it, and with the
             `canary_rounds` of the scorer, it is measured whether canaries arrive, without which no
-            verdict is consistent (docs/arrival.md).
+            verdict is consistent (docs/canary_check.md).
           model: The arrays of the model as clients have them, NumPy's, in its order, whose types
             say which are audited (see `canary_arrays`); None takes those of the initial arrays.
           rounds_before: The rounds that were trained before this start, as Flower counts from 1

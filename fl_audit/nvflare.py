@@ -61,7 +61,7 @@ class ScoredAggregator(ModelAggregator):
           canary_norm: The length of a canary's answer, far above the clip norm.
           canary_length: The length that the aggregator allows a site in what it releases: clip norm
             over denominator for a mean of clipped answers, though `canary_norm` be shorter. Without
-            it no verdict is consistent (docs/arrival.md).
+            it no verdict is consistent (docs/canary_check.md).
           noise_stddev: The standard deviation of the noise that the aggregator puts on each
             coordinate of what it releases, for the checks of the mechanism (docs/checks.md).
           norm_bound: The largest norm of what it releases without noise: sites and canaries of a

@@ -90,7 +90,7 @@ class CanaryGradients:
         dim = sum(parameter.numel() for parameter in optimizer.params)
         pool = CanaryPool(seed, count, dim, family)
         self._rounds = CanaryRounds.draw(seed, count, num_steps, sample_rate, repeats)
-        listed = self._rounds.presentations.by_member(count)
+        listed = self._rounds.participations.by_member(count)
         self.scorer = open_audit(
             folder, pool, num_steps, listed, participation=self._rounds.participation
         )
@@ -141,7 +141,7 @@ class CanaryGradients:
         pool, params = self.scorer.pool, self._optimizer.params
         if self._step >= self.scorer.num_rounds:
             return
-        presented = self._rounds.presentations.members_in(self._step)
+        presented = self._rounds.participations.members_in(self._step)
         canaries = presented[self._included[presented]]
         if not len(canaries):
             return

@@ -176,7 +176,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
             seed, count = self._numbers
             dim = sum(part.size for part in _arrays(stats))
             pool = CanaryPool(seed, count, dim, self._family)
-            listed = self._rounds.presentations.by_member(count)
+            listed = self._rounds.participations.by_member(count)
             self._scorer = open_audit(
                 self.folder, pool, self.num_iterations, listed, self._rounds.participation
             )
@@ -190,7 +190,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         if iteration >= self.num_iterations:
             raise InputError(f"num_iterations: the audit has room for {self.num_iterations}")
         norm = self._canary_norm or _TIMES_CLIP_NORM * (_clip_norm(self.mechanism) or np.nan)
-        presented = self._rounds.presentations.members_in(iteration)
+        presented = self._rounds.participations.members_in(iteration)
         canaries = presented[scorer.pool.included[presented]].tolist()
         total, to_tensor = stats, get_default_framework_module().to_tensor
         for canary in canaries:

@@ -1,6 +1,6 @@
 """One registry for everything that can be extended: records by name, in the order to show them.
 
-Estimator methods, noise laws, statistics, threat models, runtimes, and the kinds of a config's
+Estimator methods, noise distributions, statistics, threat models, runtimes, and the kinds of a config's
 tables (`fl_audit.config_tables`) are records; a new one, here or in another package, is one module
 and one call of `register`.
 

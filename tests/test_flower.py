@@ -12,7 +12,7 @@ from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.errors import InputError
 from fl_audit.flower import ScoredStrategy, canary_arrays
 from fl_audit.formats.score_file import read_score_file
-from fl_audit.report.checks import folder_arrival, folder_checks
+from fl_audit.report.checks import folder_canary_check, folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import Claim, ClaimTests, reach_verdict
 from fl_audit.verification import verify_folder
@@ -126,13 +126,13 @@ def test_with_the_length_of_a_canary_an_audit_can_be_consistent(tmp_path, arrivi
     strategy = ScoredStrategy(NoisyMean(0), scorer, lambda replies: 1.0 / replies)
     strategy.start(answers, record([np.ones((50, 20), np.float32)]), num_rounds=rounds)
     found = folder_statistics(AuditedFolder(scorer.folder.path))
-    arrival = folder_arrival(AuditedFolder(scorer.folder.path), found)
-    assert arrival.state == state
+    canary_check = folder_canary_check(AuditedFolder(scorer.folder.path), found)
+    assert canary_check.state == state
     # About 200 presentations with a mean of about 2: the standard error is 0.04.
-    assert arrival.ratio == pytest.approx(arriving, abs=0.2)
+    assert canary_check.ratio == pytest.approx(arriving, abs=0.2)
     # One release with noise 0.5 is (8.4, 1e-3)-private, so that the claim holds.
     tests = ClaimTests([s for s in found if s.name == "own_rounds"], 0.95, ["threshold_valid"])
-    verdict = reach_verdict(Claim(9.0, 1e-3), tests, arrival=arrival)
+    verdict = reach_verdict(Claim(9.0, 1e-3), tests, canary_check=canary_check)
     assert str(verdict.outcome) == outcome
 
 

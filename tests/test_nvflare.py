@@ -14,7 +14,7 @@ from fl_audit.attacks import RoundScorer
 from fl_audit.errors import InputError
 from fl_audit.nvflare import ScoredAggregator
 from fl_audit.report.background import background_of_log
-from fl_audit.report.checks import folder_arrival, folder_checks
+from fl_audit.report.checks import folder_canary_check, folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import Claim, ClaimTests, reach_verdict
 from fl_audit.verification import verify_folder
@@ -98,14 +98,16 @@ def test_an_aggregator_is_audited(tmp_path, shrunk, state, outcome):
     trained(tmp_path / "audit", inner, canary_length=CLIP_NORM / DENOMINATOR)
     folder = AuditedFolder(tmp_path / "audit")
     found = folder_statistics(folder)
-    arrival = folder_arrival(folder, found)
-    assert arrival.state == state
+    canary_check = folder_canary_check(folder, found)
+    assert canary_check.state == state
     # About 200 presentations with a mean of about 1.5: the standard error is 0.05.
-    assert arrival.ratio == pytest.approx(shrunk, abs=0.25)
+    assert canary_check.ratio == pytest.approx(shrunk, abs=0.25)
     # One release with noise 0.5 is (7.59, 1e-3)-private, so that the claim holds.
     tests = ClaimTests([s for s in found if s.name == "own_rounds"], 0.95, ["threshold_valid"])
     background = background_of_log(folder.log)
-    verdict = reach_verdict(Claim(7.6, 1e-3), tests, arrival=arrival, background=background)
+    verdict = reach_verdict(
+        Claim(7.6, 1e-3), tests, canary_check=canary_check, background=background
+    )
     assert str(verdict.outcome) == outcome
     assert verify_folder(folder.path).held
 
@@ -211,10 +213,10 @@ def test_a_round_that_cannot_be_scored_is_noted_and_keeps_a_verdict_from_being_c
     released = one_round(wrapped, answer)
     assert np.isnan(released.params["a"]).all()  # what the aggregator makes of it is its own
     folder = AuditedFolder(tmp_path / "audit")
-    arrival = folder_arrival(folder, folder_statistics(folder))
-    assert arrival.state == "cannot_tell"
+    canary_check = folder_canary_check(folder, folder_statistics(folder))
+    assert canary_check.state == "cannot_tell"
     assert "the audit is incomplete, as faults.txt says: 1 fault, the first: a round's scores" in (
-        arrival.reason
+        canary_check.reason
     )
 
 

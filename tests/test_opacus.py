@@ -10,7 +10,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.participation_files import read_participation
 from fl_audit.formats.profile_file import read_profile
 from fl_audit.opacus import CanaryGradients, write_claim
-from fl_audit.report.checks import folder_arrival, folder_checks
+from fl_audit.report.checks import folder_canary_check, folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 
 STEPS, EXAMPLES, BATCH = 20, 200, 20
@@ -64,10 +64,10 @@ def test_a_training_is_audited(tmp_path, sampled, reduction):
     assert RoundScorer.open(folder.path).scored_rounds == list(range(1, STEPS + 1))
     found = folder_statistics(folder)
     assert {"max", "sum", "own_rounds", "final_minus_initial"} <= {one.name for one in found}
-    arrival = folder_arrival(folder, found)
+    canary_check = folder_canary_check(folder, found)
     # About 200 presentations where rounds are known, each with a deviation of about 1.
-    assert arrival.state == "arrived"
-    assert arrival.ratio == pytest.approx(1, abs=0.4)
+    assert canary_check.state == "arrived"
+    assert canary_check.ratio == pytest.approx(1, abs=0.4)
     assert folder_checks(folder).passed is True
     stated = read_participation(folder.path / "participation.json")
     assert stated.claim_counts_on_sampling is sampled
@@ -96,7 +96,7 @@ def test_a_canary_is_in_a_step_once_and_clipped(tmp_path, physical):
     from opacus.utils.batch_memory_manager import BatchMemoryManager
 
     audit = CanaryGradients(optimizer, tmp_path / "audit", num_steps=STEPS, seed=3, count=100)
-    pool, presentations = audit.scorer.pool, audit._rounds.presentations
+    pool, participations = audit.scorer.pool, audit._rounds.participations
     with BatchMemoryManager(
         data_loader=loader, max_physical_batch_size=physical, optimizer=optimizer
     ) as batches:
@@ -109,7 +109,7 @@ def test_a_canary_is_in_a_step_once_and_clipped(tmp_path, physical):
             if audit._step == step:
                 continue
             canaries = [
-                canary for canary in presentations.members_in(step) if pool.included[canary]
+                canary for canary in participations.members_in(step) if pool.included[canary]
             ]
             released = np.concatenate([p.grad.numpy().ravel() for p in optimizer.params])
             expected = sum((pool.vector(canary) for canary in canaries), np.zeros(pool.dim))

@@ -11,7 +11,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.participation_files import read_participation
 from fl_audit.formats.profile_file import read_profile
 from fl_audit.pfl import CanaryUsers, write_claim
-from fl_audit.report.checks import folder_arrival, folder_checks
+from fl_audit.report.checks import folder_canary_check, folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 
 ITERATIONS, COHORT, CLIP_NORM, SHAPES = 20, 10, 0.5, {"w": (200, 10), "b": (10,)}
@@ -80,10 +80,10 @@ def test_a_simulation_is_audited(tmp_path, pfl, rate):
     assert RoundScorer.open(folder.path).scored_rounds == list(range(1, ITERATIONS + 1))
     found = folder_statistics(folder)
     assert {"max", "sum", "own_rounds", "final_minus_initial"} <= {one.name for one in found}
-    arrival = folder_arrival(folder, found)
+    canary_check = folder_canary_check(folder, found)
     # About 200 presentations at least, each with a deviation of about 1.
-    assert arrival.state == "arrived"
-    assert arrival.ratio == pytest.approx(1, abs=0.4)
+    assert canary_check.state == "arrived"
+    assert canary_check.ratio == pytest.approx(1, abs=0.4)
     assert folder_checks(folder).passed is True
     stated = read_participation(folder.path / "participation.json")
     assert (stated.probability, stated.claim_counts_on_sampling) == (rate, rate is not None)
@@ -92,9 +92,9 @@ def test_a_simulation_is_audited(tmp_path, pfl, rate):
 def test_canaries_are_clipped_users_of_the_sum(tmp_path, pfl):
     audit = audited(pfl, tmp_path / "audit", noise=1e-9)
     released = simulate(pfl, audit, scale=1e-9)
-    pool, presentations = audit._scorer.pool, audit._rounds.presentations
+    pool, participations = audit._scorer.pool, audit._rounds.participations
     for number, made in enumerate(released):
-        canaries = [canary for canary in presentations.members_in(number) if pool.included[canary]]
+        canaries = [canary for canary in participations.members_in(number) if pool.included[canary]]
         expected = CLIP_NORM * sum((pool.vector(j) for j in canaries), np.zeros(pool.dim))
         found = np.concatenate([np.ravel(part) for part in made.get_weights()[1]])
         np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -38,13 +38,13 @@ from fl_audit.accounting import (
     Release,
     account,
 )
-from fl_audit.accounting.noise_laws import GAUSSIAN, MATRIX
+from fl_audit.accounting.noise_distributions import GAUSSIAN, MATRIX
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.attacks import unflatten
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks import check_clip_norms
 from fl_audit.checks.sampling_check import check_poisson
-from fl_audit.report.checks import folder_arrival
+from fl_audit.report.checks import folder_canary_check
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import ClaimTests, ScoredStatistic, curve_tests, reach_curve_verdict
 from fl_audit.verdict.claim_tests import p_value
@@ -98,8 +98,8 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
         scorer.finish()
         logged = AuditedFolder(Path(folder) / "log")
         statistics = folder_statistics(logged)
-        arrival = folder_arrival(logged, statistics)
-        live = None if bug.sampler is not None else scorer.proven_epsilon(DELTA)
+        canary_check = folder_canary_check(logged, statistics)
+        live = None if bug.sampler is not None else scorer.lower_bound_epsilon(DELTA)
     claim = claimed_epsilon(bug.sampler is not None, bug.correlation)
     checks = list(watch.checks())
     if bug.adaptive_clip is not None:
@@ -114,7 +114,7 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
         **_by_canaries(statistics, claim, bug.is_broken),
         "configured_p": _by_configured(statistics, bug),
         "live": live,
-        "arrival": arrival.state,
+        "arrival": canary_check.state,
         "others": others(statistics) if bug.is_broken else {},
     }
 
@@ -127,13 +127,13 @@ def claimed_epsilon(is_sampled: bool, correlation: Toeplitz | None = None) -> fl
 
 def _right_release(is_sampled: bool, correlation: Toeplitz | None) -> Release:
     party = Party(PoissonSampling(PROBABILITY) if is_sampled else FixedRounds(1))
-    law = GAUSSIAN
+    distribution = GAUSSIAN
     if correlation is not None:
-        law, correlation = MATRIX, correlation.until(ROUNDS)
+        distribution, correlation = MATRIX, correlation.until(ROUNDS)
         party = Party(FixedRounds(1), correlation.min_separation(1, 1))
     return Release(
         rounds=ROUNDS,
-        noise=law.noise(NOISE, NOISE),
+        noise=distribution.noise(NOISE, NOISE),
         correlation=correlation,
         denominator=Denominator("expected_cohort", DENOMINATOR),
         client=party,

@@ -99,13 +99,15 @@ def audited(uploads: Uploads, seed: int) -> dict[str, Any]:
         scorer.finish()
         report = report_on_folder(AuditedFolder(path), EstimateRequest(delta=DELTA))
     assert report.verdict is not None and report.checks is not None
-    proven = {name: made.estimate_by("threshold_valid") for name, made in report.statistics.items()}
+    lower_bound = {
+        name: made.estimate_by("threshold_valid") for name, made in report.statistics.items()
+    }
     return {
         "checks": failed_checks(report.checks),
         "outcome": report.verdict.outcome,
         "p": {found.threat_model: found.p_value for found in report.verdict.against},
         "bounds": {
-            name: 0.0 if proven[name] is None else proven[name].epsilon
+            name: 0.0 if lower_bound[name] is None else lower_bound[name].epsilon
             for name in ("one_upload", "own_rounds")
         },
     }

@@ -114,11 +114,11 @@ def audits(variant: Variant, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
 
 def with_claim(run: PreparedRun, is_tested_live: bool, seed: int) -> PreparedRun:
     """The run with the claim that is the seed's turn."""
-    guaranteed = account(run.release, run.delta).canary.epsilon
-    made = list(LEVELS)[seed % len(LEVELS)] if guaranteed is not None else "epsilon"
+    upper_bound = account(run.release, run.delta).canary.epsilon
+    made = list(LEVELS)[seed % len(LEVELS)] if upper_bound is not None else "epsilon"
     keys: dict[str, Any] = {}
     if made == "epsilon":
-        keys["claimed_epsilon"] = ABOVE * (guaranteed or _of_one_gaussian_round(run))
+        keys["claimed_epsilon"] = ABOVE * (upper_bound or _of_one_gaussian_round(run))
     elif made == "configured":
         keys["claim"] = "configured"
     audit = msgspec.structs.replace(
@@ -133,7 +133,7 @@ def with_claim(run: PreparedRun, is_tested_live: bool, seed: int) -> PreparedRun
 def _of_one_gaussian_round(run: PreparedRun) -> float:
     """The epsilon of one round of Gaussian noise as large as Skellam noise, which has no other."""
     noise = run.release.noise.noise_multiplier
-    assert run.release.noise.law == SKELLAM.name
+    assert run.release.noise.distribution == SKELLAM.name
     return epsilon_of_mu(1 / noise, run.delta)
 
 
@@ -154,8 +154,8 @@ def _said(run: PreparedRun, runtime: LocalBlocks, path: Path) -> dict[str, Any]:
         "live_p": None if live is None else live.claim_p_value,
         "live_epsilon": None if live is None else live.epsilon,
         "stopped_after": report.run.stopped_after,
-        "arrival": report.arrival.state,
-        "ratio": report.arrival.ratio,
+        "arrival": report.canary_check.state,
+        "ratio": report.canary_check.ratio,
         "checks": [
             {"name": check.name, "passed": check.passed, "p_value": check.p_value}
             for check in report.checks.results

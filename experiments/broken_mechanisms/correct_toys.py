@@ -36,7 +36,7 @@ from fl_audit.engines.engine import CohortReader, Engine, TrainedRound, Weights
 from fl_audit.engines.prepare import PreparedRun, canaries_csv, prepare
 from fl_audit.formats.folders import RunFolder
 from fl_audit.report.build import run_verdict
-from fl_audit.report.checks import checks_of_run, run_arrival
+from fl_audit.report.checks import checks_of_run, run_canary_check
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.run.folder import write_identity
 from fl_audit.run.train import train
@@ -66,8 +66,8 @@ def audit(seed: int, path: Path) -> dict[str, Any]:
     write_identity(folder, run.config, canaries_csv(run))
     train(run, NoisySums(run), folder)
     finished = read_finished_run(folder)
-    checks, arrival = checks_of_run(finished), run_arrival(finished)
-    verdict = run_verdict(finished, checks, arrival)
+    checks, canary_check = checks_of_run(finished), run_canary_check(finished)
+    verdict = run_verdict(finished, checks, canary_check)
     assert verdict is not None, "a configured noise is tested where nothing is claimed"
     return {
         "pattern": str(pattern.__struct_config__.tag),
@@ -78,7 +78,7 @@ def audit(seed: int, path: Path) -> dict[str, Any]:
         "family": run.config.canaries.family,  # type: ignore[union-attr]
         **said_of_claim(verdict),
         "stopped_after": finished.record.stopped_after,
-        "arrival": arrival.state,
+        "arrival": canary_check.state,
         "failed": [check.name for check in checks.results if check.failed],
     }
 

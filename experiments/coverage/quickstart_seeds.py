@@ -97,7 +97,7 @@ def verdict_of(run: RunDesign, common: float, noise_factor: float) -> Verdict:
     return reach_curve_verdict(curve_tests(claim, [statistic], run.config.audit.confidence))
 
 
-def proven(seeds: Sequence[int]) -> None:
+def lower_bound(seeds: Sequence[int]) -> None:
     """Prints a row per extreme: medians, and the range, over the seeds."""
     columns = (*METHODS_SHOWN, "shift_fit, lower end")
     print(f"| sum of clients | guaranteed | {' | '.join(columns)} |")
@@ -110,8 +110,8 @@ def proven(seeds: Sequence[int]) -> None:
         ]
         found = [estimates(one, common) for one in runs]
         cells = [_cell([one[column] for one in found]) for column in columns]
-        guaranteed = _cell([limit.epsilon or math.inf for limit in limits])
-        print(f"| {common:g} | {guaranteed} | {' | '.join(cells)} |", flush=True)
+        upper_bound = _cell([limit.epsilon or math.inf for limit in limits])
+        print(f"| {common:g} | {upper_bound} | {' | '.join(cells)} |", flush=True)
 
 
 def claimed(seeds: Sequence[int]) -> None:
@@ -130,7 +130,7 @@ def claimed(seeds: Sequence[int]) -> None:
 def main() -> None:
     """Prints one of the two tables."""
     seeds = range(1, 1 + (int(sys.argv[2]) if len(sys.argv) > 2 else 20))
-    {"proven": proven, "claimed": claimed}[sys.argv[1]](seeds)
+    {"proven": lower_bound, "claimed": claimed}[sys.argv[1]](seeds)
 
 
 def _cell(values: list[float]) -> str:

@@ -29,7 +29,7 @@ from experiments.mutants.distributions import (
     Subject,
     Update,
 )
-from fl_audit.accounting.noise_laws import GAUSSIAN
+from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.checks import AdaptiveClip
 from fl_audit.engines.jax import aggregation, noise

@@ -14,7 +14,7 @@ from fl_audit.attacks import CanaryPool, RoundScorer, unflatten
 from fl_audit.checks import check_clip_norms
 from fl_audit.errors import InputError
 from fl_audit.participation.placement import spread
-from fl_audit.report.checks import folder_arrival, folder_checks
+from fl_audit.report.checks import folder_canary_check, folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict.claims import GaussianClaim
 from fl_audit.verdict.curve_claim_tests import curve_tests
@@ -107,8 +107,8 @@ def trained(rounds: Rounds, promised_mu: float) -> tuple[list[str], bool]:
         statistics = folder_statistics(audited)
         tests = curve_tests(GaussianClaim(promised_mu, DELTA), statistics, CONFIDENCE).tests
         contradicted = any(t.p_value is not None and t.p_value <= t.level for t in tests)
-        arrival = folder_arrival(audited, statistics)
-        faulty = arrival.state == "not_arrived" or arrival.fault is not None
+        canary_check = folder_canary_check(audited, statistics)
+        faulty = canary_check.state == "not_arrived" or canary_check.fault is not None
         made_checks = folder_checks(audited)
         results = [] if made_checks is None else list(made_checks.results)
     if subject.adaptive_clip is not None:

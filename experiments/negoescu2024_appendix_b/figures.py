@@ -32,7 +32,7 @@ def main() -> None:
     _figure_3(axes[0, 0], "true CDFs", *truth)
     for axis, samples in zip(axes[0, 1:], SAMPLES, strict=True):
         rng = np.random.default_rng(samples)
-        sides = (law.rvs(samples, random_state=rng) for law in (MEMBERS, OTHERS))
+        sides = (distribution.rvs(samples, random_state=rng) for distribution in (MEMBERS, OTHERS))
         _figure_3(axis, f"empirical, n = {samples:,}", *(_cdf(s, thresholds) for s in sides))
     for axis, d in zip(axes[1], range(4), strict=True):
         _figures_4_and_5(axis, d)

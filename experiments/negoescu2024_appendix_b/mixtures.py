@@ -75,13 +75,15 @@ class GaussianMixture:
 
     def reflected(self) -> "GaussianMixture":
         """The law of -X."""
-        return GaussianMixture(self.weights, tuple(law.reflected() for law in self.components))
+        return GaussianMixture(
+            self.weights, tuple(distribution.reflected() for distribution in self.components)
+        )
 
     def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
         """Independent draws, float64 of shape (size,)."""
         chosen = rng.choice(len(self.weights), size=size, p=self.weights)
-        means = np.array([law.mean for law in self.components])[chosen]
-        stds = np.array([law.std for law in self.components])[chosen]
+        means = np.array([distribution.mean for distribution in self.components])[chosen]
+        stds = np.array([distribution.std for distribution in self.components])[chosen]
         return np.asarray(means + stds * rng.standard_normal(size))
 
     def _log_mixed(self, log_p: list[FloatArray]) -> FloatArray:

@@ -54,7 +54,7 @@ class MixtureNull:
         return 1.0
 
 
-def proven(shifts: FloatArray, seed: int, by_likelihood: bool) -> float:
+def lower_bound(shifts: FloatArray, seed: int, by_likelihood: bool) -> float:
     """`threshold_valid` of one seed."""
     random = np.random.default_rng(seed)
     included = random.random(CANARIES) < 0.5
@@ -81,7 +81,7 @@ def main() -> None:
             shifts = by_round[np.arange(CANARIES) % rounds]
             cells = [f"{epsilon_of_mu(float(shifts.mean()), DELTA):.2f}"]
             for by_likelihood in (False, True):
-                found = [proven(shifts, seed, by_likelihood) for seed in seeds]
+                found = [lower_bound(shifts, seed, by_likelihood) for seed in seeds]
                 cells.append(f"{np.median(found):.2f} ({min(found):.2f} to {max(found):.2f})")
             print(f"| {name} | 1 to {rounds} | {' | '.join(cells)} |", flush=True)
 

@@ -97,16 +97,16 @@ def read_settings(sweep: Path) -> Settings:
                 estimates.epsilon_by("threshold_jeffreys") or 0.0,
             )
             mechanism: Any = report.config.mechanism
-            found[mechanism.noise_multiplier, _presentations(folder)].append(setting)
+            found[mechanism.noise_multiplier, _participations(folder)].append(setting)
     if not found:
         raise InputError(f"{sweep}: has no finished run with canaries in runs/")
     by_noise: dict[float, dict[float, Setting]] = {}
-    for (noise, presentations), settings in sorted(found.items()):
-        by_noise.setdefault(noise, {})[presentations] = _together(settings)
+    for (noise, participations), settings in sorted(found.items()):
+        by_noise.setdefault(noise, {})[participations] = _together(settings)
     return by_noise
 
 
-def _presentations(folder: RunFolder) -> float:
+def _participations(folder: RunFolder) -> float:
     """The mean number of rounds of the included canaries, to a tenth."""
     canaries = read_canaries(folder.canaries).values()
     numbers = [len(c.rounds) for c in canaries if c.included and c.rounds is not None]

@@ -88,11 +88,11 @@ def right_guesses_tail(
     p = special.expit(few_logit)
     width = _DEVIATIONS * np.sqrt(few * p * special.expit(-few_logit)) + _MARGIN
     right = np.arange(max(int(few * p - width), 0), min(int(few * p + width) + 1, few) + 1)
-    law = binomial_probability(np.full_like(right, few), right, few_logit)
+    distribution = binomial_probability(np.full_like(right, few), right, few_logit)
     needed = np.asarray(at_least, dtype=np.int64)
     others = needed[..., np.newaxis] - right
     tails = binomial_tail(np.full_like(others, many), others, many_logit)
-    return np.asarray(np.where(needed <= 0, 1.0, np.minimum(tails @ law, 1.0)))
+    return np.asarray(np.where(needed <= 0, 1.0, np.minimum(tails @ distribution, 1.0)))
 
 
 def inclusion_p_value(

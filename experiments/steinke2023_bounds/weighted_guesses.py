@@ -149,7 +149,7 @@ class LatticeWeights:
         """The sum of all weights, rounded up as they are."""
         return self.unit * int(self.multiples @ self.numbers)
 
-    def law(self, epsilon: float) -> tuple[int, FloatArray]:
+    def distribution(self, epsilon: float) -> tuple[int, FloatArray]:
         """The worst-case law of the right weight: its first multiple of the unit, and its masses.
 
         Guesses of one weight are a binomial; the binomials are convolved, smallest weight first.
@@ -177,7 +177,7 @@ class LatticeWeights:
         [1.0, 0.75, 0.5, 0.25]
         """
         check_epsilon(epsilon)
-        first, masses = self.law(epsilon)
+        first, masses = self.distribution(epsilon)
         needed = np.asarray(at_least, dtype=np.float64) / self.unit
         # An observed sum carries rounding errors: down with it, which errs to the valid side.
         index = np.ceil(needed - _ROUNDING * (1 + np.abs(needed))).astype(np.int64) - first

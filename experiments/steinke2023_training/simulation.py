@@ -16,7 +16,7 @@ from experiments.dp_sgd.known_steps import (
 )
 from fl_audit.accounting import Denominator, Party, PoissonSampling, Release, account
 from fl_audit.accounting.analytical import noise_multiplier_for
-from fl_audit.accounting.noise_laws import GAUSSIAN
+from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators import CanaryScores
 

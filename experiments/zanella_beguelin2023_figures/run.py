@@ -138,9 +138,9 @@ def _figure_1(axes: Axes, attacks: list[Path]) -> None:
         name = folder.name.replace("_", " ")
         density = EpsilonPosterior(_best_of(folder), DELTA).pdf(grid)
         axes.plot(grid, density, color=colour, label=f"{name}: posterior")
-        guaranteed = json.loads((folder / "report.json").read_text())["analytical_epsilon"]
-        if guaranteed != "inf":
-            axes.axvline(guaranteed, color=colour, linestyle=":", label=f"{name}: accountant")
+        upper_bound = json.loads((folder / "report.json").read_text())["analytical_epsilon"]
+        if upper_bound != "inf":
+            axes.axvline(upper_bound, color=colour, linestyle=":", label=f"{name}: accountant")
     axes.set_xlabel("ε")
     axes.set_ylabel("density")
     if attacks:

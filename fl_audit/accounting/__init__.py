@@ -1,26 +1,26 @@
 """What a run released, and the analytical epsilon that its noise guarantees."""
 
-import fl_audit.accounting.skellam  # noqa: F401 - its noise law registers itself
+import fl_audit.accounting.skellam  # noqa: F401 - its noise distribution registers itself
 from fl_audit.accounting.analytical import Accounting, account
 from fl_audit.accounting.attacker_bounds import (
     AttackerBound,
     AttackerBounds,
     GaussianPair,
-    Provable,
+    ReachableBound,
     attacker_bounds,
     canaries_to_prove,
-    most_provable,
     of_uploads,
+    reachable_bound,
 )
 from fl_audit.accounting.full_guarantee import FullGuarantee, full_guarantee
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
 from fl_audit.accounting.lower_bound import epsilon_at_least, exact_shift
-from fl_audit.accounting.noise_laws import (
-    NoiseLaw,
-    noise_law_named,
+from fl_audit.accounting.noise_distributions import (
+    NoiseDistribution,
+    noise_distribution_named,
     noise_on_sum,
-    register_noise_law,
-    remove_noise_law,
+    register_noise_distribution,
+    remove_noise_distribution,
 )
 from fl_audit.accounting.release import (
     Correlation,
@@ -74,13 +74,13 @@ __all__ = [
     "Guarantee",
     "MinSeparationSampling",
     "Noise",
-    "NoiseLaw",
+    "NoiseDistribution",
     "OncePerBlock",
     "OneGroup",
     "OneRoundPerBlock",
     "Party",
     "PoissonSampling",
-    "Provable",
+    "ReachableBound",
     "Release",
     "Sampling",
     "SamplingAccountant",
@@ -93,13 +93,13 @@ __all__ = [
     "epsilon_at_least",
     "exact_shift",
     "full_guarantee",
-    "most_provable",
-    "noise_law_named",
+    "noise_distribution_named",
     "noise_on_sum",
     "none_known",
     "of_uploads",
+    "reachable_bound",
     "register_accountant",
-    "register_noise_law",
+    "register_noise_distribution",
     "remove_accountant",
-    "remove_noise_law",
+    "remove_noise_distribution",
 ]

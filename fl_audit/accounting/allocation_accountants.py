@@ -61,7 +61,7 @@ from fl_audit.array_types import FloatArray
 
 
 def hidden_pair(release: Release, party: Party, delta: float) -> RatioDistribution | None:
-    """The law of a ratio that dominates what is seen of a party's rounds, where its draw hides it.
+    """The distribution of a ratio that dominates what is seen of a party's rounds, where its draw hides it.
 
     Args:
       release: What was released, with noise.
@@ -69,7 +69,7 @@ def hidden_pair(release: Release, party: Party, delta: float) -> RatioDistributi
       delta: The delta at which epsilon will be asked for.
 
     Returns:
-      None where no such law is at hand, the draw hides nothing, or it is too much for floats.
+      None where no such distribution is at hand, the draw hides nothing, or it is too much for floats.
     """
     z = release.noise.noise_multiplier
     match release.correlation, party.sampling:
@@ -85,7 +85,7 @@ def hidden_pair(release: Release, party: Party, delta: float) -> RatioDistributi
 
 
 def _coins(release: Release, sampling: Sampling, delta: float) -> RatioDistribution | None:
-    """The law where coins decide, perhaps only for who does not rest."""
+    """The distribution where coins decide, perhaps only for who does not rest."""
     sampled = None
     if isinstance(sampling, CyclicPoissonSampling):
         sampled = cyclic_rounds(release, sampling)
@@ -171,14 +171,14 @@ def truncated_epsilon(
       rounds: The number of rounds.
       delta: The delta of the guarantee, in (0, 1).
     """
-    law = sampled_rounds(noise_multiplier, sampling.probability, rounds, delta)
+    distribution = sampled_rounds(noise_multiplier, sampling.probability, rounds, delta)
     cut = rounds * chance_of_a_cut(sampling)
-    epsilon = law.epsilon(delta)
+    epsilon = distribution.epsilon(delta)
     for _ in range(50):  # the allowance grows with epsilon, and epsilon with the allowance
         left = delta - cut * (1 + math.exp(min(epsilon, 700.0)))
         if left <= 0:
             return None
-        needed = law.epsilon(left)
+        needed = distribution.epsilon(left)
         if needed <= epsilon:
             return epsilon
         epsilon = needed * (1 + 1e-9) + 1e-9

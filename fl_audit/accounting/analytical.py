@@ -16,7 +16,11 @@ from scipy import optimize
 from fl_audit.accounting.allocation_accountants import least_of
 from fl_audit.accounting.gaussian_accountants import without_noise
 from fl_audit.accounting.guarantee import Guarantee, none_known
-from fl_audit.accounting.noise_laws import GAUSSIAN, NoiseLaw, noise_law_named
+from fl_audit.accounting.noise_distributions import (
+    GAUSSIAN,
+    NoiseDistribution,
+    noise_distribution_named,
+)
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.sampling import ZERO_OUT
 from fl_audit.accounting.sampling_accountants import accountant_of
@@ -66,22 +70,22 @@ def account(release: Release, delta: float) -> Accounting:
       delta: The delta of the guarantee, in (0, 1).
 
     Raises:
-      ValueError: The release's noise law is not registered, or delta is out of range.
+      ValueError: The release's noise distribution is not registered, or delta is out of range.
     """
     check_delta(delta)
-    law = noise_law_named(release.noise.law)
+    distribution = noise_distribution_named(release.noise.distribution)
     client = guarantee_to(release, release.client, delta)
     is_the_same = release.canary == release.client
     canary = client if is_the_same else guarantee_to(release, release.canary, delta)
-    if release.zeroing != "adaptive" and law is GAUSSIAN:
+    if release.zeroing != "adaptive" and distribution is GAUSSIAN:
         client, canary = (
             dataclasses.replace(guarantee, at_least=least_of(release, party, delta))
             for guarantee, party in ((client, release.client), (canary, release.canary))
         )
     return Accounting(
         delta=delta,
-        neighbours=_neighbours(release, law),
-        assumes=_assumptions(release, law),
+        neighbours=_neighbours(release, distribution),
+        assumes=_assumptions(release, distribution),
         client=client,
         canary=canary,
     )
@@ -94,7 +98,7 @@ def check_delta(delta: float) -> None:
 
 
 def guarantee_to(release: Release, party: Party, delta: float) -> Guarantee:
-    """The guarantee to a party by the law of the noise, zeroing counted.
+    """The guarantee to a party by the distribution of the noise, zeroing counted.
 
     Args:
       release: What was released.
@@ -102,11 +106,13 @@ def guarantee_to(release: Release, party: Party, delta: float) -> Guarantee:
       delta: The delta of the guarantee, in (0, 1).
 
     Raises:
-      ValueError: The release's noise law is not registered.
+      ValueError: The release's noise distribution is not registered.
     """
     match release.zeroing:
         case "none" | "fixed":
-            return noise_law_named(release.noise.law).guarantee(release, party, delta)
+            return noise_distribution_named(release.noise.distribution).guarantee(
+                release, party, delta
+            )
         case "adaptive" if release.noise.noise_multiplier == 0:
             return without_noise(party, delta)
         case "adaptive":
@@ -115,22 +121,22 @@ def guarantee_to(release: Release, party: Party, delta: float) -> Guarantee:
             assert_never(release.zeroing)
 
 
-def _neighbours(release: Release, law: NoiseLaw) -> str:
+def _neighbours(release: Release, distribution: NoiseDistribution) -> str:
     """The two runs in words, by the draw where the same relation goes with both parties'."""
     relations = {party.sampling.neighbours for party in (release.client, release.canary)}
-    return relations.pop() if law.counts_drawing and len(relations) == 1 else ZERO_OUT
+    return relations.pop() if distribution.counts_drawing and len(relations) == 1 else ZERO_OUT
 
 
-def _assumptions(release: Release, law: NoiseLaw) -> tuple[str, ...]:
+def _assumptions(release: Release, distribution: NoiseDistribution) -> tuple[str, ...]:
     has_count = release.noise.count_noise_stddev != 0
     return (
         "The attacker sees the noised sum of every round"
         + (" and the noised count that moves the clip norm" if has_count else "")
         + ", and the initial model; not a round's unnoised loss or accuracy.",
-        *law.release_assumptions,
+        *distribution.release_assumptions,
         *_zeroing_assumptions(release),
-        *_participation_assumptions(release, law),
-        law.noise_assumption,
+        *_participation_assumptions(release, distribution),
+        distribution.noise_assumption,
     )
 
 
@@ -144,18 +150,20 @@ def _zeroing_assumptions(release: Release) -> tuple[str, ...]:
             assert_never(release.zeroing)
 
 
-def _participation_assumptions(release: Release, law: NoiseLaw) -> tuple[str, ...]:
+def _participation_assumptions(
+    release: Release, distribution: NoiseDistribution
+) -> tuple[str, ...]:
     """The conditions on the schedule, those on real clients first."""
-    client = _participation_assumption(law, release.client)
-    canary = _participation_assumption(law, release.canary)
+    client = _participation_assumption(distribution, release.client)
+    canary = _participation_assumption(distribution, release.canary)
     if client == canary:
         return (client,)
     return f"For real clients: {client}", f"For canaries: {canary}"
 
 
-def _participation_assumption(law: NoiseLaw, party: Party) -> str:
+def _participation_assumption(distribution: NoiseDistribution, party: Party) -> str:
     accountant = accountant_of(party.sampling)
-    if law.counts_drawing and accountant is not None:
+    if distribution.counts_drawing and accountant is not None:
         return accountant.assumption(party.sampling)
     return (
         "No amplification is counted: the attacker may know in which rounds a client participates."

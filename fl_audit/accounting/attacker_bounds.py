@@ -27,13 +27,13 @@ from fl_audit.accounting.gaussian_accountants import (
 )
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
 from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, one_round_of_each, sampled_rounds
-from fl_audit.accounting.noise_laws import (
+from fl_audit.accounting.noise_distributions import (
     CLIENT_GAUSSIAN,
     GAUSSIAN,
     HOW_OFTEN_UNKNOWN,
     MATRIX,
     TREE,
-    noise_law_named,
+    noise_distribution_named,
 )
 from fl_audit.accounting.release import Noise, Party, Release
 from fl_audit.accounting.sampling import (
@@ -51,8 +51,8 @@ from fl_audit.array_types import FloatArray
 from fl_audit.estimators.optimal_tests import (
     OptimalTests,
     gaussian_tests,
-    largest_provable,
-    largest_provable_gaussian,
+    reachable_epsilon,
+    reachable_epsilon_gaussian,
 )
 
 _RELIES_ON_DRAW = "the accountant relies on nobody knowing who is sampled into a round"
@@ -65,7 +65,7 @@ _NO_SHIFT = 1e-9
 
 
 class DominatingPair(Protocol):
-    """Two laws that are at least as easy to tell apart as what an attacker sees."""
+    """Two distributions that are at least as easy to tell apart as what an attacker sees."""
 
     def optimal_tests(self) -> OptimalTests:
         """The tests that tell them apart."""
@@ -76,7 +76,7 @@ class DominatingPair(Protocol):
 
 @dataclass(frozen=True)
 class GaussianPair:
-    """The laws N(shift, 1) and N(0, 1); the shift may be infinite."""
+    """The distributions N(shift, 1) and N(0, 1); the shift may be infinite."""
 
     shift: float
 
@@ -173,7 +173,7 @@ class AttackerBound:
 
     Attributes:
       guarantee: The guarantee of the noise against the attacker.
-      pair: A pair of laws that the attacker can at most tell apart; None where none is known.
+      pair: A pair of distributions that the attacker can at most tell apart; None where none is known.
     """
 
     guarantee: Guarantee
@@ -209,14 +209,14 @@ def attacker_bounds(release: Release, party: Party, delta: float) -> AttackerBou
       delta: The delta of the guarantees, in (0, 1).
 
     Raises:
-      ValueError: The release's noise law is not registered, or delta is out of range.
+      ValueError: The release's noise distribution is not registered, or delta is out of range.
     """
     check_delta(delta)
-    law = noise_law_named(release.noise.law)
-    if law is CLIENT_GAUSSIAN:
+    distribution = noise_distribution_named(release.noise.distribution)
+    if distribution is CLIENT_GAUSSIAN:
         return _client_noise_bounds(release, party, delta)
-    is_one_release = law in (TREE, MATRIX) and party.squared_sensitivity is not None
-    if (law is GAUSSIAN or is_one_release) and release.zeroing != "adaptive":
+    is_one_release = distribution in (TREE, MATRIX) and party.squared_sensitivity is not None
+    if (distribution is GAUSSIAN or is_one_release) and release.zeroing != "adaptive":
         if release.noise.noise_multiplier == 0:
             plain = AttackerBound(without_noise(party, delta), GaussianPair(math.inf))
             return AttackerBounds(plain, plain)
@@ -252,7 +252,7 @@ def upload_shift(noise: Noise, uploads: int | None) -> float | None:
       None where no noise is on uploads, or nothing bounds how many there are.
     """
     z = noise.noise_multiplier
-    if noise.law != CLIENT_GAUSSIAN.name or uploads is None or z == 0:
+    if noise.distribution != CLIENT_GAUSSIAN.name or uploads is None or z == 0:
         return None
     return math.sqrt(uploads) / z
 
@@ -283,11 +283,15 @@ def of_uploads(
 
 def _other_noise_bounds(release: Release, party: Party, delta: float) -> AttackerBounds:
     """The bounds where what is released is not known to be Gaussian: the same for both."""
-    law = noise_law_named(release.noise.law)
+    distribution = noise_distribution_named(release.noise.distribution)
     guarantee = guarantee_to(release, party, delta)
     without = release.noise.noise_multiplier == 0
     bound = AttackerBound(guarantee, GaussianPair(math.inf) if without else None)
-    if law.counts_drawing and party.participations is None and guarantee.epsilon is not None:
+    if (
+        distribution.counts_drawing
+        and party.participations is None
+        and guarantee.epsilon is not None
+    ):
         return AttackerBounds(AttackerBound(none_known(None, _RELIES_ON_DRAW), None), bound)
     return AttackerBounds(bound, bound)
 
@@ -347,7 +351,7 @@ _MOST_CANARIES = 10**8
 
 
 @dataclass(frozen=True)
-class Provable:
+class ReachableBound:
     """The largest lower bounds on epsilon that any test could have proven, in the median.
 
     Attributes:
@@ -360,9 +364,9 @@ class Provable:
     gaussian: float | None
 
 
-def most_provable(
+def reachable_bound(
     bound: AttackerBound, num_included: int, delta: float, confidence: float
-) -> Provable | None:
+) -> ReachableBound | None:
     """What an ideal auditor proves against the pair that dominates what an attacker sees.
 
     Args:
@@ -377,12 +381,12 @@ def most_provable(
     if bound.pair is None or num_included == 0:
         return None
     limit = math.inf if bound.guarantee.epsilon is None else bound.guarantee.epsilon
-    epsilon = largest_provable(bound.pair.optimal_tests(), num_included, delta, confidence)
+    epsilon = reachable_epsilon(bound.pair.optimal_tests(), num_included, delta, confidence)
     gaussian = None
     if isinstance(bound.pair, GaussianPair):
         shift = bound.pair.shift
-        gaussian = min(limit, largest_provable_gaussian(shift, num_included, delta, confidence))
-    return Provable(min(limit, epsilon), gaussian)
+        gaussian = min(limit, reachable_epsilon_gaussian(shift, num_included, delta, confidence))
+    return ReachableBound(min(limit, epsilon), gaussian)
 
 
 def canaries_to_prove(
@@ -406,8 +410,8 @@ def canaries_to_prove(
     tests = bound.pair.optimal_tests()
 
     def is_enough(canaries: int) -> bool:
-        provable = largest_provable(tests, canaries // 2, delta, confidence)
-        return provable >= share * limit
+        reachable = reachable_epsilon(tests, canaries // 2, delta, confidence)
+        return reachable >= share * limit
 
     low, high = 1, 2
     while not is_enough(high):

@@ -347,5 +347,5 @@ def _loss_width(rounds: SampledRounds) -> float:
 
 
 def without_noise(party: Party, delta: float) -> Guarantee:
-    """The guarantee of no noise at all, whatever its law: epsilon is infinite."""
+    """The guarantee of no noise at all, whatever its distribution: epsilon is infinite."""
     return Guarantee(party.participations, account_gaussian(0.0, 1, delta))

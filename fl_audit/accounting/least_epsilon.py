@@ -94,7 +94,7 @@ class _Chances:
     """Chances of sums as a Fourier transform gives them, and what undoes a tilt of theirs.
 
     Attributes:
-      masses: The chances of the tilted law, float64 of shape (cells,).
+      masses: The chances of the tilted distribution, float64 of shape (cells,).
       log_factors: The log of what each has to be multiplied by, of the same shape.
       error: The largest Euclidean length of the rounding of all masses.
     """
@@ -191,7 +191,7 @@ class _Sums:
 
     @functools.cached_property
     def _ends(self) -> tuple[float, float]:
-        """Sums beyond which no law, tilted or not, has more than `_TAIL` (Chernoff's bound)."""
+        """Sums beyond which no distribution, tilted or not, has more than `_TAIL` (Chernoff's bound)."""
         step = self.statistic.width / _COARSE_CELLS
         multiples, *both = self.statistic.cells(step)
         values = multiples * step
@@ -219,7 +219,7 @@ class _Sums:
         return self.rounds * of_absent + self.most * np.maximum(of_present - of_absent, 0.0)
 
     def chances(self, numbers: FloatArray, tilt: int) -> _Chances:
-        """The law of the sum for a law of the party's number of rounds, tilted by e^(tilt sum)."""
+        """The distribution of the sum for a distribution of the party's number of rounds, tilted by e^(tilt sum)."""
         low, high = self._ends
         step = (high - low) / (_CELLS - 2)
         multiples, *both = self.statistic.cells(step)

@@ -29,7 +29,12 @@ from fl_audit.accounting.allocation_accountants import least_of
 from fl_audit.accounting.gaussian_accountants import epsilon_seen_rounds
 from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT
 from fl_audit.accounting.least_epsilon import BY_COINS, least_epsilon
-from fl_audit.accounting.noise_laws import CLIENT_GAUSSIAN, GAUSSIAN, MATRIX, noise_law_named
+from fl_audit.accounting.noise_distributions import (
+    CLIENT_GAUSSIAN,
+    GAUSSIAN,
+    MATRIX,
+    noise_distribution_named,
+)
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.sampling import (
     CyclicPoissonSampling,
@@ -56,17 +61,19 @@ def exact_shift(release: Release, party: Party) -> float | None:
         mechanism, and where accounting knows an upper bound on it alone.
     """
     z = release.noise.noise_multiplier
-    most, law = party.participations, noise_law_named(release.noise.law)
+    most, distribution = party.participations, noise_distribution_named(release.noise.distribution)
     if not isinstance(party.sampling, FixedRounds) or not most:
         return None
     if z == 0:
         return math.inf
     if release.zeroing == "adaptive":
         return None
-    if law is GAUSSIAN and release.correlation is None:
+    if distribution is GAUSSIAN and release.correlation is None:
         return math.sqrt(most) / z
     squared = party.squared_sensitivity
-    is_exact = law is CLIENT_GAUSSIAN or (law is MATRIX and _is_exact(release, party))
+    is_exact = distribution is CLIENT_GAUSSIAN or (
+        distribution is MATRIX and _is_exact(release, party)
+    )
     return math.sqrt(squared) / z if is_exact and squared is not None else None
 
 
@@ -98,7 +105,10 @@ def epsilon_at_least(
     if shift is not None and (knows_rounds or not isinstance(party.sampling, OneRoundPerBlock)):
         return math.inf if math.isinf(shift) else epsilon_of_mu(shift, delta)
     noise = release.noise
-    if noise_law_named(noise.law) is not GAUSSIAN or release.zeroing == "adaptive":
+    if (
+        noise_distribution_named(noise.distribution) is not GAUSSIAN
+        or release.zeroing == "adaptive"
+    ):
         return None
     if noise.noise_multiplier < 1 / LARGEST_SHIFT or release.correlation is not None:
         return None

@@ -32,8 +32,8 @@ accountants that know them:
 (7.05, 'one client more or less in the population (add or remove one)')
 
 A new way to draw rounds is a subclass of `sampling.Sampling` beside its pattern, and an accountant
-for it (`sampling_accountants.register_accountant`). Noise that is correlated over rounds is a law
-of its own (`noise_laws.NoiseLaw`): a release says by what trees or matrix it is correlated, and
+for it (`sampling_accountants.register_accountant`). Noise that is correlated over rounds is a distribution
+of its own (`noise_distributions.NoiseDistribution`): a release says by what trees or matrix it is correlated, and
 what the rounds of a party amount to under it is its `squared_sensitivity`.
 """
 
@@ -96,7 +96,7 @@ class Noise:
     """The noise of one round.
 
     Attributes:
-      law: The name of the noise law, one that is registered with accounting.
+      distribution: The name of the noise distribution, one that is registered with accounting.
       noise_multiplier: The effective noise multiplier, which counts everything that the round
         releases; of one node under tree aggregation, and of the independent noise that a matrix
         correlates.
@@ -109,7 +109,7 @@ class Noise:
         not known because it follows a clip norm that moves.
     """
 
-    law: str
+    distribution: str
     noise_multiplier: float
     sum_noise_multiplier: float
     count_noise_stddev: float = 0.0

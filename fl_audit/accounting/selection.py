@@ -99,7 +99,7 @@ def _event(release: Release, party: Party, delta: float) -> "dp_accounting.DpEve
     import dp_accounting
 
     if isinstance(party.sampling, PoissonSampling) and party.sampling.probability < 1:
-        if release.zeroing == "adaptive" or release.noise.law != "gaussian":
+        if release.zeroing == "adaptive" or release.noise.distribution != "gaussian":
             return None
         gaussian = dp_accounting.GaussianDpEvent(release.noise.noise_multiplier)
         sampled = dp_accounting.PoissonSampledDpEvent(party.sampling.probability, gaussian)

@@ -12,7 +12,7 @@ import numpy as np
 
 from fl_audit.accounting.gaussian_accountants import epsilon_of_divergences, without_noise
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
-from fl_audit.accounting.noise_laws import NoiseLaw, register_noise_law
+from fl_audit.accounting.noise_distributions import NoiseDistribution, register_noise_distribution
 from fl_audit.accounting.release import Grid, Party, Release
 from fl_audit.array_types import FloatArray
 
@@ -81,8 +81,8 @@ def _guarantee(release: Release, party: Party, delta: float) -> Guarantee:
     return Guarantee(rounds, (AccountedEpsilon("rdp", epsilon),))
 
 
-SKELLAM = register_noise_law(
-    NoiseLaw(
+SKELLAM = register_noise_distribution(
+    NoiseDistribution(
         name="skellam",
         guarantee=_guarantee,
         counts_drawing=False,

@@ -90,7 +90,7 @@ class LargestAndSumAttacker(AggregateAttacker):
 
     A subclass has two statistics: the largest cosine (Andrew et al. Algorithm 2), then the sum. In
     a run that trains, the attacker keeps the sum of the aggregates' directions, from which the null
-    law of the sum follows.
+    distribution of the sum follows.
     """
 
     def __init__(self, context: AttackContext, rounds: range | None = None) -> None:
@@ -201,7 +201,7 @@ def window_of(audit: Audit) -> range:
     return range(audit.window_first_round - 1, audit.window_last_round)
 
 
-def _law(facts: RunFacts) -> Null:
+def _null(facts: RunFacts) -> Null:
     """The closed form for a window of one round, which is one vector."""
     return ONE_VECTOR if len(window_of(facts.audit)) == 1 else EMPIRICAL
 
@@ -217,7 +217,7 @@ WINDOW_MAX = Statistic(
     threat_model="window",
     canaries="vectors",
     needs=frozenset({"round_cosines"}),
-    law=_law,
+    null_of=_null,
 )
 
 WINDOW_SUM = Statistic(
@@ -231,7 +231,7 @@ WINDOW_SUM = Statistic(
     threat_model="window",
     canaries="vectors",
     needs=frozenset({"round_cosines"}),
-    law=_law,
+    null_of=_null,
 )
 
 

@@ -209,7 +209,7 @@ class Attacker(abc.ABC):
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
         """What is known of the vectors behind the scores, by statistic, after the last round.
 
-        A statistic that is left out has a null distribution in closed form only if its `law` says
+        A statistic that is left out has a null distribution in closed form only if its `null_of` says
         so.
 
         Args:

@@ -60,7 +60,7 @@ class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is_limit: bool = False
 
     def null_tail(self, family: str, dim: int) -> NullTail:
-        """The tail of the law of an excluded canary's score.
+        """The tail of the distribution of an excluded canary's score.
 
         Args:
           family: The canaries' family, as in `canaries.family`.
@@ -138,7 +138,7 @@ def largest_cosine(rows: FloatArray) -> ComparedVectors | None:
     """The vectors behind a largest cosine over rounds; None where no vector has a direction.
 
     A zero vector's cosine is 0, and P(0 >= t) is 1 for t <= 0. For such t the tails of two other
-    rounds add up to at least 1 already, as each of these laws is symmetric about 0. So a zero
+    rounds add up to at least 1 already, as each of these distributions is symmetric about 0. So a zero
     vector is left out where there are two others, and else is counted like any vector.
 
     Args:

@@ -17,7 +17,7 @@ FINAL = Statistic(
     threat_model="final",
     canaries="vectors",
     needs=frozenset({"final_model"}),
-    law=null_of_one_vector,
+    null_of=null_of_one_vector,
 )
 
 FINAL_MINUS_INITIAL = Statistic(
@@ -29,7 +29,7 @@ FINAL_MINUS_INITIAL = Statistic(
     threat_model="final_and_initial",
     canaries="vectors",
     needs=frozenset({"initial_model", "final_model"}),
-    law=null_of_one_vector,
+    null_of=null_of_one_vector,
 )
 
 

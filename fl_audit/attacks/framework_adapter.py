@@ -118,11 +118,11 @@ class CanaryRounds:
     """The rounds of canaries that an adapter adds to the training itself.
 
     Attributes:
-      presentations: Who participates in which round; of excluded canaries, who would.
+      participations: Who participates in which round; of excluded canaries, who would.
       participation: How clients participate, and whether a claim counts on their sampling.
     """
 
-    presentations: ParticipationTable
+    participations: ParticipationTable
     participation: Participation
 
     @classmethod

@@ -41,7 +41,7 @@ OWN_ROUNDS = Statistic(
     threat_model="known_rounds",
     canaries="vectors",
     needs=frozenset({"round_cosines", "canary_rounds"}),
-    law=functools.partial(null_of_one_cosine, "own_rounds"),
+    null_of=functools.partial(null_of_one_cosine, "own_rounds"),
 )
 
 

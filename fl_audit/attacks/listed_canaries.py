@@ -94,7 +94,7 @@ def _check_dealt_to_all(
 def hypergeometric_p_value(total: int, included: int, sampled: int, observed: int) -> float:
     """The two-sided p-value of `observed` included ones among `sampled` of `total` canaries.
 
-    The law is hypergeometric; scipy.stats has it too, and takes half a second to import.
+    The distribution is hypergeometric; scipy.stats has it too, and takes half a second to import.
 
     >>> hypergeometric_p_value(total=4, included=2, sampled=2, observed=2)  # 1 of 6 pairs
     0.333...

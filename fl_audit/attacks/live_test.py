@@ -68,7 +68,7 @@ def why_no_live_test(own: OwnRounds | None, family: str | None) -> str | None:
     if own.most == 0:
         return "no canary has a round of its own"
     if family not in WITH_KNOWN_NULL:
-        return "an excluded canary's score has no known law"
+        return "an excluded canary's score has no known distribution"
     if own.most > 1:
         return (
             f"canaries have up to {own.most} rounds of their own, so that a round's scores are "

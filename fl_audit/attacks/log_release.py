@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.accounting.noise_laws import CLIENT_GAUSSIAN, GAUSSIAN, MATRIX, TREE
+from fl_audit.accounting.noise_distributions import CLIENT_GAUSSIAN, GAUSSIAN, MATRIX, TREE
 from fl_audit.accounting.release import Correlation, Denominator, Party, Release
 from fl_audit.accounting.sampling import (
     AllocatedRounds,
@@ -34,13 +34,13 @@ from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.log_scores import correlated_rounds
 from fl_audit.attacks.logs import SeenLog
-from fl_audit.attacks.measured_arrival import logged_lengths
+from fl_audit.attacks.measured_canary_check import logged_lengths
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.checks.coordinates import binomial_divergence
 from fl_audit.formats.participation_files import Participation, read_participation
 
 _FALSE_DEPARTURE = 1e-6
-"""The chance with which rounds that were sampled by a law are said not to be."""
+"""The chance with which rounds that were sampled by a distribution are said not to be."""
 
 
 def sampling_of(participation: Participation, num_rounds: int) -> Sampling | None:
@@ -51,26 +51,28 @@ def sampling_of(participation: Participation, num_rounds: int) -> Sampling | Non
       num_rounds: The number of rounds of training.
     """
     q, separation = participation.probability, participation.separation
-    law: Sampling | None = None
+    sampling: Sampling | None = None
     match participation.sampling:
         case "poisson" if q is not None:
-            law = PoissonSampling(q)
+            sampling = PoissonSampling(q)
         case "fixed_size" if q is not None and participation.members is not None:
             sample = round(q * participation.members)
-            law = FixedSizeSampling(sample, participation.members) if sample else None
+            sampling = FixedSizeSampling(sample, participation.members) if sample else None
         case "truncated_poisson" if q and participation.members and participation.largest_round:
-            law = TruncatedPoissonSampling(q, participation.members, participation.largest_round)
+            sampling = TruncatedPoissonSampling(
+                q, participation.members, participation.largest_round
+            )
         case "cyclic_poisson" if q and separation:
-            law = CyclicPoissonSampling(q, separation, -(-num_rounds // separation))
+            sampling = CyclicPoissonSampling(q, separation, -(-num_rounds // separation))
         case "balls_in_bins" if separation:
-            law = BallsInBinsSampling(separation, num_rounds)
+            sampling = BallsInBinsSampling(separation, num_rounds)
         case "random_allocation" if (
             participation.client_rounds and participation.client_rounds <= num_rounds
         ):
-            law = AllocatedRounds(participation.client_rounds, num_rounds)
+            sampling = AllocatedRounds(participation.client_rounds, num_rounds)
         case "b_min_sep" if q and separation:
-            law = MinSeparationSampling(q, separation, num_rounds)
-    return law
+            sampling = MinSeparationSampling(q, separation, num_rounds)
+    return sampling
 
 
 def rounds_of_training(
@@ -93,7 +95,7 @@ def are_sampled_alike(
 ) -> bool:
     """Whether nothing speaks against it that canaries are sampled as clients are.
 
-    Rounds that are sampled by the law are denied with a chance of at most 1e-6: the share of
+    Rounds that are sampled by the distribution are denied with a chance of at most 1e-6: the share of
     canaries in a round, and of canaries with so many rounds, are held against Chernoff's bound,
     which also holds where canaries' rounds are negatively associated.
 
@@ -105,16 +107,16 @@ def are_sampled_alike(
     if participation.canaries is not None:
         return participation.canaries == "like_clients"
     num_rounds = rounds_of_training(participation, rounds, released)
-    law = sampling_of(participation, num_rounds)
-    if law is None:
+    sampling = sampling_of(participation, num_rounds)
+    if sampling is None:
         return True
-    return _is_possible(law, rounds, num_rounds) and _is_likely(law, rounds, num_rounds)
+    return _is_possible(sampling, rounds, num_rounds) and _is_likely(sampling, rounds, num_rounds)
 
 
-def _is_possible(law: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> bool:
-    """Whether a law can give these rounds."""
+def _is_possible(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> bool:
+    """Whether a distribution can give these rounds."""
     distinct = [np.unique(own) for own in rounds]
-    match law:
+    match sampling:
         case CyclicPoissonSampling(separation=groups):
             return all(len(set((own % groups).tolist())) <= 1 for own in distinct)
         case BallsInBinsSampling(bins=bins):
@@ -131,9 +133,9 @@ def _is_possible(law: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -
             return True
 
 
-def _is_likely(law: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> bool:
+def _is_likely(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> bool:
     """Whether the share of canaries in each round, and with each number of rounds, is as usual."""
-    expected = law.round_share
+    expected = sampling.round_share
     if expected is None:
         return True
     number = np.array([len(np.unique(own_rounds)) for own_rounds in rounds])
@@ -142,10 +144,10 @@ def _is_likely(law: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> 
         minlength=num_rounds,
     )
     observed = in_round / len(rounds)
-    if isinstance(law, TruncatedPoissonSampling):
+    if isinstance(sampling, TruncatedPoissonSampling):
         observed = np.maximum(observed, expected)
     surprises = [_surprises(observed, np.full(num_rounds, expected), len(rounds))]
-    if isinstance(law, PoissonSampling | FixedSizeSampling):
+    if isinstance(sampling, PoissonSampling | FixedSizeSampling):
         from scipy import stats  # here, for it takes half a second
 
         chances = stats.binom.pmf(np.arange(num_rounds + 1), num_rounds, expected)
@@ -188,8 +190,8 @@ def stated_shift(log: SeenLog) -> float | None:
     stddev_of = dict(zip(numbers, aggregates.stddev.tolist(), strict=True))
     _, clients = logged_lengths(log.folder, log.cosines.measured_lengths()).at(indices)
     stddevs = np.array([stddev_of.get(number, np.nan) for number in (indices + 1).tolist()])
-    is_told = np.isfinite(clients) & (clients > 0) & np.isfinite(stddevs) & (stddevs > 0)
-    return float(np.max(clients / stddevs)) if is_told.all() else None
+    is_said = np.isfinite(clients) & (clients > 0) & np.isfinite(stddevs) & (stddevs > 0)
+    return float(np.max(clients / stddevs)) if is_said.all() else None
 
 
 @dataclass(frozen=True)
@@ -320,9 +322,9 @@ def _client_under(
             return Party(UnknownRounds())
         squared = over_all.min_separation(number, participation.separation or 1)
         return Party(FixedRounds(number), squared)
-    law = sampling_of(participation, over_all.num_rounds)
-    worst = None if law is None else worst_sensitivity(law, over_all)
-    return Party(UnknownRounds()) if law is None or worst is None else Party(law, worst)
+    sampling = sampling_of(participation, over_all.num_rounds)
+    worst = None if sampling is None else worst_sensitivity(sampling, over_all)
+    return Party(UnknownRounds()) if sampling is None or worst is None else Party(sampling, worst)
 
 
 def _weigh_as_canaries(participation: Participation | None) -> bool:
@@ -348,16 +350,16 @@ def release_of(
       None where the file does not say how clients are sampled.
     """
     num_rounds = rounds_of_training(participation, own.of_canary, released)
-    law = sampling_of(participation, num_rounds)
-    if law is None:
+    sampling = sampling_of(participation, num_rounds)
+    if sampling is None:
         return None
     alike = are_sampled_alike(participation, own.of_canary, released)
     return Release(
         rounds=num_rounds,
         noise=GAUSSIAN.noise(noise_multiplier, noise_multiplier),
         denominator=Denominator("expected_cohort", 1.0),
-        client=Party(law),
-        canary=Party(law) if alike else Party(FixedRounds(own.most)),
+        client=Party(sampling),
+        canary=Party(sampling) if alike else Party(FixedRounds(own.most)),
     )
 
 
@@ -376,10 +378,10 @@ def release_under(correlation: Correlation, own: OwnRounds, noise_multiplier: fl
     )
     squared = over_all.worst_of(members, np.concatenate(own.of_canary))
     party = Party(FixedRounds(own.most), float(squared))
-    law = TREE if isinstance(over_all, Trees) else MATRIX
+    sampling = TREE if isinstance(over_all, Trees) else MATRIX
     return Release(
         rounds=num_rounds,
-        noise=law.noise(noise_multiplier, noise_multiplier),
+        noise=sampling.noise(noise_multiplier, noise_multiplier),
         denominator=Denominator("expected_cohort", 1.0),
         client=party,
         canary=party,

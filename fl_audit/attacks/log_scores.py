@@ -15,7 +15,7 @@ from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
 from fl_audit.attacks.known_rounds import CorrelatedRounds
 from fl_audit.attacks.logs import SeenLog, read_vector
-from fl_audit.attacks.measured_arrival import logged_lengths
+from fl_audit.attacks.measured_canary_check import logged_lengths
 from fl_audit.attacks.one_upload import ONE_UPLOAD_MODEL
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import RoundCosines

@@ -1,7 +1,7 @@
 """Log folders: what one shows to who looks at it (docs/logs.md).
 
 `read_log` reads a folder once for all. `log_scores` scores its canaries by the attackers of runs,
-`log_arrival` says whether they arrived, and `listed_canaries` which of them were included.
+`log_canary_check` says whether they arrived, and `listed_canaries` which of them were included.
 """
 
 import functools
@@ -21,7 +21,7 @@ from fl_audit.attacks.round_cosines import AggregateFiles, FinishedRounds, Round
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool
 from fl_audit.checks import (
-    ToldRounds,
+    StatedRounds,
     Variables,
     logged_aggregates,
     read_mechanism,
@@ -153,7 +153,7 @@ def _rounds(
     measure = None
     if promised is not None:
         over_all = read_correlation(folder, max(len(promised), numbers))
-        measure = functools.partial(ToldRounds, promised, variables, over_all)
+        measure = functools.partial(StatedRounds, promised, variables, over_all)
     files = AggregateFiles(
         pool, paths, read, progress, keep_directions=keep, check=check, measure=measure
     )

@@ -10,13 +10,13 @@ Neighbouring relation: what the lower bound is about is a participant who sends 
 one who sends what was sent in its place. Against noise on zeros that is zero-out: the uploads'
 means are one clip norm apart, and under Gaussian noise of z clip norms on a coordinate the pair is
 N(1 / z, 1) and N(0, 1). An ordinary update in its place is replacement, whose guarantee is of two
-clip norms. The scores of excluded canaries have one law in both cases, so that their bound holds
+clip norms. The scores of excluded canaries have one distribution in both cases, so that their bound holds
 for both relations; it is compared with the guarantee of zero-out, which is the stronger.
 
 Proof that the null is exact. An excluded canary's vector c is drawn independently of all that its
 client uploads, v. Given v, cos(c, v) is the cosine of a random canary with a fixed vector, whose
-law is known whatever v is (`random_signs` for signs, the cosine of a uniform direction for the
-Gaussian family). The law of its tail holds for every v, so it holds for v at random, whether v is
+distribution is known whatever v is (`random_signs` for signs, the cosine of a uniform direction for the
+Gaussian family). The distribution of its tail holds for every v, so it holds for v at random, whether v is
 noise, an update with noise, or a function of other canaries. K uploads v_1 to v_K of one client
 have cosines that add up to <c, U> with U the sum of v_t / |v_t|. U is independent of c too, so that
 the sum over |U| is one such cosine, and the sum over K, which |U| never exceeds, no larger one.
@@ -38,7 +38,7 @@ from fl_audit.attacks.uploads import CanaryUploads, UploadScores
 from fl_audit.estimators.null import Null
 
 
-def _law(facts: RunFacts) -> Null:
+def _null(facts: RunFacts) -> Null:
     """The null of one cosine, and the mean of included scores under the configured noise."""
     null = null_of_one_cosine("one_upload", facts)
     if null.kind == "empirical":
@@ -57,7 +57,7 @@ ONE_UPLOAD = Statistic(
     threat_model="one_upload",
     canaries="vectors",
     needs=frozenset({"uploads"}),
-    law=_law,
+    null_of=_null,
 )
 
 

@@ -1,4 +1,4 @@
-"""Canaries' scores in their own rounds; `arrival` says whether they arrived in them."""
+"""Canaries' scores in their own rounds; `canary_check` says whether they arrived in them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ from fl_audit.attacks.directions import OwnSums, RoundDirections, add_direction,
 from fl_audit.attacks.live_test import ScoredRound
 from fl_audit.attacks.own_rounds import NumberedRow, RoundWeights
 from fl_audit.canaries.pool import CanaryPool
-from fl_audit.checks import RunAggregates, ToldRounds
+from fl_audit.checks import RunAggregates, StatedRounds
 from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, unnamed_log
 from fl_audit.inner_products import euclidean_norm
 
@@ -307,7 +307,7 @@ class AggregateFiles(_RoundsOver):
         *,
         keep_directions: bool = False,
         check: Callable[[int, FloatArray], None] | None = None,
-        measure: Callable[[], ToldRounds] | None = None,
+        measure: Callable[[], StatedRounds] | None = None,
     ) -> None:
         """Keeps the arguments; files are read by `rows`.
 
@@ -334,7 +334,7 @@ class AggregateFiles(_RoundsOver):
             self._directions = RoundDirections.unnamed(len(paths), pool.seed, pool.dim)
         self._lengths = np.full(min(max(paths, default=0), _MOST_ROUNDS), np.nan)
         self._measure = measure
-        self._measured: ToldRounds | None = None
+        self._measured: StatedRounds | None = None
         self._cosines: Float32Array | None = None
 
     def rows(self, rounds: range | None = None) -> Rows:

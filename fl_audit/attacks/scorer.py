@@ -251,7 +251,7 @@ class RoundScorer:
           canary_length: The length that the mechanism allows a client in the aggregate: clip norm
             over denominator for a mean of clipped updates, though canaries be sent shorter. With
             it, and with the rounds of canaries, it is measured whether they arrive, and how long
-            they are against such a client (docs/arrival.md); None where it is not known.
+            they are against such a client (docs/canary_check.md); None where it is not known.
           noise_stddev: The standard deviation of the noise that should be on each coordinate of
             this aggregate; of correlated noise, of the independent noise that is correlated. With
             it the mechanism is checked as a run's is (docs/checks.md), without which *consistent*
@@ -363,7 +363,7 @@ class RoundScorer:
         """One round, counted from 0, and what is known of its aggregate; None if not scored."""
         return scored_round(self._log, self._concentrations, index)
 
-    def proven_epsilon(self, delta: float, confidence: float = 0.95) -> float:
+    def lower_bound_epsilon(self, delta: float, confidence: float = 0.95) -> float:
         """The epsilon proven by own-round scores so far; valid however often it is asked for.
 
         It needs `canary_rounds`, one round for each canary at most. See docs/live_verdict.md.

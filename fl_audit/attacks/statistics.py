@@ -61,16 +61,16 @@ ONE_VECTOR = Null("closed_form")
 
 
 def empirical_null(facts: RunFacts) -> Null:
-    """The law of a maximum or a sum over several vectors, or of a loss, in any run.
+    """The distribution of a maximum or a sum over several vectors, or of a loss, in any run.
 
-    The law depends on how alike the vectors are; what is known of them is in the facts.
+    The distribution depends on how alike the vectors are; what is known of them is in the facts.
     """
     del facts
     return EMPIRICAL
 
 
 def null_of_one_vector(facts: RunFacts) -> Null:
-    """The law of a cosine with one vector that is independent of excluded canaries, in any run."""
+    """The distribution of a cosine with one vector that is independent of excluded canaries, in any run."""
     del facts
     return ONE_VECTOR
 
@@ -97,7 +97,7 @@ class Statistic:
       threat_model: The name of the threat model.
       canaries: The kind of canaries that have this score, as in `canaries.kind`.
       needs: The things that the score is computed from.
-      law: The function from what is known of a run to a null of its kind; callers use `null`.
+      null_of: The function from what is known of a run to a null of its kind; callers use `null`.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Statistic:
     threat_model: str
     canaries: str
     needs: frozenset[Sight]
-    law: Callable[[RunFacts], Null] = empirical_null
+    null_of: Callable[[RunFacts], Null] = empirical_null
 
     def null(self, facts: RunFacts) -> Null:
         """The null distribution in a run or log; "empirical" if the dimension is not known.
@@ -117,8 +117,8 @@ class Statistic:
         Raises:
           InputError: No vectors of that dimension can be as the facts say.
         """
-        law = self.law(facts)
-        kind = law.kind
+        null_of = self.null_of(facts)
+        kind = null_of.kind
         if facts.dim is None or facts.family not in (None, *WITH_KNOWN_NULL):
             return Null("empirical", dim=facts.dim)
         compared = facts.compared.get(self.name, ANY_VECTOR if kind == "closed_form" else None)
@@ -131,4 +131,4 @@ class Statistic:
                 f"what is known of the vectors behind {self.name} does not go with dim "
                 f"{facts.dim}: {error}"
             ) from error
-        return dataclasses.replace(law, tail=tail, dim=facts.dim)
+        return dataclasses.replace(null_of, tail=tail, dim=facts.dim)

@@ -7,8 +7,8 @@ from fl_audit.checks.autocorrelation import (
     read_autocorrelation,
     strongest_autocorrelation,
 )
-from fl_audit.checks.canary_check import Arrival, canary_arrival
-from fl_audit.checks.canary_projections import Presentations
+from fl_audit.checks.canary_check import CanaryCheck, check_canaries
+from fl_audit.checks.canary_projections import CanaryParticipations
 from fl_audit.checks.check import FALSE_ALARM, Check
 from fl_audit.checks.clip_norms import check_clip_norms
 from fl_audit.checks.configured import Configured, configured, why_not_checked
@@ -16,7 +16,7 @@ from fl_audit.checks.measured_rounds import (
     AggregateLog,
     MeasuredRounds,
     MechanismWatch,
-    ToldRounds,
+    StatedRounds,
     Variables,
     checked_variables,
     logged_aggregates,
@@ -35,23 +35,23 @@ __all__ = [
     "FALSE_ALARM",
     "AdaptiveClip",
     "AggregateLog",
-    "Arrival",
     "Autocorrelation",
+    "CanaryCheck",
+    "CanaryParticipations",
     "Check",
     "Configured",
     "Finding",
     "MeasuredRounds",
     "MechanismWatch",
-    "Presentations",
     "Promise",
     "Replay",
     "RunAggregates",
     "Server",
-    "ToldRounds",
+    "StatedRounds",
     "Variables",
     "autocorrelation_to_json",
-    "canary_arrival",
     "check_aggregates",
+    "check_canaries",
     "check_clip_norms",
     "check_poisson",
     "check_rounds",

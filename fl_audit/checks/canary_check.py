@@ -1,8 +1,8 @@
 """The canary check: whether included canaries reached the aggregates of their rounds, and how long.
 
 Nothing follows from scores at chance if no canary reached the model: an audit that is to reassure
-has to show that it could have seen something. docs/arrival.md describes the check,
-`canary_arrival` makes it.
+has to show that it could have seen something. docs/canary_check.md describes the check,
+`check_canaries` makes it.
 """
 
 import dataclasses
@@ -15,7 +15,12 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from fl_audit.checks.canary_projections import NO_FAULT, Coefficient, Presentations, coefficient
+from fl_audit.checks.canary_projections import (
+    NO_FAULT,
+    CanaryParticipations,
+    Coefficient,
+    coefficient,
+)
 from fl_audit.checks.lost_canaries import (
     Mixture,
     excluded_log_e_value,
@@ -24,19 +29,19 @@ from fl_audit.checks.lost_canaries import (
 )
 from fl_audit.json_records import UNWRITTEN
 
-ARRIVAL_FALSE_ALARM = 1e-6
+CANARY_CHECK_FALSE_ALARM = 1e-6
 """How likely canaries that arrive are said to be lost, or a fault is named, at most."""
 
 ARRIVED_LEVEL = 1e-4
 """How likely scores alone, or without any promise, are said to show canaries that did not arrive,
 and how likely excluded canaries raise a doubt that did nothing."""
 
-ALARM = math.log(8 / ARRIVAL_FALSE_ALARM)
+ALARM = math.log(8 / CANARY_CHECK_FALSE_ALARM)
 """Nats of evidence for one of the alarms: included canaries in first rounds are shorter, longer or
 uneven, or shorter in later rounds; excluded ones are in aggregates, on either side or in part."""
 
 ARRIVED = float(special.ndtri(ARRIVED_LEVEL)) ** 2 / 2
-"""Nats of as many standard errors as a Gaussian law has at that level."""
+"""Nats of as many standard errors as a Gaussian distribution has at that level."""
 
 LOST = "dropped, zeroed, late, or out of memory"
 """Ways in which a part of the canaries may be lost."""
@@ -47,7 +52,7 @@ Missing = Literal["lost", "shorter"]
 
 
 @dataclass(frozen=True)
-class Arrival:
+class CanaryCheck:
     """What became of the included canaries.
 
     Attributes:
@@ -95,7 +100,7 @@ counts with what they show, so that less would be as honest; but then most of th
 
 REACTION = 0.5
 """The shortfall in later rounds of canaries that is never called a fault: the model has learnt them
-by then, and clients undo a part of it (6 % at most in runs that were measured, docs/arrival.md)."""
+by then, and clients undo a part of it (6 % at most in runs that were measured, docs/canary_check.md)."""
 
 LEFT_OVER = 0.25
 """The share of canaries in the round after theirs that is no sign of momentum, and the excess of a
@@ -125,15 +130,15 @@ _WANTED_ERROR = 0.11
 """A standard error with which canaries that arrive are mostly seen to."""
 
 
-def canary_arrival(
-    included: Presentations,
-    excluded: Presentations,
-    shifted: Mapping[int, Presentations],
-) -> Arrival:
+def check_canaries(
+    included: CanaryParticipations,
+    excluded: CanaryParticipations,
+    shifted: Mapping[int, CanaryParticipations],
+) -> CanaryCheck:
     """What became of included canaries, by their scores in their own rounds.
 
     Args:
-      included: The presentations of the included canaries.
+      included: The participations of the included canaries.
       excluded: The same of the excluded ones, in the rounds that they would have had.
       shifted: The included canaries in the rounds so many after their own, where they should not
         be; without those that are there too.
@@ -142,31 +147,37 @@ def canary_arrival(
     of_included = coefficient(promised, 1)
     if of_included is None or len(promised) < len(included):
         return without_lengths(included, excluded)
-    first, words = _FirstRounds.from_presentations(promised.first), _words(of_included)
+    first, words = _FirstRounds.from_participations(promised.first), _words(of_included)
     mixture = None if first is None else first.mixture_beyond(ALARM)
     signal = _signal(of_included, mixture)
     length = _length(of_included.ratio - _LESS * of_included.standard_error, mixture)
-    arrival = Arrival("not_arrived", of_included.ratio, words, signal=signal, length=length)
+    canary_check = CanaryCheck(
+        "not_arrived", of_included.ratio, words, signal=signal, length=length
+    )
     if cause := _excluded_cause(excluded, of_included):
-        return dataclasses.replace(arrival, reason=cause, fault=cause)
+        return dataclasses.replace(canary_check, reason=cause, fault=cause)
     if first is not None and (cause := first.cause(shifted)):
         fault = f"{_fault_words(first.arrived)}: {cause}"
-        arrival = dataclasses.replace(
-            arrival, reason=f"{words}: {cause}", fault=fault, missing=first.missing
+        canary_check = dataclasses.replace(
+            canary_check, reason=f"{words}: {cause}", fault=fault, missing=first.missing
         )
         if not first.is_bearable:
-            return arrival
+            return canary_check
     elif later := _later_fault(promised):
-        arrival = dataclasses.replace(arrival, reason=f"{words}, but {later}", fault=later)
+        canary_check = dataclasses.replace(
+            canary_check, reason=f"{words}, but {later}", fault=later
+        )
     if doubt := _doubt(first, excluded, shifted):
-        return dataclasses.replace(arrival, state="cannot_tell", reason=f"{words}, but {doubt}")
+        return dataclasses.replace(
+            canary_check, state="cannot_tell", reason=f"{words}, but {doubt}"
+        )
     if signal >= LEAST_SIGNAL:
-        return dataclasses.replace(arrival, state="arrived")
-    unclear = arrival.reason if arrival.fault is not None else _unclear(of_included)
-    return dataclasses.replace(arrival, state="cannot_tell", reason=unclear)
+        return dataclasses.replace(canary_check, state="arrived")
+    unclear = canary_check.reason if canary_check.fault is not None else _unclear(of_included)
+    return dataclasses.replace(canary_check, state="cannot_tell", reason=unclear)
 
 
-def _later_fault(included: Presentations) -> str | None:
+def _later_fault(included: CanaryParticipations) -> str | None:
     """A clause on canaries that are lost after their first round; None where they are not."""
     later = coefficient(included.where(~included.is_first), 1)
     if later is None or later.ratio + later.deviation(ALARM) >= 1 - REACTION:
@@ -194,23 +205,23 @@ class _FirstRounds:
     """Included canaries in their first rounds, which are as promised by chance alone.
 
     Attributes:
-      presentations: Their presentations.
+      participations: Their participations.
       arrived: The share at which they are in aggregates.
       mixture: The mixture of lost and whole ones that fits best; None where tails are not known.
     """
 
-    presentations: Presentations
+    participations: CanaryParticipations
     arrived: Coefficient
     mixture: Mixture | None
 
     @classmethod
-    def from_presentations(cls, presentations: Presentations) -> "_FirstRounds | None":
+    def from_participations(cls, participations: CanaryParticipations) -> "_FirstRounds | None":
         """Measures them; None where none of their first rounds was scored."""
-        arrived = coefficient(presentations, 1)
+        arrived = coefficient(participations, 1)
         if arrived is None:
             return None
-        mixture = uneven(presentations, arrived) if presentations.knows_tails else None
-        return cls(presentations, arrived, mixture)
+        mixture = uneven(participations, arrived) if participations.knows_tails else None
+        return cls(participations, arrived, mixture)
 
     def mixture_beyond(self, log_e_value: float) -> Mixture | None:
         """The mixture, where the logarithm of the e-value for it is beyond a number."""
@@ -234,14 +245,14 @@ class _FirstRounds:
     @functools.cached_property
     def missing(self) -> Missing | None:
         """How length is missing, where the likelihoods of both are clearly apart."""
-        if not self.presentations.knows_tails or not 0 < self.arrived.ratio < 1:
+        if not self.participations.knows_tails or not 0 < self.arrived.ratio < 1:
             return None
-        leaning = log_ratio_lost_or_shorter(self.presentations, self.arrived)
+        leaning = log_ratio_lost_or_shorter(self.participations, self.arrived)
         if abs(leaning) <= _LEANING:
             return None
         return "lost" if leaning > 0 else "shorter"
 
-    def cause(self, shifted: Mapping[int, Presentations]) -> str | None:
+    def cause(self, shifted: Mapping[int, CanaryParticipations]) -> str | None:
         """The likely cause of a deviation, as a clause; None where there is none."""
         if not self.is_faulty:
             return None
@@ -256,7 +267,7 @@ class _FirstRounds:
             return f"they are longer than a client may be ({_LONGER})"
         return self._shortfall()
 
-    def _elsewhere(self, shifted: Mapping[int, Presentations]) -> str | None:
+    def _elsewhere(self, shifted: Mapping[int, CanaryParticipations]) -> str | None:
         """A clause on canaries that are in other rounds than theirs; None where they are not."""
         for shift, others in shifted.items():
             other = coefficient(others.with_promise, 0)
@@ -276,16 +287,16 @@ class _FirstRounds:
         return f"all of them are shorter ({_SHORTER}), or a part is lost ({LOST})"
 
 
-def _excluded_cause(excluded: Presentations, included: Coefficient) -> str | None:
+def _excluded_cause(excluded: CanaryParticipations, included: Coefficient) -> str | None:
     """A clause on excluded canaries that were sent; None where what they show is chance.
 
     They are independent of every aggregate, so that anything beyond chance is a fault.
     """
-    presentations = excluded.with_promise
-    absent = coefficient(presentations, 0)
+    participations = excluded.with_promise
+    absent = coefficient(participations, 0)
     if absent is None:
         return None
-    is_mixed = presentations.knows_tails and excluded_log_e_value(presentations.first) > ALARM
+    is_mixed = participations.knows_tails and excluded_log_e_value(participations.first) > ALARM
     if not is_mixed and not absent.differs_by(0, 0, ALARM):
         return None
     who = (
@@ -300,19 +311,21 @@ def _excluded_cause(excluded: Presentations, included: Coefficient) -> str | Non
 
 
 def _doubt(
-    first: _FirstRounds | None, excluded: Presentations, shifted: Mapping[int, Presentations]
+    first: _FirstRounds | None,
+    excluded: CanaryParticipations,
+    shifted: Mapping[int, CanaryParticipations],
 ) -> str | None:
     """Why it cannot be told that canaries arrived, beside their share; None where it can."""
     if left_over := _left_over(shifted):
         return left_over
     if first is not None and (mixture := first.mixture_beyond(ARRIVED)) and not first.is_faulty:
         return f"unevenly, as if {_in_part(mixture)}"
-    presentations = excluded.with_promise
-    absent = coefficient(presentations, 0)
+    participations = excluded.with_promise
+    absent = coefficient(participations, 0)
     if absent is not None and (
         absent.differs_by(0, 0, ARRIVED)
         or absent.deviation(ARRIVED) > _WIDE
-        or (presentations.knows_tails and excluded_log_e_value(presentations.first) > ARRIVED)
+        or (participations.knows_tails and excluded_log_e_value(participations.first) > ARRIVED)
     ):
         return f"excluded ones, which send nothing, at {_share(absent)}"
     return None
@@ -325,7 +338,7 @@ def _in_part(mixture: Mixture) -> str:
     )
 
 
-def _left_over(shifted: Mapping[int, Presentations]) -> str | None:
+def _left_over(shifted: Mapping[int, CanaryParticipations]) -> str | None:
     """A clause on canaries that are in the aggregate after their own, as no round leaves them."""
     if 1 not in shifted:
         return None
@@ -376,12 +389,12 @@ def _rounded(number: int) -> str:
 _PROMISE = "the expected norm in each round (canary_length, or round_lengths.npy)"
 
 
-def without_lengths(included: Presentations, excluded: Presentations) -> Arrival:
+def without_lengths(included: CanaryParticipations, excluded: CanaryParticipations) -> CanaryCheck:
     """What became of them where no length is promised: whether they stand out, and evenly."""
     unknown = "the expected norm is unknown"
     scored = coefficient(included.as_cosines, 0)
     if scored is None:
-        return Arrival("cannot_tell", None, "no round of an included canary was seen")
+        return CanaryCheck("cannot_tell", None, "no round of an included canary was seen")
     seen = f"in their rounds included canaries score {_deviations(scored, included.dim)}"
     of_excluded = coefficient(excluded.as_cosines, 0)
     if of_excluded is not None and of_excluded.differs_by(0, 0, ALARM):
@@ -390,17 +403,17 @@ def without_lengths(included: Presentations, excluded: Presentations) -> Arrival
             f"{_deviations(of_excluded, excluded.dim)}: the coins or the rounds are not those of "
             "the training"
         )
-        return Arrival("not_arrived", None, reason, fault=reason)
+        return CanaryCheck("not_arrived", None, reason, fault=reason)
     if scored.ratio < -scored.deviation(ALARM):
         reason = f"{seen}: the aggregate has the wrong sign; it must be how the model moves"
-        return Arrival("not_arrived", None, reason, fault=reason)
+        return CanaryCheck("not_arrived", None, reason, fault=reason)
     if scored.ratio < scored.deviation(ARRIVED):
         reason = f"{seen}, which chance does too, and {unknown}"
-        return Arrival("cannot_tell", None, reason)
+        return CanaryCheck("cannot_tell", None, reason)
     if included.knows_tails and _is_uneven(included.first):
         fault = f"{seen}, but unevenly within rounds: some canaries may be lost ({LOST})"
-        return Arrival("cannot_tell", None, f"{fault}, and {unknown}", fault=fault)
-    return Arrival("arrived", None, f"{seen} above chance; {unknown}", _PROMISE)
+        return CanaryCheck("cannot_tell", None, f"{fault}, and {unknown}", fault=fault)
+    return CanaryCheck("arrived", None, f"{seen} above chance; {unknown}", _PROMISE)
 
 
 def _deviations(scored: Coefficient, dim: int) -> str:
@@ -408,14 +421,14 @@ def _deviations(scored: Coefficient, dim: int) -> str:
     return f"{root * scored.ratio:.3g} ± {root * scored.standard_error:.2g} standard deviations"
 
 
-def _is_uneven(presentations: Presentations) -> bool:
+def _is_uneven(participations: CanaryParticipations) -> bool:
     """Whether canaries of a round differ by more than chance, at the level of alarms.
 
     All of them are of one length in a round, whatever it is, and of another in the next.
     """
-    _, of_round, counts = np.unique(presentations.rounds, return_inverse=True, return_counts=True)
-    means = np.bincount(of_round, presentations.cosines) / counts
-    crowd = np.minimum((1 + presentations.others) * means[of_round] ** 2, 1)
-    squares = presentations.dim * (presentations.cosines - means[of_round]) ** 2 / (1 + crowd)
-    freedom = len(presentations) - len(counts)
-    return freedom > 0 and bool(special.chdtrc(freedom, squares.sum()) < ARRIVAL_FALSE_ALARM)
+    _, of_round, counts = np.unique(participations.rounds, return_inverse=True, return_counts=True)
+    means = np.bincount(of_round, participations.cosines) / counts
+    crowd = np.minimum((1 + participations.others) * means[of_round] ** 2, 1)
+    squares = participations.dim * (participations.cosines - means[of_round]) ** 2 / (1 + crowd)
+    freedom = len(participations) - len(counts)
+    return freedom > 0 and bool(special.chdtrc(freedom, squares.sum()) < CANARY_CHECK_FALSE_ALARM)

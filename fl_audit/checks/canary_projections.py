@@ -14,7 +14,7 @@ NO_FAULT = 0.02
 
 
 @dataclass(frozen=True, eq=False)
-class Presentations:
+class CanaryParticipations:
     """Canaries in rounds of theirs, an entry for each canary and round.
 
     The unit of length is what the mechanism lets a client send: clip norm over denominator. An
@@ -48,11 +48,11 @@ class Presentations:
     knows_tails: bool
 
     def __len__(self) -> int:
-        """The number of presentations, n."""
+        """The number of participations, n."""
         return len(self.cosines)
 
-    def where(self, mask: npt.NDArray[np.bool_]) -> "Presentations":
-        """Some of the presentations."""
+    def where(self, mask: npt.NDArray[np.bool_]) -> "CanaryParticipations":
+        """Some of the participations."""
         return dataclasses.replace(
             self,
             canaries=self.canaries[mask],
@@ -65,19 +65,19 @@ class Presentations:
         )
 
     @property
-    def first(self) -> "Presentations":
-        """The presentations in canaries' first rounds."""
+    def first(self) -> "CanaryParticipations":
+        """The participations in canaries' first rounds."""
         return self.where(self.is_first)
 
     @property
-    def with_promise(self) -> "Presentations":
-        """The presentations of which the aggregate's length and a client's are known."""
+    def with_promise(self) -> "CanaryParticipations":
+        """The participations of which the aggregate's length and a client's are known."""
         lengths = self.aggregate_lengths, self.client_lengths
         return self.where(np.isfinite(lengths[0]) & np.isfinite(lengths[1]))
 
     @property
-    def as_cosines(self) -> "Presentations":
-        """The presentations, with the aggregate's length as the unit: `along` is the cosine."""
+    def as_cosines(self) -> "CanaryParticipations":
+        """The participations, with the aggregate's length as the unit: `along` is the cosine."""
         ones = np.ones(len(self))
         return dataclasses.replace(self, aggregate_lengths=ones, client_lengths=ones)
 
@@ -111,7 +111,7 @@ class Coefficient:
       standard_error: Its standard error, from the known variance.
       skew: What Bernstein's inequality adds to the deviation for each nat, as canaries that share a
         round are in each other's way.
-      count: The number of presentations.
+      count: The number of participations.
     """
 
     ratio: float
@@ -132,7 +132,7 @@ class Coefficient:
         return abs(self.ratio - expected) + self.deviation(nats) <= margin
 
 
-def coefficient(presentations: Presentations, expected: float) -> Coefficient | None:
+def coefficient(participations: CanaryParticipations, expected: float) -> Coefficient | None:
     """The share of a client's length at which canaries are in aggregates; None where none are.
 
     Its mean is exactly right in any dimension if the share is the expected one: weights depend on
@@ -143,29 +143,29 @@ def coefficient(presentations: Presentations, expected: float) -> Coefficient | 
     the root of the sum of their squares is sub-Gaussian, whatever their tails).
 
     Args:
-      presentations: The presentations, whose promises are known.
+      participations: The participations, whose promises are known.
       expected: The share that a correct mechanism has: 1 for included canaries, else 0.
     """
-    if len(presentations) == 0:
+    if len(participations) == 0:
         return None
-    rest = presentations.rest(expected)
+    rest = participations.rest(expected)
     # The median keeps one aggregate that a canary happens to fill from deciding alone.
     weights = 1 / (rest + np.median(rest))
     weights /= weights.sum()
-    ratio = float(np.sum(weights * presentations.along))
-    crowd = presentations.others if expected else np.zeros(len(presentations))
+    ratio = float(np.sum(weights * participations.along))
+    crowd = participations.others if expected else np.zeros(len(participations))
     variance = (
-        float(np.sum(weights**2 * rest * (1 + np.minimum(crowd / rest, 1)))) / presentations.dim
+        float(np.sum(weights**2 * rest * (1 + np.minimum(crowd / rest, 1)))) / participations.dim
     )
     sums = np.bincount(
-        np.unique(presentations.canaries, return_inverse=True)[1],
-        weights * (presentations.along - expected),
+        np.unique(participations.canaries, return_inverse=True)[1],
+        weights * (participations.along - expected),
     )
-    if not presentations.knows_tails or len(sums) < len(presentations):
+    if not participations.knows_tails or len(sums) < len(participations):
         variance = max(variance, float(np.sum(sums**2)))
     return Coefficient(
         ratio=ratio,
         standard_error=math.sqrt(variance),
-        skew=float(np.max(2 * crowd * weights)) / presentations.dim,
-        count=len(presentations),
+        skew=float(np.max(2 * crowd * weights)) / participations.dim,
+        count=len(participations),
     )

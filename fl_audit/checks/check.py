@@ -27,7 +27,7 @@ class Check:
       ratio: The measured over the expected value there; see `docs/checks.md`.
       meaning: What a correct mechanism does, in a sentence; empty before a report has it.
       measured: The finding in words, of a replay; None for other checks.
-      told: Whether the question could be answered.
+      is_conclusive: Whether the question could be answered.
       detectable_ratio: The largest noise, over what it should be, that the check would have failed
         (see `detectable_noise`); None for a check of something else.
     """
@@ -40,13 +40,13 @@ class Check:
     ratio: float
     meaning: str = ""
     measured: str | None = field(default=None, metadata=WRITTEN_IF_SET)
-    told: bool = field(default=True, metadata=WRITTEN_IF_SET)
+    is_conclusive: bool = field(default=True, metadata=WRITTEN_IF_SET)
     detectable_ratio: float | None = field(default=None, metadata=WRITTEN_IF_SET)
 
     @property
     def was_made(self) -> bool:
         """Whether anything was tested, with an answer."""
-        return self.told and self.num_tests > 0
+        return self.is_conclusive and self.num_tests > 0
 
     @property
     def failed(self) -> bool:

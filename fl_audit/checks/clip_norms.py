@@ -29,7 +29,7 @@ def check_clip_norms(
 
     Given the past, the probability that a remainder is as near to 0 is uniform under the promise
     whatever the clients are, and so is that of being as near to the last round's remainder, and of
-    being as far from 0. Each of the three products over rounds has an exact law (Fisher's method);
+    being as far from 0. Each of the three products over rounds has an exact distribution (Fisher's method);
     the smallest p-value counts three times. A count at the end of its range says nothing.
 
     Args:
@@ -57,18 +57,18 @@ def check_clip_norms(
     counts = promise.count(norms[:-1], norms[1:])
     tells = ~promise.is_limited(counts)
     whole = counts + cohorts[:-1] / 2
-    law, remainders = _Remainder(promise.count_stddev), whole - np.round(whole)
-    near = law.within(np.zeros_like(remainders), np.abs(remainders) + promise.rounding)
-    far = 1 - law.within(np.zeros_like(remainders), np.abs(remainders) - promise.rounding)
+    distribution, remainders = _Remainder(promise.count_stddev), whole - np.round(whole)
+    near = distribution.within(np.zeros_like(remainders), np.abs(remainders) + promise.rounding)
+    far = 1 - distribution.within(np.zeros_like(remainders), np.abs(remainders) - promise.rounding)
     steps = np.diff(remainders)
     steps = np.abs(steps - np.round(steps)) + promise.rounding
-    again = law.within(remainders[:-1], steps)
+    again = distribution.within(remainders[:-1], steps)
     log_p = min(
         _product(np.where(tells, near, 1.0)),
         _product(np.where(tells, far, 1.0)),
         _product(np.where(tells[1:], again, 1.0)),
     )
-    ratio = float(np.abs(remainders[tells]).mean() / law.mean) if tells.any() else 1.0
+    ratio = float(np.abs(remainders[tells]).mean() / distribution.mean) if tells.any() else 1.0
     return Check(NAME, min(0.0, log_p + math.log(3)), int(tells.sum()), None, None, ratio)
 
 
@@ -85,7 +85,7 @@ def _product(p_values: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class _Remainder:
-    """The law of what is left of normal noise beside whole numbers, in [-1/2, 1/2].
+    """The distribution of what is left of normal noise beside whole numbers, in [-1/2, 1/2].
 
     Attributes:
       stddev: The standard deviation of the noise, positive.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.checks.canary_projections import Coefficient, Presentations
+from fl_audit.checks.canary_projections import CanaryParticipations, Coefficient
 
 _PARTS = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Fractions of the excluded canaries that are tried as sent."""
@@ -44,20 +44,20 @@ class Mixture:
     log_e_value: float
 
 
-def excluded_log_e_value(excluded: Presentations) -> float:
+def excluded_log_e_value(excluded: CanaryParticipations) -> float:
     """The logarithm of the e-value for some of the excluded canaries having been sent.
 
     Aggregates are independent of canaries that were not sent, and these of each other.
 
     Args:
-      excluded: The first presentations of canaries with sub-Gaussian inner products.
+      excluded: The first participations of canaries with sub-Gaussian inner products.
     """
     ratios = _log_ratios(excluded, 0.0, 1.0)
     logs = [float(np.sum(np.logaddexp(*_parted(part, ratios, 0.0)))) for part in _PARTS]
     return float(np.logaddexp.reduce(logs)) - math.log(len(logs))
 
 
-def uneven(included: Presentations, arrived: Coefficient) -> Mixture:
+def uneven(included: CanaryParticipations, arrived: Coefficient) -> Mixture:
     """The mixture of lost and whole canaries that fits best, and the evidence for it.
 
     The evidence is the least over all shares, near the mean one, at which all canaries might be
@@ -65,7 +65,7 @@ def uneven(included: Presentations, arrived: Coefficient) -> Mixture:
     in one direction; their variance is raised by as much.
 
     Args:
-      included: The first presentations of canaries with sub-Gaussian inner products.
+      included: The first participations of canaries with sub-Gaussian inner products.
       arrived: The mean share of them.
     """
     width = _ERRORS * arrived.standard_error
@@ -74,13 +74,13 @@ def uneven(included: Presentations, arrived: Coefficient) -> Mixture:
     return Mixture(arriving, share, min(_log_e_value(included, float(null)) for null in alike))
 
 
-def log_ratio_lost_or_shorter(included: Presentations, arrived: Coefficient) -> float:
+def log_ratio_lost_or_shorter(included: CanaryParticipations, arrived: Coefficient) -> float:
     """The log-likelihood of canaries that are whole or lost, less that of all being shorter."""
     whole, lost = (_log_ratios(included, arrived.ratio, share) for share in (1.0, 0.0))
     return float(np.sum(np.logaddexp(*_parted(min(arrived.ratio, 1.0), whole, lost))))
 
 
-def _log_e_value(included: Presentations, null: float) -> float:
+def _log_e_value(included: CanaryParticipations, null: float) -> float:
     """The logarithm of the e-value against a share that all canaries have alike."""
     lost = _log_ratios(included, null, 0.0)
     logs = [
@@ -91,7 +91,7 @@ def _log_e_value(included: Presentations, null: float) -> float:
     return float(np.logaddexp.reduce(logs)) - math.log(len(logs))
 
 
-def _best(included: Presentations, null: float) -> tuple[float, float]:
+def _best(included: CanaryParticipations, null: float) -> tuple[float, float]:
     """The most likely part that is kept, and its share, by expectation maximisation."""
     weights = 1 / included.rest(null)
     lost = _log_ratios(included, null, 0.0)
@@ -113,16 +113,18 @@ def _best(included: Presentations, null: float) -> tuple[float, float]:
     return arriving, share
 
 
-def _log_ratios(presentations: Presentations, null: float, share: float) -> FloatArray:
+def _log_ratios(participations: CanaryParticipations, null: float, share: float) -> FloatArray:
     """The log-likelihood ratios of a share against another, the null's.
 
     Their exponentials have mean at most 1 under the null.
     """
-    rest = presentations.rest(null)
-    crowd = np.minimum(presentations.others / rest, 1.0) if null else np.zeros(len(presentations))
+    rest = participations.rest(null)
+    crowd = np.minimum(participations.others / rest, 1.0) if null else np.zeros(len(participations))
     away = share - null
     return np.asarray(
-        presentations.dim / rest * (away * (presentations.along - null) - (1 + crowd) * away**2 / 2)
+        participations.dim
+        / rest
+        * (away * (participations.along - null) - (1 + crowd) * away**2 / 2)
     )
 
 

@@ -2,7 +2,7 @@
 
 A run writes an `AggregateLog`. A user's own loop shows its rounds to a `MechanismWatch`, which
 makes the checks too. `RoundScorer` measures what it scores (`MeasuredRounds`), and the files of a
-log are measured as they are read (`ToldRounds`); the folder says how the noise should be.
+log are measured as they are read (`StatedRounds`); the folder says how the noise should be.
 
 >>> watch = MechanismWatch(sizes=[3, 1])
 >>> watch.see_round(np.float32([0.1, -1.2, 0.7, 0.4]), noise_stddev=1.0, norm_bound=2.0)
@@ -378,7 +378,7 @@ def read_mechanism(folder: LogFolder) -> FloatArray | None:
     return rows
 
 
-class ToldRounds:
+class StatedRounds:
     """Measures the aggregates of a log whose system says how their noise should be."""
 
     def __init__(

@@ -132,8 +132,8 @@ def log_p_dispersion(squares: float, count: int, trials: int, probability: float
 def _mean(sampled: int, trials: int, probability: float, rounds: int) -> Finding:
     from scipy import stats  # here, for it takes half a second
 
-    law = stats.binom(trials, probability)
-    log_p = min(law.logcdf(sampled), law.logsf(sampled - 1)) + math.log(2)
+    distribution = stats.binom(trials, probability)
+    log_p = min(distribution.logcdf(sampled), distribution.logsf(sampled - 1)) + math.log(2)
     return Finding(
         "mean_cohort",
         f"rounds have {trials * probability / rounds:.4g} clients on average",

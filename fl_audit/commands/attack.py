@@ -60,7 +60,7 @@ def _attack(arguments: argparse.Namespace) -> int:
             f"{epsilon_text(bayes.upper)}, {share} lower bound {lower_bound_text(valid.lower)}"
             f"{most if valid.is_without_error else ''}"
         )
-    most = f"{upper_bound_text(report.guaranteed.epsilon)} at delta {delta_text(report.delta)}"
+    most = f"{upper_bound_text(report.upper_bound.epsilon)} at delta {delta_text(report.delta)}"
     print(f"upper bound from accounting: epsilon {most}")
     print(f"report: {arguments.out / 'report.html'}")
     return 0

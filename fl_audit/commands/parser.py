@@ -23,8 +23,8 @@ class _Help(argparse.HelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         has_none = action.default is None or isinstance(action.default, bool | list)
-        is_told = "default:" in (action.help or "") or action.default is argparse.SUPPRESS
-        if has_none or is_told:
+        is_said = "default:" in (action.help or "") or action.default is argparse.SUPPRESS
+        if has_none or is_said:
             return action.help
         return f"{action.help}; default: %(default)s"
 

@@ -24,7 +24,7 @@ SHOWN_METHODS = ("threshold_valid", "one_run_valid", "shift_fit")
 FRONT_METHOD = "shift_fit"
 """The method whose epsilon the privacy-accuracy plots show.
 
-Where the law of excluded scores is not known, a valid bound can be no higher than the number of
+Where the distribution of excluded scores is not known, a valid bound can be no higher than the number of
 canaries allows, so that the settings that leak most all reach that limit; an estimate still orders
 them.
 """
@@ -144,7 +144,7 @@ def _facts(run: ReportedRun) -> Record:
     return {
         "noise_multiplier": None if record is None else record.release.noise.noise_multiplier,
         "rounds": run.report.num_rounds,
-        "presentations": run.presentations,
+        "presentations": run.participations,
         "num_canaries": run.report.num_canaries,
         "accuracy": None if record is None else record.accuracy,
         "accounting_client": run.guarantee("client"),
@@ -214,7 +214,7 @@ def _setting_json(comparison: Comparison, setting: Setting) -> dict[str, Any]:
         "keys": dict(setting.keys),
         "noise_multiplier": setting.noise_multiplier,
         "folders": [str(run.folder) for run in setting.runs],
-        "presentations": _spread_json(setting.presentations),
+        "presentations": _spread_json(setting.participations),
         "accuracy": _spread_json(setting.accuracy),
         "analytical": {party: _spread_json(setting.guarantee(party)) for party in PARTIES},
         "statistics": {

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.comparison.comparison import Comparison
 from fl_audit.comparison.settings import Setting
-from fl_audit.comparison.tables import LEFT_OUT, accuracy_cell, presentations_cell
+from fl_audit.comparison.tables import LEFT_OUT, accuracy_cell, participations_cell
 from fl_audit.estimators.result import Record
 from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
 from fl_audit.report.headline import Headline
@@ -66,7 +66,7 @@ def _latex_rows(comparison: Comparison, setting: Setting) -> Iterator[str]:
     client, canary = setting.guarantee("client"), setting.guarantee("canary")
     start = [
         setting.label,
-        presentations_cell(setting),
+        participations_cell(setting),
         accuracy_cell(setting),
         *(LEFT_OUT if s is None else upper_bound_text(s.largest) for s in (client, canary)),
     ]
@@ -83,7 +83,9 @@ def _latex_rows(comparison: Comparison, setting: Setting) -> Iterator[str]:
 
 def _numbers(headline: Headline) -> tuple[str, str]:
     """The lower bound and the estimate of one statistic, as a run's page has them."""
-    bound = LEFT_OUT if headline.proven is None else lower_bound_text(headline.proven.epsilon)
+    bound = (
+        LEFT_OUT if headline.lower_bound is None else lower_bound_text(headline.lower_bound.epsilon)
+    )
     fit, within = headline.estimated, headline.estimate_within()
     if fit is None or within is None:
         return bound, LEFT_OUT

@@ -12,7 +12,7 @@ from fl_audit.number_words import epsilon_text
 from fl_audit.report.headline import Headline, strongest_first
 
 _AS_OFTEN = 1.1
-"""Numbers of presentations that differ by at most this factor count as equal: chance alone moves
+"""Numbers of participations that differ by at most this factor count as equal: chance alone moves
 the mean of 200 canaries with seven rounds each by 3 %."""
 
 
@@ -78,7 +78,7 @@ def span(headline: Headline | None) -> tuple[float, float] | None:
     fit = None if headline is None else headline.estimated
     if headline is None or fit is None or fit.lower is None or fit.upper is None:
         return None
-    bound = headline.proven_epsilon() or 0.0
+    bound = headline.lower_bound_epsilon() or 0.0
     if headline.estimate_within() is None:
         return bound, max(headline.most(), bound)
     return fit.lower, fit.upper
@@ -94,20 +94,20 @@ def beyond_noise(comparison: Comparison) -> str:
     if name is None:
         return ""
     estimated = [s for s in comparison.settings if span(s.headline(name)) is not None]
-    alike = by_presentations(estimated)
+    alike = by_participations(estimated)
     compared = [_sentence(title_of(name), group, name) for group in alike if len(group) > 1]
     return " ".join([*compared, *_not_compared(alike)])
 
 
-def by_presentations(settings: Sequence[Setting]) -> list[list[Setting]]:
+def by_participations(settings: Sequence[Setting]) -> list[list[Setting]]:
     """The settings in groups whose canaries took part equally often, the rarest first.
 
     Where a number is not known, it is taken for equal to no other but an unknown one.
     """
     groups: list[list[Setting]] = []
-    for setting in sorted(settings, key=_presentations):
+    for setting in sorted(settings, key=_participations):
         first = groups[-1][0] if groups else None
-        if first is not None and _presentations(setting) <= _AS_OFTEN * _presentations(first):
+        if first is not None and _participations(setting) <= _AS_OFTEN * _participations(first):
             groups[-1].append(setting)
         else:
             groups.append([setting])
@@ -130,12 +130,12 @@ def groups_apart(settings: Sequence[Setting], statistic: str) -> list[Group]:
 def _alone(setting: Setting, headline: Headline) -> Group | None:
     """The group of one setting; None where it has no interval."""
     ends = span(headline)
-    limits = None if headline.guaranteed is None else (headline.guaranteed, headline.guaranteed)
+    limits = None if headline.upper_bound is None else (headline.upper_bound, headline.upper_bound)
     return None if ends is None else Group((setting,), *ends, limits)
 
 
-def _presentations(setting: Setting) -> float:
-    return math.inf if setting.presentations is None else setting.presentations.mean
+def _participations(setting: Setting) -> float:
+    return math.inf if setting.participations is None else setting.participations.mean
 
 
 def _listed(settings: Sequence[Setting]) -> str:

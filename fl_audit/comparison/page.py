@@ -20,7 +20,7 @@ from fl_audit.comparison.tables import (
     has_faults,
     has_repetitions,
     has_verdicts,
-    presentations_cell,
+    participations_cell,
     rounds_cell,
     title,
     verdict_cell,
@@ -107,7 +107,7 @@ class _SettingRow:
       label: Label of the setting.
       num_runs: Number of runs that repeat the setting.
       rounds: Number of rounds of training.
-      presentations: Rounds in which a canary takes part on average.
+      participations: Rounds in which a canary takes part on average.
       cohort: Expected number of clients and canaries in a round.
       accuracy: Accuracy in percent.
       client: Analytical epsilon to a real client.
@@ -121,7 +121,7 @@ class _SettingRow:
     label: str
     num_runs: int
     rounds: str
-    presentations: str
+    participations: str
     cohort: str
     accuracy: str
     client: str
@@ -137,7 +137,7 @@ def _setting_row(comparison: Comparison, setting: Setting) -> _SettingRow:
         label=setting.label,
         num_runs=len(setting.runs),
         rounds=rounds_cell(setting),
-        presentations=presentations_cell(setting),
+        participations=participations_cell(setting),
         cohort=cohort_cell(setting),
         accuracy=accuracy_cell(setting),
         client=guarantee_cell(setting, "client"),

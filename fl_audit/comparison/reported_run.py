@@ -57,7 +57,7 @@ class ReportedRun:
         return self.report.run
 
     @functools.cached_property
-    def presentations(self) -> float | None:
+    def participations(self) -> float | None:
         """The mean number of rounds in which an included canary took part; None where not known.
 
         It is counted in canaries.csv. Where that does not list rounds, it is what the record says
@@ -90,10 +90,10 @@ class ReportedRun:
         result = self.report.statistics.get(statistic)
         if result is None:
             return None
-        against = self.report.guaranteed_against(statistic)
+        against = self.report.upper_bounds_against(statistic)
         return headline_on(
             result,
-            guaranteed=None if against is None else against.canary.epsilon,
+            upper_bound=None if against is None else against.canary.epsilon,
             confidence=self.report.confidence,
         )
 

@@ -175,9 +175,9 @@ class Setting:
         )
 
     @property
-    def presentations(self) -> Spread | None:
+    def participations(self) -> Spread | None:
         """The rounds in which a canary takes part on average, over runs; None where not known."""
-        return Spread.from_values(run.presentations for run in self.runs)
+        return Spread.from_values(run.participations for run in self.runs)
 
     def headline(self, statistic: str) -> Headline | None:
         """What all runs together say on one statistic; None where all left it out.
@@ -207,8 +207,8 @@ class _Numbers:
 
 def _together(headlines: Sequence[Headline]) -> Headline:
     """The headline of runs that repeat one setting."""
-    bounds = [headline.proven_epsilon() for headline in headlines]
-    guarantees = [headline.guaranteed for headline in headlines]
+    bounds = [headline.lower_bound_epsilon() for headline in headlines]
+    guarantees = [headline.upper_bound for headline in headlines]
     fits = [headline.estimated for headline in headlines if headline.estimated is not None]
     lowers = [fit.lower for fit in fits if fit.lower is not None]
     uppers = [fit.upper for fit in fits if fit.upper is not None]
@@ -217,9 +217,9 @@ def _together(headlines: Sequence[Headline]) -> Headline:
     bound, guarantee = Spread.from_values(bounds), Spread.from_values(guarantees)
     return dataclasses.replace(
         headlines[0],
-        proven=None if bound is None else _Numbers(bound.smallest, bound.smallest),
+        lower_bound=None if bound is None else _Numbers(bound.smallest, bound.smallest),
         estimated=None if mean is None else _Numbers(mean.mean, *ends),
-        guaranteed=None if guarantee is None or None in guarantees else guarantee.largest,
+        upper_bound=None if guarantee is None or None in guarantees else guarantee.largest,
     )
 
 
@@ -370,7 +370,7 @@ def rounds_text(number: float) -> str:
 
 def rounds_words(setting: Setting) -> str:
     """How often a canary of the setting takes part, in words; empty where it is not known."""
-    if setting.presentations is None:
+    if setting.participations is None:
         return ""
-    text = rounds_text(setting.presentations.mean)
+    text = rounds_text(setting.participations.mean)
     return f"{text} round{'' if text == '1' else 's'} per canary"

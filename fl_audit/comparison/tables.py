@@ -34,9 +34,9 @@ def cohort_cell(setting: Setting) -> str:
     return LEFT_OUT if spread is None else _over_runs(spread, significant)
 
 
-def presentations_cell(setting: Setting) -> str:
+def participations_cell(setting: Setting) -> str:
     """The rounds in which a canary takes part on average."""
-    spread = setting.presentations
+    spread = setting.participations
     return LEFT_OUT if spread is None else _over_runs(spread, rounds_text)
 
 
@@ -151,7 +151,7 @@ def _settings_table(comparison: Comparison) -> list[str]:
         (
             str(len(setting.runs)),
             rounds_cell(setting),
-            presentations_cell(setting),
+            participations_cell(setting),
             cohort_cell(setting),
             accuracy_cell(setting),
             guarantee_cell(setting, "client"),

@@ -135,7 +135,7 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
         num_clients=len(client_ids),
         included=included,
         schedule=schedule,
-        noise=MECHANISMS.kind_of(config.mechanism).noise_law.noise(0.0, 0.0),
+        noise=MECHANISMS.kind_of(config.mechanism).noise_distribution.noise(0.0, 0.0),
     )
     design = _with_noise(design, config.mechanism)
     if config.audit.stop_when_contradicted:
@@ -147,7 +147,7 @@ def _check_uploads(config: Config) -> None:
     """Raises an `InputError` if attackers see single uploads that no noise is added to."""
     seeing = [model.name for model in threat_models_of(config.audit) if model.sees_uploads]
     kind = MECHANISMS.kind_of(config.mechanism)
-    if seeing and not kind.noise_law.is_per_upload:
+    if seeing and not kind.noise_distribution.is_per_upload:
         raise InputError(
             f"audit.threat_models: {seeing[0]!r} needs noise at the client, mechanism.kind "
             f"'client_gaussian', got {MECHANISMS.name_of(kind)!r}"
@@ -186,7 +186,7 @@ def mechanism_for_epsilon(
     """
     if not isinstance(mechanism, NoisyMechanism) or mechanism.epsilon is None:
         raise InputError("mechanism.epsilon: this kind of mechanism has no noise to find")
-    law = MECHANISMS.kind_of(mechanism).noise_law
+    distribution = MECHANISMS.kind_of(mechanism).noise_distribution
     _check_known(release.with_noise(_unit_noise(mechanism, expected_cohort)), delta)
 
     def epsilon_of(multiplier: float) -> float | None:
@@ -194,7 +194,7 @@ def mechanism_for_epsilon(
             noise = round_noise(mechanism.with_multiplier(multiplier), expected_cohort)
         except InputError:
             # It cannot be added so; how much would be needed is said when it is refused.
-            noise = law.noise(multiplier, multiplier)
+            noise = distribution.noise(multiplier, multiplier)
         noised = release.with_noise(noise)
         return guarantee_to(noised, noised.client, delta).epsilon
 
@@ -211,7 +211,7 @@ def _unit_noise(mechanism: NoisyMechanism, expected_cohort: float) -> Noise:
     try:
         return round_noise(mechanism.with_multiplier(1.0), expected_cohort)
     except InputError:
-        return MECHANISMS.kind_of(mechanism).noise_law.noise(1.0, 1.0)
+        return MECHANISMS.kind_of(mechanism).noise_distribution.noise(1.0, 1.0)
 
 
 def _check_known(release: Release, delta: float) -> None:

@@ -247,8 +247,8 @@ def _readable(message: str, table: Mapping[str, Any]) -> str:
     value: Any = table
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
-    is_told = value is None or isinstance(value, Mapping) or "got" in reason
-    return f"key `{path}`: {reason}" + ("" if is_told else f", got {value!r}")
+    is_said = value is None or isinstance(value, Mapping) or "got" in reason
+    return f"key `{path}`: {reason}" + ("" if is_said else f", got {value!r}")
 
 
 def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: str) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fl_audit.accounting import Denominator, Party, PoissonSampling, Release, account
 from fl_audit.accounting.analytical import noise_multiplier_for
-from fl_audit.accounting.noise_laws import GAUSSIAN
+from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
 from fl_audit.inner_products import euclidean_norm
@@ -85,7 +85,7 @@ class Recipe:
 # The upper bound on epsilon of a recipe, and the recipe of an upper bound.
 
 
-def guaranteed_epsilon(recipe: Recipe, delta: float) -> float:
+def accounted_epsilon(recipe: Recipe, delta: float) -> float:
     """The epsilon that DP-SGD guarantees to one point more or less, against all attackers.
 
     Those who see every step are included. Output noise alone guarantees nothing here: how far one
@@ -125,7 +125,7 @@ def with_epsilon(recipe: Recipe, epsilon: float, delta: float) -> Recipe:
 
     return noised(
         noise_multiplier_for(
-            epsilon, lambda multiplier: guaranteed_epsilon(noised(multiplier), delta)
+            epsilon, lambda multiplier: accounted_epsilon(noised(multiplier), delta)
         )
     )
 
@@ -209,7 +209,7 @@ def _filled(taken: list[npt.NDArray[np.int64]], rows: int) -> Batches:
 def initial_weights(classifier: Model, seed: int, model: int) -> list[Float32Array]:
     """Weights of one model's own: normal, with the root mean square of each array of the task's.
 
-    Arrays of zeros (biases) stay zeros. For He's normal initial weights this is their own law; for
+    Arrays of zeros (biases) stay zeros. For He's normal initial weights this is their own distribution; for
     a uniform one it is a normal distribution of the same variance.
 
     Args:

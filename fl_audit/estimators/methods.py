@@ -57,7 +57,7 @@ class Method:
         bound and compare.
       fast_epsilons: A quick way to the epsilons of many samples of one delta and one confidence,
         without the rest of their estimates; for simulations. None where they make the estimates.
-      proven_for: The ways of including canaries for which the method may be used; scores of others
+      valid_inclusions: The ways of including canaries for which the method may be used; scores of others
         are refused.
 
     Raises:
@@ -70,7 +70,7 @@ class Method:
     valid_for: ValidFor | None = None
     fast_rejection: Callable[[float, float, float], Rejection] | None = None
     fast_epsilons: Epsilons | None = None
-    proven_for: tuple[Inclusion, ...] = get_args(Inclusion)
+    valid_inclusions: tuple[Inclusion, ...] = get_args(Inclusion)
 
     def __post_init__(self) -> None:
         """Check the kind and the validity, by which methods are grouped."""
@@ -88,7 +88,7 @@ class Method:
 
     def allows(self, inclusion: Inclusion) -> bool:
         """Whether the method may be used on canaries that were included in this way."""
-        return inclusion in self.proven_for
+        return inclusion in self.valid_inclusions
 
     def __call__(self, setting: AuditSetting) -> Estimate:
         """The estimate from the scores of a setting.
@@ -169,7 +169,7 @@ _OWN = (
         fast_rejection=threshold_rejection,
     ),
     Method("threshold_gdp", threshold_gdp, "lower_bound", "Gaussian mechanisms"),
-    Method("one_run", one_run, "lower_bound", proven_for=("coins",)),
+    Method("one_run", one_run, "lower_bound", valid_inclusions=("coins",)),
     Method(
         "one_run_valid",
         one_run_valid,
@@ -177,14 +177,14 @@ _OWN = (
         "any mechanism",
         fast_rejection=one_run_rejection,
         fast_epsilons=one_run_epsilons,
-        proven_for=("coins", "unequal_coins", "pairs"),
+        valid_inclusions=("coins", "unequal_coins", "pairs"),
     ),
     Method(
         "one_run_fdp",
         one_run_fdp,
         "lower_bound",
         "Gaussian mechanisms",
-        proven_for=("coins",),
+        valid_inclusions=("coins",),
     ),
     Method("bayes", bayes, "interval"),
     Method("epsilon_star", epsilon_star, "estimate"),

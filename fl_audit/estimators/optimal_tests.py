@@ -40,7 +40,7 @@ class OptimalTests:
     fnr: FloatArray
 
 
-def largest_provable(
+def reachable_epsilon(
     tests: OptimalTests, num_included: int, delta: float, confidence: float
 ) -> float:
     """The median lower bound on epsilon of the best of the tests, with exact distributions.
@@ -97,7 +97,7 @@ def gaussian_tests(shift: float) -> OptimalTests:
     )
 
 
-def largest_provable_shift(shift: float, num_included: int, confidence: float) -> float:
+def reachable_shift(shift: float, num_included: int, confidence: float) -> float:
     """The median lower bound on the distance of two Gaussians by the best test, of their mean.
 
     Args:
@@ -108,10 +108,10 @@ def largest_provable_shift(shift: float, num_included: int, confidence: float) -
     return max(0.0, shift - float(special.ndtri(confidence)) / math.sqrt(num_included))
 
 
-def largest_provable_gaussian(
+def reachable_epsilon_gaussian(
     shift: float, num_included: int, delta: float, confidence: float
 ) -> float:
-    """The `largest_provable` of tests that may rely on the mechanism being Gaussian.
+    """The `reachable_epsilon` of tests that may rely on the mechanism being Gaussian.
 
     Then every score counts, not only the share above a threshold: the best test is of the mean.
 
@@ -121,7 +121,7 @@ def largest_provable_gaussian(
       delta: The delta of differential privacy, in (0, 1).
       confidence: The confidence of the lower bound, in (0, 1).
     """
-    least = largest_provable_shift(shift, num_included, confidence)
+    least = reachable_shift(shift, num_included, confidence)
     if least == 0 or math.isinf(least):
         return least
     return epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(least, 1.0), delta)

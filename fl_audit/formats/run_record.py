@@ -189,7 +189,7 @@ class RecordedRelease:
       sample_size: The number that every round draws uniformly without replacement, for everybody
         whose participations are None; None under other patterns.
       sampled_from: The number that these are drawn from; None where `sample_size` is.
-      noise_law: The name of the noise's distribution, one that accounting knows.
+      noise_distribution: The name of the noise's distribution, one that accounting knows.
       zeroing: The kind of zeroing of updates before they are clipped.
       client_squared_sensitivity: Under correlated noise, the squared distance by which a real
         client moves all that independent noise is added to, such as the nodes of all trees, in clip
@@ -201,7 +201,7 @@ class RecordedRelease:
         out of the file where it is None, as are the next five.
       canary_sampling: The same for an included canary.
       divides_by: Whether the sum is divided by the expected or the actual number of participants,
-        where `noise_law` does not say it: by the actual number under Skellam noise.
+        where `noise_distribution` does not say it: by the actual number under Skellam noise.
       correlation: The trees or the matrix that correlate noise over rounds.
       grid: The grid of sums of integers, where it is known.
       fewest: The smallest number of participants of a round, where each adds a share of the noise.
@@ -217,7 +217,7 @@ class RecordedRelease:
     denominator: float
     sample_size: int | None = None
     sampled_from: int | None = None
-    noise_law: str = "gaussian"
+    noise_distribution: str = "gaussian"
     zeroing: ZeroingKind = "none"
     client_squared_sensitivity: float | None = None
     canary_squared_sensitivity: float | None = None
@@ -238,14 +238,14 @@ class RecordedRelease:
         fixed_size = next((s for s in both if type(s) is FixedSizeSampling), None)
         by_chance: Sampling = poisson or fixed_size or UnknownRounds()
         divisor, correlation = release.denominator.divisor, release.correlation
-        is_implied = divisor == _implied_divisor(release.noise.law)
+        is_implied = divisor == _implied_divisor(release.noise.distribution)
         said_by_blocks = (FixedRounds, OncePerBlock, OneGroup)
         return cls(
             rounds=release.rounds,
             noise_multiplier=release.noise.noise_multiplier,
             sum_noise_multiplier=release.noise.sum_noise_multiplier,
             count_noise_stddev=release.noise.count_noise_stddev,
-            noise_law=release.noise.law,
+            noise_distribution=release.noise.distribution,
             denominator=release.denominator.expected,
             divides_by=None if is_implied else divisor,
             zeroing=release.zeroing,
@@ -276,11 +276,11 @@ class RecordedRelease:
         canary = _read_sampling(
             self.canary_sampling, self.canary_participations, self.canary_blocks, by_chance
         )
-        divisor = self.divides_by or _implied_divisor(self.noise_law)
+        divisor = self.divides_by or _implied_divisor(self.noise_distribution)
         return Release(
             rounds=self.rounds,
             noise=Noise(
-                self.noise_law,
+                self.noise_distribution,
                 self.noise_multiplier,
                 self.sum_noise_multiplier,
                 self.count_noise_stddev,
@@ -303,9 +303,9 @@ class RecordedRelease:
         return UnknownRounds()
 
 
-def _implied_divisor(noise_law: str) -> Divisor:
+def _implied_divisor(noise_distribution: str) -> Divisor:
     """The divisor of a record that does not say it."""
-    return "actual_cohort" if noise_law == "skellam" else "expected_cohort"
+    return "actual_cohort" if noise_distribution == "skellam" else "expected_cohort"
 
 
 def _read_sampling(

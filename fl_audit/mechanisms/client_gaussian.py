@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fl_audit.accounting.noise_laws import CLIENT_GAUSSIAN
+from fl_audit.accounting.noise_distributions import CLIENT_GAUSSIAN
 from fl_audit.accounting.release import Noise
 from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.table import PositiveFloat
@@ -90,7 +90,7 @@ CLIENT_GAUSSIAN_KIND = MechanismKind(
     make_aggregator=_aggregator,
     clip_and_noise=_clip_and_noise,
     canary_norm=made_to_be_clipped,
-    noise_law=CLIENT_GAUSSIAN,
+    noise_distribution=CLIENT_GAUSSIAN,
     divides_by="expected_cohort",
     correlation=fresh_in_each_round,
     why_not_checked=None,

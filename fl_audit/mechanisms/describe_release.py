@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fl_audit.accounting.noise_laws import noise_law_named
+from fl_audit.accounting.noise_distributions import noise_distribution_named
 from fl_audit.accounting.release import Correlation, Denominator, Noise, Party, Release
 from fl_audit.accounting.sampling import FixedRounds
 from fl_audit.accounting.sampling_accountants import worst_sensitivity
@@ -25,9 +25,9 @@ def describe(mechanism: Mechanism, noise: Noise, schedule: Schedule, num_canarie
     """
     kind = MECHANISMS.kind_of(mechanism)
     correlation = kind.correlation(mechanism, schedule.num_rounds)
-    law = noise_law_named(noise.law)
-    sizes = _cohort_sizes(schedule) if law.is_by_participants else None
-    if law.is_per_upload and sizes is not None:
+    distribution = noise_distribution_named(noise.distribution)
+    sizes = _cohort_sizes(schedule) if distribution.is_by_participants else None
+    if distribution.is_per_upload and sizes is not None:
         parties = (schedule.client_attendance, schedule.canary_attendance)
         client, canary = (_party_in_sums(attendance, sizes) for attendance in parties)
     else:

@@ -7,7 +7,7 @@ import math
 import typing
 from typing import Any
 
-from fl_audit.accounting.noise_laws import GAUSSIAN, NoiseLaw
+from fl_audit.accounting.noise_distributions import GAUSSIAN, NoiseDistribution
 from fl_audit.accounting.release import Noise
 from fl_audit.config_tables.table import NonNegativeFloat, PositiveFloat, Table
 from fl_audit.errors import InputError
@@ -145,7 +145,7 @@ GAUSSIAN_ADAPTIVE = MechanismKind(
     make_aggregator=_adaptive_aggregator,
     clip_and_noise=_adaptive_clip_and_noise,
     canary_norm=made_to_be_clipped,
-    noise_law=GAUSSIAN,
+    noise_distribution=GAUSSIAN,
     divides_by="expected_cohort",
     correlation=fresh_in_each_round,
     why_not_checked=None,
@@ -161,7 +161,7 @@ GAUSSIAN_FIXED = MechanismKind(
     make_aggregator=_fixed_aggregator,
     clip_and_noise=_fixed_clip_and_noise,
     canary_norm=made_to_be_clipped,
-    noise_law=GAUSSIAN,
+    noise_distribution=GAUSSIAN,
     divides_by="expected_cohort",
     correlation=fresh_in_each_round,
     why_not_checked=None,
@@ -179,7 +179,10 @@ COUNT_STDDEV_OF_COHORT = 0.05
 
 
 def noise_with_count(
-    law: NoiseLaw, noise_multiplier: float, expected_cohort: float, count_stddev: float | None
+    distribution: NoiseDistribution,
+    noise_multiplier: float,
+    expected_cohort: float,
+    count_stddev: float | None,
 ) -> Noise:
     """The noise of a round where a noised count moves the clip norm.
 
@@ -188,7 +191,7 @@ def noise_with_count(
     the one asked for (Andrew et al. 2021, arXiv:1905.03871, theorem 1, as TFF has it).
 
     Args:
-      law: The law of the noise.
+      distribution: The distribution of the noise.
       noise_multiplier: The effective noise multiplier.
       expected_cohort: The expected number of clients and canaries in a round.
       count_stddev: The standard deviation of the noise on the count, in clients; None for TFF's
@@ -198,7 +201,7 @@ def noise_with_count(
       InputError: The noise on the count is too low for the noise multiplier.
     """
     if noise_multiplier == 0:
-        return law.noise(noise_multiplier, 0.0, count_stddev or 0.0)
+        return distribution.noise(noise_multiplier, 0.0, count_stddev or 0.0)
     count_noise = COUNT_STDDEV_OF_COHORT * expected_cohort if count_stddev is None else count_stddev
     if noise_multiplier >= 2 * count_noise:
         raise InputError(
@@ -207,7 +210,7 @@ def noise_with_count(
             f"{noise_multiplier / 2:.3g}"
         )
     sum_noise = (noise_multiplier**-2 - (2 * count_noise) ** -2) ** -0.5
-    return law.noise(noise_multiplier, sum_noise, count_noise)
+    return distribution.noise(noise_multiplier, sum_noise, count_noise)
 
 
 def moving_clip_words(norm: float, quantile: float) -> str:
@@ -218,11 +221,11 @@ def moving_clip_words(norm: float, quantile: float) -> str:
     )
 
 
-def noise_with_count_words(record: RunRecord, law: str) -> str:
-    """A clause on noise of a law, Gaussian or other, on the sum and on the count."""
+def noise_with_count_words(record: RunRecord, distribution: str) -> str:
+    """A clause on noise of a distribution, Gaussian or other, on the sum and on the count."""
     noise = record.release.noise
     return (
-        f"the effective noise multiplier is {noise.noise_multiplier:g}, made of {law} noise of "
+        f"the effective noise multiplier is {noise.noise_multiplier:g}, made of {distribution} noise of "
         f"{significant(noise.sum_noise_multiplier)} clip norms on the sum of updates and of "
         f"{significant(noise.count_noise_stddev)} clients on the count that moves the clip norm"
     )
@@ -282,7 +285,7 @@ NO_PRIVACY = MechanismKind(
     make_aggregator=_aggregator,
     clip_and_noise=_clip_and_noise,
     canary_norm=_canary_norm,
-    noise_law=GAUSSIAN,
+    noise_distribution=GAUSSIAN,
     divides_by="expected_cohort",
     correlation=fresh_in_each_round,
     why_not_checked="nothing clips the updates, and no noise is added",

@@ -7,7 +7,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
-from fl_audit.accounting.noise_laws import NoiseLaw, noise_law_named
+from fl_audit.accounting.noise_distributions import NoiseDistribution, noise_distribution_named
 from fl_audit.accounting.release import Correlation, Divisor, Noise
 from fl_audit.config_tables.table import NonNegativeFloat, PositiveFloat, Table
 from fl_audit.formats.run_record import RunRecord
@@ -65,7 +65,7 @@ class MechanismKind(Generic[MechanismTable]):
         aggregator's process when the round begins.
       canary_norm: The length that the table fixes for a canary's update; None where updates are
         clipped, so that a canary is made long enough to be clipped.
-      noise_law: The law of the noise, as it is registered with accounting; it makes the `Noise` of
+      noise_distribution: The distribution of the noise, as it is registered with accounting; it makes the `Noise` of
         a round.
       divides_by: Whether the sum is divided by the expected number of participants, which reveals
         nothing, or by that of those who came.
@@ -85,7 +85,7 @@ class MechanismKind(Generic[MechanismTable]):
         divided by; None where it is fixed, or moves by another rule.
 
     Raises:
-      ValueError: The noise law is not registered.
+      ValueError: The noise distribution is not registered.
     """
 
     table: type[MechanismTable]
@@ -95,7 +95,7 @@ class MechanismKind(Generic[MechanismTable]):
     ]
     clip_and_noise: Callable[[MechanismTable, Any], ClipAndNoise]
     canary_norm: Callable[[MechanismTable], float | None]
-    noise_law: NoiseLaw
+    noise_distribution: NoiseDistribution
     divides_by: Divisor
     correlation: Callable[[MechanismTable, int], Correlation | None]
     why_not_checked: str | None
@@ -106,9 +106,11 @@ class MechanismKind(Generic[MechanismTable]):
     adaptive_clip: Callable[[MechanismTable, Noise, float], AdaptiveClip] | None = None
 
     def __post_init__(self) -> None:
-        """Looks the law up by its name, as the report of a finished run will."""
-        if noise_law_named(self.noise_law.name) is not self.noise_law:
-            raise ValueError(f"another noise law {self.noise_law.name!r} is registered")
+        """Looks the distribution up by its name, as the report of a finished run will."""
+        if noise_distribution_named(self.noise_distribution.name) is not self.noise_distribution:
+            raise ValueError(
+                f"another noise distribution {self.noise_distribution.name!r} is registered"
+            )
 
 
 def made_to_be_clipped(table: object) -> None:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from fl_audit.accounting.buffered_toeplitz import MOST_BUFFERS, BufferedToeplitz, optimise
-from fl_audit.accounting.noise_laws import MATRIX
+from fl_audit.accounting.noise_distributions import MATRIX
 from fl_audit.accounting.release import Noise
 from fl_audit.accounting.toeplitz import (
     Toeplitz,
@@ -227,7 +227,7 @@ MATRIX_FACTORISATION = MechanismKind(
     make_aggregator=_aggregator,
     clip_and_noise=_clip_and_noise,
     canary_norm=made_to_be_clipped,
-    noise_law=MATRIX,
+    noise_distribution=MATRIX,
     divides_by="expected_cohort",
     correlation=strategy_of,
     why_not_checked=None,

@@ -56,7 +56,7 @@ def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
       InputError: The noise multiplier is too small or too large to be told from none or to be
         computed with, the noise on the adaptive clip's count is too low for it, or the config asks
         for too few bits.
-      ValueError: The mechanism's noise is not by its own noise law.
+      ValueError: The mechanism's noise is not by its own noise distribution.
     """
     multiplier = getattr(table, "noise_multiplier", 0.0)
     if multiplier and not _LEAST_NOISE <= multiplier <= _MOST_NOISE:
@@ -66,8 +66,10 @@ def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
         )
     kind = MECHANISMS.kind_of(table)
     noise = kind.round_noise(table, expected_cohort)
-    if noise.law != kind.noise_law.name:
-        raise ValueError(f"noise by {kind.noise_law.name!r} must say so, got {noise.law!r}")
+    if noise.distribution != kind.noise_distribution.name:
+        raise ValueError(
+            f"noise by {kind.noise_distribution.name!r} must say so, got {noise.distribution!r}"
+        )
     return noise
 
 

@@ -3,7 +3,7 @@
 import typing
 from typing import Any
 
-from fl_audit.accounting.noise_laws import TREE
+from fl_audit.accounting.noise_distributions import TREE
 from fl_audit.accounting.release import Noise
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.config_tables.table import PositiveFloat, PositiveInt
@@ -92,7 +92,7 @@ TREE_AGGREGATION = MechanismKind(
     make_aggregator=_aggregator,
     clip_and_noise=_clip_and_noise,
     canary_norm=made_to_be_clipped,
-    noise_law=TREE,
+    noise_distribution=TREE,
     divides_by="expected_cohort",
     correlation=_trees,
     why_not_checked=None,

@@ -65,7 +65,7 @@ class Arm:
         """The rounds of so many canaries.
 
         Returns:
-          The canary, from 0, and the round of each presentation, each of shape (presentations,).
+          The canary, from 0, and the round of each participation, each of shape (participations,).
         """
         everybody = np.arange(members)
         match self.name:

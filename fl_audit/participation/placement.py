@@ -39,8 +39,8 @@ class DrawnParticipation(Table, Participation, frozen=True, kw_only=True):
     canary_mean_repeats: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
 
 
-_MOST_PRESENTATIONS = 100_000_000
-"""The presentations that are drawn at most, two of whose numbers take 1.6 GB."""
+_MOST_PARTICIPATIONS = 100_000_000
+"""The participations that are drawn at most, two of whose numbers take 1.6 GB."""
 
 
 def check_placement(config: DrawnParticipation, placement: str) -> None:
@@ -105,16 +105,16 @@ def place(
       expected_clients: The expected number of real clients in a round.
 
     Raises:
-      InputError: No canary would take part in any round, or there are too many presentations.
+      InputError: No canary would take part in any round, or there are too many participations.
     """
     pool, rounds, included = roster.pool, config.rounds, roster.included
     if placement == "repeats":
-        _check_presentations("canary_repeats", len(pool), config.canary_repeats)
+        _check_participations("canary_repeats", len(pool), config.canary_repeats)
         repeats, first = config.canary_repeats, config.canary_first_rounds
         return spread(pool, seed, rounds, repeats, first).of_canaries(included)
     mean = config.canary_mean_repeats or expected_clients * rounds / roster.num_clients
     last = config.canary_last_rounds or 0
-    _check_presentations("canary_mean_repeats", len(pool), min(mean, last))
+    _check_participations("canary_mean_repeats", len(pool), min(mean, last))
     attendance = in_last_rounds(pool, seed, rounds, last, mean).of_canaries(included)
     if attendance.expected == 0:
         raise InputError(
@@ -124,11 +124,11 @@ def place(
     return attendance
 
 
-def _check_presentations(key: str, num_canaries: int, each: float) -> None:
-    if num_canaries * each > _MOST_PRESENTATIONS:
+def _check_participations(key: str, num_canaries: int, each: float) -> None:
+    if num_canaries * each > _MOST_PARTICIPATIONS:
         raise InputError(
             f"participation.{key}: {num_canaries:,} canaries with {each:,.10g} rounds each are "
-            f"too many; together must be at most {_MOST_PRESENTATIONS:,}"
+            f"too many; together must be at most {_MOST_PARTICIPATIONS:,}"
         )
 
 

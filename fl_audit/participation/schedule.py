@@ -235,12 +235,12 @@ class ParticipationTable:
 
     @property
     def attendance(self) -> Attendance:
-        """The presentations as an `Attendance` of a schedule."""
+        """The participations as an `Attendance` of a schedule."""
         most = int(np.bincount(self._members).max(initial=0))
         return Attendance(self.members_in, len(self._members) / self._num_rounds, FixedRounds(most))
 
     def of_canaries(self, included: npt.NDArray[np.bool_]) -> CanaryAttendance:
-        """The presentations of a whole pool as a `CanaryAttendance` of a schedule.
+        """The participations of a whole pool as a `CanaryAttendance` of a schedule.
 
         Args:
           included: The coins, bool of shape (num_canaries,).

@@ -27,10 +27,10 @@ from fl_audit.membership.measure_mia import measure_mia
 from fl_audit.membership.outputs import epsilon_star_of_model
 from fl_audit.membership.population import calibrated_margins, rmia
 from fl_audit.report.attack import (
+    AccountedBound,
     AttackedMember,
     AttackReport,
     AttackWords,
-    Guaranteed,
     render_attack,
 )
 from fl_audit.seeds import Stream, generator
@@ -71,7 +71,7 @@ class Target(abc.ABC):
       seed: The seed of the attack.
       delta: The delta of the estimates.
       num_members: The number of members.
-      guaranteed: What the training guarantees to a member.
+      upper_bound: What the training guarantees to a member.
       words: What the report calls things.
     """
 
@@ -79,7 +79,7 @@ class Target(abc.ABC):
     seed: int
     delta: float
     num_members: int
-    guaranteed: Guaranteed
+    upper_bound: AccountedBound
     words: AttackWords
 
     @abc.abstractmethod
@@ -302,7 +302,7 @@ def make_report(
             )
         ),
         accuracy=float(np.mean([base.accuracy for base in bases])),
-        guaranteed=target.guaranteed,
+        upper_bound=target.upper_bound,
         words=target.words,
         num_models=num_models(attack),
         delta=target.delta,

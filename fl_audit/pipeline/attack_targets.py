@@ -10,14 +10,14 @@ from fl_audit.accounting import account
 from fl_audit.array_types import FloatArray
 from fl_audit.config.attack import Attack, AttackConfig, FederatedAttack, FederatedAttackConfig
 from fl_audit.engines.prepare import PreparedRun, prepare
-from fl_audit.engines.shadow_recipe import DpSgd, Recipe, guaranteed_epsilon, with_epsilon
+from fl_audit.engines.shadow_recipe import DpSgd, Recipe, accounted_epsilon, with_epsilon
 from fl_audit.engines.tff.blocks import default_models_per_block
 from fl_audit.engines.tff.shadow_models import AfterBlock, ModelJob, train_models
 from fl_audit.engines.tff.shadow_runs import FederatedRuns
 from fl_audit.errors import InputError
 from fl_audit.membership.outputs import loss_of_margin
 from fl_audit.pipeline.attack_bases import BoolArray, MemberOutputs, Target
-from fl_audit.report.attack import AttackedMember, AttackWords, Guaranteed
+from fl_audit.report.attack import AccountedBound, AttackedMember, AttackWords
 from fl_audit.tasks import load_task
 from fl_audit.tasks.learning_task import Examples, LearningTask
 from fl_audit.tasks.tf.networks import as_classifier
@@ -53,8 +53,8 @@ class AttackedPoints(Target):
         self.attack, self.seed, self.delta = config.attack, config.seed, config.attack.delta
         self.num_members = len(self._points)
         recipe = recipe_of(config.attack, self.num_members // 2)
-        self.guaranteed = Guaranteed(
-            epsilon=guaranteed_epsilon(recipe, self.delta),
+        self.upper_bound = AccountedBound(
+            epsilon=accounted_epsilon(recipe, self.delta),
             noise_multiplier=None if recipe.privacy is None else recipe.privacy.noise_multiplier,
             by="DP-SGD",
             neighbours="one point more or less",
@@ -175,7 +175,7 @@ class AttackedClients(Target):
         self._run = prepare(config)
         self.num_members, self.delta = self._run.num_clients, self._run.delta
         _check_clients(self.num_members, self.attack)
-        self.guaranteed = _guaranteed(self._run)
+        self.upper_bound = _accounted_bound(self._run)
         self.words = AttackWords(
             models="federated runs",
             member="client",
@@ -223,11 +223,11 @@ def _check_clients(num_clients: int, attack: FederatedAttack) -> None:
         )
 
 
-def _guaranteed(run: PreparedRun) -> Guaranteed:
+def _accounted_bound(run: PreparedRun) -> AccountedBound:
     """The analytical epsilon of a run to a real client; infinite where none is known."""
     accounting = account(run.release, run.delta)
     epsilon = accounting.client.epsilon
-    return Guaranteed(
+    return AccountedBound(
         epsilon=math.inf if epsilon is None else epsilon,
         noise_multiplier=run.noise.noise_multiplier,
         by="The config",

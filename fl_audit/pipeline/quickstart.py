@@ -64,8 +64,8 @@ def comparison(reports: "Mapping[float, Report]") -> str:
     accuracies = [report.run.accuracy for report in reports.values() if report.run is not None]
     rows = [
         ["accuracy", *(f"{accuracy:.3f}" for accuracy in accuracies)],
-        ["upper bound, canary", *(upper_bound_text(answer.guaranteed) for answer in answers)],
-        ["lower bound", *(lower_bound_text(answer.proven_epsilon()) for answer in answers)],
+        ["upper bound, canary", *(upper_bound_text(answer.upper_bound) for answer in answers)],
+        ["lower bound", *(lower_bound_text(answer.lower_bound_epsilon()) for answer in answers)],
         ["estimate", *(_estimate(answer) for answer in answers)],
     ]
     return "\n".join(TextTable(["", *(f"noise {noise:g}" for noise in reports)], rows).lines())

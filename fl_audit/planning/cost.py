@@ -11,7 +11,7 @@ from typing import ClassVar, assert_never
 import msgspec
 import numpy as np
 
-from fl_audit.accounting.noise_laws import noise_on_sum
+from fl_audit.accounting.noise_distributions import noise_on_sum
 from fl_audit.canaries.store import make_family
 from fl_audit.config import ClientGaussian, Config, GaussianAdaptive, GaussianFixed
 from fl_audit.formats.folders import RunFolder
@@ -116,7 +116,7 @@ class AccuracyCost:
       canary_noise: Deviation sqrt(m / d) that m unit vectors in random directions add to each
         coordinate, in clip norms.
       canary_noise_of_run: The same over the run, sqrt(m p / d), as a canary that is presented p
-        times adds up along its direction; p is averaged over presentations.
+        times adds up along its direction; p is averaged over participations.
       unclipped_quantile: Share of real updates below the clip norm at which an adaptive clip norm
         settles; above 1 it grows without end. None for a fixed clip norm, or without real clients.
     """
@@ -138,8 +138,8 @@ class AccuracyCost:
 def accuracy_cost(run: PlannedRun) -> AccuracyCost:
     """The cost in accuracy of a planned run's canaries."""
     n, m = run.schedule.expected_clients, run.schedule.expected_canaries
-    presentations = np.bincount(run.canary)
-    times = float(presentations @ presentations) / max(int(presentations.sum()), 1)
+    participations = np.bincount(run.canary)
+    times = float(participations @ participations) / max(int(participations.sum()), 1)
     return AccuracyCost(
         dilution=n / (n + m),
         noise_multiplier=float(noise_on_sum(run.noise, run.schedule.expected_cohort)),

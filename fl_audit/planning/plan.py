@@ -69,7 +69,7 @@ class Plan:
       trials: Number of simulated runs at every point of the range of the unknowns.
       variant_trials: Number of simulated runs of each variant.
       middle: The epsilons of simulated runs in the middle of the unknowns.
-      not_predicted: Names of the run's statistics whose law is not simulated.
+      not_predicted: Names of the run's statistics whose distribution is not simulated.
       power: Power against the config's claim of an epsilon; None where it makes none.
       detectable: What would be noticed of a claimed curve, or of the configured noise; None where
         an epsilon is claimed, or that is not known.
@@ -105,7 +105,7 @@ class Plan:
     @property
     def best(self) -> PlannedEfficiency:
         """The statistic that would prove most."""
-        return max(self.efficiency, key=lambda efficiency: efficiency.proven or 0.0)
+        return max(self.efficiency, key=lambda efficiency: efficiency.lower_bound or 0.0)
 
     def prediction_of(self, name: str) -> StatisticPrediction:
         """The prediction for the statistic of a name, alone."""

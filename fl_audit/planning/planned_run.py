@@ -56,13 +56,13 @@ class PlannedRun(RunDesign):
     Attributes:
       mechanism: The config's mechanism, of a kind that the simulation knows.
       server: The config's server; None where its steps are no sums of aggregates with fixed
-        weights, so that the models' law is not simulated.
+        weights, so that the models' distribution is not simulated.
       pool: The config's canaries, of a kind that the simulation knows.
       task: The sizes of the task.
       clients: Number of real clients in each round, n, int64 of shape (rounds,).
-      canary: The canary of each presentation, an index in the pool, int64 of shape
-        (presentations,).
-      round: The round of each presentation, from 0, int64 of shape (presentations,).
+      canary: The canary of each participation, an index in the pool, int64 of shape
+        (participations,).
+      round: The round of each participation, from 0, int64 of shape (participations,).
     """
 
     mechanism: GaussianAdaptive | GaussianFixed | ClientGaussian
@@ -76,8 +76,8 @@ class PlannedRun(RunDesign):
     def null_facts(self, compared: Mapping[str, ComparedVectors]) -> RunFacts:
         """What the null distributions of the statistics depend on.
 
-        The law is that of `gaussian` canaries for every family: a plan treats its vectors as dense,
-        and for dense vectors the bound for random signs is within a few percent of that law.
+        The distribution is that of `gaussian` canaries for every family: a plan treats its vectors as dense,
+        and for dense vectors the bound for random signs is within a few percent of that distribution.
 
         Args:
           compared: What is known of a trial's vectors, by statistic.
@@ -95,7 +95,7 @@ class PlannedRun(RunDesign):
     def canary_rounds(self) -> tuple[IndexArray, IndexArray]:
         """The canaries and the rounds, from 0, that they are sampled for, included or not.
 
-        Both are int64 of shape (presentations,).
+        Both are int64 of shape (participations,).
         """
         of_canary = self.schedule.rounds_of_canaries(self.num_canaries)
         canaries = np.repeat(np.arange(self.num_canaries), [len(rounds) for rounds in of_canary])
@@ -183,7 +183,7 @@ def check_covered(config: Config) -> None:
     """Checks that the simulation covers a config.
 
     Raises:
-      InputError: The law of one of the config's tables is not simulated.
+      InputError: The distribution of one of the config's tables is not simulated.
     """
     for section, known in (
         ("mechanism", (GaussianAdaptive, GaussianFixed, ClientGaussian)),

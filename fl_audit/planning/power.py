@@ -14,7 +14,7 @@ from fl_audit.accounting import (
     Release,
     attacker_bounds,
     canaries_to_prove,
-    most_provable,
+    reachable_bound,
 )
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.statistics import Statistic
@@ -62,11 +62,11 @@ class PlannedEfficiency:
 
     Attributes:
       statistic: Name of the statistic.
-      proven: The largest median of the bounds that hold for any mechanism, in the middle of the
+      lower_bound: The largest median of the bounds that hold for any mechanism, in the middle of the
         unknowns; None without any.
-      provable: What the best single threshold, were it known beforehand, proves with these canaries
+      reachable: What the best single threshold, were it known beforehand, proves with these canaries
         in the median; None where that is not known.
-      guaranteed: What the noise guarantees a canary against the statistic's attacker, possibly
+      upper_bound: What the noise guarantees a canary against the statistic's attacker, possibly
         infinite; None where nothing is known.
       canaries_for_80_percent: Number of canaries, half of them included, with which the best test
         proves 80 % of the guarantee; None where no number is known.
@@ -74,9 +74,9 @@ class PlannedEfficiency:
     """
 
     statistic: str = field(metadata=UNWRITTEN)
-    proven: float | None
-    provable: float | None
-    guaranteed: float | None
+    lower_bound: float | None
+    reachable: float | None
+    upper_bound: float | None
     canaries_for_80_percent: int | None
     canaries_for_95_percent: int | None
 
@@ -112,13 +112,13 @@ def _statistic_efficiency(
     needed: list[int | None],
 ) -> PlannedEfficiency:
     confidence = run.config.audit.confidence
-    provable = most_provable(bound, int(run.included.sum()), run.delta, confidence)
+    reachable = reachable_bound(bound, int(run.included.sum()), run.delta, confidence)
     keys = [(statistic.name, method) for method in valid_methods()]
     medians = [median_of(middle[key]) for key in keys if key in middle]
     return PlannedEfficiency(
         statistic.name,
         max(medians, default=None),
-        None if provable is None else provable.epsilon,
+        None if reachable is None else reachable.epsilon,
         bound.guarantee.epsilon,
         *needed,
     )

@@ -63,7 +63,7 @@ def _rank(trials: int) -> int:
 
 
 def coverage(trials: int) -> float:
-    """Chance that a new value lies between the ends of `ends_of`: 1 - 2 r / (T + 1), for any law.
+    """Chance that a new value lies between the ends of `ends_of`: 1 - 2 r / (T + 1), for any distribution.
 
     The new value is equally likely to have each of the T + 1 ranks, by symmetry.
 
@@ -86,7 +86,7 @@ def median_of(values: FloatArray) -> float:
 
 
 def interval_over(middle: FloatArray, samples: Sequence[FloatArray]) -> Interval:
-    """The median of `middle`, with ends that hold whichever of the samples has the true law.
+    """The median of `middle`, with ends that hold whichever of the samples has the true distribution.
 
     Args:
       middle: Values in the middle of the unknowns, float64 of shape (trials,).
@@ -121,10 +121,10 @@ def predicted_methods() -> tuple[str, ...]:
 
 
 def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
-    """The statistics of a run of this config whose law is simulated.
+    """The statistics of a run of this config whose distribution is simulated.
 
     Raises:
-      InputError: The law of none of the run's statistics is simulated.
+      InputError: The distribution of none of the run's statistics is simulated.
     """
     known = _OF_ROUNDS | (_OF_MODELS if isinstance(config.server, ServerSgd) else set())
     if isinstance(config.task, NumbersTask) and config.task.initial_norm is None:

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.accounting.noise_laws import noise_on_sum
+from fl_audit.accounting.noise_distributions import noise_on_sum
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ANY_VECTOR, ComparedVectors, Vectors
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
@@ -319,7 +319,7 @@ def _real_product(unknowns: Unknowns, rounds: Rounds, a: FloatArray, b: FloatArr
 def _sums_and_models(
     run: PlannedRun, unknowns: Unknowns, rounds: Rounds, random: np.random.Generator
 ) -> dict[str, FloatArray]:
-    """Draws the scores on `sum` and, where their law is simulated, on the models together.
+    """Draws the scores on `sum` and, where their distribution is simulated, on the models together.
 
     Each array is float64 of shape (num_canaries,).
     """
@@ -421,7 +421,7 @@ def _own_cosines(
     shared: FloatArray,
     random: np.random.Generator,
 ) -> FloatArray:
-    """Cosine of each presented canary with its round, float64 of shape (presentations,)."""
+    """Cosine of each presented canary with its round, float64 of shape (participations,)."""
     common = share[run.round]
     noise = np.sqrt(common) * shared[run.canary]
     noise += np.sqrt(1 - common) * random.standard_normal(len(run.canary))
@@ -515,7 +515,7 @@ def with_uploads(trial: TrialScores, run: PlannedRun, random: np.random.Generato
 
     With K uploads v of one length, U is their sum: <c, U> is N(K, K z^2) where the canary is
     included and |U|^2 has the noise of one vector of z sqrt(K). A canary without uploads, such as
-    an excluded one, has the cosine with a random vector, which has the same law as without signal.
+    an excluded one, has the cosine with a random vector, which has the same distribution as without signal.
 
     Args:
       trial: The scores on the other statistics.

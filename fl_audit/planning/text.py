@@ -119,9 +119,9 @@ def _efficiency(plan: Plan) -> list[str]:
             *(
                 "–" if value is None else text(value)
                 for value, text in (
-                    (efficiency.proven, lower_bound_text),
-                    (efficiency.provable, lower_bound_text),
-                    (efficiency.guaranteed, upper_bound_text),
+                    (efficiency.lower_bound, lower_bound_text),
+                    (efficiency.reachable, lower_bound_text),
+                    (efficiency.upper_bound, upper_bound_text),
                 )
             ),
             *(
@@ -319,7 +319,7 @@ _LABEL = 14
 
 def answer_lines(plan: Plan) -> list[str]:
     """What the strongest attacker would prove and estimate, of the claim, and at what cost."""
-    lines = [*head_lines(plan), *_proven(plan), *_claim(plan), *_cost_line(plan)]
+    lines = [*head_lines(plan), *_largest_lower_bound(plan), *_claim(plan), *_cost_line(plan)]
     return [*lines, "the tables behind it: --verbose"]
 
 
@@ -330,7 +330,7 @@ def _labelled(label: str, text: str) -> list[str]:
     )
 
 
-def _proven(plan: Plan) -> list[str]:
+def _largest_lower_bound(plan: Plan) -> list[str]:
     """The expected bound and fit of the statistic that shows most, in simulated runs."""
     best = plan.best
     of_best = plan.prediction_of(best.statistic)
@@ -352,10 +352,10 @@ def _best_bound(prediction: StatisticPrediction) -> str:
 def _efficiency_words(efficiency: PlannedEfficiency) -> str:
     """What so many canaries can reach on the statistic, and the upper bound from accounting."""
     parts = [f" expected on {efficiency.statistic}"]
-    if efficiency.provable is not None:
-        parts.append(f"at most {lower_bound_text(efficiency.provable)} with so many canaries")
-    if efficiency.guaranteed is not None:
-        parts.append(f"upper bound {upper_bound_text(efficiency.guaranteed)}")
+    if efficiency.reachable is not None:
+        parts.append(f"at most {lower_bound_text(efficiency.reachable)} with so many canaries")
+    if efficiency.upper_bound is not None:
+        parts.append(f"upper bound {upper_bound_text(efficiency.upper_bound)}")
     return "; ".join(parts)
 
 

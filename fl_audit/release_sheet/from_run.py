@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from fl_audit.accounting import Accounting, FullGuarantee, noise_law_named
-from fl_audit.checks import Arrival
+from fl_audit.accounting import Accounting, FullGuarantee, noise_distribution_named
+from fl_audit.checks import CanaryCheck
 from fl_audit.config import Config, ReleaseStatement
 from fl_audit.config.file import parse_tables
 from fl_audit.config_tables.table import Table
@@ -28,7 +28,7 @@ from fl_audit.report.checks import checks_words, failed_checks, title_of_check
 from fl_audit.report.headline import headline, reason_sentences
 from fl_audit.report.report import Checks, Report
 from fl_audit.report.risk import attacker_risks, mu_words, profile_words, rho_words
-from fl_audit.report.terminal import arrival_words
+from fl_audit.report.terminal import canary_check_words
 from fl_audit.report.words import ACCOUNTANT_TITLES, mechanism_words, rounds_done
 from fl_audit.verdict import Verdict
 from fl_audit.verdict.sentences import NEXT, claim_clause, detectable_words
@@ -259,11 +259,11 @@ def _assumptions(
     report: Report, run: RunRecord, analytical: Accounting, statement: ReleaseStatement
 ) -> Iterator[Line]:
     """Each assumption of accounting with who checked it."""
-    law = noise_law_named(run.release.noise.law)
+    distribution = noise_distribution_named(run.release.noise.distribution)
     for index, text in enumerate(analytical.assumes):
-        if text == law.noise_assumption:
+        if text == distribution.noise_assumption:
             yield Line(text, _noise_evidence(report.checks))
-        elif text in law.release_assumptions:
+        elif text in distribution.release_assumptions:
             yield Line(text, "by construction of the accountant")
         elif index == 0:
             yield Line(text, NOT_AUDITED)
@@ -376,19 +376,19 @@ def _audit(report: Report) -> dict[str, list[Line]]:
         sentences = " ".join(s for s in reason_sentences(verdict) if not s.startswith(NEXT))
         lines["verdict"] = [Line(f"{title} {sentences}", f"{tests}{100 * verdict.confidence:g} %")]
         lines["detectable"] = [_detectable(verdict)]
-    if answer.proven is not None:
+    if answer.lower_bound is not None:
         lines["bound"] = [
             Line(
-                f"ε ≥ {lower_bound_text(answer.proven.epsilon)} for a canary, "
-                f"{answer.proven_if}; threat model {answer.threat_model or 'not known'} (the "
+                f"ε ≥ {lower_bound_text(answer.lower_bound.epsilon)} for a canary, "
+                f"{answer.lower_bound_if}; threat model {answer.threat_model or 'not known'} (the "
                 f"attacker has {answer.sees or 'an unknown part'}).",
                 f"measured: {report.num_canaries:,} canaries, "
                 f"{100 * report.confidence:g} % confidence",
             )
         ]
     lines["attack"] = list(_attack(report))
-    if report.arrival is not None:
-        lines["arrival"] = [_arrival(report.arrival)]
+    if report.canary_check is not None:
+        lines["arrival"] = [_canary_check(report.canary_check)]
     if report.checks is not None and report.checks.results:
         titles = ", ".join(title_of_check(check.name) for check in report.checks.results)
         words = checks_words(report.checks)
@@ -422,8 +422,8 @@ def _attack(report: Report) -> Iterator[Line]:
         )
 
 
-def _arrival(arrival: Arrival) -> Line:
-    words = arrival_words(arrival)
+def _canary_check(canary_check: CanaryCheck) -> Line:
+    words = canary_check_words(canary_check)
     return Line(f"{words[0].upper()}{words[1:]}.", "measured in the aggregates")
 
 

@@ -88,7 +88,7 @@ def _compared(
 def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | None:
     """The shift that the noise allows each canary, of shape (num_canaries,); None if not known."""
     z = release.noise.noise_multiplier
-    if z == 0 or release.noise.law not in ("gaussian", "tree", "matrix"):
+    if z == 0 or release.noise.distribution not in ("gaussian", "tree", "matrix"):
         return None
     if release.correlation is None:
         return np.sqrt([len(own) for own in rounds]) / z

@@ -35,7 +35,7 @@ class AttackedMember:
         examples.
       features: A point's inputs, float of any shape; None of a client.
       accuracy: Share of held-back shadow models that LiRA told right.
-      separation: Distance of the two laws of its margin, in their deviations.
+      separation: Distance of the two distributions of its margin, in their deviations.
     """
 
     index: int
@@ -46,7 +46,7 @@ class AttackedMember:
 
 
 @dataclass(frozen=True)
-class Guaranteed:
+class AccountedBound:
     """What the training guarantees to a member.
 
     Attributes:
@@ -92,7 +92,7 @@ class AttackReport:
       privacy: Epsilon* of one model, over its training set against all other members.
       members: The attacked points, or clients.
       accuracy: The mean accuracy of the attacked models, in [0, 1].
-      guaranteed: What the training guarantees.
+      upper_bound: What the training guarantees.
       words: What things are called.
       num_models: Number of trained models.
       delta: The delta of the estimates.
@@ -106,7 +106,7 @@ class AttackReport:
     privacy: ModelPrivacy
     members: tuple[AttackedMember, ...]
     accuracy: float
-    guaranteed: Guaranteed
+    upper_bound: AccountedBound
     words: AttackWords
     num_models: int
     delta: float
@@ -121,8 +121,8 @@ class AttackReport:
             "confidence": self.confidence,
             "num_models": self.num_models,
             "accuracy": self.accuracy,
-            "analytical_epsilon": to_json(self.guaranteed.epsilon),
-            "noise_multiplier": self.guaranteed.noise_multiplier,
+            "analytical_epsilon": to_json(self.upper_bound.epsilon),
+            "noise_multiplier": self.upper_bound.noise_multiplier,
             "statistics": {name: result.to_json() for name, result in self.results.items()},
             "counts": [
                 {"fp": int(fp), "n0": int(n0), "fn": int(fn), "n1": int(n1)}
@@ -179,13 +179,13 @@ def render_attack(report: AttackReport) -> str:
 
 def _guarantee(report: AttackReport) -> str:
     """What the training guarantees, and whether a bound that holds contradicts it."""
-    guaranteed = report.guaranteed
-    if math.isinf(guaranteed.epsilon):
+    upper_bound = report.upper_bound
+    if math.isinf(upper_bound.epsilon):
         return (
             "Accounting gives no upper bound: no noise of a known distribution covers a single "
             f"{report.words.member}."
         )
-    proven = max(
+    lower_bound = max(
         e.lower or 0.0
         for result in report.results.values()
         for e in result.estimates
@@ -193,14 +193,14 @@ def _guarantee(report: AttackReport) -> str:
     )
     verdict = (
         "No lower bound exceeds it."
-        if proven <= guaranteed.epsilon
-        else f"The lower bound of {lower_bound_text(proven)} contradicts it, with "
+        if lower_bound <= upper_bound.epsilon
+        else f"The lower bound of {lower_bound_text(lower_bound)} contradicts it, with "
         f"{100 * report.confidence:g} % confidence: the training is not as configured."
     )
     return (
-        f"Upper bound from accounting, {guaranteed.by} with noise multiplier "
-        f"{guaranteed.noise_multiplier:.4g}: ε ≤ {upper_bound_text(guaranteed.epsilon)} for "
-        f"{guaranteed.neighbours}. {verdict}"
+        f"Upper bound from accounting, {upper_bound.by} with noise multiplier "
+        f"{upper_bound.noise_multiplier:.4g}: ε ≤ {upper_bound_text(upper_bound.epsilon)} for "
+        f"{upper_bound.neighbours}. {verdict}"
     )
 
 
@@ -272,8 +272,8 @@ def _plot_density(axes: Axes, report: AttackReport) -> None:
     posterior = EpsilonPosterior(counts, report.delta)
     epsilon = np.linspace(0, posterior.quantile(0.999), 300)[1:]
     axes.plot(epsilon, posterior.pdf(epsilon), color=ORANGE)
-    if report.guaranteed.epsilon < epsilon[-1]:
-        axes.axvline(report.guaranteed.epsilon, color=INK, linestyle="--", label="upper bound")
+    if report.upper_bound.epsilon < epsilon[-1]:
+        axes.axvline(report.upper_bound.epsilon, color=INK, linestyle="--", label="upper bound")
         axes.legend(loc="upper right")
     axes.set_xlabel("ε")
     axes.set_ylabel("posterior density")

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fl_audit.accounting.noise_laws import CLIENT_GAUSSIAN, noise_on_sum
+from fl_audit.accounting.noise_distributions import CLIENT_GAUSSIAN, noise_on_sum
 from fl_audit.accounting.release import Release
 from fl_audit.accounting.sampling import UnknownRounds
 from fl_audit.array_types import FloatArray, IndexArray
@@ -13,7 +13,7 @@ from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.log_release import stated_rounds, stated_uploads
 from fl_audit.attacks.log_scores import correlated_rounds
 from fl_audit.attacks.logs import SeenLog
-from fl_audit.attacks.measured_arrival import RoundLengths, logged_lengths
+from fl_audit.attacks.measured_canary_check import RoundLengths, logged_lengths
 from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds, RoundWeights
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.canaries.tables import Canaries
@@ -43,7 +43,7 @@ def background_of_run(run: FinishedRun) -> Background | None:
     if found is None:
         return None
     of_clients = noise_on_sum(release.noise, run.rounds.participants)[found.rounds]
-    is_of_uploads = release.noise.law == CLIENT_GAUSSIAN.name
+    is_of_uploads = release.noise.distribution == CLIENT_GAUSSIAN.name
     found = dataclasses.replace(
         found,
         noise=of_clients * found.client_lengths,

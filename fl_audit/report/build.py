@@ -17,7 +17,7 @@ from fl_audit.accounting import (
     Release,
     account,
     attacker_bounds,
-    noise_law_named,
+    noise_distribution_named,
 )
 from fl_audit.accounting.analytical import check_delta
 from fl_audit.accounting.gaussian_accountants import WITHOUT_ACCOUNTANT, check_is_accountant
@@ -26,7 +26,7 @@ from fl_audit.attacks.log_release import stated_rounds, stated_uploads, why_noth
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, ThreatModel, threat_models_of
-from fl_audit.checks.canary_check import Arrival
+from fl_audit.checks.canary_check import CanaryCheck
 from fl_audit.checks.training_faults import TrainingCurves, TrainingFault, training_faults
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
@@ -37,9 +37,9 @@ from fl_audit.report.background import background_of_log, background_of_run
 from fl_audit.report.checks import (
     checks_of_run,
     failed_checks,
-    folder_arrival,
+    folder_canary_check,
     folder_checks,
-    run_arrival,
+    run_canary_check,
     scores_alone,
 )
 from fl_audit.report.finished_run import FinishedRun
@@ -110,9 +110,9 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
     """
     release = _release(run)
     checks = checks_of_run(run)
-    arrival = run_arrival(run)
+    canary_check = run_canary_check(run)
     if estimated is None:
-        verdict = run_verdict(run, checks, arrival)
+        verdict = run_verdict(run, checks, canary_check)
         statistics = {s.name: statistic_of_run(run, s) for s in run.statistics}
     else:
         verdict, statistics = estimated.verdict, dict(estimated.statistics)
@@ -122,7 +122,7 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
         statistics=statistics,
         threat_models=_threat_models(run, statistics.values()),
         verdict=verdict,
-        arrival=arrival,
+        canary_check=canary_check,
         checks=checks,
         faults=faults_of(run),
         **_accounted(release, statistics, run.record.delta, run.config.audit.confidence),
@@ -215,19 +215,19 @@ def _release(run: FinishedRun) -> Release:
     try:
         check_delta(run.record.delta)
         release = run.record.release
-        noise_law_named(release.noise.law)
+        noise_distribution_named(release.noise.distribution)
     except ValueError as error:
         raise InputError(f"{run.folder.record}: {error}") from error
     return release
 
 
-def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict | None:
+def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> Verdict | None:
     """The verdict on what the config claims; None where it claims nothing.
 
     Args:
       run: The finished run.
       checks: The checks of its mechanism.
-      arrival: What became of the included canaries.
+      canary_check: What became of the included canaries.
     """
     audit, delta = run.config.audit, run.record.delta
     claim = claim_to_test(audit, run.record.release, delta, run.statistics)
@@ -246,19 +246,25 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
         tests = ClaimTests(tested, chosen.confidence, chosen.methods)
         canaries = _sampled_canaries(run, background)
         verdict = point_verdict(
-            claim, tests, of_run, canaries, arrival=arrival, others=others, background=background
+            claim,
+            tests,
+            of_run,
+            canaries,
+            canary_check=canary_check,
+            others=others,
+            background=background,
         )
     elif claim.whom == "client":
         on_curve = curve_tests(claim, [run.scored(s) for s in chosen.statistics], chosen.confidence)
         verdict = reach_curve_verdict(
-            on_curve, scope, arrival=arrival, others=others, background=background
+            on_curve, scope, canary_check=canary_check, others=others, background=background
         )
     else:
         matching = [s for s in run.statistics if audit.verdict_statistic in ("all", s.name)]
         confidence = chosen.confidence if claim.is_stated else UNSTATED_CONFIDENCE
         on_curve = curve_tests(claim, [run.scored(s) for s in matching], confidence)
         verdict = reach_curve_verdict(
-            on_curve, Scope(whom="for a canary"), arrival=arrival, background=background
+            on_curve, Scope(whom="for a canary"), canary_check=canary_check, background=background
         )
     verdict = after_accounting(verdict, accounted_of_run(run.record.release, scope))
     return after_checks(verdict, failed_checks(checks), checks.not_checked)
@@ -370,8 +376,8 @@ def report_on_file(path: Path, statistic: ScoredStatistic, request: EstimateRequ
     name = path.stem.removeprefix("scores_")
     label = name if STATISTICS.get(name) is not None else "score"
     statistic_report = _estimated(label, statistic, request, Audit())
-    arrival = None if request.claim is None else scores_alone([statistic])
-    verdict = _claim_verdict([statistic], request, arrival)
+    canary_check = None if request.claim is None else scores_alone([statistic])
+    verdict = _claim_verdict([statistic], request, canary_check)
     return _scores_report(
         {label: statistic_report}, Audit(), ScoreSource(path.name), verdict=verdict
     )
@@ -403,16 +409,16 @@ def report_on_statistics(
             )
         except InputError as error:
             raise InputError(f"{folder.path}, statistic {statistic.name}: {error}") from error
-    arrival = folder_arrival(folder, [*statistics, *others])
+    canary_check = folder_canary_check(folder, [*statistics, *others])
     checks = folder_checks(folder)
-    verdict = _claim_verdict(statistics, request, arrival, others, folder)
+    verdict = _claim_verdict(statistics, request, canary_check, others, folder)
     if verdict is not None:
         verdict = after_accounting(verdict, _accounted_of_folder(folder))
     if verdict is not None and checks is not None:
         verdict = after_checks(verdict, failed_checks(checks), checks.not_checked)
     source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)
     report = _scores_report(
-        reports, facts.audit, source, arrival=arrival, checks=checks, verdict=verdict
+        reports, facts.audit, source, canary_check=canary_check, checks=checks, verdict=verdict
     )
     arms = folder_arms(folder, request.delta, request.confidence)
     run = _run_of(folder)
@@ -478,7 +484,7 @@ def _scores_report(
     source: ScoreSource,
     *,
     verdict: Verdict | None,
-    arrival: Arrival | None = None,
+    canary_check: CanaryCheck | None = None,
     checks: Checks | None = None,
 ) -> Report:
     """The report of scores, whose attackers are described by a table [audit]."""
@@ -487,7 +493,7 @@ def _scores_report(
         statistics=statistics,
         threat_models={name: _seen_by(name, audit) for name in names},
         verdict=verdict,
-        arrival=arrival,
+        canary_check=canary_check,
         checks=checks,
         source=source,
         fl_audit_version=__version__,
@@ -504,7 +510,7 @@ def _estimated(
 def _claim_verdict(
     statistics: Sequence[ScoredStatistic],
     request: EstimateRequest,
-    arrival: Arrival | None = None,
+    canary_check: CanaryCheck | None = None,
     others: Sequence[ScoredStatistic] = (),
     folder: AuditedFolder | None = None,
 ) -> Verdict | None:
@@ -516,7 +522,7 @@ def _claim_verdict(
     if isinstance(claim, ConfiguredClaim):
         on_curve = curve_tests(claim, statistics, UNSTATED_CONFIDENCE)
         return reach_curve_verdict(
-            on_curve, Scope(whom="for a canary"), arrival=arrival, background=background
+            on_curve, Scope(whom="for a canary"), canary_check=canary_check, background=background
         )
     scope = of_folder = Scope() if folder is None else _folder_scope(folder)
     covered = [statistic for statistic in statistics if scope.covers(statistic.name)]
@@ -527,7 +533,7 @@ def _claim_verdict(
     if not isinstance(claim, Claim):
         on_curve = curve_tests(claim, tested, request.confidence)
         return reach_curve_verdict(
-            on_curve, scope, arrival=arrival, others=left_out, background=background
+            on_curve, scope, canary_check=canary_check, others=left_out, background=background
         )
     methods = chosen_methods(request.methods, statistics[0].scores.inclusion)
     canaries = None if folder is None else _sampled_canaries_of(folder, statistics, background)
@@ -536,7 +542,7 @@ def _claim_verdict(
         ClaimTests(tested, request.confidence, methods),
         of_folder,
         canaries,
-        arrival=arrival,
+        canary_check=canary_check,
         others=left_out,
         background=background,
     )

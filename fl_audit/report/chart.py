@@ -204,13 +204,16 @@ def score_histogram(
         Series(edges, _counted(values, edges), colour, "bars", f"{label} ({len(values)})")
         for label, values, colour in groups
     ]
-    excluded_law, included_law = null or _fitted(scores.excluded), _fitted(scores.included)
+    excluded_distribution, included_distribution = (
+        null or _fitted(scores.excluded),
+        _fitted(scores.included),
+    )
     lines = []
-    if excluded_law is not None:
-        x, y = _expected_counts(excluded_law, scores.num_excluded, edges)
+    if excluded_distribution is not None:
+        x, y = _expected_counts(excluded_distribution, scores.num_excluded, edges)
         lines.append(Series(x, y, "ink", "line", "null distribution"))
-    if included_law is not None:
-        x, y = _expected_counts(included_law, scores.num_included, edges)
+    if included_distribution is not None:
+        x, y = _expected_counts(included_distribution, scores.num_included, edges)
         lines.append(Series(x, y, "orange", "dashed", "Gaussian fit to included"))
     return chart([*bars, *lines], "score", counted)
 
@@ -241,11 +244,16 @@ def _fitted(values: FloatArray) -> Gaussian | None:
     return Gaussian.fitted_to(values)
 
 
-def _expected_counts(law: Gaussian, num: int, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Centres of a moving bin, and the number of `num` scores that the law expects in each."""
+def _expected_counts(
+    distribution: Gaussian, num: int, edges: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Centres of a moving bin, and the number of `num` scores that the distribution expects in each."""
     half = (edges[1] - edges[0]) / 2
     x = np.linspace(edges[0] - half, edges[-1] + half, 600)
-    upper, lower = (x + half - law.mean) / law.std, (x - half - law.mean) / law.std
+    upper, lower = (
+        (x + half - distribution.mean) / distribution.std,
+        (x - half - distribution.mean) / distribution.std,
+    )
     return x, num * (special.ndtr(upper) - special.ndtr(lower))
 
 
@@ -381,9 +389,9 @@ class Bar:
 
     Attributes:
       title: What the attacker sees, or the setting, in a few words.
-      proven: The lower bound in words.
+      lower_bound: The lower bound in words.
       estimated: The estimate in words.
-      guaranteed: The upper bound in words.
+      upper_bound: The upper bound in words.
       start: Place of the lower bound, or of 0.
       end: Place of the guarantee; that of infinity where none is known.
       is_open: Whether nothing is guaranteed, so that the bar has no end.
@@ -393,9 +401,9 @@ class Bar:
     """
 
     title: str
-    proven: str
+    lower_bound: str
     estimated: str
-    guaranteed: str
+    upper_bound: str
     start: float
     end: float
     is_open: bool
@@ -442,7 +450,9 @@ def bars_of(
       by: What a bar is of, for the heading.
       claimed: The claimed epsilon, if any.
     """
-    answered = [(title, answer) for title, answer in named if answer.proven or answer.estimated]
+    answered = [
+        (title, answer) for title, answer in named if answer.lower_bound or answer.estimated
+    ]
     if not answered:
         return None
     epsilons = [value for _, answer in answered for value in _values(answer)]
@@ -468,9 +478,9 @@ def _attackers(report: Report) -> list[tuple[str, Headline]]:
             if statistic.threat_model in models
             else NOT_KNOWN.title
         )
-        against = report.guaranteed_against(name)
-        guaranteed = None if against is None else against.canary.epsilon
-        headline = headline_on(statistic, guaranteed=guaranteed, confidence=report.confidence)
+        against = report.upper_bounds_against(name)
+        upper_bound = None if against is None else against.canary.epsilon
+        headline = headline_on(statistic, upper_bound=upper_bound, confidence=report.confidence)
         headlines.append((title, headline))
     return headlines
 
@@ -478,7 +488,7 @@ def _attackers(report: Report) -> list[tuple[str, Headline]]:
 def _values(answer: Headline) -> list[float]:
     """All numbers that a bar shows."""
     ends = _interval(answer) or ()
-    known = (answer.proven_epsilon(), answer.estimate_within(), answer.guaranteed, *ends)
+    known = (answer.lower_bound_epsilon(), answer.estimate_within(), answer.upper_bound, *ends)
     return [value for value in known if value is not None]
 
 
@@ -491,17 +501,23 @@ def _interval(answer: Headline) -> tuple[float, float] | None:
 
 
 def _bar(title: str, answer: Headline, axis: LogAxis) -> Bar:
-    proven, estimate, most = answer.proven_epsilon(), answer.estimate_within(), answer.guaranteed
+    lower_bound, estimate, most = (
+        answer.lower_bound_epsilon(),
+        answer.estimate_within(),
+        answer.upper_bound,
+    )
     interval = _interval(answer)
     return Bar(
         title=title,
-        proven="no lower bound" if proven is None else f"ε ≥ {lower_bound_text(proven)}",
+        lower_bound="no lower bound"
+        if lower_bound is None
+        else f"ε ≥ {lower_bound_text(lower_bound)}",
         estimated="no estimate" if estimate is None else f"≈ {epsilon_text(estimate)}",
-        guaranteed="no upper bound" if most is None else f"≤ {upper_bound_text(most)}",
-        start=axis.place(proven or 0.0),
+        upper_bound="no upper bound" if most is None else f"≤ {upper_bound_text(most)}",
+        start=axis.place(lower_bound or 0.0),
         end=axis.place(answer.most()),
         is_open=math.isinf(answer.most()),
-        is_broken=(proven or 0.0) > answer.most(),
+        is_broken=(lower_bound or 0.0) > answer.most(),
         estimate=None if estimate is None else axis.place(estimate),
         interval=None if interval is None else (axis.place(interval[0]), axis.place(interval[1])),
     )

@@ -10,13 +10,17 @@ import numpy as np
 
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.logs import SeenLog
-from fl_audit.attacks.measured_arrival import RoundLengths, arrival_in_rounds, log_arrival
+from fl_audit.attacks.measured_canary_check import (
+    RoundLengths,
+    canary_check_in_rounds,
+    log_canary_check,
+)
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.canaries.tables import Canaries
 from fl_audit.checks import check_clip_norms, check_rounds
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
-from fl_audit.checks.canary_check import Arrival
+from fl_audit.checks.canary_check import CanaryCheck
 from fl_audit.checks.check import FALSE_ALARM, Check
 from fl_audit.checks.configured import why_not_checked
 from fl_audit.checks.replay.trial_rounds import Finding, read_replay
@@ -234,7 +238,7 @@ def _replayed(finding: Finding) -> Check:
         variable=finding.variable,
         ratio=finding.ratio,
         measured=finding.measured,
-        told=finding.told,
+        is_conclusive=finding.is_conclusive,
         detectable_ratio=finding.detectable_ratio,
     )
 
@@ -335,7 +339,9 @@ _WHO_WHEN = (
 )
 
 
-def folder_arrival(folder: AuditedFolder, statistics: Sequence[ScoredStatistic]) -> Arrival:
+def folder_canary_check(
+    folder: AuditedFolder, statistics: Sequence[ScoredStatistic]
+) -> CanaryCheck:
     """What became of the included canaries of a log, a run, or a folder of scores alone.
 
     Args:
@@ -346,42 +352,44 @@ def folder_arrival(folder: AuditedFolder, statistics: Sequence[ScoredStatistic])
       InputError: A file of a log is damaged.
     """
     if folder.log is not None:
-        seen = log_arrival(folder.log)
-        arrival = seen or dataclasses.replace(separation(statistics), lacks=_WHO_WHEN)
-        return _with_faults(folder.log.folder.faults, _if_said_before(folder.log.folder, arrival))
+        seen = log_canary_check(folder.log)
+        canary_check = seen or dataclasses.replace(separation(statistics), lacks=_WHO_WHEN)
+        return _with_faults(
+            folder.log.folder.faults, _if_said_before(folder.log.folder, canary_check)
+        )
     try:
-        return scores_alone(statistics) if folder.run is None else run_arrival(folder.run)
+        return scores_alone(statistics) if folder.run is None else run_canary_check(folder.run)
     except InputError:  # of a run of which only scores were kept, those alone tell
         return scores_alone(statistics)
 
 
-def _with_faults(path: Path, arrival: Arrival) -> Arrival:
+def _with_faults(path: Path, canary_check: CanaryCheck) -> CanaryCheck:
     """The arrival as it was found; not seen to be whole where the audit itself had faults."""
-    if arrival.state != "arrived" or not path.exists():
-        return arrival
+    if canary_check.state != "arrived" or not path.exists():
+        return canary_check
     faults = path.read_text(encoding="utf-8", errors="replace").splitlines()
     reason = (
-        f"{arrival.reason}; but the audit is incomplete, as {path.name} says: "
+        f"{canary_check.reason}; but the audit is incomplete, as {path.name} says: "
         f"{count(len(faults), 'fault')}, the first: {one_line(faults[0]) if faults else ''}"
     )
-    return dataclasses.replace(arrival, state="cannot_tell", reason=reason)
+    return dataclasses.replace(canary_check, state="cannot_tell", reason=reason)
 
 
-def _if_said_before(folder: LogFolder, arrival: Arrival) -> Arrival:
+def _if_said_before(folder: LogFolder, canary_check: CanaryCheck) -> CanaryCheck:
     """The arrival as it was found; it is not for a claim whose terms were changed after scores."""
     known, name = folder.together(), folder.participation.name
-    if arrival.state != "arrived" or known is None or not known.rounds:
-        return arrival
+    if canary_check.state != "arrived" or known is None or not known.rounds:
+        return canary_check
     if not known.changed(folder.path, [name]):
-        return arrival
+        return canary_check
     reason = (
-        f"{arrival.reason}; but {name} has changed since scores were made: what it says of clients "
+        f"{canary_check.reason}; but {name} has changed since scores were made: what it says of clients "
         "was said when scores could be seen"
     )
-    return dataclasses.replace(arrival, state="cannot_tell", reason=reason)
+    return dataclasses.replace(canary_check, state="cannot_tell", reason=reason)
 
 
-def scores_alone(statistics: Sequence[ScoredStatistic]) -> Arrival:
+def scores_alone(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
     """What scores alone tell of the included canaries: never that all of them arrived.
 
     Args:
@@ -391,7 +399,7 @@ def scores_alone(statistics: Sequence[ScoredStatistic]) -> Arrival:
     return dataclasses.replace(separation(statistics), lacks=lacks)
 
 
-def run_arrival(run: FinishedRun) -> Arrival:
+def run_canary_check(run: FinishedRun) -> CanaryCheck:
     """What became of a run's included canaries.
 
     Where every canary's cosine with every aggregate was logged, it is told by those; else, as where
@@ -405,7 +413,7 @@ def run_arrival(run: FinishedRun) -> Arrival:
         return separation([run.scored(statistic) for statistic in run.statistics])
     log = CosineLog.read(path, run.record.num_canaries)
     canaries = run.config.canaries
-    arrival = arrival_in_rounds(
+    canary_check = canary_check_in_rounds(
         numbered_rows(log),
         OwnRounds(run.rounds_of_canaries),
         run.included,
@@ -414,8 +422,8 @@ def run_arrival(run: FinishedRun) -> Arrival:
         family=canaries.family if isinstance(canaries, Canaries) else None,
     )
     if np.isinf(run.rounds.clip_norm).any():
-        return dataclasses.replace(arrival, lacks=_CLIP)
-    return dataclasses.replace(arrival, lacks=None)  # the program itself made and sent them
+        return dataclasses.replace(canary_check, lacks=_CLIP)
+    return dataclasses.replace(canary_check, lacks=None)  # the program itself made and sent them
 
 
 def run_lengths(run: FinishedRun) -> RoundLengths:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.accounting.attacker_bounds import upload_shift
-from fl_audit.accounting.noise_laws import GAUSSIAN, noise_on_sum
+from fl_audit.accounting.noise_distributions import GAUSSIAN, noise_on_sum
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.statistics import RunFacts, Statistic
@@ -89,7 +89,7 @@ class FinishedRun:
     arms: tuple[str, ...] = ()
 
     @property
-    def presentations(self) -> npt.NDArray[np.int64]:
+    def participations(self) -> npt.NDArray[np.int64]:
         """Number of rounds of each included canary, int64 of shape (num_included,)."""
         return np.array([len(rounds) for rounds in self.canary_rounds], dtype=np.int64)
 
@@ -243,11 +243,11 @@ def _read_rounds(path: Path, num_rounds: int) -> Rounds:
 
 def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates | None:
     """What the checks need; None of a run with correlated noise by a version without its checks."""
-    if record.release.noise.law != GAUSSIAN.name and not folder.aggregates.exists():
+    if record.release.noise.distribution != GAUSSIAN.name and not folder.aggregates.exists():
         return None
     try:
         sum_noise = noise_on_sum(record.release.noise, rounds.participants)
-    except ValueError as error:  # a noise law of another version, or of none
+    except ValueError as error:  # a noise distribution of another version, or of none
         raise InputError(f"{folder.record}: {error}") from error
     expected = configured(
         rounds.clip_norm,

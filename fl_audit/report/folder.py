@@ -239,7 +239,9 @@ def _audit(folder: RunFolder) -> Audit:
 def _null(name: str, facts: RunFacts, kind: NullKind | None) -> Null:
     """The null distribution that is asked for; else the statistic's, empirical if it is unknown."""
     statistic = STATISTICS.get(name)
-    if kind == "closed_form" and (statistic is None or statistic.law(facts).kind == "empirical"):
+    if kind == "closed_form" and (
+        statistic is None or statistic.distribution(facts).kind == "empirical"
+    ):
         raise InputError(
             f"--null: the distribution of an excluded canary's {name} has no closed form; "
             "leave --null out, which takes what is known of each statistic"

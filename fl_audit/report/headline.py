@@ -74,28 +74,28 @@ class Headline:
     """The answer of an audit.
 
     Attributes:
-      guaranteed: What the noise guarantees a canary against this attacker, possibly infinite; None
+      upper_bound: What the noise guarantees a canary against this attacker, possibly infinite; None
         where not known.
       to_canary: Whom the guarantee is for and where it is from, in words that follow the number.
       to_client: The guarantee to a client, where that is another one; else empty.
       hidden: The guarantee to a client whose rounds sampling hides, with its relation, where the
         attacker here knows them and the guarantee is another one; else empty.
       why_unknown: Why the guarantee is not known, in words; empty where it is.
-      proven: A lower bound that holds for any mechanism at its confidence; None where the scores
+      lower_bound: A lower bound that holds for any mechanism at its confidence; None where the scores
         allow none.
       estimated: The estimate of what the attack attains; None where the scores allow none.
       confidence: Confidence of the bound and of the estimate's interval.
       sees: What the attacker sees, in words that follow "the attacker has"; empty where it is not
         known.
       threat_model: The title of the attacker's threat model; empty where it is not known.
-      proven_if: What the bound assumes, in a few words.
+      lower_bound_if: What the bound assumes, in a few words.
       most_of: The number of canaries, where the bound is the most that its method can prove with
         so many, as the attack makes no error; None where it is not.
     """
 
-    guaranteed: float | None
+    upper_bound: float | None
     why_unknown: str
-    proven: Numbers | None
+    lower_bound: Numbers | None
     estimated: Numbers | None
     confidence: float
     sees: str
@@ -103,7 +103,7 @@ class Headline:
     to_canary: str = " for a canary"
     to_client: str = ""
     hidden: str = ""
-    proven_if: str = "for any mechanism"
+    lower_bound_if: str = "for any mechanism"
     most_of: int | None = None
 
     def lines(self) -> list[str]:
@@ -136,42 +136,42 @@ class Headline:
         attacker = self.threat_model or "This attack"
         if self.sees:
             attacker = f"Threat model {attacker} (the attacker has {self.sees})"
-        least = 0.0 if self.proven is None else self.proven.epsilon
+        least = 0.0 if self.lower_bound is None else self.lower_bound.epsilon
         if least == 0:
             return f"{attacker}: no leakage was detected."
         audited = f"{attacker}: audited ε ≥ {lower_bound_text(least)}"
-        if self.guaranteed is None:
+        if self.upper_bound is None:
             return f"{audited}."
-        if math.isinf(self.guaranteed):
+        if math.isinf(self.upper_bound):
             return f"{audited}; accounting gives no upper bound."
-        most = upper_bound_text(self.guaranteed)
-        if least > self.guaranteed:
+        most = upper_bound_text(self.upper_bound)
+        if least > self.upper_bound:
             return (
                 f"{audited}, above the upper bound {most}: the mechanism is not as configured, "
                 f"with {100 * self.confidence:g} % confidence."
             )
-        return f"{audited}, {share_text(least, self.guaranteed)} % of the upper bound {most}."
+        return f"{audited}, {share_text(least, self.upper_bound)} % of the upper bound {most}."
 
     def most(self) -> float:
         """The epsilon that is guaranteed; infinite where nothing is known."""
-        return math.inf if self.guaranteed is None else self.guaranteed
+        return math.inf if self.upper_bound is None else self.upper_bound
 
-    def proven_epsilon(self) -> float | None:
+    def lower_bound_epsilon(self) -> float | None:
         """The epsilon that is proven; None without a bound."""
-        return None if self.proven is None else self.proven.epsilon
+        return None if self.lower_bound is None else self.lower_bound.epsilon
 
     def _guarantee(self) -> tuple[str, str]:
-        if self.guaranteed is None:
+        if self.upper_bound is None:
             return "unknown", f" ({self.why_unknown})"
-        if math.isinf(self.guaranteed):
+        if math.isinf(self.upper_bound):
             return "none", ", because no noise is added"
-        most = f"ε ≤ {upper_bound_text(self.guaranteed)}"
+        most = f"ε ≤ {upper_bound_text(self.upper_bound)}"
         if self.hidden:
             return self.hidden, f" for a client; {most}{self.to_canary}"
         return most, self.to_canary
 
     def _proof(self) -> tuple[str, str]:
-        if self.proven is None:
+        if self.lower_bound is None:
             return "none", ", because no valid method applies to these scores"
         most = (
             ""
@@ -180,9 +180,9 @@ class Headline:
         )
         attacker = f" {_KNOWS}" if self.hidden else ""
         return (
-            f"ε ≥ {lower_bound_text(self.proven.epsilon)}",
+            f"ε ≥ {lower_bound_text(self.lower_bound.epsilon)}",
             f" for a canary{attacker}, with {100 * self.confidence:g} % confidence, "
-            f"{self.proven_if}{most}",
+            f"{self.lower_bound_if}{most}",
         )
 
     def _estimate(self) -> tuple[str, str]:
@@ -213,7 +213,7 @@ class Headline:
     @property
     def is_estimate_below(self) -> bool:
         """Whether the estimate is below the lower bound, which its interval contains."""
-        estimate, least = self.estimate_within(), self.proven_epsilon() or 0.0
+        estimate, least = self.estimate_within(), self.lower_bound_epsilon() or 0.0
         return estimate is not None and estimate < least <= self.most()
 
     def estimate_within(self) -> float | None:
@@ -225,14 +225,14 @@ class Headline:
         """
         estimate = self.estimated
         if estimate is None or (
-            estimate.upper is not None and estimate.upper < (self.proven_epsilon() or 0)
+            estimate.upper is not None and estimate.upper < (self.lower_bound_epsilon() or 0)
         ):
             return None
-        if estimate.lower is None or self.guaranteed is None:
+        if estimate.lower is None or self.upper_bound is None:
             return estimate.epsilon
-        if estimate.lower > self.guaranteed:
+        if estimate.lower > self.upper_bound:
             return estimate.epsilon
-        return min(estimate.epsilon, self.guaranteed)
+        return min(estimate.epsilon, self.upper_bound)
 
 
 @dataclass(frozen=True)
@@ -249,14 +249,14 @@ def headline(report: Report) -> Headline:
     if not report.statistics:
         return NoAudit(None, "the run had no canaries", None, None, report.confidence, "")
     name, statistic = leading(report.statistics, report.is_sampled)
-    against = report.guaranteed_against(name)
+    against = report.upper_bounds_against(name)
     model = report.threat_models.get(statistic.threat_model)
     is_known = model is not None and model.title != NOT_KNOWN.title
     sees, title = (model.sees, model.title) if model is not None and is_known else ("", "")
     if against is None:
         return headline_on(
             statistic,
-            guaranteed=None,
+            upper_bound=None,
             why_unknown=report.why_not_accounted,
             confidence=report.confidence,
             sees=sees,
@@ -265,7 +265,7 @@ def headline(report: Report) -> Headline:
     canary = against.canary
     return headline_on(
         statistic,
-        guaranteed=canary.epsilon,
+        upper_bound=canary.epsilon,
         to_canary=_to_canary(against, report),
         to_client=_to_client(against, report),
         hidden=_hidden(against, report),
@@ -279,7 +279,7 @@ def headline(report: Report) -> Headline:
 def headline_on(
     statistic: StatisticReport,
     *,
-    guaranteed: float | None,
+    upper_bound: float | None,
     confidence: float,
     to_canary: str = " for a canary",
     to_client: str = "",
@@ -292,7 +292,7 @@ def headline_on(
 
     Args:
       statistic: What was estimated on the statistic.
-      guaranteed: What the noise guarantees a canary; None where it is not known.
+      upper_bound: What the noise guarantees a canary; None where it is not known.
       confidence: Confidence of bounds and intervals.
       to_canary: Whom the guarantee is for, in words that follow the number.
       to_client: The guarantee to a client, where that is another one.
@@ -302,16 +302,16 @@ def headline_on(
       threat_model: The title of the attacker's threat model.
     """
     bounds = filter(None, map(statistic.estimate_by, BOUNDS))
-    proven = next((bound for bound in bounds if bound.valid_for is not None), None)
-    is_most = proven is not None and proven.is_without_error
+    lower_bound = next((bound for bound in bounds if bound.valid_for is not None), None)
+    is_most = lower_bound is not None and lower_bound.is_without_error
     return Headline(
-        guaranteed=guaranteed,
+        upper_bound=upper_bound,
         to_canary=to_canary,
         to_client=to_client,
         hidden=hidden,
         why_unknown=why_unknown,
-        proven=proven,
-        proven_if=_proven_if(proven),
+        lower_bound=lower_bound,
+        lower_bound_if=_lower_bound_if(lower_bound),
         most_of=statistic.num_included + statistic.num_excluded if is_most else None,
         estimated=statistic.estimate_by(ESTIMATE),
         confidence=confidence,
@@ -390,8 +390,8 @@ def _rounds(party: Guarantee) -> str:
     return " in one round" if rounds == 1 else f" in up to {count(rounds, 'round')}"
 
 
-def _proven_if(proven: Estimate | None) -> str:
-    if proven is not None and proven.valid_for == "independent scores":
+def _lower_bound_if(lower_bound: Estimate | None) -> str:
+    if lower_bound is not None and lower_bound.valid_for == "independent scores":
         return "if canaries’ scores are independent"
     return "for any mechanism"
 

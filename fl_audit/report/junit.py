@@ -42,9 +42,9 @@ def cases(report: Report, required: Collection[str] = ()) -> Iterator[Case]:
         a check that could not be made.
     """
     yield _claim(report, required)
-    if report.arrival is not None:
-        outcome = _ARRIVED[report.arrival.state]
-        yield Case("canary check", outcome, report.arrival.reason)
+    if report.canary_check is not None:
+        outcome = _ARRIVED[report.canary_check.state]
+        yield Case("canary check", outcome, report.canary_check.reason)
     for row in () if report.checks is None else check_rows(report.checks):
         outcome = _CHECKED[row.passed]
         if row.passed is None and "checks" in required:

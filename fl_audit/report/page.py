@@ -48,7 +48,7 @@ from fl_audit.report.tables import (
     refuted_rows,
     threat_model_rows,
 )
-from fl_audit.report.terminal import arrival_words
+from fl_audit.report.terminal import canary_check_words
 from fl_audit.report.words import canary_cost, rounds_done, run_facts, scores_facts
 from fl_audit.verdict import Claim, ScoredStatistic, Verdict
 from fl_audit.verdict.sentences import curve_detectable_words
@@ -188,7 +188,11 @@ def _contents(report: Report) -> dict[str, str]:
 
 def _states(report: Report, finished: FinishedRun | None) -> dict[str, str]:
     """What else a reader asks first: checks, canaries and accuracy, where they are known."""
-    canaries = {} if report.arrival is None else {"Canary check": arrival_words(report.arrival)}
+    canaries = (
+        {}
+        if report.canary_check is None
+        else {"Canary check": canary_check_words(report.canary_check)}
+    )
     checks, run = report.checks, report.run
     states = {} if checks is None else {"Mechanism checks": checks_words(checks)}
     states |= _power_of_canaries(report.verdict)

@@ -104,12 +104,12 @@ def _chains(of_names: dict[str, FloatArray]) -> dict[str, Markup]:
 
 def _words_of_prior(prior: Prior) -> str:
     strength = prior.strength
-    law = (
+    distribution = (
         f"strength Beta({strength.a:g}, {strength.b:g})"
         if isinstance(strength, BetaStrength)
         else f"strength fixed at {strength.value:g}"
     )
-    return f"ε half-normal with variance {prior.epsilon_variance:g}, {law}"
+    return f"ε half-normal with variance {prior.epsilon_variance:g}, {distribution}"
 
 
 _BINS = 60

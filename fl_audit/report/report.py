@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from fl_audit.accounting import Accounting, FullGuarantee, Guarantee
-from fl_audit.checks import FALSE_ALARM, Arrival, Check
+from fl_audit.checks import FALSE_ALARM, CanaryCheck, Check
 from fl_audit.checks.training_faults import TrainingFault
 from fl_audit.config import Config
 from fl_audit.config.file import recorded_config
@@ -203,14 +203,14 @@ class GaussianEfficiency:
     """What bounds that hold for Gaussian mechanisms alone have proven and could have.
 
     Attributes:
-      proven: The largest lower bound that holds for Gaussian mechanisms; None without any.
-      proven_by: The method that proved it.
-      provable: The most that such a test could have proven, in the median.
+      lower_bound: The largest lower bound that holds for Gaussian mechanisms; None without any.
+      lower_bound_by: The method that proved it.
+      reachable: The most that such a test could have proven, in the median.
     """
 
-    proven: float | None
-    proven_by: str | None
-    provable: float
+    lower_bound: float | None
+    lower_bound_by: str | None
+    reachable: float
 
 
 @dataclass(frozen=True)
@@ -218,25 +218,25 @@ class Efficiency:
     """What was proven on a statistic, what could have been, and what the noise guarantees.
 
     Attributes:
-      proven: The largest of the lower bounds that hold for any mechanism, each at the run's
+      lower_bound: The largest of the lower bounds that hold for any mechanism, each at the run's
         confidence; None without any.
-      proven_by: The method that proved it.
-      provable: What the best single threshold, had it been known beforehand, would have proven with
+      lower_bound_by: The method that proved it.
+      reachable: What the best single threshold, had it been known beforehand, would have proven with
         these included canaries at this confidence, in the median; None where that is not known.
-      guaranteed: The epsilon that the noise guarantees a canary against the statistic's attacker,
+      upper_bound: The epsilon that the noise guarantees a canary against the statistic's attacker,
         possibly infinite; None where none is known.
-      guaranteed_by: The accountant of the guarantee.
+      upper_bound_by: The accountant of the guarantee.
       knows_rounds: Whether the attacker knows in which rounds a canary is online.
       gaussian: The same by bounds for Gaussian mechanisms; None where what the attacker sees is
         not one, so that these bounds are about a stronger attacker.
       sees_uploads: True where the attacker sees single uploads; None elsewhere.
     """
 
-    proven: float | None
-    proven_by: str | None
-    provable: float | None
-    guaranteed: float | None
-    guaranteed_by: str | None
+    lower_bound: float | None
+    lower_bound_by: str | None
+    reachable: float | None
+    upper_bound: float | None
+    upper_bound_by: str | None
     knows_rounds: bool
     gaussian: GaussianEfficiency | None
     sees_uploads: bool | None = field(default=None, metadata=WRITTEN_IF_SET)
@@ -276,7 +276,7 @@ class Report:
       statistics: What was estimated, by statistic, in the order to show them.
       threat_models: What attackers see, by name, from the weakest on.
       verdict: What became of the claim; None where none was made.
-      arrival: What became of the included canaries; None for a file of scores, and in a report from
+      canary_check: What became of the included canaries; None for a file of scores, and in a report from
         before it was there.
       checks: Checks of the mechanism; None where there are scores alone.
       faults: What went wrong in the training itself.
@@ -297,7 +297,7 @@ class Report:
     statistics: Mapping[str, StatisticReport]
     threat_models: Mapping[str, SeenByAttacker] = field(default_factory=dict)
     verdict: Verdict | None
-    arrival: Arrival | None = None
+    canary_check: CanaryCheck | None = None
     checks: Checks | None = None
     faults: tuple[TrainingFault, ...] = ()
     analytical: Accounting | None = None
@@ -313,7 +313,7 @@ class Report:
     arms: ReportedArms | None = field(default=None, metadata=WRITTEN_IF_SET)
     fl_audit_version: str
 
-    def guaranteed_against(self, statistic: str) -> Guarantees | None:
+    def upper_bounds_against(self, statistic: str) -> Guarantees | None:
         """The guarantees against a statistic's attacker; those against any in an older report.
 
         None where no accounting is known.
@@ -420,7 +420,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
             "analytical_epsilon": report.analytical.epsilon,
             "accuracy": report.run.accuracy,
             "verdict": report.verdict,
-            "arrival": report.arrival,
+            "arrival": report.canary_check,
             "checks": report.checks,
             "faults": report.faults,
             "analytical": fields_to_json(report.analytical) | attackers,

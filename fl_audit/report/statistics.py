@@ -15,7 +15,7 @@ from fl_audit.accounting import (
     AttackerBounds,
     Release,
     full_guarantee,
-    most_provable,
+    reachable_bound,
 )
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.statistics import Statistic
@@ -254,34 +254,34 @@ def _efficiency(
     bound = bounds.against(knows)
     if sees_uploads and bounds.seeing_uploads is not None:
         bound = bounds.seeing_uploads
-    provable = most_provable(bound, statistic.num_included, delta, confidence)
-    proven, method = _proven(statistic, WHATEVER_DISTRIBUTION)
+    reachable = reachable_bound(bound, statistic.num_included, delta, confidence)
+    lower_bound, method = _largest_lower_bound(statistic, WHATEVER_DISTRIBUTION)
     gaussian = None
-    if provable is not None and provable.gaussian is not None:
-        by_gaussian = _proven(statistic, ("Gaussian mechanisms",))
-        gaussian = GaussianEfficiency(*by_gaussian, provable.gaussian)
+    if reachable is not None and reachable.gaussian is not None:
+        by_gaussian = _largest_lower_bound(statistic, ("Gaussian mechanisms",))
+        gaussian = GaussianEfficiency(*by_gaussian, reachable.gaussian)
     return Efficiency(
-        proven=proven,
-        proven_by=method,
-        provable=None if provable is None else provable.epsilon,
-        guaranteed=bound.guarantee.epsilon,
-        guaranteed_by=_accountant(bound),
+        lower_bound=lower_bound,
+        lower_bound_by=method,
+        reachable=None if reachable is None else reachable.epsilon,
+        upper_bound=bound.guarantee.epsilon,
+        upper_bound_by=_accountant(bound),
         knows_rounds=knows,
         gaussian=gaussian,
         sees_uploads=sees_uploads or None,
     )
 
 
-def _proven(
+def _largest_lower_bound(
     statistic: StatisticReport, valid_for: Collection[str]
 ) -> tuple[float | None, str | None]:
     """The largest of the lower bounds that are valid for some mechanisms, and its method."""
-    proven = [
+    lower_bound = [
         (estimate.epsilon, estimate.method)
         for estimate in statistic.estimates
         if estimate.kind == "lower_bound" and estimate.valid_for in valid_for
     ]
-    return max(proven) if proven else (None, None)
+    return max(lower_bound) if lower_bound else (None, None)
 
 
 def _accountant(bound: AttackerBound) -> str | None:

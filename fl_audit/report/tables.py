@@ -192,7 +192,9 @@ class NoiseRow:
 
 def noise_rows(report: Report) -> list[NoiseRow]:
     """The upper bounds for a canary and a real client, in one row where they agree."""
-    against = [bounds for name in report.statistics if (bounds := report.guaranteed_against(name))]
+    against = [
+        bounds for name in report.statistics if (bounds := report.upper_bounds_against(name))
+    ]
     if not against:
         return []
     canary = tuple(_upper_bound(bounds.canary.epsilon) for bounds in against)
@@ -404,16 +406,16 @@ class EfficiencyRow:
 
     Attributes:
       title: Title of the statistic.
-      proven: What was proven, in words.
-      provable: What could have been proven, in words.
-      guaranteed: What is guaranteed, in words.
+      lower_bound: What was proven, in words.
+      reachable: What could have been proven, in words.
+      upper_bound: What is guaranteed, in words.
       note: What bounds for Gaussian mechanisms proved, in words; empty where they are none.
     """
 
     title: str
-    proven: str
-    provable: str
-    guaranteed: str
+    lower_bound: str
+    reachable: str
+    upper_bound: str
     note: str
 
 
@@ -426,14 +428,14 @@ def _row(name: str, efficiency: Efficiency) -> EfficiencyRow:
     gaussian = efficiency.gaussian
     return EfficiencyRow(
         title=title_of(name),
-        proven=_words(efficiency.proven, lower_bound_text, "none"),
-        provable=_words(efficiency.provable, lower_bound_text, "unknown"),
-        guaranteed=_words(efficiency.guaranteed, upper_bound_text, "none known"),
+        lower_bound=_words(efficiency.lower_bound, lower_bound_text, "none"),
+        reachable=_words(efficiency.reachable, lower_bound_text, "unknown"),
+        upper_bound=_words(efficiency.upper_bound, upper_bound_text, "none known"),
         note=""
         if gaussian is None
         else "if the mechanism is Gaussian: lower bound "
-        f"{_words(gaussian.proven, lower_bound_text, 'none')}, reachable "
-        f"{lower_bound_text(gaussian.provable)}",
+        f"{_words(gaussian.lower_bound, lower_bound_text, 'none')}, reachable "
+        f"{lower_bound_text(gaussian.reachable)}",
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 
 from fl_audit.accounting import Accounting
-from fl_audit.checks import Arrival
+from fl_audit.checks import CanaryCheck
 from fl_audit.estimators.audit import reasons
 from fl_audit.estimators.roc import RocSummary
 from fl_audit.formats.run_record import RunRecord
@@ -49,7 +49,7 @@ def brief_lines(report: Report) -> list[str]:
     return [
         f"{_run_head(report.run)}, {accuracy}",
         *_checks(report, INDENT),
-        *_arrival(report.arrival, INDENT),
+        *_canary_check(report.canary_check, INDENT),
     ]
 
 
@@ -86,7 +86,7 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
         *([] if report.arms is None else arm_lines(report.arms)),
         *_analytical(report.analytical),
         *_checks(report, 20),
-        *_arrival(report.arrival, 20),
+        *_canary_check(report.canary_check, 20),
         *_absences(report),
         *(f"fault of training   {fault.name}: {fault.words}" for fault in report.faults),
         *(f"{row.statistic}: {row.reason}" for row in refuted_rows(report.statistics)),
@@ -116,8 +116,8 @@ def _scores_head(report: Report) -> str:
 
 def _beside_scores(report: Report) -> list[str]:
     """What became of canaries, and the checks of a log; nothing of a score file."""
-    arrival, checks = report.arrival, report.checks
-    canaries = [] if arrival is None else ["", *_wrapped(_arrived(arrival))]
+    canary_check, checks = report.canary_check, report.checks
+    canaries = [] if canary_check is None else ["", *_wrapped(_arrived(canary_check))]
     check_lines = [] if checks is None else _wrapped(f"mechanism checks: {checks_words(checks)}")
     return [*canaries, *check_lines]
 
@@ -146,11 +146,11 @@ def verdict_lines(verdict: Verdict | None) -> list[str]:
     ]
 
 
-def _arrived(arrival: Arrival) -> str:
+def _arrived(canary_check: CanaryCheck) -> str:
     """What became of the included canaries, with all that is said of it."""
-    is_faulty = arrival.state == "arrived" and arrival.fault is not None
+    is_faulty = canary_check.state == "arrived" and canary_check.fault is not None
     fault = ", with a FAULT" if is_faulty else ""
-    return f"canary check {_STATES[arrival.state]}{fault}: {arrival.reason}"
+    return f"canary check {_STATES[canary_check.state]}{fault}: {canary_check.reason}"
 
 
 def _wrapped(text: str) -> list[str]:
@@ -213,9 +213,13 @@ def _analytical(analytical: Accounting | None) -> list[str]:
     return [f"upper bound         {words}"]
 
 
-def _arrival(arrival: Arrival | None, indent: int) -> list[str]:
+def _canary_check(canary_check: CanaryCheck | None, indent: int) -> list[str]:
     """What became of included canaries, behind a label of so many characters."""
-    return [] if arrival is None else _labelled("canary check", arrival_words(arrival), indent)
+    return (
+        []
+        if canary_check is None
+        else _labelled("canary check", canary_check_words(canary_check), indent)
+    )
 
 
 def _labelled(label: str, words: str, indent: int) -> list[str]:
@@ -228,20 +232,20 @@ def _labelled(label: str, words: str, indent: int) -> list[str]:
     )
 
 
-def arrival_words(arrival: Arrival) -> str:
+def canary_check_words(canary_check: CanaryCheck) -> str:
     """What became of included canaries, in a few words, and any fault and gap."""
-    words = _STATES[arrival.state]
-    if arrival.state != "arrived":
-        return f"{words}: {arrival.reason}"
-    norm = f": measured norm {arrival.ratio or 0:.2f} × expected"
-    ratio = "" if arrival.ratio is None else norm
-    fault = "" if arrival.fault is None else f"; FAULT: {arrival.fault}"
-    return f"{words}{ratio}{_unscored(arrival)}{fault}"
+    words = _STATES[canary_check.state]
+    if canary_check.state != "arrived":
+        return f"{words}: {canary_check.reason}"
+    norm = f": measured norm {canary_check.ratio or 0:.2f} × expected"
+    ratio = "" if canary_check.ratio is None else norm
+    fault = "" if canary_check.fault is None else f"; FAULT: {canary_check.fault}"
+    return f"{words}{ratio}{_unscored(canary_check)}{fault}"
 
 
-def _unscored(arrival: Arrival) -> str:
+def _unscored(canary_check: CanaryCheck) -> str:
     """How many included canaries have a scored round, where some have none; else empty."""
-    scored, included = arrival.num_scored, arrival.num_included
+    scored, included = canary_check.num_scored, canary_check.num_included
     if scored is None or included is None or scored == included:
         return ""
     return f"; {scored:,} of {included:,} included canaries have a scored round"

@@ -98,7 +98,7 @@ def rounds_done(record: RunRecord) -> str:
 
 
 def _canaries(run: FinishedRun) -> str:
-    record, presentations = run.record, run.presentations
+    record, participations = run.record, run.participations
     if record.num_canaries == 0:
         return "There are no canaries, so nothing is audited."
     inclusion = run.config.canaries.inclusion
@@ -106,10 +106,10 @@ def _canaries(run: FinishedRun) -> str:
         f"Of {record.num_canaries:,} {_kind_of(run.config.canaries)}, "
         f"{_INCLUDED_BY[inclusion]} {record.num_included:,}"
     )
-    if len(presentations) == 0:
+    if len(participations) == 0:
         return f"{start}."
-    least, most = int(presentations.min()), int(presentations.max())
-    rounds = f"{least} to {count(most, 'round')}, {np.median(presentations):g} at the median"
+    least, most = int(participations.min()), int(participations.max())
+    rounds = f"{least} to {count(most, 'round')}, {np.median(participations):g} at the median"
     if least == most:
         rounds = count(least, "round")
     arms = getattr(run.config.canaries, "arms", ())

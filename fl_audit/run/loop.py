@@ -433,7 +433,7 @@ class RoundLoop:
             accuracy=self._accuracy(result.state, index + 1),
             seconds_training=trained - started,
             seconds_scoring=scored - trained,
-            epsilon_proven=self._live.epsilon,
+            epsilon_lower_bound=self._live.epsilon,
         )
         finished = FinishedRound(
             metrics, self._cosines.round_cosines(index, data.canaries), self._live.contradicted_at

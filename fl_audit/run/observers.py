@@ -70,7 +70,7 @@ class RoundMetrics:
       accuracy: Accuracy on held-out data after the round; None where it was not evaluated.
       seconds_training: Wall time of the TFF round, in seconds.
       seconds_scoring: Wall time of scoring the canaries, in seconds.
-      epsilon_proven: Lower bound on epsilon by own-round scores so far, valid at all rounds
+      epsilon_lower_bound: Lower bound on epsilon by own-round scores so far, valid at all rounds
         together at the audit's confidence; None where there is none.
     """
 
@@ -84,7 +84,7 @@ class RoundMetrics:
     accuracy: float | None
     seconds_training: float
     seconds_scoring: float
-    epsilon_proven: float | None = None
+    epsilon_lower_bound: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,10 +258,14 @@ class ProgressDisplay(RoundObserver):
                 "loss": f"{metrics.train_loss:.3f}",
                 "accuracy": f"{metrics.accuracy:.3f}",
             }
-        proven = metrics.epsilon_proven
-        most = " (the largest value tested)" if proven and proven >= LARGEST_TESTED else ""
+        lower_bound = metrics.epsilon_lower_bound
+        most = (
+            " (the largest value tested)" if lower_bound and lower_bound >= LARGEST_TESTED else ""
+        )
         bound = (
-            {"lower bound for a canary": f"ε ≥ {lower_bound_text(proven)}{most}"} if proven else {}
+            {"lower bound for a canary": f"ε ≥ {lower_bound_text(lower_bound)}{most}"}
+            if lower_bound
+            else {}
         )
         self._progress.advance(facts=self._evaluated | bound)
 
@@ -282,11 +286,11 @@ class VerdictLine(RoundObserver):
         """Says it in the round in which the claim falls."""
         if finished.contradicted_at == 0:
             return
-        claimed, proven = self._audit.claimed_epsilon, ""
+        claimed, lower_bound = self._audit.claimed_epsilon, ""
         if claimed is not None:
-            proven = f", at least {lower_bound_text(finished.contradicted_at)} is proven"
+            lower_bound = f", at least {lower_bound_text(finished.contradicted_at)} is proven"
         claim = "the claimed curve" if claimed is None else f"the claim of epsilon {claimed:g}"
-        warn(f"round {finished.metrics.round}: {claim} is contradicted{proven}; the run stops")
+        warn(f"round {finished.metrics.round}: {claim} is contradicted{lower_bound}; the run stops")
 
 
 _FIRST_LOOK = 10

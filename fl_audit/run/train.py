@@ -124,7 +124,7 @@ def replay_first_round(run: PreparedRun, engine: Engine, folder: RunFolder) -> N
     for finding in wrong:
         warn(f"replay of round 1: {finding}")
     if not wrong:
-        answered = [finding for finding in findings if finding.told]
+        answered = [finding for finding in findings if finding.is_conclusive]
         hint(f"replay of round 1: {len(answered)} of {len(findings)} questions: held")
 
 

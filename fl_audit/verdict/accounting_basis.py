@@ -10,9 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fl_audit.accounting import attacker_bounds, epsilon_at_least, exact_shift, noise_law_named
+from fl_audit.accounting import (
+    attacker_bounds,
+    epsilon_at_least,
+    exact_shift,
+    noise_distribution_named,
+)
 from fl_audit.accounting.gaussian_accountants import check_is_accountant
-from fl_audit.accounting.noise_laws import GAUSSIAN
+from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.sampling import (
     AllocatedRounds,
@@ -124,7 +129,7 @@ def accounted_of_run(release: Release, scope: Scope) -> tuple[Accounted, ...]:
       release: What the run released.
       scope: What its canaries say about the claim.
     """
-    if scope.covers_uploads and noise_law_named(release.noise.law).is_per_upload:
+    if scope.covers_uploads and noise_distribution_named(release.noise.distribution).is_per_upload:
         return (Accounted(release, release.client, "sees_uploads", "configured"),)
     attacker: Attacker = "does_not_know_rounds" if scope.counts_on_sampling else "knows_rounds"
     return (Accounted(release, release.client, attacker, "configured"),)
@@ -219,7 +224,7 @@ def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
     match claim:
         case NoiseClaim(noise_multiplier=claimed):
             multiplier = noise.release.noise.sum_noise_multiplier
-            is_fresh = noise_law_named(noise.release.noise.law) is GAUSSIAN
+            is_fresh = noise_distribution_named(noise.release.noise.distribution) is GAUSSIAN
             is_less = is_fresh and _is_above(claimed, multiplier)
             return _Excess("noise multiplier", significant(multiplier)) if is_less else None
         case Claim(epsilon=claimed, delta=delta):

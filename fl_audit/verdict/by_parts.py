@@ -11,7 +11,7 @@ import numpy as np
 from fl_audit.accounting import PoissonSampling
 from fl_audit.array_types import IndexArray
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
-from fl_audit.checks import Arrival
+from fl_audit.checks import CanaryCheck
 from fl_audit.checks.sampling_check import check_poisson
 from fl_audit.estimators.trade_off import GaussianTradeOff
 from fl_audit.number_words import lower_bound_text, significant, upper_bound_text
@@ -81,7 +81,7 @@ class SampledCanaries:
         self,
         claim: Claim,
         tested: Sequence[ScoredStatistic],
-        arrival: Arrival,
+        canary_check: CanaryCheck,
         others: Sequence[ScoredStatistic],
         scope: Scope,
     ) -> str | None:
@@ -91,7 +91,7 @@ class SampledCanaries:
         """
         if self._depend_on_each_other():
             return DRAWS_DEPEND
-        return doubt(claim, tested, arrival, others, scope)
+        return doubt(claim, tested, canary_check, others, scope)
 
     def _depend_on_each_other(self) -> bool:
         """Whether the included canaries' rounds vary otherwise than independent draws make them."""
@@ -171,7 +171,7 @@ def point_verdict(
     scope: Scope,
     canaries: SampledCanaries | None,
     *,
-    arrival: Arrival | None,
+    canary_check: CanaryCheck | None,
     others: Sequence[ScoredStatistic],
     background: Background | None,
 ) -> Verdict:
@@ -184,7 +184,7 @@ def point_verdict(
       tests: The tests by scores, at the confidence of the whole verdict.
       scope: What canaries say about the claim.
       canaries: The canaries by their own rounds; None where these are not known or asked about.
-      arrival: As for `reach_verdict`, like those that follow.
+      canary_check: As for `reach_verdict`, like those that follow.
       others: Statistics of the same audit that are not tested.
       background: What hides canaries in their rounds.
     """
@@ -197,17 +197,22 @@ def point_verdict(
         tests = dataclasses.replace(tests, confidence=1 - (1 - SHARE) * level)
     covered = scope if is_tested else without_cover(scope, names)
     verdict = reach_verdict(
-        claim, tests, covered, arrival=arrival, others=others, background=background
+        claim, tests, covered, canary_check=canary_check, others=others, background=background
     )
     if parts is not None and canaries is not None:
-        arrival = arrival or separation(tests.statistics)
-        doubtful = canaries.doubt(claim, tests.statistics, arrival, others, scope)
-        verdict = with_parts(verdict, parts, doubtful, arrival, is_tested=is_tested)
+        canary_check = canary_check or separation(tests.statistics)
+        doubtful = canaries.doubt(claim, tests.statistics, canary_check, others, scope)
+        verdict = with_parts(verdict, parts, doubtful, canary_check, is_tested=is_tested)
     return with_curve(verdict, tests.statistics)
 
 
 def with_parts(
-    verdict: Verdict, parts: Parts, doubtful: str | None, arrival: Arrival, *, is_tested: bool
+    verdict: Verdict,
+    parts: Parts,
+    doubtful: str | None,
+    canary_check: CanaryCheck,
+    *,
+    is_tested: bool,
 ) -> Verdict:
     """The verdict where the claim is also tested by its parts.
 
@@ -215,7 +220,7 @@ def with_parts(
       verdict: The verdict by scores, on a claimed (epsilon, delta).
       parts: The noise and the rate.
       doubtful: Why scores that contradict nothing do not reassure either; None where they may.
-      arrival: What became of the included canaries.
+      canary_check: What became of the included canaries.
       is_tested: Whether scores test the claim as a whole too.
     """
     claim = verdict.claim
@@ -230,7 +235,7 @@ def with_parts(
         return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=doubtful)
     if doubtful is not None or verdict.outcome is Outcome.CONSISTENT:
         return verdict
-    signal = 1.0 if arrival.length is None else arrival.length
+    signal = 1.0 if canary_check.length is None else canary_check.length
     detectable = parts.detectable(claim.epsilon, claim.delta, signal)
     is_enough = detectable.epsilon <= FACTOR * claim.epsilon
     steps = after_consistent(claim) if is_enough else _more_power(parts)

@@ -27,7 +27,7 @@ from fl_audit.accounting.attacker_bounds import (
     SeenSeparatedRounds,
     attacker_bounds,
 )
-from fl_audit.accounting.noise_laws import GAUSSIAN, noise_law_named
+from fl_audit.accounting.noise_distributions import GAUSSIAN, noise_distribution_named
 from fl_audit.accounting.release import Release
 from fl_audit.accounting.sampling import CyclicPoissonSampling, MinSeparationSampling
 from fl_audit.array_types import FloatArray
@@ -596,7 +596,10 @@ def _curve(bound: AttackerBound) -> TradeOff | None:
 
 
 def _is_one_plain_round(release: Release) -> bool:
-    is_gaussian = noise_law_named(release.noise.law) is GAUSSIAN and release.zeroing != "adaptive"
+    is_gaussian = (
+        noise_distribution_named(release.noise.distribution) is GAUSSIAN
+        and release.zeroing != "adaptive"
+    )
     return is_gaussian and release.canary.participations == 1
 
 

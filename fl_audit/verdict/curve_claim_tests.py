@@ -94,7 +94,7 @@ class CurveTest:
         return deviates(self.null.tail.log_tail_upper(self.statistic.scores.included))
 
     @functools.cached_property
-    def proven_mu(self) -> float | None:
+    def mu_lower_bound(self) -> float | None:
         """The mu that a Gaussian mechanism exceeds as scores contradict a Gaussian curve, to 0.5 %.
 
         The same sum is held against curves of larger mu, as each of which is rejected with those

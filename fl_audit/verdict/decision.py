@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fl_audit.attacks.threat_models import STATISTICS
-from fl_audit.checks import Arrival
+from fl_audit.checks import CanaryCheck
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
 from fl_audit.estimators.roc import auc_interval
 from fl_audit.estimators.trade_off import GaussianTradeOff
@@ -35,7 +35,7 @@ def reach_verdict(
     tests: ClaimTests,
     scope: Scope | None = None,
     *,
-    arrival: Arrival | None = None,
+    canary_check: CanaryCheck | None = None,
     others: Sequence[ScoredStatistic] = (),
     background: Background | None = None,
 ) -> Verdict:
@@ -45,7 +45,7 @@ def reach_verdict(
       claim: The claim for a client.
       tests: The tests, chosen before the scores were seen.
       scope: How the canaries bear on the claim; by default as clients who participate as they did.
-      arrival: What became of the included canaries; by default what the scores alone show of it.
+      canary_check: What became of the included canaries; by default what the scores alone show of it.
         Without their arrival the claim is not called consistent.
       others: Statistics of the same audit that are not tested. If one of them separates canaries
         clearly better than all that are, the claim is not called consistent.
@@ -64,10 +64,10 @@ def reach_verdict(
     if bounds[0].estimate.epsilon > claim.epsilon:
         reason = sentences.point_contradicted(tests, bounds[0], p)
         return _ended(found, reason, Outcome.CONTRADICTED)
-    arrival = arrival or separation(tests.statistics)
-    seen = _seen(scope, arrival, background)
+    canary_check = canary_check or separation(tests.statistics)
+    seen = _seen(scope, canary_check, background)
     nearly = nearly_decided(claim, tests, bounds, p) or ()
-    doubtful = doubt(claim, tests.statistics, arrival, others, scope)
+    doubtful = doubt(claim, tests.statistics, canary_check, others, scope)
     if doubtful is not None:
         return _ended(found, sentences.before_next_steps(doubtful, *nearly))
     simulation = None
@@ -81,18 +81,18 @@ def reach_verdict(
         nearly=nearly,
     )
     if simulation is not None and not simulation.power.is_enough:
-        most = largest_provable(claim, tests, simulation.statistic)
+        most = reachable_epsilon(claim, tests, simulation.statistic)
         number = simulation.audit.num_canaries
         few = sentences.too_few_canaries(number, [simulation.statistic], most)
         said = dataclasses.replace(said, too_few=few if most <= claim.epsilon else None)
-    return _not_contradicted(found, simulation, arrival, scope, said)
+    return _not_contradicted(found, simulation, canary_check, scope, said)
 
 
 def reach_curve_verdict(
     tests: CurveTests,
     scope: Scope | None = None,
     *,
-    arrival: Arrival | None = None,
+    canary_check: CanaryCheck | None = None,
     others: Sequence[ScoredStatistic] = (),
     background: Background | None = None,
 ) -> Verdict:
@@ -108,14 +108,14 @@ def reach_curve_verdict(
         return _ended(untested, sentences.not_fit(unfit, scope.say_so))
     best, p = min(adjusted, key=lambda pair: pair[1])
     if p <= tests.level:
-        mu = best.proven_mu
+        mu = best.mu_lower_bound
         noise = None if mu is None else noise_of(tests.claim, best, mu)
         reason = sentences.curve_contradicted(tests, best, min(p, 1.0), noise)
         least = tests.claim.epsilon if mu is None else epsilon_of_mu(mu, tests.claim.delta)
         return _ended(found, reason, Outcome.CONTRADICTED, epsilon_lower=least)
-    arrival = arrival or separation(tests.statistics)
-    seen = _seen(scope, arrival, background)
-    doubtful = doubt(tests.claim, tests.statistics, arrival, others, scope)
+    canary_check = canary_check or separation(tests.statistics)
+    seen = _seen(scope, canary_check, background)
+    doubtful = doubt(tests.claim, tests.statistics, canary_check, others, scope)
     if doubtful is not None:
         return _ended(found, doubtful)
     is_known = tests.tests[0].method == "trade_off_sum"
@@ -125,7 +125,7 @@ def reach_curve_verdict(
         why_not_simulated=sentences.NO_SIGNAL if is_known else sentences.POWER_NOT_KNOWN,
     )
     simulation = simulate_curve(tests, seen)
-    return _not_contradicted(found, simulation, arrival, scope, said)
+    return _not_contradicted(found, simulation, canary_check, scope, said)
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | Non
 def doubt(
     claim: Claim | CurveClaim,
     tested: Sequence[ScoredStatistic],
-    arrival: Arrival,
+    canary_check: CanaryCheck,
     others: Sequence[ScoredStatistic],
     scope: Scope,
 ) -> str | None:
@@ -247,24 +247,24 @@ def doubt(
     Args:
       claim: The claim.
       tested: The statistics that are tested.
-      arrival: What became of the included canaries.
+      canary_check: What became of the included canaries.
       others: Statistics of the same audit that are not tested.
       scope: For whom the canaries stand.
     """
-    if arrival.state != "arrived":
-        return sentences.canaries_missed(arrival)
-    if arrival.lacks is not None:
-        return sentences.canaries_may_be_lost(claim, arrival)
+    if canary_check.state != "arrived":
+        return sentences.canaries_missed(canary_check)
+    if canary_check.lacks is not None:
+        return sentences.canaries_may_be_lost(claim, canary_check)
     if scope.not_covered is not None:
         return sentences.clients_not_covered(claim, scope)
     stronger = clearly_stronger(tested, others)
     return None if stronger is None else sentences.stronger_left_out(claim, stronger)
 
 
-def _seen(scope: Scope, arrival: Arrival, background: Background | None) -> Seen:
+def _seen(scope: Scope, canary_check: CanaryCheck, background: Background | None) -> Seen:
     """What simulated audits know: canaries are as long as was measured, or as expected."""
-    length = 1.0 if arrival.length is None else arrival.length
-    return Seen(background, Lengths(length, arrival.missing), scope)
+    length = 1.0 if canary_check.length is None else canary_check.length
+    return Seen(background, Lengths(length, canary_check.missing), scope)
 
 
 def _of_point(claim: Claim, tests: ClaimTests, bounds: Sequence[Bound]) -> Verdict:
@@ -310,18 +310,22 @@ def _ended(
 
 
 def _not_contradicted(
-    found: Verdict, simulation: Simulation | None, arrival: Arrival, scope: Scope, said: _Said
+    found: Verdict,
+    simulation: Simulation | None,
+    canary_check: CanaryCheck,
+    scope: Scope,
+    said: _Said,
 ) -> Verdict:
     """The verdict where no test contradicts the claim: consistent or inconclusive.
 
     The claim is consistent if enough simulated audits contradict it where a client's epsilon is
     FACTOR times the claimed one.
     """
-    claim, start = found.claim, (arrival.fault, said.nothing)
+    claim, start = found.claim, (canary_check.fault, said.nothing)
     if simulation is None:
         return _ended(found, sentences.lines((*start, *said.why_not_simulated)))
     power, needed = simulation.power, None
-    words = sentences.power_words(claim, simulation, arrival)
+    words = sentences.power_words(claim, simulation, canary_check)
     if power.is_enough:
         outcome = Outcome.CONSISTENT
         closing = () if said.nearly else (sentences.after_consistent(claim),)
@@ -358,14 +362,14 @@ def limit_of_so_many(claim: Claim, tests: ClaimTests) -> float | None:
     """
     most = 0.0
     for statistic in tests.statistics:
-        limit = largest_provable(claim, tests, statistic)
-        if largest_provable(claim, tests, statistic, share=0.5) < limit:
+        limit = reachable_epsilon(claim, tests, statistic)
+        if reachable_epsilon(claim, tests, statistic, share=0.5) < limit:
             return None
         most = max(most, limit)
     return most
 
 
-def largest_provable(
+def reachable_epsilon(
     claim: Claim, tests: ClaimTests, statistic: ScoredStatistic, share: float = 1.0
 ) -> float:
     """The largest bound if all included canaries scored 1, or as much as the best of all.

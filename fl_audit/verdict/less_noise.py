@@ -17,7 +17,7 @@ from fl_audit.accounting.analytical import guarantee_to
 from fl_audit.accounting.attacker_bounds import attacker_bounds
 from fl_audit.accounting.gaussian_accountants import epsilon_seen_rounds
 from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, sampled_rounds
-from fl_audit.accounting.noise_laws import GAUSSIAN, MATRIX, TREE, noise_law_named
+from fl_audit.accounting.noise_distributions import GAUSSIAN, MATRIX, TREE, noise_distribution_named
 from fl_audit.accounting.release import Party, Release, effective_noise_multiplier
 from fl_audit.accounting.sampling import PoissonSampling
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
@@ -130,13 +130,16 @@ def _with_share(release: Release, factor: float) -> Release:
 
 def _epsilon(release: Release, party: Party, delta: float, knows_rounds: bool) -> float | None:
     """The epsilon of a party; by closed forms where there are any, as it is asked for often."""
-    law, z = noise_law_named(release.noise.law), release.noise.noise_multiplier
-    is_plain = release.zeroing != "adaptive" and law in (GAUSSIAN, TREE, MATRIX)
+    distribution, z = (
+        noise_distribution_named(release.noise.distribution),
+        release.noise.noise_multiplier,
+    )
+    is_plain = release.zeroing != "adaptive" and distribution in (GAUSSIAN, TREE, MATRIX)
     number = party.sampling.most_drawn if knows_rounds else party.participations
     squared = number if party.squared_sensitivity is None else party.squared_sensitivity
     if is_plain and number is not None and squared is not None:
         return epsilon_of_mu(math.sqrt(squared) / z, delta)
-    if is_plain and law is GAUSSIAN and isinstance(party.sampling, PoissonSampling):
+    if is_plain and distribution is GAUSSIAN and isinstance(party.sampling, PoissonSampling):
         q = party.sampling.probability
         if knows_rounds or q == 1 or 1 / z > LARGEST_SHIFT:
             return epsilon_seen_rounds(q, release.rounds, z, delta)

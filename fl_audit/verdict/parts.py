@@ -31,7 +31,7 @@ from scipy import fft, special
 from fl_audit.accounting import Party, PoissonSampling, Release, epsilon_at_least
 from fl_audit.accounting.analytical import guarantee_to
 from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, sampled_rounds
-from fl_audit.accounting.noise_laws import GAUSSIAN, noise_law_named
+from fl_audit.accounting.noise_distributions import GAUSSIAN, noise_distribution_named
 from fl_audit.accounting.release import effective_noise_multiplier
 from fl_audit.accounting.sampling import FixedSizeSampling
 from fl_audit.array_types import FloatArray, IndexArray, IntArray
@@ -401,7 +401,10 @@ def are_testable(release: Release) -> bool:
       release: What was released; its canaries have to be sampled as clients are.
     """
     is_sampled = isinstance(release.client.sampling, PoissonSampling | FixedSizeSampling)
-    is_gaussian = noise_law_named(release.noise.law) is GAUSSIAN and release.correlation is None
+    is_gaussian = (
+        noise_distribution_named(release.noise.distribution) is GAUSSIAN
+        and release.correlation is None
+    )
     has_noise = release.noise.noise_multiplier >= 1 / LARGEST_SHIFT
     is_alike = release.canary.sampling == release.client.sampling
     return (

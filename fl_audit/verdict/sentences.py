@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
-from fl_audit.checks import Arrival
+from fl_audit.checks import CanaryCheck
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.roc import auc
 from fl_audit.number_words import count, lower_bound_text, significant
@@ -110,7 +110,7 @@ def curve_contradicted(tests: CurveTests, best: CurveTest, p: float, noise: floa
       p: The p-value of the claim.
       noise: The largest noise multiplier that the scores allow; None where the claim is of none.
     """
-    mu, if_gaussian = best.proven_mu, None
+    mu, if_gaussian = best.mu_lower_bound, None
     if mu is not None:
         if_gaussian = f"if the mechanism is Gaussian, its μ is at least {lower_bound_text(mu)}"
         if noise is not None:
@@ -184,28 +184,28 @@ NO_CURVE = lines(
 )
 
 
-def canaries_missed(arrival: Arrival) -> str:
+def canaries_missed(canary_check: CanaryCheck) -> str:
     """What the canary check found, where it did not pass."""
-    if arrival.state == "not_arrived":
-        start, step = "failed", "fix that fault (docs/arrival.md)"
+    if canary_check.state == "not_arrived":
+        start, step = "failed", "fix that fault (docs/canary_check.md)"
     else:
         start = "is not conclusive"
-        step = "make the check pass (docs/arrival.md), then use more canaries or rounds per canary"
+        step = "make the check pass (docs/canary_check.md), then use more canaries or rounds per canary"
     return lines(
         (
-            f"the canary check {start}, so low scores mean nothing: {arrival.reason}",
+            f"the canary check {start}, so low scores mean nothing: {canary_check.reason}",
             f"{NEXT}{step}",
         )
     )
 
 
-def canaries_may_be_lost(claim: Claim | CurveClaim, arrival: Arrival) -> str:
+def canaries_may_be_lost(claim: Claim | CurveClaim, canary_check: CanaryCheck) -> str:
     """The clause that nothing shows that all canaries reached the aggregates."""
     return lines(
         (
             f"{nothing_contradicts(claim)}, but some canaries may not have reached the aggregates",
-            f"it is known only that {arrival.reason}",
-            f"{NEXT}provide {arrival.lacks}",
+            f"it is known only that {canary_check.reason}",
+            f"{NEXT}provide {canary_check.lacks}",
         )
     )
 
@@ -339,20 +339,22 @@ NO_SIGNAL = (
 )
 
 
-def power_words(claim: Claim | CurveClaim, simulation: Simulation, arrival: Arrival) -> str:
+def power_words(
+    claim: Claim | CurveClaim, simulation: Simulation, canary_check: CanaryCheck
+) -> str:
     """The power of the canaries against a claim.
 
     Args:
       claim: The claim.
       simulation: The simulated audits.
-      arrival: What became of the included canaries.
+      canary_check: What became of the included canaries.
     """
     audit, power = simulation.audit, simulation.power
     statistic, lengths = simulation.statistic, ""
     if simulation.knows_rounds:
         lengths = ", at the expected norm, which was not measured"
-        if arrival.length is not None:
-            lengths = f", at {100 * arrival.length:.3g} % of the expected norm, as measured"
+        if canary_check.length is not None:
+            lengths = f", at {100 * canary_check.length:.3g} % of the expected norm, as measured"
     if power.detectable_epsilon is None and power.hidden is not None:
         return f"power of the canaries: {_hidden_words(simulation)}: more canaries do not help"
     number = f"{audit.exposure.num_included:,} included canaries"

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from fl_audit.checks import Arrival
-from fl_audit.checks.canary_check import ARRIVAL_FALSE_ALARM, ARRIVED_LEVEL
+from fl_audit.checks import CanaryCheck
+from fl_audit.checks.canary_check import ARRIVED_LEVEL, CANARY_CHECK_FALSE_ALARM
 from fl_audit.estimators.roc import auc
 from fl_audit.verdict.claim_tests import ScoredStatistic
 
@@ -11,7 +11,7 @@ _HINT = 0.05
 """The p-value up to which scores are said to be a little above, which shows no arrival yet."""
 
 
-def separation(statistics: Sequence[ScoredStatistic]) -> Arrival:
+def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
     """What became of included canaries, by scores that do not say what was promised of them.
 
     Included canaries arrived if their scores exceed those of excluded ones by more than chance on
@@ -28,21 +28,21 @@ def separation(statistics: Sequence[ScoredStatistic]) -> Arrival:
     ]
     if not tested:
         reason = "there are no included or no excluded canaries to compare"
-        return Arrival("cannot_tell", None, reason)
+        return CanaryCheck("cannot_tell", None, reason)
     above = min(tested, key=lambda statistic: _p_value(statistic, "greater"))
     p = min(len(tested) * _p_value(above, "greater"), 1.0)
     if p <= ARRIVED_LEVEL:
         reason = f"included canaries score above excluded ones{_on(above)} (p = {p:.2g})"
-        return Arrival("arrived", None, reason)
+        return CanaryCheck("arrived", None, reason)
     below = min(tested, key=lambda statistic: _p_value(statistic, "less"))
     p_below = min(len(tested) * _p_value(below, "less"), 1.0)
-    if p_below <= ARRIVAL_FALSE_ALARM:
+    if p_below <= CANARY_CHECK_FALSE_ALARM:
         reason = (
             f"included canaries score below excluded ones{_on(below)} (p = {p_below:.2g}): the "
             "scores have the wrong sign, or the coins are inverted"
         )
-        return Arrival("not_arrived", None, reason)
-    return Arrival("cannot_tell", None, _not_clear(above, p))
+        return CanaryCheck("not_arrived", None, reason)
+    return CanaryCheck("cannot_tell", None, _not_clear(above, p))
 
 
 def _not_clear(above: ScoredStatistic, p: float) -> str:

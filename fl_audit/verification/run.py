@@ -90,7 +90,7 @@ def _why_not_drawn(config: Config, record: RunRecord) -> str | None:
     tables = (config.participation, config.canaries, config.mechanism)
     if any(isinstance(table, RecordedTable) for table in tables):
         return "the config names plugins, which are not imported"
-    if record.release.noise.law == "skellam":
+    if record.release.noise.distribution == "skellam":
         return "its noise is known to TensorFlow Federated alone"
     if PATTERNS.kind_of(config.participation).names_clients:
         return "its cohorts are those of a file, which names clients"

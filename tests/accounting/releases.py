@@ -11,7 +11,7 @@ def release(
     canary: Sampling | int | None = None,
     *,
     rounds: int = 100,
-    law: str = "gaussian",
+    distribution: str = "gaussian",
     count_noise: float = 0.0,
     sum_noise: float | None = None,
     client_squared: int | None = None,
@@ -22,7 +22,7 @@ def release(
     of_client = _sampling(client)
     return Release(
         rounds=rounds,
-        noise=Noise(law, noise, noise if sum_noise is None else sum_noise, count_noise),
+        noise=Noise(distribution, noise, noise if sum_noise is None else sum_noise, count_noise),
         denominator=Denominator("expected_cohort", 20.0),
         client=Party(of_client, client_squared),
         canary=Party(of_client if canary is None else _sampling(canary), canary_squared),

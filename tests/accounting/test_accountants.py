@@ -13,14 +13,14 @@ from scipy import optimize, special, stats
 from fl_audit.accounting import (
     ADD_OR_REMOVE,
     ZERO_OUT,
-    NoiseLaw,
+    NoiseDistribution,
     PoissonSampling,
     Release,
     account,
-    noise_law_named,
+    noise_distribution_named,
     none_known,
-    register_noise_law,
-    remove_noise_law,
+    register_noise_distribution,
+    remove_noise_distribution,
 )
 from fl_audit.accounting.gaussian_accountants import (
     RDP_ORDERS,
@@ -310,7 +310,7 @@ def test_which_accountant_is_tighter_depends_on_the_noise():
 # Noise laws by name, and one from outside the package.
 
 
-LAPLACE = NoiseLaw(
+LAPLACE = NoiseDistribution(
     name="laplace",
     guarantee=lambda run, party, delta: none_known(party.participations, f"{run.rounds} rounds"),
     counts_drawing=True,
@@ -319,15 +319,15 @@ LAPLACE = NoiseLaw(
 )
 
 
-def drawn(law: str) -> Release:
-    return release(1.0, PoissonSampling(0.1), rounds=10, law=law)
+def drawn(distribution: str) -> Release:
+    return release(1.0, PoissonSampling(0.1), rounds=10, distribution=distribution)
 
 
 @pytest.fixture
 def laplace():
-    register_noise_law(LAPLACE)
+    register_noise_distribution(LAPLACE)
     yield
-    remove_noise_law("laplace")
+    remove_noise_distribution("laplace")
 
 
 def test_a_law_from_outside(laplace):
@@ -338,12 +338,12 @@ def test_a_law_from_outside(laplace):
     assert "probability 0.1" in accounting.assumes[2]
     assert accounting.assumes[-1] == "Noise is exactly Laplacian."
     with pytest.raises(ValueError, match="'laplace' is registered already"):
-        register_noise_law(LAPLACE)
+        register_noise_distribution(LAPLACE)
 
 
-@pytest.mark.parametrize("law", ["tree", "skellam"])
-def test_laws_that_count_nothing_on_drawn_rounds(law):
-    accounting = account(drawn(law), 1e-5)
+@pytest.mark.parametrize("distribution", ["tree", "skellam"])
+def test_laws_that_count_nothing_on_drawn_rounds(distribution):
+    accounting = account(drawn(distribution), 1e-5)
     assert accounting.neighbours == ZERO_OUT
     assert any(said.startswith("No amplification is counted") for said in accounting.assumes)
 
@@ -355,4 +355,4 @@ def test_an_unknown_law_is_never_taken_for_gaussian():
 
 
 def test_names():
-    assert noise_law_named("tree").name == "tree"
+    assert noise_distribution_named("tree").name == "tree"

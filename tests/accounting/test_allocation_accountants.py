@@ -22,7 +22,7 @@ from fl_audit.accounting import (
 )
 from fl_audit.accounting.allocation_accountants import bins_of_a_class, parts, truncated_epsilon
 from fl_audit.accounting.least_epsilon import least_epsilon
-from fl_audit.accounting.noise_laws import MATRIX
+from fl_audit.accounting.noise_distributions import MATRIX
 from fl_audit.accounting.toeplitz import Toeplitz, sqrt_column
 
 ROUNDS = 6
@@ -32,13 +32,13 @@ DRAWS = 200_000
 
 def released(sampling, z=1.0, rounds=ROUNDS, strategy=None):
     party = Party(sampling)
-    law = "gaussian"
+    distribution = "gaussian"
     if strategy is not None:
-        law = MATRIX.name
+        distribution = MATRIX.name
         party = Party(sampling, strategy.one_group(sampling.bins))
     return Release(
         rounds=rounds,
-        noise=Noise(law, z, z),
+        noise=Noise(distribution, z, z),
         denominator=Denominator("expected_cohort", 10.0),
         client=party,
         canary=party,

@@ -24,7 +24,7 @@ from fl_audit.accounting.gaussian_accountants import (
     account_fixed_size,
     account_gaussian,
 )
-from fl_audit.engines.shadow_recipe import DpSgd, Recipe, guaranteed_epsilon, with_epsilon
+from fl_audit.engines.shadow_recipe import DpSgd, Recipe, accounted_epsilon, with_epsilon
 from fl_audit.errors import InputError
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from tests.accounting.releases import release
@@ -194,11 +194,11 @@ def test_no_noise_guarantees_nothing_to_samples_of_fixed_size():
 # The analytical epsilon by mechanism: where one is known, and the reason where none is.
 
 
-TREE = release(0.8, 7, 1, law="tree", client_squared=28, canary_squared=4)
+TREE = release(0.8, 7, 1, distribution="tree", client_squared=28, canary_squared=4)
 
 
-def by_law(law: str, made: Release = TREE) -> Release:
-    return made.with_noise(dataclasses.replace(made.noise, law=law))
+def by_law(distribution: str, made: Release = TREE) -> Release:
+    return made.with_noise(dataclasses.replace(made.noise, distribution=distribution))
 
 
 def test_a_tree_is_one_release_of_all_its_nodes():
@@ -222,7 +222,7 @@ def test_a_tree_under_sampling_has_no_epsilon():
 
 
 @pytest.mark.parametrize(
-    ("law", "zeroing", "reason"),
+    ("distribution", "zeroing", "reason"),
     [
         ("skellam", "none", "the clip norm moves"),
         ("gaussian", "adaptive", "not noised"),
@@ -230,12 +230,12 @@ def test_a_tree_under_sampling_has_no_epsilon():
         ("skellam", "adaptive", "not noised"),
     ],
 )
-def test_what_has_no_epsilon_says_why(law, zeroing, reason):
-    run = dataclasses.replace(by_law(law), zeroing=zeroing)
+def test_what_has_no_epsilon_says_why(distribution, zeroing, reason):
+    run = dataclasses.replace(by_law(distribution), zeroing=zeroing)
     accounting = account(run, 1e-5)
     assert accounting.epsilon is accounting.client.epsilon is accounting.canary.epsilon is None
     assert reason in accounting.client.by_accountant[0].reason
-    silent = run.with_noise(Noise(law, 0.0, 0.0))
+    silent = run.with_noise(Noise(distribution, 0.0, 0.0))
     assert account(silent, 1e-5).epsilon == math.inf
 
 
@@ -283,13 +283,13 @@ def test_what_cannot_be_met_is_refused():
 
 def test_the_guarantee_of_models():
     plain = Recipe(2, 10, 0.1)
-    assert guaranteed_epsilon(plain, 1e-5) == math.inf
+    assert accounted_epsilon(plain, 1e-5) == math.inf
     with pytest.raises(InputError, match="only DP-SGD"):
         with_epsilon(plain, 1.0, 1e-5)
     # Every step takes every point: one Gaussian mechanism of two steps.
     full = with_epsilon(Recipe(2, 10, 0.1, privacy=DpSgd(1.0, 0.0, 10)), 1.0, 1e-5)
     parts = DpSgd(1.0, 2 * full.privacy.noise_multiplier, 10, microbatches=5)
-    assert guaranteed_epsilon(Recipe(2, 10, 0.1, privacy=parts), 1e-5) == guaranteed_epsilon(
+    assert accounted_epsilon(Recipe(2, 10, 0.1, privacy=parts), 1e-5) == accounted_epsilon(
         full, 1e-5
     )
     expected = epsilon_of_sigma(full.privacy.noise_multiplier / math.sqrt(2), 1e-5)

@@ -14,7 +14,7 @@ from fl_audit.accounting import (
     Sampling,
     attacker_bounds,
     canaries_to_prove,
-    most_provable,
+    reachable_bound,
 )
 from fl_audit.accounting.attacker_bounds import SeenRounds, SeenSeparatedRounds
 from tests.accounting.releases import release
@@ -82,9 +82,9 @@ def test_no_noise_guarantees_nothing_and_hides_nothing():
     found = bounds(FixedRounds(1), 0.0)
     for bound in (found.knowing_rounds, found.not_knowing_rounds):
         assert bound.guarantee.epsilon == math.inf
-        provable = most_provable(bound, 10, 1e-3, 0.95)
-        assert provable is not None
-        assert provable.epsilon == math.inf
+        reachable = reachable_bound(bound, 10, 1e-3, 0.95)
+        assert reachable is not None
+        assert reachable.epsilon == math.inf
 
 
 @pytest.mark.parametrize("facts", [{"law": "skellam"}, {"zeroing": "adaptive"}, {"law": "tree"}])
@@ -92,7 +92,7 @@ def test_where_nothing_is_guaranteed_nothing_is_provable(facts):
     found = bounds(ONCE, **facts)
     for bound in (found.knowing_rounds, found.not_knowing_rounds):
         assert bound.guarantee.epsilon is None
-        assert most_provable(bound, 250, 1e-3, 0.95) is None
+        assert reachable_bound(bound, 250, 1e-3, 0.95) is None
 
 
 @pytest.mark.parametrize("knows", [True, False])
@@ -100,7 +100,7 @@ def test_where_nothing_is_guaranteed_nothing_is_provable(facts):
 def test_more_canaries_prove_more_and_never_more_than_the_guarantee(sampling, knows):
     bound = bounds(sampling).against(knows)
     limit = bound.guarantee.epsilon
-    found = [most_provable(bound, count, 1e-3, 0.95).epsilon for count in (10, 100, 10**4, 10**7)]
+    found = [reachable_bound(bound, count, 1e-3, 0.95).epsilon for count in (10, 100, 10**4, 10**7)]
     assert found == sorted(found)
     assert found[0] < 0.9 * limit
     assert 0.97 * limit < found[-1] <= limit
@@ -112,8 +112,8 @@ def test_the_canaries_that_reach_a_share_reach_it():
     count = canaries_to_prove(bound, 0.8, 1e-3, 0.95)
     assert count is not None
     limit = bound.guarantee.epsilon
-    assert most_provable(bound, count // 2, 1e-3, 0.95).epsilon >= 0.8 * limit
-    assert most_provable(bound, int(0.9 * count) // 2, 1e-3, 0.95).epsilon < 0.8 * limit
+    assert reachable_bound(bound, count // 2, 1e-3, 0.95).epsilon >= 0.8 * limit
+    assert reachable_bound(bound, int(0.9 * count) // 2, 1e-3, 0.95).epsilon < 0.8 * limit
 
 
 def test_without_a_rest_separated_rounds_are_poisson_sampled():

@@ -160,7 +160,7 @@ def test_rho_is_the_limit_of_renyi_divergences_by_their_order():
 
 
 def test_tree_noise_is_one_gaussian_release():
-    found = full(1, 2.0, law="tree", client_squared=9)
+    found = full(1, 2.0, distribution="tree", client_squared=9)
     assert (found.mu, found.rho) == (1.5, 1.125)
 
 

@@ -80,8 +80,10 @@ def deltas_of_two_rounds(shift: float, epsilon: float) -> tuple[float, float]:
 @pytest.mark.parametrize("part", [0.2, 1.0, 2.0])
 def test_two_rounds_agree_with_a_quadrature_in_both_directions(shift, part):
     epsilon = part * shift
-    law = one_round_of_each(1 / shift, ((2, 1),), 1e-9)
-    for found, truth in zip(law.deltas(epsilon), deltas_of_two_rounds(shift, epsilon), strict=True):
+    distribution = one_round_of_each(1 / shift, ((2, 1),), 1e-9)
+    for found, truth in zip(
+        distribution.deltas(epsilon), deltas_of_two_rounds(shift, epsilon), strict=True
+    ):
         assert truth * (1 - 1e-7) - 1e-13 <= found <= truth * 1.01 + 1e-12
 
 
@@ -126,9 +128,9 @@ def simulated(shift: float, blocks, epsilon: float, random) -> list[tuple[float,
 )
 def test_deltas_agree_with_simulation_in_both_directions(shift, blocks, epsilon):
     random = np.random.default_rng(1)
-    law = one_round_of_each(1 / shift, blocks, 1e-6)
+    distribution = one_round_of_each(1 / shift, blocks, 1e-6)
     for found, (mean, width) in zip(
-        law.deltas(epsilon), simulated(shift, blocks, epsilon, random), strict=True
+        distribution.deltas(epsilon), simulated(shift, blocks, epsilon, random), strict=True
     ):
         assert mean - width <= found <= 1.02 * mean + width
 
@@ -179,9 +181,9 @@ def test_sampled_rounds_agree_with_privacy_loss_distributions(
 
 # Rounding to the grid keeps the total mass of both laws, to the rounding of floats.
 def test_both_laws_keep_their_mass():
-    law = one_round_of_each(1.0, ((100, 1), (7, 3)), 1e-9)
-    assert law.masses.sum() + law.at_zero == pytest.approx(1, abs=1e-11)
-    assert law.p_masses.sum() + law.at_infinity == pytest.approx(1, abs=1e-11)
+    distribution = one_round_of_each(1.0, ((100, 1), (7, 3)), 1e-9)
+    assert distribution.masses.sum() + distribution.at_zero == pytest.approx(1, abs=1e-11)
+    assert distribution.p_masses.sum() + distribution.at_infinity == pytest.approx(1, abs=1e-11)
 
 
 def test_a_sum_with_unequal_weights_keeps_the_mean_and_only_adds_spread():
@@ -195,6 +197,6 @@ def test_a_sum_with_unequal_weights_keeps_the_mean_and_only_adds_spread():
 
 
 def test_delta_below_what_lies_outside_the_grid_gives_no_bound():
-    law = RatioDistribution(0.1, 0.0, np.array([0.9]), 0.1, 0.1)
-    assert law.epsilon(0.05) == math.inf
-    assert law.epsilon(0.2) == 0.0
+    distribution = RatioDistribution(0.1, 0.0, np.array([0.9]), 0.1, 0.1)
+    assert distribution.epsilon(0.05) == math.inf
+    assert distribution.epsilon(0.2) == 0.0

@@ -28,8 +28,8 @@ DELTA = 1e-4
 Z = 0.8
 
 
-def noise(multiplier=Z, law="client_gaussian"):
-    return Noise(law, multiplier, effective_noise_multiplier(multiplier, 0.0))
+def noise(multiplier=Z, distribution="client_gaussian"):
+    return Noise(distribution, multiplier, effective_noise_multiplier(multiplier, 0.0))
 
 
 def release(client, canary=None, rounds=12, multiplier=Z):
@@ -77,7 +77,7 @@ def test_uploads_without_noise_guarantee_nothing():
 def test_a_sum_of_uploads_is_noised_by_the_root_of_their_number():
     counts = np.array([1.0, 4.0, 30.0])
     assert noise_on_sum(noise(), counts) == pytest.approx(Z * np.sqrt(counts))
-    assert noise_on_sum(noise(law="gaussian"), counts) == pytest.approx([Z] * 3)
+    assert noise_on_sum(noise(distribution="gaussian"), counts) == pytest.approx([Z] * 3)
     drawn = np.random.default_rng(5).normal(0, Z, (200_000, 4)).sum(axis=1)
     # The standard error of the deviation is 0.16 %; 1 % is six of them (2e-9).
     assert float(noise_on_sum(noise(), 4)) == pytest.approx(drawn.std(), rel=0.01)
@@ -126,7 +126,7 @@ def test_a_server_that_adds_noise_protects_no_upload():
     party = Party(FixedRounds(1))
     made = Release(
         rounds=3,
-        noise=noise(law="gaussian"),
+        noise=noise(distribution="gaussian"),
         denominator=Denominator("expected_cohort", 20.0),
         client=party,
         canary=party,

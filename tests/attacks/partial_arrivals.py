@@ -1,4 +1,4 @@
-"""Simulated audits in which a part of the canaries, or of each, arrives (docs/arrival.md).
+"""Simulated audits in which a part of the canaries, or of each, arrives (docs/canary_check.md).
 
 As in tests/report/wrong_setups.py, without files and models, so that many can be drawn: 400
 canaries of random signs in 2,000 dimensions, each in one of 20 rounds, ten other clients in each,
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.attacks.measured_arrival import RoundLengths, arrival_in_rounds
+from fl_audit.attacks.measured_canary_check import RoundLengths, canary_check_in_rounds
 from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.checks import Arrival
+from fl_audit.checks import CanaryCheck
 
 Lengths = Callable[[np.random.Generator, int, npt.NDArray[np.bool_]], npt.NDArray[np.float64]]
 """Lengths of canaries in a round over the clip norm, by their number and whether it is first."""
@@ -51,7 +51,7 @@ class Audit:
     family: str = "rademacher"
     knows_length: bool = True
 
-    def run(self, seed: int) -> Arrival:
+    def run(self, seed: int) -> CanaryCheck:
         """What the audit says of arrival."""
         rng = np.random.default_rng(seed)
         vectors = self._vectors(rng)
@@ -77,7 +77,7 @@ class Audit:
                 cosines = vectors @ aggregate / length if length else np.zeros(self.count)
                 rows.append((index, cosines.astype(np.float32)))
                 lengths[:, index] = length, clip if self.knows_length else np.nan
-        return arrival_in_rounds(
+        return canary_check_in_rounds(
             rows,
             OwnRounds(tuple(np.flatnonzero(row) for row in present)),
             included,

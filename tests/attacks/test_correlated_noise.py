@@ -173,7 +173,7 @@ WIDE = {
     ],
 )
 def test_bounds_hold_over_strategies_rounds_and_presentations(tmp_path, name, rounds, dim):
-    """Presentations 1 to 5 (1, 3 and 5 of 2,000 rounds), three seeds each: 243 audits in all.
+    """CanaryParticipations 1 to 5 (1, 3 and 5 of 2,000 rounds), three seeds each: 243 audits in all.
 
     A case fails where so many bounds at 95 % exceed the truth by chance with probability 1e-6 / 40:
     in any of 17 cases and two methods with 9e-7.
@@ -182,8 +182,8 @@ def test_bounds_hold_over_strategies_rounds_and_presentations(tmp_path, name, ro
         Trees(rounds, 64) if name == "trees" else Toeplitz.from_column(WIDE[name](rounds), rounds)
     )
     exceeded, audits = np.zeros(2), 0
-    presentations = range(1, 6, 2 if rounds == 2000 else 1)
-    for times, seed in itertools.product(presentations, range(3)):
+    participations = range(1, 6, 2 if rounds == 2000 else 1)
+    for times, seed in itertools.product(participations, range(3)):
         folder = tmp_path / f"{times}_{seed}"
         run = SimulatedRun(folder, strategy, seed=seed, times=times, dim=dim, z=0.7)
         setting, truth = run.setting(), run.shifts.max()

@@ -267,17 +267,17 @@ def test_bounds_of_several_rounds_hold_for_a_gaussian_mechanism(
     tmp_path, monkeypatch, family, most_bytes
 ):
     monkeypatch.setattr(directions, "_MOST_BYTES", most_bytes)
-    mu, exceeded, proven = math.sqrt(4) / 1.0, 0, []
+    mu, exceeded, lower_bound = math.sqrt(4) / 1.0, 0, []
     for seed in range(12):
         pool = CanaryPool(seed, 120, 1500, family)
         rounds = rounds_of(np.random.default_rng(seed), 120, 12, 4)
         audited(tmp_path / str(seed), pool, rounds, 1.0, 12, drift=0.2)
         setting = own_rounds_of(tmp_path / str(seed)).setting(1e-3, 0.95)
-        proven.append(threshold_gdp(setting).details["mu"])
-        exceeded += proven[-1] > mu
+        lower_bound.append(threshold_gdp(setting).details["mu"])
+        exceeded += lower_bound[-1] > mu
     # 12 audits at 5 %: 7 or more by chance with probability 5e-7.
     assert exceeded < 7
-    assert np.median(proven) > (0.55 if most_bytes == WHOLE else 0.25) * mu
+    assert np.median(lower_bound) > (0.55 if most_bytes == WHOLE else 0.25) * mu
 
 
 def test_several_known_rounds_prove_more_than_excluded_canaries_do(tmp_path):

@@ -27,10 +27,10 @@ def audit(folder, family="gaussian", noise=0.3, pool_size=300, dim=3000):
 
 @pytest.mark.parametrize("family", ["gaussian", "rademacher", "hadamard"])
 def test_a_scorer_proves_more_and_more_up_to_what_noise_guarantees(tmp_path, family):
-    proven = [s.proven_epsilon(1e-5) for s, _ in audit(tmp_path / "log", family)]
-    assert proven == sorted(proven)
-    assert proven[2] > 2
-    assert 8 < proven[-1] < 20.7  # a Gaussian release of shift 1 / 0.3 has epsilon 20.7
+    lower_bound = [s.lower_bound_epsilon(1e-5) for s, _ in audit(tmp_path / "log", family)]
+    assert lower_bound == sorted(lower_bound)
+    assert lower_bound[2] > 2
+    assert 8 < lower_bound[-1] < 20.7  # a Gaussian release of shift 1 / 0.3 has epsilon 20.7
 
 
 def test_noise_proves_nothing_and_a_continued_test_has_the_same_numbers(tmp_path):
@@ -41,7 +41,7 @@ def test_noise_proves_nothing_and_a_continued_test_has_the_same_numbers(tmp_path
     test.add(scorer, range(NUM_ROUNDS))
     again.add(scorer, range(7))
     again.add(RoundScorer.open(tmp_path / "log"), range(7, NUM_ROUNDS))
-    assert test.epsilon(0.95) == again.epsilon(0.95) == scorer.proven_epsilon(1e-5)
+    assert test.epsilon(0.95) == again.epsilon(0.95) == scorer.lower_bound_epsilon(1e-5)
     assert test.p_value(2.0) == again.p_value(2.0)
     fake = LiveCanaries(~scorer.pool.included, own, "gaussian", 3000)
     swapped = LiveTest(fake, 1e-5, 0.1)
@@ -63,7 +63,7 @@ def test_an_aggregate_of_zeros_proves_nothing(tmp_path):
     pool = CanaryPool(5, 40, 300)
     scorer = RoundScorer.create(tmp_path / "log", pool, 1, 40 * [[1]])
     scorer.score_round(1, np.zeros(300, np.float32))
-    assert scorer.proven_epsilon(1e-5) == 0
+    assert scorer.lower_bound_epsilon(1e-5) == 0
 
 
 def test_why_there_is_none():
@@ -82,4 +82,4 @@ def test_a_scorer_without_single_rounds_refuses(tmp_path):
     ):
         scorer = RoundScorer.create(tmp_path / name, pool, 2, rounds)
         with pytest.raises(InputError, match=why):
-            scorer.proven_epsilon(1e-5)
+            scorer.lower_bound_epsilon(1e-5)

@@ -188,8 +188,8 @@ def test_files_are_read_once_however_many_ask(folder):
     [(40, 20, 20, 20), (40, 20, 20, 10), (200, 99, 120, 70), (30, 30, 5, 5), (2000, 990, 7, 0)],
 )
 def test_the_chance_is_twice_the_smaller_hypergeometric_tail(total, included, drawn, observed):
-    law = stats.hypergeom(total, included, drawn)
-    expected = 2 * min(law.cdf(observed), law.sf(observed - 1))
+    distribution = stats.hypergeom(total, included, drawn)
+    expected = 2 * min(distribution.cdf(observed), distribution.sf(observed - 1))
     assert hypergeometric_p_value(total, included, drawn, observed) == pytest.approx(
         expected, rel=1e-9
     )

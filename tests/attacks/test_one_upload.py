@@ -176,7 +176,7 @@ def test_most_of_a_gaussian_uploads_epsilon_is_proven(
     tmp_path: Path, noise: float, uploads: int, seeds: int
 ) -> None:
     """300 canaries: the median bound is above 80 %, and 65 % for any mechanism."""
-    guaranteed = epsilon_of_sigma(noise / np.sqrt(uploads), _DELTA)
+    upper_bound = epsilon_of_sigma(noise / np.sqrt(uploads), _DELTA)
     shares: dict[str, list[float]] = {"threshold_gdp": [], "threshold_valid": []}
     for seed in range(seeds):
         pool = CanaryPool(seed=100 + seed, count=300, dim=4_000)
@@ -187,7 +187,7 @@ def test_most_of_a_gaussian_uploads_epsilon_is_proven(
             scorer.score_uploads(number, _uploads(pool, noise, random))
         scored = _scored(folder)
         for method, found in shares.items():
-            found.append(_bound(scored, method) / guaranteed)
+            found.append(_bound(scored, method) / upper_bound)
     assert np.median(shares["threshold_gdp"]) >= 0.8
     assert np.median(shares["threshold_valid"]) >= 0.65
 

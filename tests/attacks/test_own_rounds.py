@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from fl_audit.attacks.measured_arrival import RoundLengths, arrival_in_rounds
+from fl_audit.attacks.measured_canary_check import RoundLengths, canary_check_in_rounds
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.canaries.families import FAMILIES
-from fl_audit.checks import Arrival
-from fl_audit.checks.canary_projections import Presentations, coefficient
+from fl_audit.checks import CanaryCheck
+from fl_audit.checks.canary_projections import CanaryParticipations, coefficient
 from tests.attacks.partial_arrivals import PARTIAL, Audit
 
 COHORT = 20
@@ -44,7 +44,7 @@ def simulated(seed, family, noise, pattern, *, dim=300, count=120, rounds=12):
         of_aggregate.append(np.linalg.norm(aggregate))
         of_canary.append(clip / COHORT)
     lengths = RoundLengths(np.array(of_aggregate), np.array(of_canary))
-    return arrival_in_rounds(rows, own, included, lambda: lengths, dim=dim, family=family)
+    return canary_check_in_rounds(rows, own, included, lambda: lengths, dim=dim, family=family)
 
 
 CASES = list(
@@ -56,9 +56,9 @@ CASES = list(
 def test_canaries_that_arrive_are_never_said_not_to(family, noise, pattern):
     # By design a false alarm has probability below 1e-6 in each of the 96 simulations.
     for seed in (1, 2):
-        arrival = simulated(seed, family, noise, pattern)
-        assert arrival.state != "not_arrived", arrival.reason
-        assert noise >= 1 or arrival.state == "arrived", arrival.reason
+        canary_check = simulated(seed, family, noise, pattern)
+        assert canary_check.state != "not_arrived", canary_check.reason
+        assert noise >= 1 or canary_check.state == "arrived", canary_check.reason
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,16 @@ def test_canaries_that_arrive_are_never_said_not_to(family, noise, pattern):
 )
 def test_nor_in_few_dimensions_with_rounds_full_of_canaries(dim, count, rounds):
     for seed, noise in itertools.product(range(20), (0.0, 1.0)):
-        arrival = simulated(seed, "gaussian", noise, "once", dim=dim, count=count, rounds=rounds)
-        assert arrival.state != "not_arrived", arrival.reason
+        canary_check = simulated(
+            seed, "gaussian", noise, "once", dim=dim, count=count, rounds=rounds
+        )
+        assert canary_check.state != "not_arrived", canary_check.reason
 
 
 def shown_in_rounds(along, lengths, *, dim=100, others=0, first=True):
-    """Presentations of as many canaries, each in a round of its own."""
+    """CanaryParticipations of as many canaries, each in a round of its own."""
     count = len(along)
-    return Presentations(
+    return CanaryParticipations(
         canaries=np.arange(count),
         rounds=np.arange(count),
         cosines=np.asarray(along) / lengths,
@@ -122,12 +124,12 @@ STATES = ("arrived", "cannot_tell", "not_arrived")
 
 
 @functools.cache
-def audits(name: str) -> tuple[Arrival, ...]:
+def audits(name: str) -> tuple[CanaryCheck, ...]:
     """What is said of the simulated audits of a set-up."""
     return tuple(PARTIAL[name].run(seed) for seed in SEEDS)
 
 
-def row(found: Sequence[Arrival]) -> tuple[list[int], list[float]]:
+def row(found: Sequence[CanaryCheck]) -> tuple[list[int], list[float]]:
     """The counts of states and faults, and the mean ratio, signal and part that was scored."""
     counts = [sum(one.state == state for one in found) for state in STATES]
     means = [

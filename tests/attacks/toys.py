@@ -48,7 +48,7 @@ FIRST = Statistic(
     threat_model="first_round",
     canaries="vectors",
     needs=frozenset({"round_cosines"}),
-    law=lambda facts: ONE_VECTOR,
+    distribution=lambda facts: ONE_VECTOR,
 )
 
 

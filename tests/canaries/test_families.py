@@ -548,10 +548,10 @@ def test_moments(normals):
 @pytest.mark.parametrize("side", [-1, 1])
 def test_tails(normals, bound, side):
     found = int(np.sum(side * normals > bound))
-    law = stats.binom(COUNT, special.ndtr(-bound))
+    distribution = stats.binom(COUNT, special.ndtr(-bound))
     # 8 cases, each fails with probability 2e-8 at most.
-    assert law.sf(found - 1) > 1e-8
-    assert law.cdf(found) > 1e-8
+    assert distribution.sf(found - 1) > 1e-8
+    assert distribution.cdf(found) > 1e-8
 
 
 def test_cosines_sines_and_neighbours_are_independent(normals):

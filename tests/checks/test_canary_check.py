@@ -5,17 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from fl_audit.checks.canary_projections import Presentations, coefficient
+from fl_audit.checks.canary_projections import CanaryParticipations, coefficient
 from fl_audit.checks.lost_canaries import uneven
 
 COUNT, DIM = 200, 10_000
 
 
-def presentations(share: np.ndarray, rest: float) -> Presentations:
+def participations(share: np.ndarray, rest: float) -> CanaryParticipations:
     """Canaries of a share of a client's length each, beside a rest of an aggregate."""
     noise = np.random.default_rng(1).normal(0, rest / DIM**0.5, COUNT)
     lengths = np.hypot(share, rest)
-    return Presentations(
+    return CanaryParticipations(
         canaries=np.arange(COUNT),
         rounds=np.arange(COUNT),
         cosines=(share + noise) / lengths,
@@ -29,7 +29,7 @@ def presentations(share: np.ndarray, rest: float) -> Presentations:
 
 
 def test_half_of_the_canaries_lost_is_found():
-    shown = presentations(np.where(np.arange(COUNT) % 2, 1.0, 0.0), rest=1.0)
+    shown = participations(np.where(np.arange(COUNT) % 2, 1.0, 0.0), rest=1.0)
     found = uneven(shown, coefficient(shown, 1.0))
     assert found.arriving == pytest.approx(0.5, abs=0.01)
     assert found.share == pytest.approx(1.0, abs=0.01)
@@ -38,7 +38,7 @@ def test_half_of_the_canaries_lost_is_found():
 
 def test_canaries_that_are_all_short_are_no_mixture():
     """They are so far from whole that no part of them has any weight as such."""
-    shown = presentations(np.full(COUNT, 0.05), rest=0.1)
+    shown = participations(np.full(COUNT, 0.05), rest=0.1)
     found = uneven(shown, coefficient(shown, 1.0))
     assert math.isfinite(found.arriving) and math.isfinite(found.share)
     assert found.log_e_value < 0

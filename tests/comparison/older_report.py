@@ -185,7 +185,7 @@ OLDER_REPORT: dict[str, Any] = {
         "versions": {"numpy": "1.25.2", "tensorflow-federated": "0.87.0"},
         "sample_size": None,
         "sampled_from": None,
-        "noise_law": "gaussian",
+        "noise_distribution": "gaussian",
         "zeroing": "none",
         "client_squared_sensitivity": None,
         "canary_squared_sensitivity": None,

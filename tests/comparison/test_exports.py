@@ -99,14 +99,14 @@ def test_the_table_has_as_many_cells_as_columns_and_no_sign_of_latex(folders, tm
 
 def test_an_estimate_in_latex_is_that_of_the_page():
     ends = {"epsilon": 3.0, "lower": 2.0, "upper": 4.0}
-    for proven, upper_bound, expected in (
+    for lower_bound, upper_bound, expected in (
         (1.0, math.inf, ("1.00", "3.00 (2.00 to 4.00)")),
         (1.0, 3.5, ("1.00", "3.00 (2.00 to 3.50)")),
         (1.0, 2.5, ("1.00", "2.50 (2.00 to 2.50)")),
         (1.0, 1.5, ("1.00", "3.00 (2.00 to 4.00)")),
         (5.0, math.inf, ("5.00", "–")),
     ):
-        bound, fit = SimpleNamespace(epsilon=proven), SimpleNamespace(**ends)
+        bound, fit = SimpleNamespace(epsilon=lower_bound), SimpleNamespace(**ends)
         headline = Headline(upper_bound, "", bound, fit, 0.95, "")
         assert _numbers(headline) == expected
 

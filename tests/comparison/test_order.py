@@ -3,7 +3,7 @@
 import pytest
 
 from fl_audit.comparison import compare, render_comparison
-from fl_audit.comparison.order import beyond_noise, by_presentations, groups_apart
+from fl_audit.comparison.order import beyond_noise, by_participations, groups_apart
 from fl_audit.comparison.reported_run import ReportedRun
 from fl_audit.comparison.tables import comparison_lines
 
@@ -58,7 +58,7 @@ def test_settings_whose_canaries_take_part_differently_often_are_not_ordered(mak
         run_of(make_run, "poisson", 0.3, 8.0, **sampled),
     ]
     comparison = compare(runs)
-    assert [len(group) for group in by_presentations(comparison.settings)] == [1, 1]
+    assert [len(group) for group in by_participations(comparison.settings)] == [1, 1]
     said = beyond_noise(comparison)
     assert said.startswith(
         "Not compared, because canaries participate in different numbers of rounds: 1 round per "
@@ -78,7 +78,7 @@ def test_rounds_are_counted_where_canaries_csv_lists_them(make_run):
     (folder / "canaries.csv").write_text(rows)
     first, second = compare([folder, other]).runs
     assert isinstance(first, ReportedRun)
-    assert (first.presentations, second.presentations) == (1.5, 1.0)
+    assert (first.participations, second.participations) == (1.5, 1.0)
 
 
 def test_an_order_that_accounting_has_the_other_way_round_is_said(make_run):

@@ -102,16 +102,16 @@ def largest_wealth(z, epsilon, delta, num_rounds):
     return wealth[:, ends - 1].max(axis=1)
 
 
-@pytest.mark.parametrize("law", [worst_case, gaussian_release])
+@pytest.mark.parametrize("distribution", [worst_case, gaussian_release])
 @pytest.mark.parametrize(
     "epsilon", [0.5, 5.0, *(pytest.param(e, marks=pytest.mark.slow) for e in (2.0, 16.0))]
 )
 @pytest.mark.parametrize(("canaries", "runs"), [(25, 2000), (250, 400), (1000, 150)])
-def test_true_claims_stand_at_all_rounds_together(law, epsilon, canaries, runs):
+def test_true_claims_stand_at_all_rounds_together(distribution, epsilon, canaries, runs):
     """A test has a false alarm in at most 5 % of runs: above the limit with probability 1e-6."""
     random = np.random.default_rng(canaries)
     for delta in (1e-3, 1e-5):
-        z = law(random, epsilon, delta, (runs, canaries))
+        z = distribution(random, epsilon, delta, (runs, canaries))
         for num_rounds in (1, 100, 2000):
             alarms = int((largest_wealth(z, epsilon, delta, num_rounds) >= math.log(20)).sum())
             assert alarms <= stats.binom.isf(1e-6, runs, 0.05)

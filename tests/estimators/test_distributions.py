@@ -43,11 +43,13 @@ def log_fraction(value: Fraction) -> float:
 )
 def test_exact_cosine_tail_in_rational_arithmetic(dim, x):
     exact = exact_cosine_sf(dim, Fraction(x))
-    law = ExactCosine(dim)
+    distribution = ExactCosine(dim)
     point = float(Fraction(x))
-    assert law.logsf(point) == pytest.approx(log_fraction(exact), rel=1e-11)
-    assert law.logcdf(point) == pytest.approx(math.log1p(-float(exact)), rel=1e-11, abs=1e-320)
-    assert law.logcdf(-point) == law.logsf(point)
+    assert distribution.logsf(point) == pytest.approx(log_fraction(exact), rel=1e-11)
+    assert distribution.logcdf(point) == pytest.approx(
+        math.log1p(-float(exact)), rel=1e-11, abs=1e-320
+    )
+    assert distribution.logcdf(-point) == distribution.logsf(point)
 
 
 def test_exact_cosine_tail_below_the_smallest_float():
@@ -69,9 +71,9 @@ def test_exact_cosine_in_four_dimensions_is_the_semicircle_law():
 
 @pytest.mark.parametrize("dim", [2, 3, 10, 500, 999])
 def test_exact_cosine_has_no_mass_outside_its_range(dim):
-    law = ExactCosine(dim)
-    assert law.logsf([1.0, 1.5]).tolist() == [-math.inf, -math.inf]
-    assert law.logsf([-1.0, -1.5]).tolist() == [0.0, 0.0]
+    distribution = ExactCosine(dim)
+    assert distribution.logsf([1.0, 1.5]).tolist() == [-math.inf, -math.inf]
+    assert distribution.logsf([-1.0, -1.5]).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("dim", [2, 3, 47, 500, 999])
@@ -88,24 +90,26 @@ def test_exact_cosine_describes_random_directions():
     assert stats.kstest(cosines, lambda x: np.exp(ExactCosine(12).logcdf(x))).pvalue > 1e-7
 
 
-@pytest.mark.parametrize("law", [ExactCosine(2), ExactCosine(30), ExactCosine(999), Gaussian(2, 3)])
+@pytest.mark.parametrize(
+    "distribution", [ExactCosine(2), ExactCosine(30), ExactCosine(999), Gaussian(2, 3)]
+)
 @pytest.mark.parametrize("p", [1e-12, 1e-5, 0.2, 0.3, 0.499999, 0.5, 0.6, 0.9])
-def test_quantiles_invert_the_tails(law, p):
-    assert np.exp(law.logsf(law.isf(p))) == pytest.approx(p, rel=1e-6)
-    assert np.exp(law.logcdf(law.ppf(p))) == pytest.approx(p, rel=1e-6)
+def test_quantiles_invert_the_tails(distribution, p):
+    assert np.exp(distribution.logsf(distribution.isf(p))) == pytest.approx(p, rel=1e-6)
+    assert np.exp(distribution.logcdf(distribution.ppf(p))) == pytest.approx(p, rel=1e-6)
 
 
 @pytest.mark.parametrize("x", [-40.0, -3.0, 0.0, 2.0, 9.0, 60.0, 2000.0])
 def test_gaussian_tails_match_scipy(x):
-    law = Gaussian(1.5, 2.5)
-    assert law.logsf(x) == pytest.approx(stats.norm.logsf(x, 1.5, 2.5), rel=1e-12)
-    assert law.logcdf(x) == pytest.approx(stats.norm.logcdf(x, 1.5, 2.5), rel=1e-12)
+    distribution = Gaussian(1.5, 2.5)
+    assert distribution.logsf(x) == pytest.approx(stats.norm.logsf(x, 1.5, 2.5), rel=1e-12)
+    assert distribution.logcdf(x) == pytest.approx(stats.norm.logcdf(x, 1.5, 2.5), rel=1e-12)
 
 
 def test_gaussian_without_deviation_is_a_point_mass():
-    law = Gaussian(2.0, 0.0)
-    assert law.logsf([1.9, 2.0, 2.1]).tolist() == [0.0, 0.0, -math.inf]
-    assert law.logcdf([1.9, 2.0, 2.1]).tolist() == [-math.inf, 0.0, 0.0]
+    distribution = Gaussian(2.0, 0.0)
+    assert distribution.logsf([1.9, 2.0, 2.1]).tolist() == [0.0, 0.0, -math.inf]
+    assert distribution.logcdf([1.9, 2.0, 2.1]).tolist() == [-math.inf, 0.0, 0.0]
 
 
 def test_fit_uses_the_population_deviation():
@@ -173,13 +177,13 @@ def exact_log_sf(dim, cosine):
 
 @pytest.mark.parametrize("dim", DIMS)
 def test_tail_by_deviations(dim):
-    law = ExactCosine(dim)
-    points = [t * law.std for t in DEVIATIONS if t * law.std < 1]
+    distribution = ExactCosine(dim)
+    points = [t * distribution.std for t in DEVIATIONS if t * distribution.std < 1]
     exact = [exact_log_sf(dim, x) for x in points]
-    assert law.logsf(points) == pytest.approx([float(e) for e in exact], rel=5e-15)
-    assert np.array_equal(law.logcdf(-np.array(points)), law.logsf(points))
+    assert distribution.logsf(points) == pytest.approx([float(e) for e in exact], rel=5e-15)
+    assert np.array_equal(distribution.logcdf(-np.array(points)), distribution.logsf(points))
     below = [float(mpmath.log1p(-mpmath.exp(e))) for e in exact]
-    assert law.logcdf(points) == pytest.approx(below, rel=2e-12, abs=1e-320)
+    assert distribution.logcdf(points) == pytest.approx(below, rel=2e-12, abs=1e-320)
 
 
 @pytest.mark.parametrize("dim", [2, 3, 4, 10, 51, 1000, 10**5])
@@ -202,9 +206,9 @@ def test_tail_probability_itself_keeps_its_digits(dim):
 @pytest.mark.parametrize("dim", DIMS)
 @pytest.mark.parametrize("p", [1e-300, 1e-100, 1e-12, 1e-3, 0.1, 0.3, 0.49, 0.5 - 2.0**-40])
 def test_quantile_has_its_probability(dim, p):
-    law = ExactCosine(dim)
-    x = float(law.isf(p))
-    assert law.ppf(p) == -x
+    distribution = ExactCosine(dim)
+    x = float(distribution.isf(p))
+    assert distribution.ppf(p) == -x
     if x < 1 - 1e-6:  # closer to 1, neighbouring floats differ more than this in probability
         exact = float(mpmath.expm1(exact_log_sf(dim, x) - mpmath.log(mpmath.mpf(p))))
         slope_at_rounding = dim * x / max(1 - x * x, 1e-300) * x * 1e-15
@@ -224,11 +228,11 @@ def test_quantile_near_the_middle_keeps_its_digits(dim):
 
 @pytest.mark.parametrize("dim", [2, 3, 1000, 10**9])
 def test_quantiles_at_the_ends(dim):
-    law = ExactCosine(dim)
-    assert law.isf([0.0, 0.5, 1.0]).tolist() == [1.0, 0.0, -1.0]
-    assert law.ppf([0.0, 0.5, 1.0]).tolist() == [-1.0, 0.0, 1.0]
-    assert law.isf(5e-324) <= 1
-    assert np.isnan(law.isf([-0.1, 1.1, math.nan])).all()
+    distribution = ExactCosine(dim)
+    assert distribution.isf([0.0, 0.5, 1.0]).tolist() == [1.0, 0.0, -1.0]
+    assert distribution.ppf([0.0, 0.5, 1.0]).tolist() == [-1.0, 0.0, 1.0]
+    assert distribution.isf(5e-324) <= 1
+    assert np.isnan(distribution.isf([-0.1, 1.1, math.nan])).all()
 
 
 def test_quantile_in_the_plane_is_a_cosine():
@@ -247,39 +251,39 @@ def test_gaussian_limit_in_a_billion_dimensions(t):
 @given(dims, st.floats(0, 1), st.floats(0, 1))
 @steady
 def test_tail_falls_and_is_symmetric(dim, first, second):
-    law = ExactCosine(dim)
+    distribution = ExactCosine(dim)
     near, far = sorted([first, second])
     # Equal up to the last digits across the switch between the two forms.
-    assert law.logsf(far) <= law.logsf(near) * (1 - 1e-14)
-    assert law.logcdf(-near) == law.logsf(near)
-    total = np.exp(law.logsf(near)) + np.exp(law.logcdf(near))
+    assert distribution.logsf(far) <= distribution.logsf(near) * (1 - 1e-14)
+    assert distribution.logcdf(-near) == distribution.logsf(near)
+    total = np.exp(distribution.logsf(near)) + np.exp(distribution.logcdf(near))
     assert total == pytest.approx(1, rel=1e-14)
 
 
 @given(dims, st.floats(1e-300, 0.5))
 @steady
 def test_quantile_and_tail_are_inverse(dim, p):
-    law = ExactCosine(dim)
-    x = float(law.isf(p))
+    distribution = ExactCosine(dim)
+    x = float(distribution.isf(p))
     if x < 1 - 1e-6:
         # x rounded to a float moves the log tail by up to dim x^2 / (1 - x^2) units of rounding.
         rounding = dim * x * x / ((1 - x) * (1 + x)) * 2.0**-52
-        assert law.logsf(x) == pytest.approx(math.log(p), rel=1e-13, abs=rounding)
+        assert distribution.logsf(x) == pytest.approx(math.log(p), rel=1e-13, abs=rounding)
 
 
 @given(dims, st.floats(0, 1), st.floats(0, 1))
 @steady
 def test_quantile_falls(dim, first, second):
-    law = ExactCosine(dim)
+    distribution = ExactCosine(dim)
     small, large = sorted([first, second])
-    x_small, x_large = float(law.isf(small)), float(law.isf(large))
+    x_small, x_large = float(distribution.isf(small)), float(distribution.isf(large))
     assert x_small >= x_large - 1e-14 * abs(x_large)
 
 
 def test_shapes_are_kept():
-    law = ExactCosine(5000)
+    distribution = ExactCosine(5000)
     grid = np.linspace(-0.01, 0.2, 12).reshape(3, 4)
-    assert law.logsf(grid).shape == (3, 4)
-    assert law.isf(np.exp(law.logsf(grid))) == pytest.approx(grid, rel=1e-12)
-    assert law.logsf(0.1).shape == () and law.isf(0.1).shape == ()
-    assert law.logsf([]).shape == (0,)
+    assert distribution.logsf(grid).shape == (3, 4)
+    assert distribution.isf(np.exp(distribution.logsf(grid))) == pytest.approx(grid, rel=1e-12)
+    assert distribution.logsf(0.1).shape == () and distribution.isf(0.1).shape == ()
+    assert distribution.logsf([]).shape == (0,)

@@ -108,8 +108,8 @@ def log_four_ratios(members: Gaussian, others: Gaussian, delta: float, a: np.nda
 def trimmed_grid(members: Gaussian, others: Gaussian, delta: float) -> np.ndarray:
     """Thresholds from the first to the last with both rates in [delta, 1 - delta]."""
     tail = -stats.norm.ppf(delta)
-    low = max(law.mean - tail * law.std for law in (members, others))
-    high = min(law.mean + tail * law.std for law in (members, others))
+    low = max(distribution.mean - tail * distribution.std for distribution in (members, others))
+    high = min(distribution.mean + tail * distribution.std for distribution in (members, others))
     return np.linspace(low, high, 20_001) if low < high else np.empty(0)
 
 

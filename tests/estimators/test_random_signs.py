@@ -73,11 +73,11 @@ def test_gaussian_limit_and_uniform_law_are_no_bounds():
     for weights in WEIGHTS.values():
         cosines, tails = exact_tails(weights, NUM_SIGNS)
         far = cosines > 0
-        for name, law in (
+        for name, distribution in (
             ("gaussian", Gaussian(0.0, NUM_SIGNS**-0.5)),
             ("uniform", ExactCosine(NUM_SIGNS)),
         ):
-            excess = np.log(tails[far]) - law.logsf(cosines[far])
+            excess = np.log(tails[far]) - distribution.logsf(cosines[far])
             worst[name] = max(worst[name], float(np.exp(excess.max())))
     assert worst["gaussian"] == pytest.approx(3.178, abs=1e-3)
     assert worst["uniform"] > 3
@@ -210,16 +210,16 @@ def lattice_tail(counts):
 
     Binomial laws, convolved directly: all terms are positive, so digits are kept in the tails.
     """
-    law, step = np.ones(1), 2
+    distribution, step = np.ones(1), 2
     for weight, count in counts.items():
         binomial = np.zeros(weight * count + 1)
         binomial[::weight] = stats.binom.pmf(np.arange(count + 1), count, 0.5)
-        law = np.convolve(law, binomial)
+        distribution = np.convolve(distribution, binomial)
     total = sum(weight * count for weight, count in counts.items())
     norm = math.sqrt(sum(weight**2 * count for weight, count in counts.items()))
-    atoms = (step * np.arange(len(law)) - total) / norm
-    tail = np.cumsum(law[::-1])[::-1]
-    kept = (law > 0) & (tail > 1e-280)
+    atoms = (step * np.arange(len(distribution)) - total) / norm
+    tail = np.cumsum(distribution[::-1])[::-1]
+    kept = (distribution > 0) & (tail > 1e-280)
     return atoms[kept], np.log(tail[kept])
 
 

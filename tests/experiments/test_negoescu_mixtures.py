@@ -27,29 +27,37 @@ THREE = GaussianMixture(
 )
 
 
-def log_cdf(law: GaussianMixture, x: float) -> float:
+def log_cdf(distribution: GaussianMixture, x: float) -> float:
     with mpmath.workdps(30):
         parts = [
             weight * mpmath.ncdf(x, component.mean, component.std)
-            for weight, component in zip(law.weights, law.components, strict=True)
+            for weight, component in zip(distribution.weights, distribution.components, strict=True)
         ]
         return float(mpmath.log(mpmath.fsum(parts)))
 
 
 @pytest.mark.parametrize("x", [-60.0, -5.0, -1.9, 0.0, 3.3])
-@pytest.mark.parametrize("law", [TWO, THREE])
-def test_tails_by_mpmath(law, x):
-    assert float(law.logcdf(x)) == pytest.approx(log_cdf(law, x), rel=1e-12)
-    assert float(law.reflected().logsf(-x)) == pytest.approx(log_cdf(law, x), rel=1e-12)
-    assert np.logaddexp(law.logcdf(x), law.logsf(x)) == pytest.approx(0.0, abs=1e-12)
+@pytest.mark.parametrize("distribution", [TWO, THREE])
+def test_tails_by_mpmath(distribution, x):
+    assert float(distribution.logcdf(x)) == pytest.approx(log_cdf(distribution, x), rel=1e-12)
+    assert float(distribution.reflected().logsf(-x)) == pytest.approx(
+        log_cdf(distribution, x), rel=1e-12
+    )
+    assert np.logaddexp(distribution.logcdf(x), distribution.logsf(x)) == pytest.approx(
+        0.0, abs=1e-12
+    )
 
 
 @given(st.floats(-300, -1e-3), st.sampled_from([TWO, THREE]))
 @settings(derandomize=True, deadline=None, max_examples=30)
-def test_quantiles_undo_the_tails(exponent, law):
+def test_quantiles_undo_the_tails(exponent, distribution):
     p = 10.0**exponent
-    assert float(law.logsf(law.isf(p))) == pytest.approx(math.log(p), rel=1e-9, abs=1e-9)
-    assert float(law.logcdf(law.ppf(p))) == pytest.approx(math.log(p), rel=1e-9, abs=1e-9)
+    assert float(distribution.logsf(distribution.isf(p))) == pytest.approx(
+        math.log(p), rel=1e-9, abs=1e-9
+    )
+    assert float(distribution.logcdf(distribution.ppf(p))) == pytest.approx(
+        math.log(p), rel=1e-9, abs=1e-9
+    )
 
 
 def test_quantiles_of_a_point():
@@ -112,8 +120,8 @@ def test_refuses_more_components_than_values(number):
 @pytest.mark.parametrize("others", [TWO, GaussianMixture((1.0,), (Gaussian(0.5, 1.5),))])
 def test_epsilon_star_by_a_dense_grid(others, delta):
     found = epsilon_star_of_distributions(THREE, others, delta).epsilon
-    low = max(float(law.ppf(delta)) for law in (THREE, others))
-    high = min(float(law.isf(delta)) for law in (THREE, others))
+    low = max(float(distribution.ppf(delta)) for distribution in (THREE, others))
+    high = min(float(distribution.isf(delta)) for distribution in (THREE, others))
     a = np.linspace(low, high, 200_001)
     tpr, fpr = np.exp(THREE.logsf(a)), np.exp(others.logsf(a))
     fnr, tnr = np.exp(THREE.logcdf(a)), np.exp(others.logcdf(a))

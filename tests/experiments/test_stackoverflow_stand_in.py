@@ -30,8 +30,8 @@ def test_rows_of_the_tables(noise, tmp_path):
     accuracies, third, valid, *_ = (row for row in table_rows(section) if row[0] == noise)
     shown = [accuracies[4], *third[2::2], *valid[1:]]
     if noise == "0":
-        (by_presentations,) = figures.read_settings(tmp_path).values()
-        here.append(figures.table({0.0: by_presentations})[2].split(" | ")[-2])
+        (by_participations,) = figures.read_settings(tmp_path).values()
+        here.append(figures.table({0.0: by_participations})[2].split(" | ")[-2])
         (densities,) = (row for row in table_rows(section) if row[0] == noise and len(row) == 6)
         shown.append(densities[1].split()[0])
     if noise == "0":

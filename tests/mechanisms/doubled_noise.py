@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
-from fl_audit.accounting.noise_laws import GAUSSIAN
+from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.config_tables import Table
 from fl_audit.mechanisms import (
     MECHANISMS,
@@ -41,7 +41,7 @@ PARTS = {
     "make_aggregator": _aggregator,
     "clip_and_noise": _clip_and_noise,
     "canary_norm": made_to_be_clipped,
-    "noise_law": GAUSSIAN,
+    "noise_distribution": GAUSSIAN,
     "divides_by": "actual_cohort",
     "correlation": fresh_in_each_round,
     "why_not_checked": "it is a toy",

@@ -31,7 +31,7 @@ def described(participation, mechanism=TREE):
     included = np.arange(30) % 2 == 0
     ids = [f"client-{i}" for i in range(CLIENTS)]
     schedule = make_schedule(participation, Canaries(count=30), 1, ids, included)
-    noise = MECHANISMS.kind_of(mechanism).noise_law.noise(1.0, 1.0)
+    noise = MECHANISMS.kind_of(mechanism).noise_distribution.noise(1.0, 1.0)
     return describe(mechanism, noise, schedule, num_canaries=30), schedule
 
 
@@ -56,7 +56,7 @@ def largest_seen(draw):
 )
 def test_nobody_moves_the_trees_further(participation):
     release, schedule = described(participation)
-    assert release.noise.law == "tree"
+    assert release.noise.distribution == "tree"
     assert largest_seen(schedule.clients) <= release.client.squared_sensitivity
     assert largest_seen(schedule.canaries) <= release.canary.squared_sensitivity
     # With forty clients somebody meets the worst rounds or nearly.
@@ -93,9 +93,9 @@ def test_drawn_rounds_have_no_worst_but_placed_canaries_do(kind):
         (Distributed(noise_multiplier=0.1, zeroing=AdaptiveZeroing()), "skellam", "adaptive"),
     ],
 )
-def test_other_mechanisms_have_no_trees(mechanism, law, zeroing):
+def test_other_mechanisms_have_no_trees(mechanism, distribution, zeroing):
     release, _ = described(EveryRound(rounds=ROUNDS), mechanism)
-    assert (release.noise.law, release.zeroing) == (law, zeroing)
+    assert (release.noise.distribution, release.zeroing) == (distribution, zeroing)
     assert (release.client.squared_sensitivity, release.canary.squared_sensitivity) == (None, None)
 
 

@@ -6,9 +6,13 @@ import sys
 import numpy as np
 import pytest
 
-from fl_audit.accounting import Denominator, Noise, NoiseLaw, account
+from fl_audit.accounting import Denominator, Noise, NoiseDistribution, account
 from fl_audit.accounting.gaussian_accountants import account_gaussian
-from fl_audit.accounting.noise_laws import GAUSSIAN, register_noise_law, remove_noise_law
+from fl_audit.accounting.noise_distributions import (
+    GAUSSIAN,
+    register_noise_distribution,
+    remove_noise_distribution,
+)
 from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.checks import why_not_checked
 from fl_audit.config import Canaries, EveryRound
@@ -84,17 +88,19 @@ def test_its_noise_is_accounted(registered):
 @pytest.mark.parametrize(("is_by_participants", "fewest"), [(True, 4), (False, None)])
 def test_a_law_from_outside_says_whether_participants_add_the_noise(is_by_participants, fewest):
     words = ("The sum alone is released.",), "Noise is a toy."
-    law = register_noise_law(
-        NoiseLaw("by_each", None, False, *words, is_by_participants=is_by_participants)
+    distribution = register_noise_distribution(
+        NoiseDistribution("by_each", None, False, *words, is_by_participants=is_by_participants)
     )
-    MECHANISMS.register(MechanismKind(**{**PARTS, "noise_law": law}))
+    MECHANISMS.register(MechanismKind(**{**PARTS, "noise_distribution": distribution}))
     roster = ["a", "b"], np.array([True, False, True, False])
     schedule = make_schedule(EveryRound(rounds=3), Canaries(count=4), 1, *roster)
     try:
-        release = describe(DoubledNoise(noise_multiplier=0.7), law.noise(1.0, 1.0), schedule, 4)
+        release = describe(
+            DoubledNoise(noise_multiplier=0.7), distribution.noise(1.0, 1.0), schedule, 4
+        )
     finally:
         MECHANISMS.remove("doubled_noise")
-        remove_noise_law("by_each")
+        remove_noise_distribution("by_each")
     assert release.fewest == fewest
 
 
@@ -131,12 +137,14 @@ def test_none_can_be_made_in_part(part):
 
 
 def test_its_law_must_be_known_to_accounting():
-    unknown = NoiseLaw("toy", lambda run, party, delta: None, False, (), "Noise is a toy.")
-    with pytest.raises(ValueError, match=r"noise_law must be one of .*, got 'toy'"):
-        MechanismKind(**{**PARTS, "noise_law": unknown})
-    other = NoiseLaw(GAUSSIAN.name, lambda run, party, delta: None, False, (), "Noise is a toy.")
+    unknown = NoiseDistribution("toy", lambda run, party, delta: None, False, (), "Noise is a toy.")
+    with pytest.raises(ValueError, match=r"noise_distribution must be one of .*, got 'toy'"):
+        MechanismKind(**{**PARTS, "noise_distribution": unknown})
+    other = NoiseDistribution(
+        GAUSSIAN.name, lambda run, party, delta: None, False, (), "Noise is a toy."
+    )
     with pytest.raises(ValueError, match="another noise law 'gaussian' is registered"):
-        MechanismKind(**{**PARTS, "noise_law": other})
+        MechanismKind(**{**PARTS, "noise_distribution": other})
 
 
 def test_all_mechanisms_are_known_without_tensorflow():

@@ -27,13 +27,13 @@ def fits(m0, s0, m1, s1):
     return NormalFit(np.array([m0]), np.array([s0])), NormalFit(np.array([m1]), np.array([s1]))
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("distribution", LAWS)
 @pytest.mark.parametrize("aim", [0.01, 0.1, 0.5])
-def test_rejects_where_the_likelihood_ratio_is_largest(law, aim):
+def test_rejects_where_the_likelihood_ratio_is_largest(distribution, aim):
     """The rejected losses have a larger ratio than any other, and mass alpha* under H0."""
-    m0, s0, m1, s1 = law
+    m0, s0, m1, s1 = distribution
     loss = m0 + s0 * np.linspace(-9, 9, 400_001)
-    rejected = decide_member(loss, *fits(*law), aim)
+    rejected = decide_member(loss, *fits(*distribution), aim)
     ratio = stats.norm.logpdf(loss, m1, s1) - stats.norm.logpdf(loss, m0, s0)
     assert np.min(ratio[rejected]) >= np.max(ratio[~rejected]) - 1e-3
     mass = np.sum(stats.norm.pdf(loss, m0, s0)[rejected]) * (loss[1] - loss[0])
@@ -46,9 +46,11 @@ def test_is_the_noncentral_chi_square_test_of_algorithm_3():
     loss = rng.normal(0, 4, 2000)
     for m0, s0, m1, s1 in [(0, 2, 3, 1), (0, 1, 3, 2)]:
         r = (m0 / s0**2 - m1 / s1**2) / (1 / s1**2 - 1 / s0**2)
-        law = stats.ncx2(1, ((m0 + r) / s0) ** 2)
+        distribution = stats.ncx2(1, ((m0 + r) / s0) ** 2)
         statistic = (loss + r) ** 2 / s0**2
-        expected = statistic <= law.ppf(0.1) if s0 > s1 else statistic >= law.ppf(0.9)
+        expected = (
+            statistic <= distribution.ppf(0.1) if s0 > s1 else statistic >= distribution.ppf(0.9)
+        )
         assert np.array_equal(decide_member(loss, *fits(m0, s0, m1, s1), 0.1), expected)
 
 

@@ -254,13 +254,13 @@ class Answer:
     Attributes:
       outcome: "consistent", "contradicted", "inconclusive", or "refused" for bad input.
       detectable: The smallest epsilon that would have been contradicted; None where none is said.
-      arrival: The state of arrival; None where nothing is said of it.
+      canary_check: The state of arrival; None where nothing is said of it.
       text: The line of bad input, or the verdict's sentences.
     """
 
     outcome: str
     detectable: float | None
-    arrival: str | None
+    canary_check: str | None
     text: str
 
 
@@ -279,10 +279,10 @@ def answer_of(found: dict[str, Any]) -> Answer:
     """What the JSON of a command, or of a run's report, says."""
     verdict = found["verdict"]
     detectable = verdict.get("detectable_epsilon")
-    arrival = found.get("arrival") or {}
+    canary_check = found.get("arrival") or {}
     return Answer(
         verdict["outcome"],
         float("inf") if detectable == "inf" else detectable,
-        arrival.get("state"),
-        json.dumps({"verdict": verdict, "arrival": arrival}, ensure_ascii=False),
+        canary_check.get("state"),
+        json.dumps({"verdict": verdict, "arrival": canary_check}, ensure_ascii=False),
     )

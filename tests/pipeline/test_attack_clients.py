@@ -121,7 +121,7 @@ def test_a_killed_attack_goes_on_and_its_files_are_the_same(config, tmp_path, ca
     assert "one client more or less" in text
 
 
-def proven(report):
+def lower_bound(report):
     return max(
         estimate["lower"]
         for statistic in report["statistics"].values()
@@ -148,8 +148,8 @@ def test_clients_are_told_without_privacy_and_not_with_it(config, tmp_path, caps
         reports.append(json.loads(capsys.readouterr().out))
     plain, private = reports
     assert plain["analytical_epsilon"] == "inf"
-    assert proven(plain) > 1.5
+    assert lower_bound(plain) > 1.5
     assert plain["statistics"]["lira"]["roc"]["auc"] > 0.95
     assert private["analytical_epsilon"] < 1
-    assert proven(private) <= private["analytical_epsilon"]
+    assert lower_bound(private) <= private["analytical_epsilon"]
     assert abs(private["statistics"]["lira"]["roc"]["auc"] - 0.5) < 0.4

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fl_audit.config.attack import Attack, AttackConfig
-from fl_audit.engines.shadow_recipe import guaranteed_epsilon, with_epsilon
+from fl_audit.engines.shadow_recipe import accounted_epsilon, with_epsilon
 from fl_audit.pipeline.attack import start_attack
 from fl_audit.pipeline.attack_targets import recipe_of
 from fl_audit.tasks.kinds import DigitsTask
@@ -45,21 +45,21 @@ def test_models_without_noise_are_told_apart_without_an_error(tmp_path):
     assert np.min(scores.included) > np.max(scores.excluded)
     assert lower(report, "lira", "bayes") > 5
     assert lower(report, "lira", "threshold_valid") > 4.5
-    assert report.guaranteed.epsilon == np.inf
+    assert report.upper_bound.epsilon == np.inf
 
 
 def test_at_epsilon_1_hardly_any_bound_is_above_it(tmp_path):
     """20 repetitions: by chance a bound at 90 % would be above in two, and attacks lose more."""
     recipe = with_epsilon(recipe_of(PRIVATE, 898), 1.0, PRIVATE.delta)
-    assert 0.999 < guaranteed_epsilon(recipe, PRIVATE.delta) <= 1
+    assert 0.999 < accounted_epsilon(recipe, PRIVATE.delta) <= 1
     attack = msgspec.structs.replace(PRIVATE, noise_multiplier=recipe.privacy.noise_multiplier)
-    credible, proven = [], []
+    credible, lower_bound = [], []
     for seed in range(20):
         report = attacked(attack, (), seed, tmp_path / str(seed))
         credible.append(lower(report, "lira", "bayes"))
-        proven.append(max(lower(report, name, "threshold_valid") for name in report.results))
+        lower_bound.append(max(lower(report, name, "threshold_valid") for name in report.results))
     assert np.sum(np.array(credible) < 1) >= 18
-    assert np.sum(np.array(proven) > 1) <= 1
+    assert np.sum(np.array(lower_bound) > 1) <= 1
 
 
 def test_more_noise_lowers_what_is_proven(tmp_path):

@@ -80,7 +80,9 @@ def test_an_observer_hears_what_the_metrics_say(folders, told):
     assert listener.started.num_rounds == ROUNDS
     assert listener.started.parameters["mechanism.noise_multiplier"] == 0.2
     assert listener.ended is True
-    assert [f"{one.metrics.epsilon_proven:.9g}" for one in listener.rounds] == proven(folders[1])
+    assert [f"{one.metrics.epsilon_lower_bound:.9g}" for one in listener.rounds] == lower_bound(
+        folders[1]
+    )
     assert [one.contradicted_at > 0 for one in listener.rounds[:-1]] == [False] * (
         len(listener.rounds) - 1
     )
@@ -111,8 +113,8 @@ def test_a_claimed_curve_stops_a_run_too(tmp_path, capsys):
 
 def test_tensorboard_has_what_is_proven_the_cosines_and_the_config(folders):
     board = EventAccumulator(str(folders[0].tensorboard), {"tensors": 0}).Reload()
-    shown = [f"{value:.4g}" for value in _scalars(board, "epsilon_proven")]
-    assert shown == [f"{float(text):.4g}" for text in proven(folders[0])]
+    shown = [f"{value:.4g}" for value in _scalars(board, "epsilon_lower_bound")]
+    assert shown == [f"{float(text):.4g}" for text in lower_bound(folders[0])]
     assert len(_scalars(board, "clip_norm")) == ROUNDS
     assert {"cosine_in_round", "cosine_excluded"} <= set(board.Tags()["tensors"])
     assert {"cosines_in_round", "cosines_excluded"} <= set(board.Tags()["tensors"])
@@ -123,9 +125,9 @@ def _scalars(board, name):
     return [float(tf.make_ndarray(event.tensor_proto)) for event in board.Tensors(name)]
 
 
-def proven(folder):
+def lower_bound(folder):
     with folder.metrics.open() as file:
-        return [row["epsilon_proven"] for row in csv.DictReader(file)]
+        return [row["epsilon_lower_bound"] for row in csv.DictReader(file)]
 
 
 def test_a_contradicted_run_stops_and_is_whole(folders):
@@ -150,7 +152,7 @@ def test_a_contradicted_run_stops_and_is_whole(folders):
 def test_what_is_proven_stands_in_the_metrics_and_never_falls(folders):
     """Noise is drawn anew in each run, so that the two runs have other numbers."""
     for folder, done in zip(folders, (ROUNDS, read_record(folders[1]).stopped_after), strict=True):
-        numbers = [float(epsilon) for epsilon in proven(folder)]
+        numbers = [float(epsilon) for epsilon in lower_bound(folder)]
         assert len(numbers) == done
         assert numbers == sorted(numbers)
         assert read_record(folder).live.epsilon == pytest.approx(numbers[-1])
@@ -166,9 +168,9 @@ def test_a_stopped_run_without_a_report_is_not_trained_on(folders, tmp_path, mon
         patch.setattr("fl_audit.run.train.write_text", crash)
         with pytest.raises(RuntimeError, match="before the record"):
             main(["run", config, "--out", str(stopped.path)])
-    done = proven(stopped)
+    done = lower_bound(stopped)
     assert main(["run", config, "--out", str(stopped.path), "--resume"]) == 3
-    assert proven(stopped) == done
+    assert lower_bound(stopped) == done
     record = read_record(stopped)
     assert record.stopped_after == len(done)
     assert record.live.epsilon == pytest.approx(float(done[-1]))

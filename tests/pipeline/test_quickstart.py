@@ -14,10 +14,10 @@ STATISTICS = ("final", "final_minus_initial", "max", "sum")
 def _report(epsilon, bound):
     fit = estimate("shift_fit", "interval", epsilon, lower=epsilon / 2, upper=2 * epsilon)
     valid_for = "independent scores"
-    proven = estimate(
+    lower_bound = estimate(
         "threshold_valid", "lower_bound", epsilon / 4, lower=epsilon / 4, valid_for=valid_for
     )
-    found = statistic(estimates=(fit, proven))
+    found = statistic(estimates=(fit, lower_bound))
     return report(
         dict.fromkeys(STATISTICS, found),
         analytical(guarantee(bound), guarantee(bound)),
@@ -27,11 +27,13 @@ def _report(epsilon, bound):
 
 def test_the_comparison_lays_runs_side_by_side():
     text = quickstart.comparison({0.0: _report(26812.0, math.inf), 0.3: _report(33.7, 65.29)})
-    head, accuracy, guaranteed, proven, estimated = [line.split() for line in text.splitlines()]
+    head, accuracy, upper_bound, lower_bound, estimated = [
+        line.split() for line in text.splitlines()
+    ]
     assert head == ["noise", "0", "noise", "0.3"]
     assert accuracy == ["accuracy", "0.950", "0.950"]
-    assert guaranteed == ["upper", "bound,", "canary", "∞", "65.3"]
-    assert proven == ["lower", "bound", "6,700", "8.42"]
+    assert upper_bound == ["upper", "bound,", "canary", "∞", "65.3"]
+    assert lower_bound == ["lower", "bound", "6,700", "8.42"]
     assert estimated == ["estimate", "26,800", "33.7"]
 
 

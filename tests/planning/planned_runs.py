@@ -39,8 +39,8 @@ def planned(config: Any, task: TaskFacts | None = None, count_noise: float = 0.0
     schedule = design.schedule
     cohorts = [schedule.canaries(t) for t in range(schedule.num_rounds)]
     noise = config.mechanism.noise_multiplier
-    law = design.noise.law
-    whole = dataclasses.replace(design, noise=Noise(law, noise, noise, count_noise))
+    distribution = design.noise.distribution
+    whole = dataclasses.replace(design, noise=Noise(distribution, noise, noise, count_noise))
     return PlannedRun(
         **whole.shared,
         mechanism=config.mechanism,

@@ -65,9 +65,9 @@ def test_what_is_proven_is_below_what_could_be_and_that_below_the_guarantee(quic
     }
     assert set(found) == {"max", "sum", "own_rounds"}
     for made in found.values():
-        assert made.proven <= made.provable <= made.guaranteed
-    assert found["own_rounds"].guaranteed == pytest.approx(15.153, abs=1e-3)
-    assert found["max"].guaranteed == pytest.approx(10.548, abs=1e-3)
-    assert found["own_rounds"].proven > 10
+        assert made.lower_bound <= made.reachable <= made.upper_bound
+    assert found["own_rounds"].upper_bound == pytest.approx(15.153, abs=1e-3)
+    assert found["max"].upper_bound == pytest.approx(10.548, abs=1e-3)
+    assert found["own_rounds"].lower_bound > 10
     assert 200 < found["own_rounds"].canaries_for_80_percent < 500
     assert found["own_rounds"].canaries_for_95_percent > 10_000

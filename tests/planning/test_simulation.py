@@ -7,7 +7,7 @@ import pytest
 from planned_runs import facts, planned, small_config
 
 from fl_audit.accounting import Noise
-from fl_audit.accounting.noise_laws import noise_on_sum
+from fl_audit.accounting.noise_distributions import noise_on_sum
 from fl_audit.canaries.families import HadamardFamily
 from fl_audit.planning.simulation import (
     MIDDLE,
@@ -77,15 +77,15 @@ def _compare(run, unknowns, by_vectors=None):
     for trial in range(TRIALS):
         vectors = _by_vectors(by_vectors or run, unknowns, path, trial, random)
         rounds = draw_rounds(run, path, trial, random)
-        law = draw_scores(run, unknowns, rounds, random).scores
+        distribution = draw_scores(run, unknowns, rounds, random).scores
         for name in STATISTICS:
             for group, members in (("included", run.included), ("excluded", ~run.included)):
                 pair = found.setdefault((name, group), ([], []))
                 pair[0].append(_moments(vectors[name][members]))
-                pair[1].append(_moments(getattr(law[name], group)))
+                pair[1].append(_moments(getattr(distribution[name], group)))
     apart = {}
-    for key, (vectors, law) in found.items():
-        a, b = np.array(vectors), np.array(law)
+    for key, (vectors, distribution) in found.items():
+        a, b = np.array(vectors), np.array(distribution)
         error = np.sqrt((a.var(0) + b.var(0)) / TRIALS)
         apart[key] = (a.mean(0) - b.mean(0)) / error
     return apart
@@ -150,12 +150,12 @@ def test_scores_of_uploads_have_the_moments_of_those_of_vectors(repeats):
         uploads += pool * run.included[:, None]
         total = (uploads / np.linalg.norm(uploads, axis=2, keepdims=True)).sum(0)
         vectors = np.sum(pool * total, axis=1) / np.linalg.norm(total, axis=1)
-        law = with_uploads(TrialScores({}, {}), run, random).scores["one_upload"]
+        distribution = with_uploads(TrialScores({}, {}), run, random).scores["one_upload"]
         for group, members in (("included", run.included), ("excluded", ~run.included)):
             found[group][0].append(_moments(vectors[members]))
-            found[group][1].append(_moments(getattr(law, group)))
-    for vectors, law in found.values():
-        a, b = np.array(vectors), np.array(law)
+            found[group][1].append(_moments(getattr(distribution, group)))
+    for vectors, distribution in found.values():
+        a, b = np.array(vectors), np.array(distribution)
         error = np.sqrt((a.var(0) + b.var(0)) / TRIALS)
         assert np.abs((a.mean(0) - b.mean(0)) / error).max() < 5
 

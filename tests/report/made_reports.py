@@ -60,8 +60,10 @@ def fitted_and_proven(
     """A statistic with a lower bound that holds and a fit with its interval."""
     fit = estimate("shift_fit", "interval", middle, lower=lower, upper=upper)
     valid_for = "independent scores"
-    proven = estimate("threshold_valid", "lower_bound", bound, lower=bound, valid_for=valid_for)
-    return statistic(estimates=(fit, proven), threat_model=threat_model)
+    lower_bound = estimate(
+        "threshold_valid", "lower_bound", bound, lower=bound, valid_for=valid_for
+    )
+    return statistic(estimates=(fit, lower_bound), threat_model=threat_model)
 
 
 def guarantee(

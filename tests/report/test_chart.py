@@ -33,7 +33,7 @@ def bars(canary, statistics=None):
 
 def test_an_attacker_has_one_bar_on_its_first_statistic_and_the_strongest_leads():
     drawn = bars(15.0)
-    assert [(bar.proven, bar.estimated, bar.guaranteed) for bar in drawn.bars] == [
+    assert [(bar.lower_bound, bar.estimated, bar.upper_bound) for bar in drawn.bars] == [
         ("ε ≥ 6.00", "≈ 10.0", "≤ 15.0"),
         ("ε ≥ 0", "≈ 0.500", "≤ 15.0"),
     ]
@@ -50,7 +50,7 @@ def test_an_attacker_has_one_bar_on_its_first_statistic_and_the_strongest_leads(
 def test_a_bar_without_a_guarantee_is_open(canary, words):
     drawn = bars(canary)
     assert all(bar.is_open and bar.end == 99.5 for bar in drawn.bars)
-    assert {bar.guaranteed for bar in drawn.bars} == {words}
+    assert {bar.upper_bound for bar in drawn.bars} == {words}
     assert drawn.ticks[-1].text == "∞"
 
 
@@ -116,9 +116,9 @@ def test_scores_whose_range_is_no_float_are_not_drawn(tmp_path):
 
 
 def test_the_curve_counts_what_a_law_puts_into_a_bin():
-    law, edges = Gaussian(0.2, 0.1), np.linspace(-0.5, 0.9, 29)
-    centres, counts = _expected_counts(law, 1000, edges)
-    drawn = np.random.default_rng(0).normal(law.mean, law.std, 1_000_000)
+    distribution, edges = Gaussian(0.2, 0.1), np.linspace(-0.5, 0.9, 29)
+    centres, counts = _expected_counts(distribution, 1000, edges)
+    drawn = np.random.default_rng(0).normal(distribution.mean, distribution.std, 1_000_000)
     simulated = np.histogram(drawn, edges)[0] / 1000
     at_bins = np.interp((edges[1:] + edges[:-1]) / 2, centres, counts)
     # A count of up to 200 in 1000 has a standard error of up to 0.4; 6 of them fail by chance with

@@ -16,7 +16,7 @@ from fl_audit.formats.round_logs import CosineLog
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.json_records import to_json
 from fl_audit.report import summary_lines, write_report
-from fl_audit.report.checks import run_arrival
+from fl_audit.report.checks import run_canary_check
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.verdict import after_checks
 from tests.report.conftest import CONFIG, DIM, NUM_CANARIES, ROUNDS, clip_norm
@@ -120,18 +120,22 @@ def test_a_contradicted_claim_stays_contradicted(run_folder):
 @pytest.mark.parametrize("kind", ["tree_aggregation", "none"])
 def test_mechanisms_whose_aggregates_are_not_checked(run_folder, change_record, kind):
     """Those without noise, and trees of a version that did not measure their aggregates."""
-    law = {"tree_aggregation": "tree", "none": "gaussian"}[kind]
+    distribution = {"tree_aggregation": "tree", "none": "gaussian"}[kind]
     change_record(
-        noise_law=law,
-        noise_multiplier=0.3 if law == "tree" else 0.0,
-        sum_noise_multiplier=0.3 if law == "tree" else 0.0,
+        noise_distribution=distribution,
+        noise_multiplier=0.3 if distribution == "tree" else 0.0,
+        sum_noise_multiplier=0.3 if distribution == "tree" else 0.0,
         count_noise_stddev=0.0,
         client_squared_sensitivity=4,
         canary_squared_sensitivity=1,
     )
     run_folder.aggregates.unlink()
     run_folder.autocorrelation.unlink()
-    noise = {"noise_multiplier": 0.3, "clip_norm": 1.0} if law == "tree" else {"canary_norm": 1.0}
+    noise = (
+        {"noise_multiplier": 0.3, "clip_norm": 1.0}
+        if distribution == "tree"
+        else {"canary_norm": 1.0}
+    )
     config = parse_config({**CONFIG, "mechanism": {"kind": kind, **noise}}, "config")
     run_folder.config.write_text(config_to_toml(config))
     report = write_report(run_folder)
@@ -213,7 +217,7 @@ def train(folder, kind: str, share: float) -> None:
         folder.record.write_text(json.dumps({**record, "divides_by": "actual_cohort"}))
     if kind == "tree_aggregation":  # by a version that did not measure its aggregates
         record = json.loads(folder.record.read_text())
-        folder.record.write_text(json.dumps({**record, "noise_law": "tree"}))
+        folder.record.write_text(json.dumps({**record, "noise_distribution": "tree"}))
         folder.aggregates.unlink()
     included = read_score_file(folder.scores("max")).included
     rng = np.random.default_rng(5)
@@ -244,7 +248,7 @@ def train(folder, kind: str, share: float) -> None:
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_the_share_is_known_whatever_the_mechanism(run_folder, kind, share, state):
     train(run_folder, kind, share)
-    found = run_arrival(read_finished_run(run_folder))
+    found = run_canary_check(read_finished_run(run_folder))
     assert found.state == state
     # Each of about 100 scores has a mean above 50 and a variance of 1, so that the standard error
     # is below 0.002; another denominator would be off by 0.015.
@@ -261,6 +265,6 @@ def test_a_run_of_a_version_that_logged_no_norm_has_no_share(run_folder):
     train(run_folder, "tree_aggregation", share=1.0)
     text = run_folder.metrics.read_text()
     run_folder.metrics.write_text(text.replace("aggregate_norm", "another_column"))
-    found = run_arrival(read_finished_run(run_folder))
+    found = run_canary_check(read_finished_run(run_folder))
     assert found.ratio is None
     assert "the expected norm is unknown" in found.reason

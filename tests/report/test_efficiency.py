@@ -41,40 +41,40 @@ STATISTICS = {
 def test_each_statistic_is_compared_with_what_its_own_attacker_could_prove():
     found = efficiency_of(made(ONCE), STATISTICS)
     hidden, known = found["max"], found["own_rounds"]
-    assert (hidden.proven, hidden.proven_by) == (6.0, "threshold_valid")
-    assert hidden.guaranteed == pytest.approx(10.548, abs=1e-3)
-    assert hidden.guaranteed_by == "random_allocation"
-    assert hidden.provable == pytest.approx(7.89, abs=0.01)
+    assert (hidden.lower_bound, hidden.lower_bound_by) == (6.0, "threshold_valid")
+    assert hidden.upper_bound == pytest.approx(10.548, abs=1e-3)
+    assert hidden.upper_bound_by == "random_allocation"
+    assert hidden.reachable == pytest.approx(7.89, abs=0.01)
     assert hidden.gaussian is None
-    assert known.guaranteed == pytest.approx(15.153, abs=1e-3)
-    assert known.provable == pytest.approx(12.51, abs=0.01)
+    assert known.upper_bound == pytest.approx(15.153, abs=1e-3)
+    assert known.reachable == pytest.approx(12.51, abs=0.01)
     assert known.gaussian is not None
-    assert (known.gaussian.proven, known.gaussian.proven_by) == (13.9, "threshold_gdp")
-    assert known.gaussian.provable == pytest.approx(14.52, abs=0.01)
+    assert (known.gaussian.lower_bound, known.gaussian.lower_bound_by) == (13.9, "threshold_gdp")
+    assert known.gaussian.reachable == pytest.approx(14.52, abs=0.01)
 
 
 def test_an_attacker_who_knows_the_rounds_is_compared_without_amplification():
     run = made(PoissonSampling(1 / 15))
     found = efficiency_of(run, STATISTICS)
-    assert found["own_rounds"].guaranteed == pytest.approx(96.70, abs=0.01)
-    assert found["max"].guaranteed == pytest.approx(59.14, abs=0.01)
+    assert found["own_rounds"].upper_bound == pytest.approx(96.70, abs=0.01)
+    assert found["max"].upper_bound == pytest.approx(59.14, abs=0.01)
     client, canary = (attacker_bounds(run, party, DELTA) for party in (run.client, run.canary))
     known = report_statistics.guarantees_against(run, client, canary, DELTA)["knows_rounds"]
-    assert known.client.epsilon == known.canary.epsilon == found["own_rounds"].guaranteed
+    assert known.client.epsilon == known.canary.epsilon == found["own_rounds"].upper_bound
 
 
 def test_an_unknown_threat_model_may_know_the_rounds():
     other = {"x": statistic(threat_model="x", num_included=9)}
     found = efficiency_of(made(ONCE), other)["x"]
     assert found.knows_rounds
-    assert found.proven is None
+    assert found.lower_bound is None
 
 
 def test_the_page_has_a_row_per_statistic():
     hidden, known = efficiency_rows(efficiency_of(made(ONCE), STATISTICS))
-    assert (hidden.proven, hidden.guaranteed, hidden.note) == ("6.00", "10.6", "")
+    assert (hidden.lower_bound, hidden.upper_bound, hidden.note) == ("6.00", "10.6", "")
     assert known.note == ("if the mechanism is Gaussian: lower bound 13.9, reachable 14.5")
     none = made(1, noise=0.0)
     without = efficiency_of(none, STATISTICS)
-    assert without["max"].guaranteed == math.inf
-    assert efficiency_rows(without)[0].guaranteed == "∞"
+    assert without["max"].upper_bound == math.inf
+    assert efficiency_rows(without)[0].upper_bound == "∞"

@@ -53,7 +53,7 @@ def scores(path) -> dict[str, np.ndarray]:
     }
 
 
-def proven(path) -> float:
+def lower_bound(path) -> float:
     report = report_on_folder(AuditedFolder(path), EstimateRequest(1e-3))
     found = [one for made in report.statistics.values() for one in made.estimates]
     return max(one.epsilon for one in found if one.kind == "lower_bound")
@@ -155,7 +155,7 @@ def test_cosines_of_other_rounds_than_the_aggregates_are_refused(both):
     with pytest.raises(InputError, match=message):
         folder_statistics(AuditedFolder(both.path))
     both.round_cosines.unlink()
-    assert proven(both.path) > 3
+    assert lower_bound(both.path) > 3
 
 
 def test_cosines_of_the_same_rounds_with_other_noise_are_refused(both):
@@ -258,16 +258,16 @@ def test_what_is_said_of_clients_after_scores_were_made_is_noticed(tmp_path):
     scorer.finish()
     folder = scorer.folder
 
-    def arrival():
-        return report_on_folder(AuditedFolder(folder.path), EstimateRequest(1e-3)).arrival
+    def canary_check():
+        return report_on_folder(AuditedFolder(folder.path), EstimateRequest(1e-3)).canary_check
 
-    before = arrival()
+    before = canary_check()
     assert before.state == "arrived"
     text = folder.participation.read_text()
     folder.participation.write_text(text.replace("1", "2"))
-    found = arrival()
+    found = canary_check()
     assert found.state == "cannot_tell"
     assert found.reason.startswith(before.reason)
     assert "participation.json has changed since scores were made" in found.reason
     scorer.finish()
-    assert arrival() == before
+    assert canary_check() == before

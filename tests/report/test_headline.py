@@ -62,10 +62,10 @@ def test_three_numbers_and_a_sentence():
 )
 def test_a_bound_without_an_error_is_said_to_be_the_most(details, is_most):
     made = fitted_and_proven("final", 3.1, 9.0, 8.0, 10.0)
-    fit, proven = made.estimates
-    proven = dataclasses.replace(proven, details=details)
+    fit, lower_bound = made.estimates
+    lower_bound = dataclasses.replace(lower_bound, details=details)
     found = headline(
-        report(statistics={"final": dataclasses.replace(made, estimates=(fit, proven))})
+        report(statistics={"final": dataclasses.replace(made, estimates=(fit, lower_bound))})
     )
     (line,) = [line for line in found.lines() if line.startswith("lower bound")]
     assert line.endswith(", the most that this method can prove with 18 canaries") == is_most
@@ -98,7 +98,7 @@ def test_a_bound_for_any_mechanism_says_so_and_one_that_claims_nothing_does_not_
 
 def test_who_knows_who_was_sampled_does_not_lead_where_sampling_is_counted_on():
     made = headline(report(canary=6.5, participations=None))
-    assert made.proven_epsilon() == 6.0
+    assert made.lower_bound_epsilon() == 6.0
     assert made.sees == "rounds"
 
 
@@ -119,7 +119,7 @@ def test_the_guarantee_is_the_one_against_the_attacker_of_the_proof(statistic, e
             efficiency={statistic: Efficiency(1.0, "m", 2.0, epsilon, "rdp", knows, None)},
         )
     )
-    assert made.guaranteed == epsilon
+    assert made.upper_bound == epsilon
     assert f"{share} of the upper bound {epsilon}" in made.sentence()
 
 
@@ -130,9 +130,9 @@ def test_the_guarantee_is_the_one_against_the_attacker_of_the_proof(statistic, e
         (None, "unknown (a reason)", "(the attacker has rounds and clients): audited ε ≥ 11.4."),
     ],
 )
-def test_without_a_guarantee(canary, guaranteed, sentence):
+def test_without_a_guarantee(canary, upper_bound, sentence):
     made = headline(report(canary))
-    assert made.lines()[0] == f"upper bound   {guaranteed}"
+    assert made.lines()[0] == f"upper bound   {upper_bound}"
     by_label = {line[:14].strip(): line for line in made.lines()}
     assert by_label["estimate"] == "estimate      ε ≈ 15.6 (14.8 … 16.4), if the noise is Gaussian"
     assert made.sentence().endswith(sentence)

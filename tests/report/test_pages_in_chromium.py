@@ -15,10 +15,10 @@ from fl_audit.formats.folders import RunFolder
 from fl_audit.membership.outputs import epsilon_star_of_model
 from fl_audit.report import write_report
 from fl_audit.report.attack import (
+    AccountedBound,
     AttackedMember,
     AttackReport,
     AttackWords,
-    Guaranteed,
     render_attack,
 )
 from fl_audit.sweeps import sweep
@@ -100,7 +100,7 @@ def attack_page() -> str:
         privacy=epsilon_star_of_model(rng.normal(3, 1, 90), rng.normal(2, 1, 90), 1e-5),
         members=members,
         accuracy=0.94,
-        guaranteed=Guaranteed(8.0, 0.7, "DP-SGD", "trainings with and without the point"),
+        upper_bound=AccountedBound(8.0, 0.7, "DP-SGD", "trainings with and without the point"),
         words=AttackWords("models", "point", "Each challenge is a model.", "share of points"),
         num_models=96,
         delta=1e-5,

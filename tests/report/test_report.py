@@ -11,7 +11,7 @@ from fl_audit.config.file import config_to_toml, load_config
 from fl_audit.errors import InputError
 from fl_audit.report import report_from_json, report_to_json, summary_lines, write_report
 from fl_audit.report.build import run_verdict
-from fl_audit.report.checks import checks_of_run, run_arrival
+from fl_audit.report.checks import checks_of_run, run_canary_check
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.tables import threat_model_rows
 
@@ -171,7 +171,7 @@ def looked_at(folder, **audit):
     overrides = [f"audit.{key}={value}" for key, value in audit.items()]
     config = load_config(folder.config, ["audit.claimed_epsilon=0.5", *overrides])
     run = dataclasses.replace(read_finished_run(folder), config=config)
-    return run_verdict(run, checks_of_run(run), run_arrival(run))
+    return run_verdict(run, checks_of_run(run), run_canary_check(run))
 
 
 def test_a_verdict_looks_at_every_statistic_of_the_run(widely_reported):

@@ -12,7 +12,7 @@ from fl_audit.errors import InputError
 from fl_audit.number_words import epsilon_text
 from fl_audit.report import Report, write_report
 from fl_audit.report.build import run_verdict
-from fl_audit.report.checks import checks_of_run, run_arrival
+from fl_audit.report.checks import checks_of_run, run_canary_check
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.headline import verdict_banner
 from fl_audit.verdict import Verdict
@@ -181,7 +181,7 @@ def test_one_statistic_and_one_method_named_in_advance(claim, run_folder, change
     assert (verdict.outcome, verdict.num_tests) == ("inconclusive", 1)
     assert (verdict.statistic, verdict.method) == ("final_minus_initial", "threshold_valid")
     assert "canaries, scored by final_minus_initial, at the expected norm" in verdict.reason
-    assert (report.arrival.state, report.arrival.ratio) == ("arrived", None)
+    assert (report.canary_check.state, report.canary_check.ratio) == ("arrived", None)
     # A single look needs no correction.
     found = report.statistics["final_minus_initial"].estimates
     (same,) = (made.epsilon for made in found if made.method == "threshold_valid")
@@ -263,7 +263,7 @@ def test_known_rounds_alone_do_not_bear_on_a_claim_that_counts_on_sampling(
     audit = {"claimed_epsilon": 0.1, "threat_models": ["known_rounds"]}
     run_folder.config.write_text(config_to_toml(parse_config({**CONFIG, "audit": audit}, "c")))
     run = read_finished_run(run_folder)
-    verdict = run_verdict(run, checks_of_run(run), run_arrival(run))
+    verdict = run_verdict(run, checks_of_run(run), run_canary_check(run))
     assert verdict.outcome == "inconclusive"
     assert "The attacker knows in which rounds a client is online" in verdict.reason
 

@@ -155,7 +155,7 @@ def test_words_without_privacy(run_folder):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"noise_law": "skellam"}, "the clip norm moves"),
+        ({"noise_distribution": "skellam"}, "the clip norm moves"),
         ({"zeroing": "adaptive"}, "quantile of the updates that is not noised"),
     ],
 )
@@ -174,8 +174,13 @@ def test_none_known_is_said_everywhere_with_the_reason(run_folder, change_record
 
 def test_a_record_without_the_newer_fields_is_read(run_folder):
     record = read_record(run_folder)
-    assert (record.release.noise.law, record.release.zeroing) == ("gaussian", "none")
-    newer = ("noise_law", "zeroing", "client_squared_sensitivity", "canary_squared_sensitivity")
+    assert (record.release.noise.distribution, record.release.zeroing) == ("gaussian", "none")
+    newer = (
+        "noise_distribution",
+        "zeroing",
+        "client_squared_sensitivity",
+        "canary_squared_sensitivity",
+    )
     text = run_folder.record.read_text().splitlines()
     older = [line for line in text if not any(f'"{name}"' in line for name in newer)]
     assert len(older) == len(text) - len(newer)
@@ -187,9 +192,9 @@ def test_a_record_without_the_newer_fields_is_read(run_folder):
     ("change", "mechanism", "message"),
     [
         (
-            {"noise_law": "cauchy"},
+            {"noise_distribution": "cauchy"},
             {"kind": "gaussian_fixed", "noise_multiplier": 0.3, "clip_norm": 1.0},
-            "run.json: noise_law must be one of gaussian, tree, matrix, client_gaussian, skellam, "
+            "run.json: noise_distribution must be one of gaussian, tree, matrix, client_gaussian, skellam, "
             "got 'cauchy'",
         ),
         (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fl_audit.report.background import background_of_log
-from fl_audit.report.checks import folder_arrival
+from fl_audit.report.checks import folder_canary_check
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict
 from tests.report.wrong_setups import SETUPS
@@ -145,14 +145,16 @@ def outcomes(setup: str, path: Path) -> tuple[tuple[str, str], ...]:
 def _outcome(path: Path, found: Sequence[ScoredStatistic]) -> tuple[str, str]:
     """The state of arrival and the outcome of the verdict on own_rounds."""
     (own,) = (one for one in found if one.name == "own_rounds")
-    arrival = folder_arrival(AuditedFolder(path), found)
+    canary_check = folder_canary_check(AuditedFolder(path), found)
     tests = ClaimTests([own], 0.95, ["threshold_valid"])
     others = [one for one in found if one is not own]
     log = AuditedFolder(path).log
     assert log is not None
     background = background_of_log(log)
-    verdict = reach_verdict(CLAIM, tests, arrival=arrival, others=others, background=background)
-    return arrival.state, str(verdict.outcome)
+    verdict = reach_verdict(
+        CLAIM, tests, canary_check=canary_check, others=others, background=background
+    )
+    return canary_check.state, str(verdict.outcome)
 
 
 def test_only_the_right_set_up_is_consistent_and_only_with_the_expected_norm():

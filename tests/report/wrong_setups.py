@@ -1,4 +1,4 @@
-"""Simulated logs of a system that is set up wrongly, in one way each (docs/arrival.md counts them).
+"""Simulated logs of a system that is set up wrongly, in one way each (docs/canary_check.md counts them).
 
 A correct system has 20 rounds whose denominator is 20, a clip norm that grows from round to
 round, Gaussian noise of 0.5 clip norms, and 400 Rademacher canaries in 1,000 dimensions, each in
@@ -28,9 +28,9 @@ class System:
         self.pool = CanaryPool(seed=seed, count=COUNT, dim=DIM)
         self.vectors = np.stack([self.pool.vector(canary) for canary in range(COUNT)])
         self.included = self.pool.included  # who takes part
-        presentations = spread(np.arange(COUNT), seed, ROUNDS, 1)
+        participations = spread(np.arange(COUNT), seed, ROUNDS, 1)
         members = [
-            presentations.of_canaries(np.ones(COUNT, bool)).members_in(r) for r in range(ROUNDS)
+            participations.of_canaries(np.ones(COUNT, bool)).members_in(r) for r in range(ROUNDS)
         ]
         self.round_of = np.empty(COUNT, np.int64)
         for index, canaries in enumerate(members):

@@ -31,7 +31,7 @@ NUMBERS = {
     "train_loss": 2.3,
     "seconds_training": 0.4,
     "seconds_scoring": 0.01,
-    "epsilon_proven": 1.5,
+    "epsilon_lower_bound": 1.5,
     "cosine_in_round": 0.5,
     "cosine_excluded": 0.0,
 }

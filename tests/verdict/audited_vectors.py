@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fl_audit.accounting.noise_laws import GAUSSIAN, MATRIX
+from fl_audit.accounting.noise_distributions import GAUSSIAN, MATRIX
 from fl_audit.accounting.release import Denominator, Party, Release
 from fl_audit.accounting.sampling import FixedRounds
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.checks import Arrival, Presentations, canary_arrival
+from fl_audit.checks import CanaryCheck, CanaryParticipations, check_canaries
 from fl_audit.estimators import CanaryScores, GaussianCanaryNull
 from fl_audit.estimators.null import Null
 from fl_audit.verdict import Background, ScoredStatistic
@@ -72,7 +72,7 @@ class Audited:
 
     statistic: ScoredStatistic
     background: Background
-    arrival: Arrival
+    canary_check: CanaryCheck
 
 
 def audited(setup: Setup, seed: int, stated: float | None = None) -> Audited:
@@ -121,7 +121,7 @@ def audited(setup: Setup, seed: int, stated: float | None = None) -> Audited:
         )
     cosines = vectors @ (sums / lengths[:, None]).T
     arrivals = [
-        Presentations(
+        CanaryParticipations(
             *np.nonzero(presences * (included == is_in)[:, None]),
             cosines[(presences * (included == is_in)[:, None]) > 0],
             *_by_round(presences * (included == is_in)[:, None], lengths),
@@ -130,8 +130,8 @@ def audited(setup: Setup, seed: int, stated: float | None = None) -> Audited:
         )
         for is_in in (True, False)
     ]
-    arrival = canary_arrival(arrivals[0], arrivals[1], {})
-    return Audited(ScoredStatistic("own_rounds", canaries, null), background, arrival)
+    canary_check = check_canaries(arrivals[0], arrivals[1], {})
+    return Audited(ScoredStatistic("own_rounds", canaries, null), background, canary_check)
 
 
 def _by_round(presences, lengths):
@@ -149,12 +149,12 @@ def sensitivity(setup: Setup) -> float:
 
 def _release(setup: Setup, noise: float) -> Release:
     is_plain = len(setup.column) == 1
-    law = GAUSSIAN if is_plain else MATRIX
+    distribution = GAUSSIAN if is_plain else MATRIX
     squared = None if is_plain else sensitivity(setup)
     party = Party(FixedRounds(setup.most), squared)
     return Release(
         rounds=setup.rounds,
-        noise=law.noise(noise, noise),
+        noise=distribution.noise(noise, noise),
         denominator=Denominator("expected_cohort", 1.0),
         client=party,
         canary=party,

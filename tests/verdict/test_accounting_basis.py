@@ -19,7 +19,7 @@ from fl_audit.accounting import (
     epsilon_at_least,
     exact_shift,
 )
-from fl_audit.accounting.noise_laws import GAUSSIAN, MATRIX, TREE
+from fl_audit.accounting.noise_distributions import GAUSSIAN, MATRIX, TREE
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
@@ -37,10 +37,10 @@ from fl_audit.verdict.scope import Scope
 DELTA = 1e-3
 
 
-def _release(z, client, rounds=20, *, canary=None, law=GAUSSIAN, correlation=None):
+def _release(z, client, rounds=20, *, canary=None, distribution=GAUSSIAN, correlation=None):
     return Release(
         rounds=rounds,
-        noise=law.noise(z, z),
+        noise=distribution.noise(z, z),
         denominator=Denominator("expected_cohort", 20.0),
         client=client,
         canary=canary or client,
@@ -105,7 +105,7 @@ def test_scores_that_contradict_too_are_said_second():
 def test_an_upper_bound_alone_contradicts_nothing_and_confirms_nothing():
     # Of the nodes of trees, accounting has an upper bound on what the released sums show.
     trees = Trees(20, None)
-    release = _release(1.0, Party(FixedRounds(1), 5.0), law=TREE, correlation=trees)
+    release = _release(1.0, Party(FixedRounds(1), 5.0), distribution=TREE, correlation=trees)
     assert exact_shift(release, release.client) is None
     accounted = accounted_of_run(release, Scope())
     above = epsilon_of_mu(math.sqrt(5.0), DELTA)
@@ -184,9 +184,9 @@ def test_under_a_matrix_the_shift_is_exact_where_the_sensitivity_is():
     falling = Toeplitz.from_column(np.array([1.0, 0.5]), 20)
     rising = Toeplitz.from_column(np.array([1.0, 1.5]), 20)
     party = Party(FixedRounds(2), 2.5)
-    exact = _release(0.5, party, law=MATRIX, correlation=falling)
+    exact = _release(0.5, party, distribution=MATRIX, correlation=falling)
     assert exact_shift(exact, party) == pytest.approx(math.sqrt(2.5) / 0.5)
-    loose = _release(0.5, party, law=MATRIX, correlation=rising)
+    loose = _release(0.5, party, distribution=MATRIX, correlation=rising)
     assert exact_shift(loose, party) is None
     assert epsilon_at_least(loose, party, DELTA, knows_rounds=True) is None
 

@@ -13,7 +13,7 @@ from fl_audit.accounting.release import Denominator, Noise, Party, Release
 from fl_audit.accounting.sampling import FixedRounds, OneRoundPerBlock
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.threat_models import STATISTICS
-from fl_audit.checks import Arrival
+from fl_audit.checks import CanaryCheck
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
 from fl_audit.estimators import CanaryScores, GaussianCanaryNull
@@ -41,7 +41,7 @@ from fl_audit.verdict.decision import with_curve
 from fl_audit.verdict.scope import Scope
 
 DELTA, DIM = 1e-5, 10**9
-ARRIVED = Arrival("arrived", 1.0, "they are there")
+ARRIVED = CanaryCheck("arrived", 1.0, "they are there")
 
 
 def scored(mu, num_canaries, seed, name="own_rounds", null=None):
@@ -64,8 +64,10 @@ def gaussian_deltas(mu, epsilons):
         return np.maximum(near - np.exp(epsilons + far), 0.0)
 
 
-def verdict_on(claim, statistics, confidence=0.95, arrival=ARRIVED, **rest):
-    return reach_curve_verdict(curve_tests(claim, statistics, confidence), arrival=arrival, **rest)
+def verdict_on(claim, statistics, confidence=0.95, canary_check=ARRIVED, **rest):
+    return reach_curve_verdict(
+        curve_tests(claim, statistics, confidence), canary_check=canary_check, **rest
+    )
 
 
 def contradicts(claim, statistics, confidence=0.95):
@@ -155,8 +157,8 @@ def test_few_canaries_leave_a_small_claim_open():
 
 
 def test_canaries_that_are_lost_reassure_nobody():
-    lost = Arrival("not_arrived", 0.1, "the clip is wrong")
-    verdict = verdict_on(NoiseClaim(1.0, DELTA), [scored(0.0, 1000, 5)], arrival=lost)
+    lost = CanaryCheck("not_arrived", 0.1, "the clip is wrong")
+    verdict = verdict_on(NoiseClaim(1.0, DELTA), [scored(0.0, 1000, 5)], canary_check=lost)
     assert verdict.outcome == "inconclusive"
     assert "the clip is wrong" in verdict.reason
 
@@ -266,13 +268,13 @@ def test_an_event_that_dp_accounting_does_not_know_is_refused():
 # What is configured.
 
 
-def release(noise=0.3, participations=1, law="gaussian", zeroing="none"):
+def release(noise=0.3, participations=1, distribution="gaussian", zeroing="none"):
     canary = Party(OneRoundPerBlock(participations, ((50, participations),)))
     on_sum = 1.01 * noise  # the rest of the budget is the count's
     count = 0.5 / math.sqrt(noise**-2 - on_sum**-2) if noise else 0.0
     return Release(
         rounds=50 * participations,
-        noise=Noise(law, noise, on_sum, count),
+        noise=Noise(distribution, noise, on_sum, count),
         denominator=Denominator("expected_cohort", 20.0),
         client=Party(FixedRounds(7)),
         canary=canary,
@@ -298,7 +300,7 @@ def test_canaries_of_several_rounds_are_held_to_all_of_them():
     assert claim.curve("own_rounds") == GaussianTradeOff(2 / 0.3)
 
 
-@pytest.mark.parametrize("unknown", [release(noise=0.0), release(law="skellam")])
+@pytest.mark.parametrize("unknown", [release(noise=0.0), release(distribution="skellam")])
 def test_what_guarantees_nothing_that_is_known_is_no_claim(unknown):
     assert configured_claim(unknown, DELTA, ALL, is_stated=False) is None
     assert claim_to_test(Audit(), unknown, DELTA, ALL) is None
@@ -346,7 +348,7 @@ def test_keys_that_do_not_go_together_are_refused(keys, words):
 
 def test_a_curve_tells_more_of_a_claimed_point():
     point, statistics = Claim(2.0, DELTA), [scored(0.92493, 100, seed=4)]  # epsilon 4 is true
-    verdict = reach_verdict(point, ClaimTests(statistics, 0.95), arrival=ARRIVED)
+    verdict = reach_verdict(point, ClaimTests(statistics, 0.95), canary_check=ARRIVED)
     found = with_curve(verdict, statistics).as_curve
     assert verdict.outcome != "contradicted"
     assert epsilon_of_mu(found.mu, DELTA) == pytest.approx(2.0, rel=1e-6)
@@ -356,7 +358,7 @@ def test_a_curve_tells_more_of_a_claimed_point():
 
 def test_there_is_no_gaussian_curve_through_a_point_without_delta():
     statistics = [scored(0.5, 100, seed=4)]
-    verdict = reach_verdict(Claim(2.0, 0.0), ClaimTests(statistics, 0.95), arrival=ARRIVED)
+    verdict = reach_verdict(Claim(2.0, 0.0), ClaimTests(statistics, 0.95), canary_check=ARRIVED)
     assert with_curve(verdict, statistics) == verdict
 
 

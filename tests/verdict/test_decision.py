@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.checks import Arrival
+from fl_audit.checks import CanaryCheck
 from fl_audit.config import Audit
 from fl_audit.errors import InputError
 from fl_audit.estimators import (
@@ -32,7 +32,7 @@ from fl_audit.verdict.sentences import what_was_tested
 
 DELTA = 1e-3
 
-ARRIVED = Arrival("arrived", 1.0, "they are there")
+ARRIVED = CanaryCheck("arrived", 1.0, "they are there")
 
 
 def released(mechanism, num_canaries, seed, name="max"):
@@ -149,10 +149,13 @@ def test_a_verdict_that_is_wrong_more_often_than_right_is_refused():
 def test_whatever_cannot_be_told_ends_with_what_to_do_next(unfit):
     one_kind = ScoredStatistic("max", CanaryScores(np.arange(3.0), np.zeros(0)))
     found = reach_verdict(
-        Claim(2.0, DELTA), ClaimTests([one_kind], 0.95), Scope(unfit=unfit), arrival=ARRIVED
+        Claim(2.0, DELTA), ClaimTests([one_kind], 0.95), Scope(unfit=unfit), canary_check=ARRIVED
     )
     pure = reach_verdict(
-        Claim(50.0, 0.0), ClaimTests([separated(100)], 0.95), Scope(unfit=unfit), arrival=ARRIVED
+        Claim(50.0, 0.0),
+        ClaimTests([separated(100)], 0.95),
+        Scope(unfit=unfit),
+        canary_check=ARRIVED,
     )
     for verdict in (found, pure):
         assert verdict.outcome == "inconclusive"
@@ -198,28 +201,34 @@ def test_power_is_that_of_the_statistic_that_detects_most():
     known = released(gaussian(6.0, DELTA, 10**6), 1000, seed=1, name="final")
     unknown = released(gaussian(6.0, DELTA), 1000, seed=1, name="max")
     claim = Claim(6.0, DELTA)
-    alone = reach_verdict(claim, ClaimTests([unknown], 0.95), arrival=ARRIVED)
-    both = reach_verdict(claim, ClaimTests([known, unknown], 0.95), arrival=ARRIVED)
+    alone = reach_verdict(claim, ClaimTests([unknown], 0.95), canary_check=ARRIVED)
+    both = reach_verdict(claim, ClaimTests([known, unknown], 0.95), canary_check=ARRIVED)
     assert both.power > alone.power
     assert "canaries, scored by final)" in both.reason
 
 
 @pytest.mark.parametrize(
-    ("arrival", "words"),
+    ("canary_check", "words"),
     [
         (None, "The canary check is not conclusive"),
-        (Arrival("cannot_tell", 0.4, "they may"), "so low scores mean nothing: they may.\nNext"),
-        (Arrival("not_arrived", 0.0, "they are lost"), "The canary check failed.*they are lost"),
+        (
+            CanaryCheck("cannot_tell", 0.4, "they may"),
+            "so low scores mean nothing: they may.\nNext",
+        ),
+        (
+            CanaryCheck("not_arrived", 0.0, "they are lost"),
+            "The canary check failed.*they are lost",
+        ),
     ],
 )
-def test_without_arrival_nothing_is_consistent(arrival, words):
+def test_without_arrival_nothing_is_consistent(canary_check, words):
     silent = released(gaussian(1e-3, DELTA, 10**6), 2000, seed=3)
     tests = ClaimTests([silent], 0.95)
-    verdict = reach_verdict(Claim(4.0, DELTA), tests, arrival=arrival)
+    verdict = reach_verdict(Claim(4.0, DELTA), tests, canary_check=canary_check)
     assert verdict.outcome == "inconclusive"
     assert re.search(words, verdict.reason)
     shown = ClaimTests([released(gaussian(4.0, DELTA, 10**6), 2000, seed=3)], 0.95)
-    assert reach_verdict(Claim(4.0, DELTA), shown, arrival=ARRIVED).outcome == "consistent"
+    assert reach_verdict(Claim(4.0, DELTA), shown, canary_check=ARRIVED).outcome == "consistent"
 
 
 @pytest.mark.parametrize(
@@ -302,7 +311,7 @@ def test_a_bound_that_exceeds_the_claim_by_itself_is_named_with_what_correction_
     many = ClaimTests([strong, *silent], 0.95, ["threshold_valid"])
     corrected = many.bounds(DELTA)[0].estimate.epsilon
     claim = Claim((alone + corrected) / 2, DELTA)
-    verdict = reach_verdict(claim, many, arrival=ARRIVED)
+    verdict = reach_verdict(claim, many, canary_check=ARRIVED)
     assert verdict.outcome != "contradicted"
     assert (
         f"bound by threshold_valid on own_rounds is ε ≥ {lower_bound_text(alone)}" in verdict.reason
@@ -311,7 +320,7 @@ def test_a_bound_that_exceeds_the_claim_by_itself_is_named_with_what_correction_
     assert "Next: choose this statistic and this method" in verdict.reason
     assert "canaries instead" not in verdict.reason
     doubtful = reach_verdict(
-        claim, many, Scope(not_covered="a client may do more"), arrival=ARRIVED
+        claim, many, Scope(not_covered="a client may do more"), canary_check=ARRIVED
     )
     assert doubtful.outcome == "inconclusive"
     assert "a client may do more" in doubtful.reason.splitlines()[0]

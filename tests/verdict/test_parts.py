@@ -16,9 +16,9 @@ from fl_audit.accounting import (
     Release,
     epsilon_at_least,
 )
-from fl_audit.accounting.noise_laws import GAUSSIAN, MATRIX
+from fl_audit.accounting.noise_distributions import GAUSSIAN, MATRIX
 from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.checks import Arrival
+from fl_audit.checks import CanaryCheck
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.null import GaussianCanaryNull, Null
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic
@@ -202,7 +202,7 @@ def _canaries(release, random, *, z, q, drawn=None):
     return SampledCanaries("stated", statistic, background)
 
 
-ARRIVED = Arrival("arrived", 1.0, "they did", length=1.0, num_scored=280, num_included=300)
+ARRIVED = CanaryCheck("arrived", 1.0, "they did", length=1.0, num_scored=280, num_included=300)
 COUNTS = Scope(counts_on_sampling=True)
 
 
@@ -213,7 +213,7 @@ def _verdict(canaries, claimed, scope=COUNTS):
         tests,
         scope,
         canaries,
-        arrival=ARRIVED,
+        canary_check=ARRIVED,
         others=(),
         background=canaries.background,
     )

@@ -7,7 +7,7 @@ import pytest
 from audited_vectors import Setup, audited, one_to_ten, rounds_of, sensitivity
 
 from fl_audit.accounting import account
-from fl_audit.accounting.noise_laws import GAUSSIAN
+from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.accounting.release import Denominator, Party, Release
 from fl_audit.accounting.sampling import FixedRounds, PoissonSampling
 from fl_audit.estimators import CanaryScores, GaussianCanaryNull
@@ -46,7 +46,7 @@ def noise_of(setup, epsilon):
 
 
 def verdict_on(claim, found, *, knows=True):
-    rest = {"arrival": found.arrival, "background": found.background if knows else None}
+    rest = {"arrival": found.canary_check, "background": found.background if knows else None}
     if isinstance(claim, Claim):
         return reach_verdict(claim, ClaimTests([found.statistic], 0.95), **rest)
     return reach_curve_verdict(curve_tests(claim, [found.statistic], 0.95), **rest)

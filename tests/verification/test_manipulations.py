@@ -94,7 +94,7 @@ CARELESS = {
     ),
     "report_without_arrival": (
         lambda run: edit_json(run / "report.json", "arrival", "state", value=lambda _: "arrived!"),
-        ("report.json", "`arrival.state`"),
+        ("report.json", "`canary_check.state`"),
     ),
     "report_further_key": (
         lambda run: edit(run / "report.json", '"accuracy"', '"award": 1,\n  "accuracy"'),

@@ -74,7 +74,7 @@ def length_finding(
     *,
     may_be_longer: bool,
 ) -> Finding:
-    """Whether noise is as long as promised in every variable, by the chi-square law.
+    """Whether noise is as long as promised in every variable, by the chi-square distribution.
 
     The squared distance of several releases from their mean is chi-square with as many degrees of
     freedom as there are numbers in all but one of them.
@@ -238,7 +238,9 @@ class NoiseQuestions:
         promise = self.trials.promise
         stddev = promise.new_noise()
         if stddev is None or promise.noise_stddev is None:
-            yield inconclusive("noise_length", expected, "no law of fresh noise is promised")
+            yield inconclusive(
+                "noise_length", expected, "no distribution of fresh noise is promised"
+            )
             return
         resolution = float(np.finfo(np.float32).eps) * float(np.linalg.norm(self.recorded.release))
         if not resolution < stddev < np.inf:

@@ -65,7 +65,7 @@ class Replay:
     @property
     def inconclusive(self) -> tuple[str, ...]:
         """The names of the questions that could not be answered."""
-        return tuple(finding.name for finding in self.findings if not finding.told)
+        return tuple(finding.name for finding in self.findings if not finding.is_conclusive)
 
     def __str__(self) -> str:
         """A line for each finding."""

@@ -49,7 +49,7 @@ class Promise:
         where the part is at most as long as the update.
       denominator: The number that the sum is divided by whoever takes part, positive.
       noise_multiplier: The standard deviation of the noise on a coordinate of the sum, over the
-        clip norm; None where the noise is of another law and is not to be checked.
+        clip norm; None where the noise is of another distribution and is not to be checked.
       zeroing_norm: The largest absolute coordinate of an update that is not counted as zero.
       smallest_cohort: The number of clients in the smallest round that the mechanism may meet; 0
         under Poisson sampling.
@@ -136,7 +136,7 @@ class Finding:
       variable: The variable of the model, from 1, that is farthest from the promise; None for the
         whole model.
       ratio: The measured over the promised length there, of a client the most that was measured.
-      told: Whether the question could be answered; what could not be has not failed.
+      is_conclusive: Whether the question could be answered; what could not be has not failed.
       detectable_ratio: Of noise, the largest share of the promised length that would have been seen
         to be too short with a probability of 95 %; None for other findings.
     """
@@ -147,7 +147,7 @@ class Finding:
     log_p: float
     variable: int | None
     ratio: float
-    told: bool = True
+    is_conclusive: bool = True
     detectable_ratio: float | None = None
 
     @property
@@ -160,7 +160,7 @@ class Finding:
         """`held`, `failed` or `could not tell`."""
         if not self.passed:
             return "failed"
-        return "held" if self.told else "could not tell"
+        return "held" if self.is_conclusive else "could not tell"
 
     def __str__(self) -> str:
         """The finding as a line for people."""
@@ -180,7 +180,7 @@ def failed(name: str, expected: str, measured: str, ratio: float = math.inf) -> 
 
 def inconclusive(name: str, expected: str, why: str) -> Finding:
     """A finding on a question that could not be answered, and why."""
-    return Finding(name, expected, why, 0.0, None, 1.0, told=False)
+    return Finding(name, expected, why, 0.0, None, 1.0, is_conclusive=False)
 
 
 def write_replay(path: Path, findings: Sequence[Finding]) -> None:

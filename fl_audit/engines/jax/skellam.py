@@ -18,10 +18,10 @@ from fl_audit.engines.jax.noise import standard_normal
 from fl_audit.tasks.jax.classifier import Array
 
 _SMALL_VARIANCE = 64.0
-"""Below it a table holds the law; above, Debye's expansion is exact to float32's rounding."""
+"""Below it a table holds the distribution; above, Debye's expansion is exact to float32's rounding."""
 
 _TABLE = 128
-"""The numbers of the table; beyond them are 1e-30 of the law of the largest variance."""
+"""The numbers of the table; beyond them are 1e-30 of the distribution of the largest variance."""
 
 _FARTHEST = 6.77
 """The largest number that `standard_normal` gives, rounded up."""

@@ -69,9 +69,9 @@ class CanaryClients:
         self._pool = pool
         self._norm = norm
         self._num_rounds = num_rounds
-        presentations = spread(np.arange(pool.count), pool.seed, num_rounds, repeats)
-        self._dealt = presentations.by_member(pool.count)
-        self._attendance = presentations.of_canaries(pool.included)
+        participations = spread(np.arange(pool.count), pool.seed, num_rounds, repeats)
+        self._dealt = participations.by_member(pool.count)
+        self._attendance = participations.of_canaries(pool.included)
 
     @property
     def rounds(self) -> list[list[int]]:

@@ -79,7 +79,7 @@ class TffEngine(Engine):
             uploads=uploads,
         )
         stddev = result.noise_stddev
-        if MECHANISMS.kind_of(self.mechanism).noise_law.is_per_upload:
+        if MECHANISMS.kind_of(self.mechanism).noise_distribution.is_per_upload:
             stddev *= math.sqrt(len(data.clients) + len(data.canaries))
         return TrainedRound(result.state, seen, stddev, result.train_loss)
 

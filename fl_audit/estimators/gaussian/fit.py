@@ -213,15 +213,15 @@ def epsilon_of_distributions(
     check_delta(delta)
     if delta == 0:
         return BestThreshold(_without_delta(null, alternative), None, None)
-    above, proven_above = _best_above(null, alternative, delta)
+    above, bound_above = _best_above(null, alternative, delta)
     # Guessing "excluded" below a threshold is the same question with both distributions turned
     # around.
-    below, proven_below = _best_above(alternative.reflected(), null.reflected(), delta)
-    if max(proven_above, proven_below) <= 0:
+    below, bound_below = _best_above(alternative.reflected(), null.reflected(), delta)
+    if max(bound_above, bound_below) <= 0:
         return BestThreshold(0.0, None, None)
-    if proven_above >= proven_below:
-        return BestThreshold(proven_above, above, "included")
-    return BestThreshold(proven_below, -below, "excluded")
+    if bound_above >= bound_below:
+        return BestThreshold(bound_above, above, "included")
+    return BestThreshold(bound_below, -below, "excluded")
 
 
 def _without_delta(null: Distribution, alternative: Distribution) -> float:
@@ -236,15 +236,15 @@ def _without_delta(null: Distribution, alternative: Distribution) -> float:
 def _best_above(null: Distribution, alternative: Distribution, delta: float) -> tuple[float, float]:
     """The threshold a with the largest log((P1(X >= a) - delta) / P0(X >= a)), and that value."""
 
-    def proven(thresholds: FloatArray) -> FloatArray:
+    def lower_bound(thresholds: FloatArray) -> FloatArray:
         return log_ratio(alternative.logsf(thresholds), null.logsf(thresholds), delta)
 
     grid = _threshold_grid(alternative, delta)
-    peaks = _highest_peaks(proven(grid))
+    peaks = _highest_peaks(lower_bound(grid))
     last = len(grid) - 1
-    refined = _zoom(proven, grid[np.maximum(peaks - 1, 0)], grid[np.minimum(peaks + 1, last)])
+    refined = _zoom(lower_bound, grid[np.maximum(peaks - 1, 0)], grid[np.minimum(peaks + 1, last)])
     thresholds = np.concatenate([grid[peaks], refined])
-    values = proven(thresholds)
+    values = lower_bound(thresholds)
     best = int(np.argmax(values))
     return float(thresholds[best]), float(values[best])
 

@@ -269,8 +269,8 @@ def favoured_rank(n: int, shift: float, delta: float, confidence: float) -> int:
     positives = beta_quantile(ranks, n + 1 - ranks, np.full(len(ranks), 1 - confidence))
     thresholds = shift - special.ndtri((ranks - 0.3) / (n + 0.4))  # medians (Benard)
     with np.errstate(divide="ignore"):
-        proven = np.log(np.maximum(positives - delta, 0.0)) - special.log_ndtr(-thresholds)
-    return int(ranks[np.argmax(proven)])
+        lower_bound = np.log(np.maximum(positives - delta, 0.0)) - special.log_ndtr(-thresholds)
+    return int(ranks[np.argmax(lower_bound)])
 
 
 @lru_cache(maxsize=256)

@@ -25,7 +25,7 @@ from fl_audit.estimators.threshold.error_rates import (
 
 
 @dataclass(frozen=True)
-class ProvenThreshold:
+class ThresholdBound:
     """A threshold and the epsilon that bounds on its error rates prove.
 
     Attributes:
@@ -65,7 +65,7 @@ def strongest_threshold(
     negatives: LogRates,
     positives: LogRates,
     delta: float,
-) -> ProvenThreshold:
+) -> ThresholdBound:
     """The threshold with the largest max(log((TPR - delta) / FPR), log((TNR - delta) / FNR)).
 
     Args:
@@ -81,10 +81,10 @@ def strongest_threshold(
     """
     by_included = log_ratio(negatives.success, positives.error, delta)
     by_excluded = log_ratio(positives.success, negatives.error, delta)
-    proven = np.maximum(by_included, by_excluded)
-    best = int(np.argmax(proven))
-    return ProvenThreshold(
-        epsilon=max(float(proven[best]), 0.0),
+    lower_bound = np.maximum(by_included, by_excluded)
+    best = int(np.argmax(lower_bound))
+    return ThresholdBound(
+        epsilon=max(float(lower_bound[best]), 0.0),
         threshold=float(thresholds[best]),
         guess="included" if by_included[best] >= by_excluded[best] else "excluded",
         false_negatives=int(false_negatives[best]),
@@ -159,7 +159,7 @@ threshold_clopper_pearson = functools.partial(
 """The same bound with the exact intervals of Jagielski et al. (2020)."""
 
 
-def _best_threshold(setting: AuditSetting, upper: UpperBounds) -> ProvenThreshold:
+def _best_threshold(setting: AuditSetting, upper: UpperBounds) -> ThresholdBound:
     """The threshold with the largest epsilon by bounds that hold for one threshold each."""
     setting.require(included=1)
     setting.require_null_scores()

@@ -170,7 +170,7 @@ def _guarantee(setting: AuditSetting, reason: str) -> str:
 
 
 @dataclass(frozen=True)
-class _ProvenMu:
+class _MuBound:
     """The largest mu that a threshold proves, at least 0, and the details of the threshold."""
 
     mu: float
@@ -193,8 +193,10 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
     """
     setting.require(included=1)
     null = chosen_null(setting)
-    proven = _mu_by_ranks(setting) if null.tail is None else _mu_by_band(setting, null, null.tail)
-    epsilon = 0.0 if null.proves_nothing else epsilon_of_mu(proven.mu, setting.delta)
+    lower_bound = (
+        _mu_by_ranks(setting) if null.tail is None else _mu_by_band(setting, null, null.tail)
+    )
+    epsilon = 0.0 if null.proves_nothing else epsilon_of_mu(lower_bound.mu, setting.delta)
     return Estimate(
         method="threshold_gdp",
         kind="lower_bound",
@@ -211,7 +213,7 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
             "Nasr et al. (2023), arXiv:2302.07956, section 4; Balle & Wang (2018), "
             "arXiv:1805.06530, theorem 8; error rates as threshold_valid"
         ),
-        details={**null.details(), "mu": proven.mu, **proven.threshold},
+        details={**null.details(), "mu": lower_bound.mu, **lower_bound.threshold},
     )
 
 
@@ -231,13 +233,13 @@ def largest_gaussian_rate(false_positive_rate: FloatArray, mu: float) -> FloatAr
     return np.asarray(special.ndtr(special.ndtri(false_positive_rate) + mu))
 
 
-def _mu_by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> _ProvenMu:
+def _mu_by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> _MuBound:
     bounded = bounded_thresholds(setting.scores, null.confidence, tail)
     negatives, positives = bounded.negatives, bounded.positives
-    proven = _normal_score(negatives.success, negatives.error) - _normal_score(
+    lower_bound = _normal_score(negatives.success, negatives.error) - _normal_score(
         positives.error, positives.success
     )
-    best = int(np.argmax(proven))
+    best = int(np.argmax(lower_bound))
     threshold = {
         "threshold": float(bounded.thresholds[best]),
         "false_negatives": int(bounded.false_negatives[best]),
@@ -246,12 +248,12 @@ def _mu_by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> _Pro
         "local_level": float(bounded.levels[best]),
         "num_thresholds": len(bounded.thresholds),
     }
-    return _ProvenMu(max(float(proven[best]), 0.0), threshold)
+    return _MuBound(max(float(lower_bound[best]), 0.0), threshold)
 
 
-def _mu_by_ranks(setting: AuditSetting) -> _ProvenMu:
+def _mu_by_ranks(setting: AuditSetting) -> _MuBound:
     best = strongest_rejection(setting, largest_gaussian_rate)
-    return _ProvenMu(best.claim, best.details())
+    return _MuBound(best.claim, best.details())
 
 
 def _normal_score(log_p: FloatArray, log_rest: FloatArray) -> FloatArray:

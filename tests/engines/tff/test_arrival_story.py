@@ -100,15 +100,15 @@ def test_with_canaries_of_any_length_the_claim_is_never_consistent(
     report = audit(process, clients, tmp_path / "audit", norm)
     assert report.verdict.outcome in ("contradicted", "inconclusive")
     if norm == 1e15:
-        assert report.arrival.state == "not_arrived"
-        assert abs(report.arrival.ratio) < 0.1
+        assert report.canary_check.state == "not_arrived"
+        assert abs(report.canary_check.ratio) < 0.1
         assert report.verdict.reason.startswith("The canary check failed")
 
 
 def test_with_the_length_that_the_program_chooses_it_is_contradicted(process, clients, tmp_path):
     report = audit(process, clients, tmp_path / "audit", None)
-    assert report.arrival.state == "arrived"
-    assert abs(report.arrival.ratio - 1) < 0.05
+    assert report.canary_check.state == "arrived"
+    assert abs(report.canary_check.ratio - 1) < 0.05
     assert report.verdict.outcome == "contradicted"
 
 

@@ -88,7 +88,10 @@ class TestPrintedNumbers:
         masses = {}
         for of_rate in (jeffreys, clopper_pearson):
             ends = rectangle(WORKED, 0.95, of_rate)
-            inside = [law.cdf(e[1]) - law.cdf(e[0]) for law, e in zip(laws, ends, strict=True)]
+            inside = [
+                distribution.cdf(e[1]) - distribution.cdf(e[0])
+                for distribution, e in zip(laws, ends, strict=True)
+            ]
             interval = getattr(intervals(WORKED, 0.05, 0.95), of_rate.__name__)
             posterior = EpsilonPosterior(WORKED, 0.05)
             between = posterior.cdf(interval.upper) - posterior.cdf(interval.lower)

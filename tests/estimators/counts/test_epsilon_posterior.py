@@ -56,10 +56,10 @@ def one_dimensional(counts, delta, epsilon):
     a, b = counts.false_negatives + 0.5, counts.true_positives + 0.5
     log_density = (2 * a - 1) * np.log(np.sin(theta)) + (2 * b - 1) * np.log(np.cos(theta))
     density = 2 * np.exp(log_density - special.betaln(a, b))
-    law = stats.beta(counts.false_positives + 0.5, counts.true_negatives + 0.5)
+    distribution = stats.beta(counts.false_positives + 0.5, counts.true_negatives + 0.5)
     low, high = region(np.sin(theta) ** 2, epsilon, delta)
     with np.errstate(all="ignore"):  # inside Boost
-        inside = law.cdf(high) - law.cdf(low)
+        inside = distribution.cdf(high) - distribution.cdf(low)
     return float(np.sum((half * weights).ravel() * density * inside))
 
 

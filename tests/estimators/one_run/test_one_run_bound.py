@@ -254,14 +254,16 @@ def test_corollary_5_4_is_exceeded_by_a_mechanism():
         for c in itertools.product([0, 1], repeat=2)
     }
     w = delta * (1 - plain[0, 0]) / plain[1, 0]
-    law = {c: (1 - w) * p + w * any(c) * p / (1 - plain[0, 0]) for c, p in plain.items()}
+    distribution = {c: (1 - w) * p + w * any(c) * p / (1 - plain[0, 0]) for c, p in plain.items()}
     assert 0 < w < 1
-    assert sum(law.values()) == pytest.approx(1, abs=1e-15)
+    assert sum(distribution.values()) == pytest.approx(1, abs=1e-15)
     # The neighbour with one coin flipped sees the same guesses, one of them right instead of wrong.
     for flip in (lambda c: (1 - c[0], c[1]), lambda c: (c[0], 1 - c[1])):
-        excess = sum(max(p - math.exp(epsilon) * law[flip(c)], 0) for c, p in law.items())
+        excess = sum(
+            max(p - math.exp(epsilon) * distribution[flip(c)], 0) for c, p in distribution.items()
+        )
         assert excess == pytest.approx(delta, abs=1e-15)  # so it is (epsilon, delta)-DP
-    reached = 1 - law[0, 0]
+    reached = 1 - distribution[0, 0]
     assert reached == pytest.approx(sharp(2, 2, 1, epsilon, delta), abs=1e-15)
     assert reached == pytest.approx(0.9618, abs=5e-5)
     assert p_value(2, 2, 1, epsilon, delta) == pytest.approx(0.9566, abs=5e-5)
@@ -332,7 +334,7 @@ def output_law(mechanism: PathologicalMechanism, signs: tuple[int, ...]) -> dict
     m, r, beta = mechanism.num_canaries, mechanism.num_guesses, mechanism.beta
     p = 1 / (1 + math.exp(-mechanism.epsilon))
     x = m * mechanism.delta / (r * beta)
-    law: dict[tuple[int, ...], float] = {}
+    distribution: dict[tuple[int, ...], float] = {}
     for drawn in itertools.combinations(range(m), r):
         for case, right in ((beta, x + (1 - x) * p), (1 - beta, p)):
             for said in itertools.product([1, -1], repeat=r):
@@ -341,8 +343,8 @@ def output_law(mechanism: PathologicalMechanism, signs: tuple[int, ...]) -> dict
                 for i, truth in zip(drawn, said, strict=True):
                     t[i] = signs[i] * truth
                     chance *= right if truth == 1 else 1 - right
-                law[tuple(t)] = law.get(tuple(t), 0.0) + chance
-    return law
+                distribution[tuple(t)] = distribution.get(tuple(t), 0.0) + chance
+    return distribution
 
 
 CASES = [(2, 2, 0.5, 0.1, 0.3), (3, 2, 1.0, 0.05, 0.1), (3, 1, 0.0, 0.1, 0.4), (4, 3, 2.0, 0.01, 1)]
@@ -352,10 +354,10 @@ CASES = [(2, 2, 0.5, 0.1, 0.3), (3, 2, 1.0, 0.05, 0.1), (3, 1, 0.0, 0.1, 0.4), (
 def test_it_is_private(fields):
     mechanism = PathologicalMechanism(*fields)
     signs = (1,) * mechanism.num_canaries
-    law = output_law(mechanism, signs)
-    assert sum(law.values()) == pytest.approx(1)
+    distribution = output_law(mechanism, signs)
+    assert sum(distribution.values()) == pytest.approx(1)
     flipped = output_law(mechanism, (-1, *signs[1:]))
-    for p, q in ((law, flipped), (flipped, law)):
+    for p, q in ((distribution, flipped), (flipped, distribution)):
         excess = sum(max(p[t] - math.exp(mechanism.epsilon) * q[t], 0) for t in p)
         assert excess <= mechanism.delta * (1 + 1e-9)
 
@@ -364,10 +366,10 @@ def test_it_is_private(fields):
 def test_tail_is_that_of_the_steps(fields):
     mechanism = PathologicalMechanism(*fields)
     signs = (1, -1, 1, -1)[: mechanism.num_canaries]
-    law = output_law(mechanism, signs)
+    distribution = output_law(mechanism, signs)
     for v in range(mechanism.num_guesses + 2):
         exact = sum(
-            chance for t, chance in law.items()
+            chance for t, chance in distribution.items()
             if sum(a == b for a, b in zip(t, signs, strict=True)) >= v
         )  # fmt: skip
         assert float(mechanism.tail(v)) == pytest.approx(exact, abs=1e-12)

@@ -98,9 +98,9 @@ def test_brute_force_over_random_mechanisms(seed):
     m = 4
     coins = (np.arange(2**m)[:, None] >> np.arange(m)) & 1
     if seed % 2:
-        law = rng.dirichlet(rng.uniform(0.3, 3, m + 1))
+        distribution = rng.dirichlet(rng.uniform(0.3, 3, m + 1))
         agree = np.sum(coins[:, None, :] == coins[None], axis=2)
-        chances, guesses, r = law[agree] / special.comb(m, agree), coins, m
+        chances, guesses, r = distribution[agree] / special.comb(m, agree), coins, m
     else:
         chances = rng.dirichlet(np.full(6, rng.uniform(0.5, 5)), size=2**m)
         r = int(rng.integers(1, m + 1))
@@ -117,12 +117,12 @@ def test_brute_force_over_random_mechanisms(seed):
 
 def test_brute_force_can_fail():
     # The same check finds out a bound for 0.7 times the mechanism's mu.
-    law = np.array([0.0316, 0.1, 0.2, 0.3, 0.3684])
+    distribution = np.array([0.0316, 0.1, 0.2, 0.3, 0.3684])
     coins = (np.arange(16)[:, None] >> np.arange(4)) & 1
     agree = np.sum(coins[:, None, :] == coins[None], axis=2)
-    chances = law[agree] / special.comb(4, agree)
-    assert law_of_right_guesses(chances, coins) == pytest.approx(law)
-    assert f_dp_p_value(GaussianTradeOff(0.7 * least_mu(chances)), 4, 4, 4) < law[4]
+    chances = distribution[agree] / special.comb(4, agree)
+    assert law_of_right_guesses(chances, coins) == pytest.approx(distribution)
+    assert f_dp_p_value(GaussianTradeOff(0.7 * least_mu(chances)), 4, 4, 4) < distribution[4]
 
 
 def test_decreases_with_right_guesses_and_grows_with_mu():

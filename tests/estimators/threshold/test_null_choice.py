@@ -29,12 +29,12 @@ def made(method, included, excluded, dim, **arguments):
 def unproven(method, excluded, factor, null, *, runs=200, dim=2000):
     """The number of audits without any leak that prove something, with dim wrong by a factor."""
     rng = np.random.default_rng(RNG_SEED)
-    wrong, proven = int(dim * factor), 0
+    wrong, lower_bound = int(dim * factor), 0
     for _ in range(runs):
         included, outside = np.split(rng.normal(size=250 + excluded) / math.sqrt(dim), [250])
         found = made(method, included, outside, wrong, null_tail=null(wrong))
-        proven += found.epsilon > 0
-    return proven
+        lower_bound += found.epsilon > 0
+    return lower_bound
 
 
 def noise(*shape):
@@ -177,7 +177,7 @@ def test_canaries_that_the_mechanism_ties_together(delta, revealed, share):
     more often than in 5 % of runs; one_run_valid does not, whatever the mechanism.
     """
     m, dim, rng = 1000, 10**6, np.random.default_rng(RNG_SEED)
-    proven = {"threshold_valid": 0, "one_run_valid": 0}
+    lower_bound = {"threshold_valid": 0, "one_run_valid": 0}
     for _ in range(20):
         coins = rng.random(m) < 0.5
         scores = rng.normal(size=m) / math.sqrt(dim)
@@ -186,12 +186,12 @@ def test_canaries_that_the_mechanism_ties_together(delta, revealed, share):
         result = estimate(
             CanaryScores(scores[coins], scores[~coins]),
             delta=delta,
-            methods=list(proven),
+            methods=list(lower_bound),
             null=Null("closed_form", GaussianCanaryNull(dim), dim),
         )
         assert result.estimates[0].valid_for == "independent scores"
         for found in result.estimates:
-            proven[found.method] += found.epsilon > 0
+            lower_bound[found.method] += found.epsilon > 0
     happens = m * delta / revealed
-    assert happens * proven["threshold_valid"] / 20 > share
-    assert proven["one_run_valid"] == 0
+    assert happens * lower_bound["threshold_valid"] / 20 > share
+    assert lower_bound["one_run_valid"] == 0

@@ -134,9 +134,9 @@ def test_brute_force_empirical(seed, decimals):
 def test_brute_force_closed_form(seed, dim):
     rng = np.random.default_rng(seed)
     included = rng.normal(rng.uniform(-1, 3), 1, 60).round(1) * dim**-0.5
-    law = closed_form_null(dim)
+    distribution = closed_form_null(dim)
     grid = np.concatenate([included, included + 1e-9, np.linspace(-0.5, 0.5, 200)])
-    rates = list(zip(grid, law.logsf(grid), law.logcdf(grid), strict=True))
+    rates = list(zip(grid, distribution.logsf(grid), distribution.logcdf(grid), strict=True))
     expected = brute_force(included, 1e-6, 0.95, rates)
     assert bound(included, delta=1e-6, dim=dim).epsilon == pytest.approx(expected, rel=1e-9)
 

@@ -77,9 +77,9 @@ def test_levels_and_cells_add_up(n0, confidence):
     assert np.all(tests.cells[:, -1] == 1)
     # The cells' ends are quantiles of V: their masses are those of its law.
     j = tests.ranks[:, None]
-    law = stats.beta.cdf(tests.cells[:, :-1], j, n0 - j + 1)
-    expected = np.broadcast_to(np.cumsum(tests.masses)[:-1], law.shape)
-    assert law == pytest.approx(expected, rel=1e-6)
+    distribution = stats.beta.cdf(tests.cells[:, :-1], j, n0 - j + 1)
+    expected = np.broadcast_to(np.cumsum(tests.masses)[:-1], distribution.shape)
+    assert distribution == pytest.approx(expected, rel=1e-6)
 
 
 def test_nothing_above_rejects_nothing():
@@ -100,14 +100,14 @@ def test_the_worst_law_is_rejected_no_more_often_than_allowed(n0, n1, epsilon):
     # V uniform and the included rate exactly G(V): the mechanism of largest rates, which is
     # randomised response. Failures beyond the limit have probability below 1e-6.
     rng, runs = np.random.default_rng(SEED), 400
-    law = largest_rate(0.0)
+    distribution = largest_rate(0.0)
     tests = rank_tests(n0, 0.8)
     failures = 0
     for _ in range(runs):
         excluded = np.sort(rng.random(n0))  # the score is 1 - v: small v is a large score
         quantiles = rng.random(n1)
         v = excluded[tests.ranks - 1]
-        above = np.sum(quantiles[:, None] < law(v, epsilon), axis=0)
-        failures += largest_rejected_claim(tests, above, n1, law).claim > epsilon
+        above = np.sum(quantiles[:, None] < distribution(v, epsilon), axis=0)
+        failures += largest_rejected_claim(tests, above, n1, distribution).claim > epsilon
     assert failures <= stats.binom.isf(1e-6, runs, 0.2)
     assert failures >= 5  # nor is it far from that

@@ -107,12 +107,12 @@ def test_brute_force_closed_form(seed, dim, decimals):
     rng = np.random.default_rng(seed)
     included = rng.normal(rng.uniform(-1, 4), 1, 60).round(decimals) * dim**-0.5
     included = np.clip(included, -0.999, 0.999)
-    law, band = ExactCosine(dim), true_positive_band(60, 0.95)
+    distribution, band = ExactCosine(dim), true_positive_band(60, 0.95)
     best = 0.0
     for threshold in np.concatenate([included, included - 1e-7, np.linspace(-0.99, 0.99, 300)]):
-        proven = band.ranks <= np.sum(included >= threshold)
-        fnr = math.exp(band.negatives.error[proven].min(initial=0.0))
-        fpr = math.exp(law.logsf(threshold))
+        lower_bound = band.ranks <= np.sum(included >= threshold)
+        fnr = math.exp(band.negatives.error[lower_bound].min(initial=0.0))
+        fpr = math.exp(distribution.logsf(threshold))
         for gain, loss in ((1 - 1e-6 - fnr, fpr), (1 - 1e-6 - fpr, fnr)):
             if gain > 0:
                 best = max(best, math.log(gain / loss))
@@ -144,13 +144,13 @@ def test_the_worst_law_exceeds_the_truth_no_more_often_than_allowed(
     # exactly if the band is. Each of the limits is broken with probability below 1e-6; with 200
     # runs the lower one is 0, which is no limit.
     rng, dim = np.random.default_rng(SEED), 10_000
-    law = ExactCosine(dim)
+    distribution = ExactCosine(dim)
     fpr = np.concatenate([np.geomspace(1e-12, 1e-3, 4000), np.linspace(1e-3, 1, 40_000)[1:]])
     tpr = largest_rate(delta)(fpr, epsilon)
     failures = 0
     for _ in range(runs):
         quantiles = np.interp(rng.random(n), tpr, fpr, left=1e-300)
-        made = bound(law.isf(quantiles), delta=delta, dim=dim, planned=planned)
+        made = bound(distribution.isf(quantiles), delta=delta, dim=dim, planned=planned)
         failures += made.epsilon > epsilon
     assert failures <= stats.binom.isf(1e-6, runs, 0.05)
     assert failures >= stats.binom.ppf(1e-6, runs, 0.025)
@@ -326,10 +326,10 @@ def test_mu_by_brute_force_closed_form(seed):
     rng = np.random.default_rng(seed)
     included = rng.normal(seed, 1, 80) / 1000
     band = true_positive_band(80, 0.95)
-    best, law = 0.0, ExactCosine(DIM)
+    best, distribution = 0.0, ExactCosine(DIM)
     for threshold in included:
         rank = np.flatnonzero(band.ranks <= np.sum(included >= threshold))[-1]
-        fnr, fpr = math.exp(band.negatives.error[rank]), math.exp(law.logsf(threshold))
+        fnr, fpr = math.exp(band.negatives.error[rank]), math.exp(distribution.logsf(threshold))
         best = max(best, stats.norm.isf(fpr) - stats.norm.ppf(fnr))
     made = threshold_gdp(setting(included))
     assert made.details["mu"] == pytest.approx(best, rel=1e-9)

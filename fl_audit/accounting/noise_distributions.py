@@ -1,8 +1,8 @@
-"""Laws of noise: how each of them is accounted, by the name that a mechanism gives its noise.
+"""Distributions of noise: how each of them is accounted, by the name that a mechanism gives its noise.
 
-A mechanism names the law of its noise, and a `NoiseLaw` says what it guarantees. Gaussian noise is
+A mechanism names the distribution of its noise, and a `NoiseDistribution` says what it guarantees. Gaussian noise is
 new in every round (`GAUSSIAN`), or correlated over rounds by trees or a matrix; `skellam` has the
-law of integers.
+distribution of integers.
 """
 
 from collections.abc import Callable
@@ -24,11 +24,11 @@ from fl_audit.registry import Registry
 
 
 @dataclass(frozen=True)
-class NoiseLaw:
-    """The record of all that accounting knows of one law of noise.
+class NoiseDistribution:
+    """The record of all that accounting knows of one distribution of noise.
 
     Attributes:
-      name: The name of the law in run.json.
+      name: The name of the distribution in run.json.
       guarantee: The guarantee to a party of a release at a delta, zeroing left out.
       counts_drawing: Whether the guarantee relies on nobody knowing who is drawn into a round,
         where rounds are drawn.
@@ -54,26 +54,28 @@ class NoiseLaw:
         sum_noise_multiplier: float,
         count_noise_stddev: float = 0.0,
     ) -> Noise:
-        """The noise of a round by this law; arguments as the attributes of `Noise`."""
+        """The noise of a round by this distribution; arguments as the attributes of `Noise`."""
         return Noise(self.name, noise_multiplier, sum_noise_multiplier, count_noise_stddev)
 
 
-NOISE_LAWS = Registry[NoiseLaw]("noise law")
-"""All laws of noise, by their names in run.json."""
+NOISE_DISTRIBUTIONS = Registry[NoiseDistribution]("noise distribution")
+"""All distributions of noise, by their names in run.json."""
 
-register_noise_law = NOISE_LAWS.register
-remove_noise_law = NOISE_LAWS.remove
+register_noise_distribution = NOISE_DISTRIBUTIONS.register
+remove_noise_distribution = NOISE_DISTRIBUTIONS.remove
 
 
-def noise_law_named(name: str) -> NoiseLaw:
-    """The law with a name.
+def noise_distribution_named(name: str) -> NoiseDistribution:
+    """The distribution with a name.
 
     Raises:
-      ValueError: No law of this name is registered.
+      ValueError: No distribution of this name is registered.
     """
-    if name not in NOISE_LAWS:
-        raise ValueError(f"noise_law must be one of {', '.join(NOISE_LAWS)}, got {name!r}")
-    return NOISE_LAWS[name]
+    if name not in NOISE_DISTRIBUTIONS:
+        raise ValueError(
+            f"noise_distribution must be one of {', '.join(NOISE_DISTRIBUTIONS)}, got {name!r}"
+        )
+    return NOISE_DISTRIBUTIONS[name]
 
 
 def noise_on_sum(noise: Noise, participants: npt.ArrayLike) -> FloatArray:
@@ -87,10 +89,10 @@ def noise_on_sum(noise: Noise, participants: npt.ArrayLike) -> FloatArray:
       Standard deviations of one coordinate, float64 of the shape of `participants`.
 
     Raises:
-      ValueError: The noise law is not registered.
+      ValueError: The noise distribution is not registered.
     """
     counts = np.asarray(participants, np.float64)
-    if noise_law_named(noise.law).is_per_upload:
+    if noise_distribution_named(noise.distribution).is_per_upload:
         return np.asarray(noise.sum_noise_multiplier * np.sqrt(counts))
     return np.full(counts.shape, noise.sum_noise_multiplier)
 
@@ -109,7 +111,7 @@ def _independent(release: Release, party: Party, delta: float) -> Guarantee:
     return none_known(None, HOW_OFTEN_UNKNOWN)
 
 
-# Other noise, and the laws by name.
+# Other noise, and the distributions by name.
 
 
 def _correlated(release: Release, party: Party, delta: float) -> Guarantee:
@@ -141,8 +143,8 @@ def _matrix(release: Release, party: Party, delta: float) -> Guarantee:
     return _correlated(release, party, delta)
 
 
-GAUSSIAN = register_noise_law(
-    NoiseLaw(
+GAUSSIAN = register_noise_distribution(
+    NoiseDistribution(
         name="gaussian",
         guarantee=_independent,
         counts_drawing=True,
@@ -153,8 +155,8 @@ GAUSSIAN = register_noise_law(
     )
 )
 
-TREE = register_noise_law(
-    NoiseLaw(
+TREE = register_noise_distribution(
+    NoiseDistribution(
         name="tree",
         guarantee=_correlated,
         counts_drawing=False,
@@ -169,8 +171,8 @@ TREE = register_noise_law(
     )
 )
 
-MATRIX = register_noise_law(
-    NoiseLaw(
+MATRIX = register_noise_distribution(
+    NoiseDistribution(
         name="matrix",
         guarantee=_matrix,
         counts_drawing=True,
@@ -185,8 +187,8 @@ MATRIX = register_noise_law(
     )
 )
 
-CLIENT_GAUSSIAN = register_noise_law(
-    NoiseLaw(
+CLIENT_GAUSSIAN = register_noise_distribution(
+    NoiseDistribution(
         name="client_gaussian",
         guarantee=_in_sums,
         counts_drawing=False,

@@ -1,7 +1,7 @@
 """What the canary check looks at: canaries' cosines with the aggregates of their own rounds.
 
-Of a run they are gathered by `arrival_in_rounds`, of a log by `log_arrival`; what follows from them
-is decided by `checks.canary_check`. docs/arrival.md describes the check.
+Of a run they are gathered by `canary_check_in_rounds`, of a log by `log_canary_check`; what follows from them
+is decided by `checks.canary_check`. docs/canary_check.md describes the check.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
 from fl_audit.canaries.families import WITH_KNOWN_NULL
-from fl_audit.checks import Arrival, Presentations, canary_arrival
+from fl_audit.checks import CanaryCheck, CanaryParticipations, check_canaries
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import open_log
 
@@ -58,7 +58,7 @@ class RoundLengths:
 
 @dataclass(eq=False)
 class _Collected:
-    """The canaries, rounds and cosines of presentations, gathered round by round."""
+    """The canaries, rounds and cosines of participations, gathered round by round."""
 
     canaries: list[IndexArray] = field(default_factory=list)
     rounds: list[int] = field(default_factory=list)
@@ -89,14 +89,14 @@ class _Rounds:
     dim: int
     knows_tails: bool
 
-    def presentations(self, collected: _Collected, shift: int) -> Presentations:
-        """The collected presentations, which are so many rounds after the canaries' own."""
+    def participations(self, collected: _Collected, shift: int) -> CanaryParticipations:
+        """The collected participations, which are so many rounds after the canaries' own."""
         counts = [len(canaries) for canaries in collected.canaries]
         rounds = np.repeat(np.array(collected.rounds, np.int64), counts)
         canaries = np.concatenate([np.zeros(0, np.int64), *collected.canaries])
         of_aggregate, of_client = self.lengths.at(rounds)
         crowd = np.array([self.crowd.get(index, 0) for index in collected.rounds], np.float64)
-        return Presentations(
+        return CanaryParticipations(
             canaries=canaries,
             rounds=rounds,
             cosines=np.concatenate([np.zeros(0), *collected.cosines]),
@@ -109,7 +109,7 @@ class _Rounds:
         )
 
 
-def arrival_in_rounds(
+def canary_check_in_rounds(
     rows: Iterable[NumberedRow],
     own: OwnRounds,
     included: npt.NDArray[np.bool_],
@@ -117,7 +117,7 @@ def arrival_in_rounds(
     *,
     dim: int,
     family: str | None,
-) -> Arrival:
+) -> CanaryCheck:
     """What became of a pool's included canaries, by their cosines with their rounds' aggregates.
 
     Args:
@@ -136,18 +136,18 @@ def arrival_in_rounds(
         dim=dim,
         knows_tails=family in (None, *WITH_KNOWN_NULL),
     )
-    presentations = {key: rounds.presentations(part, key[1]) for key, part in collected.items()}
-    arrival = canary_arrival(
-        presentations[True, 0],
-        presentations[False, 0],
-        {shift: presentations[True, shift] for shift in _SHIFTS},
+    participations = {key: rounds.participations(part, key[1]) for key, part in collected.items()}
+    canary_check = check_canaries(
+        participations[True, 0],
+        participations[False, 0],
+        {shift: participations[True, shift] for shift in _SHIFTS},
     )
-    return _with_unscored_rounds(arrival, own, included, scored)
+    return _with_unscored_rounds(canary_check, own, included, scored)
 
 
 def _with_unscored_rounds(
-    arrival: Arrival, own: OwnRounds, included: npt.NDArray[np.bool_], scored: IndexArray
-) -> Arrival:
+    canary_check: CanaryCheck, own: OwnRounds, included: npt.NDArray[np.bool_], scored: IndexArray
+) -> CanaryCheck:
     """What became of all included canaries, of whose rounds some may not be scored.
 
     A sum over a part of a canary's rounds has the signal of all times the root of that part.
@@ -161,24 +161,26 @@ def _with_unscored_rounds(
         ]
     )
     of_scored = parts[parts > 0]
-    arrival = dataclasses.replace(arrival, num_scored=len(of_scored), num_included=len(canaries))
+    canary_check = dataclasses.replace(
+        canary_check, num_scored=len(of_scored), num_included=len(canaries)
+    )
     if len(of_scored) == 0 or (parts == 1).all():
-        return arrival
+        return canary_check
     words = f"{len(of_scored):,} of {len(canaries):,} included canaries have a scored round"
     if of_scored.mean() < 1:
         words = f"{words}, on average {100 * of_scored.mean():.3g} % of their rounds"
     scored_part = float(np.sqrt(of_scored).mean())
     return dataclasses.replace(
-        arrival,
-        reason=f"{arrival.reason}; {words}",
-        signal=None if arrival.signal is None else arrival.signal * scored_part,
+        canary_check,
+        reason=f"{canary_check.reason}; {words}",
+        signal=None if canary_check.signal is None else canary_check.signal * scored_part,
     )
 
 
 def _collect(
     rows: Iterable[NumberedRow], own: OwnRounds, included: npt.NDArray[np.bool_]
 ) -> tuple[Mapping[tuple[bool, int], _Collected], IndexArray]:
-    """The presentations by inclusion and by the shift from a canary's own round; the rounds."""
+    """The participations by inclusion and by the shift from a canary's own round; the rounds."""
     collected = {(True, shift): _Collected() for shift in (0, *_SHIFTS)}
     collected[False, 0] = _Collected()
     members_of, nobody = own.members(), np.zeros(0, np.int64)
@@ -203,7 +205,7 @@ def _included_per_round(own: OwnRounds, included: npt.NDArray[np.bool_]) -> Mapp
     return {index: int(included[members].sum()) for index, members in own.members().items()}
 
 
-def log_arrival(log: SeenLog) -> Arrival | None:
+def log_canary_check(log: SeenLog) -> CanaryCheck | None:
     """What became of a log's included canaries; None where it does not say who was in which round.
 
     Args:
@@ -216,7 +218,7 @@ def log_arrival(log: SeenLog) -> Arrival | None:
     if own is None or log.num_rounds == 0:
         return None
     rounds = log.cosines
-    return arrival_in_rounds(
+    return canary_check_in_rounds(
         rounds.numbered_rows(),
         own,
         log.listed.included,
