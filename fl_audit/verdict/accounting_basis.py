@@ -251,7 +251,7 @@ def _excess_of_curve(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | N
         if least is not None and _is_above(least, allowed):
             given = _number_given(least, noise.at_most(delta))
             return _Excess(
-                {GaussianClaim: "μ", ZeroConcentratedClaim: "ρ"}.get(type(claim), "profile"),
+                {"gdp": "μ", "zcdp": "ρ"}.get(claim.kind, "profile"),
                 f"ε = {given} at δ = {delta_text(delta)}, where the claim allows "
                 f"{epsilon_text(allowed)}",
             )

@@ -276,6 +276,7 @@ _NOT_COVERED = (
 
 
 def _contradicted(verdict: Verdict, parts: Parts, found: float) -> Verdict:
+    """The verdict where even the noise and the rate in their bounds give more than the claim."""
     claim = verdict.claim
     p = parts.p_value((1 + MARGIN) * claim.epsilon, claim.delta)
     p *= (1 - verdict.confidence) / parts.level

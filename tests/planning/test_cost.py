@@ -120,7 +120,8 @@ def test_a_registered_method_has_power():
         claims = {1.5: 1.0, 3.5: 0.0}
         for claimed, share in claims.items():
             audit = {"claimed_epsilon": claimed, "verdict_method": "toy"}
-            run = planned(small_config({"audit": audit}))
+            noisy = {"audit": audit, "mechanism": {"noise_multiplier": 5.0}}  # the claims are true
+            run = planned(small_config(noisy))
             power = claim_power(run, _rounds(run), 2)
             assert {fault.contradicted for fault in power.faults} == {share}
             assert power.ideal_power == share
