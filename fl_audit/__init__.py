@@ -1,7 +1,17 @@
-"""fl_audit: how private a federated training run really was, measured during that run.
+"""fl_audit: an empirical privacy audit of a federated training run, during that run.
 
-The names below are imported where they are first used, so that `import fl_audit` stays light; the
-rooms have more, see docs/architecture.md.
+>>> from fl_audit import CanaryScores, estimate
+>>> scores = CanaryScores(
+...     included=[0.9, 1.4, 2.2, 1.1, 1.8], excluded=[-0.3, 0.4, 0.1, -0.8, 0.6]
+... )
+>>> result = estimate(scores, delta=1e-3, confidence=0.9, methods=["threshold_valid", "shift_fit"])
+>>> for each in result.estimates:
+...     print(each.method, each.kind, round(each.epsilon, 1))
+threshold_valid lower_bound 0.9
+shift_fit interval 13.3
+
+The names below are imported on first use, so `import fl_audit` is fast; docs/api.md lists the
+packages with all public names.
 """
 
 from typing import TYPE_CHECKING

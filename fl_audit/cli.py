@@ -1,4 +1,4 @@
-"""The command line: `fl-audit COMMAND`, see each command's --help."""
+"""The command line: `fl-audit COMMAND`; each command has --help."""
 
 import argparse
 import itertools
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 EXIT_BAD_INPUT = 2
 EXIT_BROKEN_PIPE = 141
-"""The exit status that a shell reports where a closed pipe ended a program (128 + SIGPIPE)."""
+"""The exit status of a program ended by a closed pipe (128 + SIGPIPE)."""
 
 _GROUPS = {
     "start": (quickstart, init, completion),
@@ -55,18 +55,17 @@ _GROUPS = {
     "attack": (attack,),
     "low level": (counts, one_run, mcmc, mechanism),
 }
-"""The commands by what they are for, in the order of --help."""
+"""The commands by purpose, in the order of --help."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status.
 
-    The status is 0 for success, 2 for bad input or a system that lacks room or rights, which is
-    reported in one line, 3 if a claimed epsilon is contradicted, and 128 + N if signal N stopped a
-    run.
+    The status is 0 for success, 2 for bad input or a system without room or permissions (reported
+    in one line), 3 for a contradicted claim, and 128 + N if signal N stopped a run.
 
     Args:
-      argv: The arguments of the command line without the program's name; None takes `sys.argv`.
+      argv: The arguments without the program's name; None takes `sys.argv`.
     """
     with interrupts() as ctrl_c:
         try:
@@ -74,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BaseException:
             if not ctrl_c:
                 raise
-            # A library that was being imported may have turned it into an error of its own.
+            # A library that was being imported may have replaced the KeyboardInterrupt.
             print(f"fl-audit: {INTERRUPTED}", file=sys.stderr)
             return 128 + ctrl_c[0]
 
@@ -91,7 +90,7 @@ def _main(argv: Sequence[str] | None) -> int:
         print(f"fl-audit: {stop}; continue with --resume", file=sys.stderr)
         return 128 + stop.signal_number
     except BrokenPipeError:
-        # Nobody reads any more; without this the flush at exit would fail again.
+        # The reader is gone; without this the flush at exit would fail again.
         drop_output()
         return EXIT_BROKEN_PIPE
     except (OSError, ArithmeticError, MemoryError) as error:
@@ -100,11 +99,7 @@ def _main(argv: Sequence[str] | None) -> int:
 
 
 def _call(argv: Sequence[str]) -> int:
-    """Calls a command; without one, prints what there is.
-
-    Raises:
-      InputError: The arguments are refused, or a package of an extra is missing.
-    """
+    """Calls a command; without one, prints the help."""
     parser = _parser()
     arguments = parser.parse_args(argv or ["--help"])
     if arguments.verbosity is not None:
@@ -119,7 +114,7 @@ def _call(argv: Sequence[str]) -> int:
 
 
 class _Version(argparse.Action):
-    """Prints the version, which is looked up only here, as that takes time."""
+    """Prints the version, whose lookup takes time."""
 
     def __call__(self, *_: object) -> None:
         from fl_audit.version import __version__
@@ -154,7 +149,7 @@ def _parser() -> Parser:
 
 
 def _group_texts(commands: "Commands") -> Iterator[str]:
-    """The commands of each group, a line for each, in the order in which they were added."""
+    """The commands of each group, a line each, in the order in which they were added."""
     width = max(map(len, commands.choices))
     lines = iter(
         [f"  {name:<{width}}  {command.summary}" for name, command in commands.choices.items()]

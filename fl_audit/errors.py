@@ -1,4 +1,4 @@
-"""The errors that end the program early: bad input, or a signal that asked it to stop."""
+"""Errors that end the program early: bad input, or a signal that requests a stop."""
 
 import difflib
 import signal
@@ -6,23 +6,23 @@ from collections.abc import Iterable, Sequence
 
 
 class InputError(ValueError):
-    """Input from outside (config, file, command line) that cannot be used.
+    """External input (config, file, command line) that cannot be used.
 
-    Its message is one line that names the file, key or row, what was wrong and what would be
-    right. The command line prints it on standard error and exits with status 2.
+    Its message is one line that names the file, key or row, what was wrong and what would be right.
+    The command line prints it on standard error and exits with status 2.
     """
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error
-    """A run was asked to stop and has saved its state.
+    """A run stopped on request and saved its state.
 
     Attributes:
-      completed_rounds: The number of completed rounds.
-      signal_number: The number of the signal that asked.
+      completed_rounds: Number of completed rounds.
+      signal_number: The number of the signal.
     """
 
     def __init__(self, completed_rounds: int, signal_number: int) -> None:
-        """Says where the run stopped and why."""
+        """Names the signal and the last completed round."""
         name = signal.Signals(signal_number).name
         super().__init__(f"stopped by {name} after round {completed_rounds}, state saved")
         self.completed_rounds = completed_rounds
@@ -74,11 +74,11 @@ _TERMS = {
     "show": ("prints the report of a run", "report print summary view"),
     "run": ("trains and audits", "train start"),
 }
-"""The field's words for names of ours: what each name is, and the words that are looked for."""
+"""By name in fl_audit: the field's term, and search words that lead to the name."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint naming the known name that the field calls so, or the closest, else all of them.
+    """A hint naming the known name for a term of the field, or the closest, else all names.
 
     >>> nearest("noise_multipler", ["noise_multiplier", "clip_norm"])
     "did you mean 'noise_multiplier'?"
@@ -92,7 +92,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def suggested(name: str, names: Sequence[str]) -> str:
-    """The hint on one known name; empty where none is near."""
+    """The hint on one known name; empty if none is near."""
     word = name.casefold().replace("-", "_").replace(" ", "_")
     for ours, (meaning, terms) in _TERMS.items():
         if ours in names and word in terms.split():
@@ -102,26 +102,19 @@ def suggested(name: str, names: Sequence[str]) -> str:
 
 
 def refuse_misspelt(what: str, names: Iterable[str], optional: Sequence[str]) -> None:
-    """Refuses a name that is none of the optional ones, but nearly; others are let through.
+    """Raises InputError for a name that is nearly an absent optional one.
 
-    What may be missing is easily missed where its name is misspelt, and a default taken for it.
-
-    Args:
-      what: What the names are of, such as "scores.csv: column", which starts the message.
-      names: The names that are there.
-      optional: The names that are known and may be missing.
-
-    Raises:
-      InputError: A name is nearly an optional one, which is not there itself.
+    An optional name that is misspelt would otherwise be replaced by its default unnoticed. `what`
+    is the noun of the names, such as "scores.csv: column", and starts the message.
 
     >>> refuse_misspelt("scores.csv: column", ["score", "Inclusions"], ["inclusion"])
     Traceback (most recent call last):
     ...
     fl_audit.errors.InputError: scores.csv: column 'Inclusions': did you mean 'inclusion'?
     """
-    there = list(names)
-    missing = [name for name in optional if name not in there]
-    for name in sorted(set(there).difference(optional)):
+    present = list(names)
+    missing = [name for name in optional if name not in present]
+    for name in sorted(set(present).difference(optional)):
         if close := difflib.get_close_matches(name.casefold(), missing, n=1, cutoff=0.78):
             raise InputError(f"{what} {name!r}: did you mean {close[0]!r}?")
 
@@ -131,7 +124,7 @@ _LONGEST_LINE = 1_500
 
 
 def one_line(text: str) -> str:
-    r"""A message as one line: control characters escaped, and what is very long cut in its middle.
+    r"""A message as one line: control characters escaped, and long parts cut in the middle.
 
     >>> one_line("a.csv, line 2:\nmust be a number, got " + "9" * 5_000)
     'a.csv, line 2: must be a number, got 9999999999999999…9999999999999999 (5,000 characters)'
@@ -141,14 +134,14 @@ def one_line(text: str) -> str:
 
 
 def _cut(text: str, longest: int, each_end: int) -> str:
-    """The text, or where it is too long its first and last characters and its length."""
+    """The text; if it is too long, its first and last characters and its length."""
     if len(text) <= longest:
         return text
     return f"{text[:each_end]}…{text[-each_end:]} ({len(text):,} characters)"
 
 
 def visible(text: str) -> str:
-    r"""The text with escapes for what a terminal would obey, such as newlines and colours.
+    r"""The text with escapes for control characters, such as newlines and colours.
 
     >>> visible("run\x1b[31m\n")
     'run\\x1b[31m\\n'

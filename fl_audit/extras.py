@@ -1,4 +1,4 @@
-"""The extras of the package: what has to be installed beside NumPy and SciPy for what."""
+"""The extras of the package: optional dependencies besides NumPy and SciPy."""
 
 import importlib
 from types import ModuleType
@@ -6,6 +6,7 @@ from types import ModuleType
 from fl_audit.errors import InputError
 
 EXTRA_OF = {
+    "h5py": "training",
     "jax": "jax",
     "matplotlib": "report",
     "mlflow": "mlflow",
@@ -18,7 +19,7 @@ EXTRA_OF = {
     "tensorflow_privacy": "training",
     "wandb": "wandb",
 }
-"""The extra that installs a package, by the name under which Python imports it."""
+"""The extra that installs a package, by the package's import name."""
 
 _HOW_TO_INSTALL = {
     "training": (
@@ -30,11 +31,7 @@ _HOW_TO_INSTALL = {
 
 
 def missing_extra(error: ModuleNotFoundError) -> InputError | None:
-    """The error to show where an optional package is missing; None where it is none of ours.
-
-    Args:
-      error: The error that the import raised.
-    """
+    """The error to show for a missing optional package; None for any other package."""
     package = (error.name or "").split(".")[0]
     if package not in EXTRA_OF:
         return None
@@ -46,10 +43,7 @@ def missing_extra(error: ModuleNotFoundError) -> InputError | None:
 
 
 def import_extra(package: str) -> ModuleType:
-    """Imports an optional package.
-
-    Args:
-      package: The name of the package, a key of `EXTRA_OF`.
+    """Imports an optional package, a key of `EXTRA_OF`.
 
     Raises:
       InputError: The package is not installed; the message names the extra that installs it.

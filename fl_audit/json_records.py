@@ -1,12 +1,12 @@
-"""Frozen records as JSON objects, and back: one spelling for everything that reports hold.
+"""Frozen records as JSON objects, and back: one encoding for all reports.
 
-A dataclass is an object with a key for each field, a tuple a list, infinity the word "inf"; there
-is no NaN. What a record computes and JSON repeats is named in its `JSON_COMPUTED`; fields with the
-metadata UNWRITTEN are left out, those with WRITTEN_IF_SET where they have their default. A record
-with a spelling of its own has `to_json` and the class method `from_json`.
+A dataclass is an object with a key for each field, a tuple a list, infinity the word "inf"; NaN is
+not allowed. `JSON_COMPUTED` names a record's properties that JSON repeats; fields with the metadata
+UNWRITTEN are never written, those with WRITTEN_IF_SET only if they differ from their default. A
+record with a custom encoding has `to_json` and the class method `from_json`.
 
-Reading goes by the types of the fields. Keys that a record does not know are ignored; one that
-lacks has the field's default.
+Reading follows the types of the fields. Unknown keys are ignored; missing ones take the field's
+default.
 
 >>> @dataclasses.dataclass(frozen=True)
 ... class Bound:
@@ -33,22 +33,19 @@ _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
 
 
 UNWRITTEN = {"json": "never"}
-"""Metadata of a dataclass' field that JSON does not have."""
+"""Metadata of a dataclass field that is never written."""
 
 WRITTEN_IF_SET = {"json": "if set"}
-"""Metadata of one that JSON has only where it differs from its default."""
+"""Metadata of a dataclass field that is written only if it differs from its default."""
 
 
 def json_key(name: str) -> dict[str, str]:
-    """Metadata of a field whose key in JSON is not its name."""
+    """Metadata of a field whose key in JSON differs from its name."""
     return {"json_key": name}
 
 
 def to_json(value: Any) -> Any:
-    """A record, or any value of records, as JSON has it.
-
-    Raises:
-      ValueError: A number is NaN.
+    """Encodes a record, or any value of records; ValueError for NaN.
 
     >>> to_json({"threshold": -math.inf, "mean": 0.5})
     {'threshold': '-inf', 'mean': 0.5}
@@ -71,7 +68,7 @@ def _number_to_json(value: float) -> float | str:
 
 
 def fields_to_json(record: Any) -> dict[str, Any]:
-    """A record field by field, whatever spelling of its own it has."""
+    """Encodes a record field by field, ignoring its custom encoding."""
     computed = {name: to_json(getattr(record, name)) for name in _computed(type(record))}
     return computed | {
         _json_key(field): to_json(getattr(record, field.name))
@@ -100,12 +97,12 @@ def _key(key: Any) -> str:
 
 
 def from_json(kind: Any, value: Any, place: str = "$") -> Any:
-    """The value that JSON has, of a type.
+    """Decodes a value of a type.
 
     Args:
       kind: The type: a dataclass, a number, a string, a tuple, a mapping, or a union of these.
-      value: What JSON has.
-      place: Where it stands, for a message.
+      value: The JSON value.
+      place: Its JSON path, for error messages.
 
     Raises:
       ValueError: A key is missing, or a value is of another type.
@@ -125,13 +122,9 @@ def from_json(kind: Any, value: Any, place: str = "$") -> Any:
 
 
 def fields_from_json(kind: type[Read], value: Any, place: str = "$", **given: Any) -> Read:
-    """A dataclass field by field, whatever spelling of its own it has.
+    """Decodes a dataclass field by field, ignoring its custom encoding.
 
-    Args:
-      kind: The dataclass.
-      value: The object that JSON has.
-      place: Where it stands, for a message.
-      **given: The values of fields that the object does not have in this spelling.
+    `given` are the values of fields that the object lacks in this encoding.
 
     Raises:
       ValueError: A key is missing, or a value is of another type.
@@ -153,7 +146,7 @@ def fields_from_json(kind: type[Read], value: Any, place: str = "$", **given: An
 
 
 def numbers_from_json(value: Any) -> Any:
-    """A value of JSON, of whatever type, with its infinities as floats."""
+    """A JSON value of any type, with its infinities as floats."""
     if isinstance(value, Mapping):
         return {key: numbers_from_json(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -172,16 +165,16 @@ def _lacks_default(field: "dataclasses.Field[Any]") -> bool:
 
 
 def _placed(make: Any, value: Any, place: str) -> Any:
-    """What a function makes of a value; its refusal says where the value stands."""
+    """Calls `make(value)`, adding the JSON path to its error."""
     try:
         return make(value)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        words, at, rest = str(error).partition(" - at `$")
-        raise ValueError(f"{words} - at `{place}{rest if at else '`'}") from error
+        words, inner_place, rest = str(error).partition(" - at `$")
+        raise ValueError(f"{words} - at `{place}{rest if inner_place else '`'}") from error
 
 
 def _one_of(kinds: tuple[Any, ...], value: Any, place: str) -> Any:
-    """The value by the first type of a union that it fits; the last one's refusal else."""
+    """Decodes by the first type of a union that fits; else raises the last one's error."""
     if value is None and type(None) in kinds:
         return None
     *others, last = [kind for kind in kinds if kind is not type(None)]
@@ -214,7 +207,7 @@ def _key_from_json(kind: Any, key: str) -> Any:
 
 
 def _plain(kind: Any, value: Any, place: str) -> Any:
-    """A number, a string, a truth value, or one of some values."""
+    """A number, a string, a bool, or one of several literals."""
     if get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, enum.Enum)):
         known = get_args(kind) or tuple(kind)
         _checked(value in known, value, f"one of {', '.join(map(str, known))}", place)

@@ -1,10 +1,10 @@
-"""What is written on standard error while something works, and how much of it.
+"""Output on standard error during work, and how much of it.
 
-A bar on a terminal, and a line per tenth of the work elsewhere; warnings; hints for who waits at a
-terminal; and, where nothing else is said for `LONGEST_SILENCE`, what the program is doing and since
-when. `set_verbosity` says which of them are shown, and what the libraries below may log there:
-TensorFlow Federated, TensorFlow Privacy and dp_accounting log with absl, TensorFlow with a logger
-of its own and in C++. One choice is for all (`fl-audit COMMAND --verbosity LEVEL`).
+A progress bar on a terminal, and a line per tenth of the work elsewhere; warnings; hints on a
+terminal; and, after `LONGEST_SILENCE` without other output, the current step and its duration.
+`set_verbosity` selects among them and sets the logging of libraries: TensorFlow Federated,
+TensorFlow Privacy and dp_accounting log with absl, TensorFlow with its own logger and in C++. One
+option sets all (`fl-audit COMMAND --verbosity LEVEL`).
 """
 
 import contextlib
@@ -26,24 +26,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 VERBOSITIES = ("error", "warning", "info", "debug")
-"""From the fewest lines to the most. `info`, where nothing is said, adds progress and hints to
-warnings; `debug` adds what libraries tell of devices, graphs and compilers."""
+"""From the fewest lines to the most. `info`, the default, adds progress and hints to warnings;
+`debug` adds libraries' messages on devices, graphs and compilers."""
 
 _LOG = logging.getLogger("fl_audit.progress")
 _LOG.setLevel(logging.INFO)
 
 
 def set_verbosity(level: str) -> None:
-    """Sets what this program and the libraries below write on standard error, for the process.
+    """Sets the process's output on standard error, of fl_audit and its libraries.
 
     To be called before TensorFlow is imported, whose C++ log reads `TF_CPP_MIN_LOG_LEVEL` then; a
-    value that the user has set stays. Results are no log: they are printed at every level.
-
-    Args:
-      level: One of `VERBOSITIES`.
-
-    Raises:
-      ValueError: The level is none of them.
+    value set by the user stays. Results are printed at every level.
     """
     from absl import flags
     from absl import logging as absl_logging
@@ -51,34 +45,33 @@ def set_verbosity(level: str) -> None:
     if level not in VERBOSITIES:
         raise ValueError(f"level must be one of {', '.join(VERBOSITIES)}, got {level!r}")
     _LOG.setLevel(level.upper())
-    of_libraries = {"error": "ERROR", "debug": "INFO"}.get(level, "WARNING")
+    library_level = {"error": "ERROR", "debug": "INFO"}.get(level, "WARNING")
     if level == "debug":
         flags.FLAGS.mark_as_parsed()  # or absl warns that it logs before flags are parsed
         absl_logging.use_absl_handler()  # time, file and line of each message
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0")
-    absl_logging.set_verbosity(of_libraries.lower())
-    logging.getLogger("tensorflow").setLevel(of_libraries)
+    absl_logging.set_verbosity(library_level.lower())
+    logging.getLogger("tensorflow").setLevel(library_level)
 
 
 LONGEST_SILENCE = math.inf if os.environ.get("FL_AUDIT_HEARTBEAT") == "off" else 8.0
-"""The seconds after which it is said what is being done, while the work is young.
+"""Seconds without output after which the current step is printed, early in the work.
 
-`FL_AUDIT_HEARTBEAT=off` in the environment says it never: what compares standard error, as tests
-do, would depend on the speed of the machine else.
+`FL_AUDIT_HEARTBEAT=off` disables it, for tests that compare standard error on slow machines.
 """
 
 _SILENT_SHARE = 0.1
-"""The share of a work's time that may pass without a line, as logs of long runs fill up else."""
+"""Share of the elapsed time that may pass without a line; keeps logs of long runs short."""
 
 
 @dataclass(eq=False)
 class _Work:
-    """What is being done now.
+    """The current step.
 
     Attributes:
-      words: What it is called, by how far it is.
-      counter: The bar that shows it on a terminal; None where there is none.
-      begun: When it began, in seconds of the monotonic clock.
+      words: Describes the step and its progress.
+      counter: Its progress bar on a terminal, if any.
+      begun: Start in seconds of the monotonic clock.
     """
 
     words: Callable[[], str]
@@ -87,17 +80,17 @@ class _Work:
 
 
 class _Pulse:
-    """A thread that says what is being done while nothing else is said; it ends with the work."""
+    """Heartbeat thread: repeats the current step while idle; it ends with the work."""
 
     def __init__(self) -> None:
         self._works: list[_Work] = []
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._changed = self.last_said = time.monotonic()
-        self.stream: TextIO | None = None  # where lines go in place of standard error
+        self.stream: TextIO | None = None  # replaces standard error
 
     def begin(self, work: _Work) -> None:
-        """Adds work inside the one that is being done, of which nothing is said meanwhile."""
+        """Starts a step inside the current one, which is silent meanwhile."""
         with self._lock:
             self._works.append(work)
             self._changed = work.begun
@@ -107,7 +100,6 @@ class _Pulse:
                 threading.Thread(target=self._beat, args=(self._ended,), daemon=True).start()
 
     def end(self, work: _Work) -> None:
-        """Takes work away."""
         with self._lock:
             self._works.remove(work)
             self._changed = time.monotonic()
@@ -138,13 +130,13 @@ _PULSE = _Pulse()
 
 @contextlib.contextmanager
 def doing(words: str | Callable[[], str], counter: "tqdm | None" = None) -> Iterator[None]:
-    """Says what the block does if it takes long and nothing else is said meanwhile.
+    """Prints what the block does if it takes long without other output.
 
     Args:
-      words: What it does, such as "writing the report"; or a function that says how far it is.
-      counter: A bar that shows it on a terminal, which is kept moving; None for lines.
+      words: The step, such as "writing the report", or a function that also reports progress.
+      counter: Its progress bar on a terminal, which is refreshed; None for lines.
     """
-    importlib.import_module("tqdm")  # an import in the thread might wait for one that goes on here
+    importlib.import_module("tqdm")  # an import in the thread might wait for an unfinished one here
     shown = None if counter is None or counter.disable else counter
     work = _Work(words if callable(words) else lambda: words, shown)
     _PULSE.begin(work)
@@ -155,7 +147,7 @@ def doing(words: str | Callable[[], str], counter: "tqdm | None" = None) -> Iter
 
 
 class Progress:
-    """The progress of work whose amount is known.
+    """The progress of work of known size.
 
     >>> import contextlib
     >>> with contextlib.redirect_stderr(sys.stdout), Progress("sweep", 20, "run", done=3) as shown:
@@ -168,14 +160,14 @@ class Progress:
     def __init__(
         self, name: str, total: int, unit: str, done: int = 0, first_unit: str = ""
     ) -> None:
-        """Shows a bar, or nothing where standard error is no terminal.
+        """Shows a bar on a terminal.
 
         Args:
           name: The name of the work.
-          total: The number of units of the whole work.
+          total: Number of units of the whole work.
           unit: A unit in words, such as "round".
-          done: The number of units that were done before.
-          first_unit: Why the first unit takes longer than the others; empty where it does not.
+          done: Number of units already done.
+          first_unit: Why the first unit takes longer than the others, if it does.
         """
         from tqdm import tqdm
 
@@ -192,12 +184,7 @@ class Progress:
         return f"{how_far} ({self._first_unit})" if self._first_unit else how_far
 
     def advance(self, units: int = 1, facts: Mapping[str, str] | None = None) -> None:
-        """Shows that some units more are done; without a terminal only as a tenth is over.
-
-        Args:
-          units: The number of units.
-          facts: What is to be shown beside the progress, by name.
-        """
+        """Counts completed units, and shows `facts`; off a terminal only at each tenth."""
         self._bar.update(units)
         self._first_unit = ""
         before, self._done = self._done, self._done + units
@@ -209,17 +196,17 @@ class Progress:
             _write(logging.INFO, ", ".join(parts))
 
     def note(self, text: str) -> None:
-        """Shows a text beside the bar; nothing without a terminal."""
+        """Shows a text after the bar; nothing off a terminal."""
         if not self._bar.disable:
             self._bar.set_postfix_str(text)
 
     def close(self) -> None:
-        """Takes the bar away."""
+        """Removes the bar."""
         self._at_work.close()
         self._bar.close()
 
     def __enter__(self) -> Self:
-        """The display itself."""
+        """Returns the display."""
         return self
 
     def __exit__(
@@ -228,18 +215,18 @@ class Progress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Takes the bar away."""
+        """Removes the bar."""
         self.close()
 
 
 def bar(items: Iterable[T], name: str, unit: str = "it", delay: float = 0) -> Iterator[T]:
-    """The items, with a bar on a terminal that counts them and is gone at the end.
+    """Iterates over the items with a progress bar on a terminal, removed at the end.
 
     Args:
-      items: The items; where their number is known, the bar shows it.
+      items: If their number is known, the bar shows it.
       name: The name of the work.
       unit: A unit in words.
-      delay: The seconds that the work takes before there is a bar.
+      delay: Seconds of work before the bar appears.
     """
     from tqdm import tqdm
 
@@ -250,7 +237,7 @@ def bar(items: Iterable[T], name: str, unit: str = "it", delay: float = 0) -> It
 
 @contextlib.contextmanager
 def lines_to(stream: TextIO) -> Iterator[None]:
-    """Writes lines to another stream while standard error is turned away."""
+    """Redirects lines to another stream while standard error is redirected."""
     _PULSE.stream = stream
     try:
         yield
@@ -259,12 +246,12 @@ def lines_to(stream: TextIO) -> Iterator[None]:
 
 
 def warn(line: str) -> None:
-    """Writes what is wrong, in a line above the bar where there is one."""
+    """Prints a warning, in a line above the bar if there is one."""
     _write(logging.WARNING, line)
 
 
 def hint(line: str) -> None:
-    """Writes what helps who waits at a terminal; nothing elsewhere."""
+    """Prints a hint for users at a terminal; nothing elsewhere."""
     if sys.stderr.isatty():
         _write(logging.INFO, line)
 
@@ -278,5 +265,5 @@ def _write(level: int, line: str) -> None:
 
 
 def _no_bar() -> bool | None:
-    """What tqdm takes: None leaves it to whether standard error is a terminal."""
+    """The value of tqdm's `disable`: None shows a bar on a terminal only."""
     return None if _LOG.isEnabledFor(logging.INFO) else True

@@ -1,4 +1,4 @@
-"""Public names of a package that are imported where they are first used."""
+"""Public names of a package that are imported on first use."""
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
@@ -8,14 +8,14 @@ from typing import Any
 def imported_when_used(
     package: str, module_of: Mapping[str, str], registering: Iterable[str] = ()
 ) -> Callable[[str], Any]:
-    """The `__getattr__` of a package whose names stand in other modules.
+    """The `__getattr__` of a package whose names are defined in other modules.
 
     Args:
       package: The full name of the package.
-      module_of: The module of each public name, relative to the package; one that is not below it
-        begins with a dot for each package further up.
-      registering: The modules of the package that are imported with any of the names, for what they
-        register.
+      module_of: The module of each public name, relative to the package; a leading dot for each
+        level above it.
+      registering: Modules of the package that are imported with any of the names, because they
+        register something.
     """
 
     def get(name: str) -> Any:

@@ -1,11 +1,11 @@
-"""The cores and the memory that this process may use."""
+"""The cores and the memory available to this process."""
 
 import os
 from pathlib import Path
 
 
 def num_cores() -> int:
-    """The cores for work side by side: OMP_NUM_THREADS where it is set, else all of the machine.
+    """Cores for parallel work: OMP_NUM_THREADS if set, else all of the machine.
 
     A program that starts several runs on one machine sets the variable, as schedulers do.
     """
@@ -14,7 +14,7 @@ def num_cores() -> int:
 
 
 def available_memory() -> int:
-    """The bytes that can be taken without swapping, according to Linux."""
+    """Bytes available without swapping, according to Linux."""
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     fields = dict(line.split(":") for line in lines)
     return 1024 * int(fields["MemAvailable"].split()[0])

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fl_audit.engines.tff.native import native_runtime as native_runtime
     from fl_audit.engines.tff.replay import replay_process as replay_process
     from fl_audit.engines.tff.rounds import model_weights as model_weights
+    from fl_audit.mechanisms.registry import make_aggregator as make_aggregator
 
 _MODULE_OF = {
     "CanaryClients": ".engines.tff.canary_clients",
@@ -40,6 +41,7 @@ _MODULE_OF = {
     "build_audited_fed_sgd": ".engines.tff.algorithms",
     "canary_dim": ".engines.tff.canary_process",
     "compose_audited_process": ".engines.tff.canary_process",
+    "make_aggregator": ".mechanisms.registry",
     "model_weights": ".engines.tff.rounds",
     "native_runtime": ".engines.tff.native",
     "probe": ".engines.tff.canary_clients",

@@ -1,4 +1,4 @@
-"""The version of the package, as it is installed."""
+"""The installed version of the package."""
 
 import functools
 import hashlib
@@ -10,7 +10,7 @@ __version__ = version("fl-audit")
 
 @functools.cache
 def code_digest() -> str:
-    """The SHA-256 of the package's code and templates, by which two states of a version differ."""
+    """SHA-256 of the package's code and templates, which distinguishes states of one version."""
     root = Path(__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):

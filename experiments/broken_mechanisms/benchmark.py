@@ -107,7 +107,7 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
         checks.append(check_clip_norms(np.array(clip_norms), sizes, bug.adaptive_clip))
     return {
         "claim": claim,
-        "checks": _found(check.name for check in checks if not check.passed),
+        "checks": _found(check.name for check in checks if check.failed),
         "checks_p": min(check.p_value for check in checks),
         **_by_sampling(bug, cohorts, pool),
         **_by_replay(bug, state, seed),

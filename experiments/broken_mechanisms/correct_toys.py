@@ -79,7 +79,7 @@ def audit(seed: int, path: Path) -> dict[str, Any]:
         **said_of_claim(verdict),
         "stopped_after": finished.record.stopped_after,
         "arrival": canary_check.state,
-        "failed": [check.name for check in checks.results if not check.passed],
+        "failed": [check.name for check in checks.results if check.failed],
     }
 
 

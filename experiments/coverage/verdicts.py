@@ -20,10 +20,12 @@ from fl_audit.estimators.known_mechanisms import (
     laplace,
     randomised_response,
 )
-from fl_audit.estimators.null import GaussianCanaryNull, NullTail
+from fl_audit.estimators.null import GaussianCanaryNull, Null, NullTail
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic, level_of_each, p_value
 from fl_audit.verdict.claims import Claim
-from fl_audit.verdict.power import SIMULATED_DIM, SimulatedAudit
+from fl_audit.verdict.exposure import WITHOUT_DIM, VectorExposure
+from fl_audit.verdict.less_noise import least_noise
+from fl_audit.verdict.power import PointTests, SimulatedAudit
 
 LEVEL = 0.05
 BOTH = ("threshold_valid", "one_run_valid")
@@ -32,7 +34,7 @@ COLUMNS: Sequence[tuple[int, tuple[str, ...], NullTail | None]] = (
     (8, BOTH, None),
     (1, BOTH[:1], None),
     (1, BOTH[1:], None),
-    (1, BOTH[:1], GaussianCanaryNull(SIMULATED_DIM)),
+    (1, BOTH[:1], GaussianCanaryNull(WITHOUT_DIM)),
 )
 """Number of bounds of a verdict, its methods, and the null where it is known."""
 
@@ -68,8 +70,18 @@ def needed_for(
 ) -> str:
     """One cell of `needed`."""
     level = level_of_each(1 - LEVEL, bounds)
-    audit = SimulatedAudit(Claim(epsilon, delta), methods, level, null)
-    found = audit.canaries_needed(TOO_FEW)
+    claim, ones = Claim(epsilon, delta), np.ones(TOO_FEW // 2)
+    noise = WITHOUT_DIM * sigma_of_epsilon(epsilon, delta) ** 2
+    scores = CanaryScores(0 * ones, 0 * ones)
+    audit = SimulatedAudit(
+        epsilon,
+        PointTests(claim, methods, level),
+        ScoredStatistic(None, scores, Null(tail=null)),
+        VectorExposure(ones, ones, noise * ones, WITHOUT_DIM),
+        least_noise(claim),
+        TOO_FEW // 2,
+    )
+    found = audit.canaries_needed()
     return "–" if found is None else f"{found:,}"
 
 

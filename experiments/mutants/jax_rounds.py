@@ -216,7 +216,7 @@ class JaxRounds:
         """The normal numbers of a key are numbers of a shape; loops run in Python."""
 
         def normal(key: Any, shape: tuple[int, ...]) -> Any:
-            of_key = np.asarray(jax.random.key_data(key)).tobytes()
+            of_key = np.asarray(key).tobytes()
             return jnp.asarray(numbers(tuple(shape), of_key), jnp.float32)
 
         modules = self.modules
@@ -242,7 +242,7 @@ def _checked(state: Any, released: Any) -> tuple[Any, Update]:
 
 
 def _key(seed: int) -> Any:
-    return jax.random.wrap_key_data(np.array([7, seed], np.uint32))
+    return jnp.array([7, 7, 7, seed], jnp.uint32)
 
 
 def _while(condition: Callable, body: Callable, value: Any) -> Any:

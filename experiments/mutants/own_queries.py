@@ -6,6 +6,7 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import tensorflow
@@ -17,6 +18,7 @@ from experiments.mutants.distributions import (
     NOISE_MULTIPLIER,
     ROUNDS,
     SHAPES,
+    Numbers,
     Subject,
 )
 from experiments.mutants.queries import QueryRounds
@@ -29,7 +31,6 @@ MODULES = {
         "_blocks",
         "_turned",
         "_weighted_sum",
-        "_seeds",
         "_joined",
         "_parted",
     ),
@@ -49,6 +50,8 @@ def loaded(module: str, text: str, *, fast: bool = False) -> Iterator[types.Simp
     del fast
     fresh = types.ModuleType("tff_aggregators")
     exec(compile(text or source("tff_aggregators"), module, "exec"), fresh.__dict__)
+    integers = tensorflow.int64
+    fresh.fresh_key = lambda: tensorflow.random.uniform([2], integers.min, integers.max, integers)
     with np.errstate(all="ignore"):
         yield types.SimpleNamespace(tf=tensorflow, tff_aggregators=fresh)
 
@@ -80,7 +83,25 @@ SUBJECTS_OF = {
 }
 
 
-def rounds_of(module: str, at: int, modules: types.SimpleNamespace) -> QueryRounds:
+class OwnRounds(QueryRounds):
+    """The rounds of a query whose noise is `normal_like`, which is no subject."""
+
+    @contextlib.contextmanager
+    def noise(self, numbers: Numbers) -> Iterator[None]:
+        """The normal numbers of a key and of a call are numbers of a shape."""
+
+        def normal(key: Any, number: Any, specs: list[Any]) -> list[Any]:
+            of_call = np.asarray(key).tobytes() + np.asarray(number).tobytes()
+            return [
+                tensorflow.constant(numbers(tuple(spec.shape), of_call + bytes([at])), spec.dtype)
+                for at, spec in enumerate(specs)
+            ]
+
+        with patch.object(self.modules.tff_aggregators, "normal_like", normal):
+            yield
+
+
+def rounds_of(module: str, at: int, modules: types.SimpleNamespace) -> OwnRounds:
     """The rounds of a module's subject."""
     subject = SUBJECTS_OF[module][at]
-    return QueryRounds(subject, modules, subject.make(modules))
+    return OwnRounds(subject, modules, subject.make(modules))

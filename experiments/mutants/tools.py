@@ -114,4 +114,4 @@ def trained(rounds: Rounds, promised_mu: float) -> tuple[list[str], bool]:
     if subject.adaptive_clip is not None:
         promise = subject.adaptive_clip
         results.append(check_clip_norms(np.array(clip_norms), np.array(sizes), promise))
-    return [check.name for check in results if not check.passed], contradicted or faulty
+    return [check.name for check in results if check.failed], contradicted or faulty

@@ -32,7 +32,7 @@ from fl_audit.cli import main
 from fl_audit.config import ReleaseStatement
 from fl_audit.formats.text_files import read_toml, write_text
 from fl_audit.number_words import significant, upper_bound_text
-from fl_audit.release_sheet.registry import Parameters, Product, registry_entry
+from fl_audit.release_sheet.registry import Parameters, registry_entry
 from fl_audit.release_sheet.sheet import Line, ReleaseSheet, laid_out, render_sheet
 
 HERE = Path(__file__).parent
@@ -81,14 +81,15 @@ def published_sheet(fields: Mapping[str, Any]) -> tuple[ReleaseSheet, dict[str, 
     full = full_guarantee(release, release.client, bounds, delta, True)
     epsilon = account(release, delta).client.epsilon
     found |= computed(full, epsilon, mechanism, release.client.squared_sensitivity)
-    found["digests"] = [Line(f"{name}: {where}.", "source") for name, where in sources.items()]
+    found["sources"] = [Line(f"{name}: {where}.", "source") for name, where in sources.items()]
     sheet = laid_out(fields["title"], fields["subtitle"], found)
     parameters = Parameters(
         mechanism["published_epsilon"], delta, full.mu, mechanism["published_rho"]
     )
     said = {key: found[key][0].text for key in ("released_to", "data", "unit", "trust_model")}
+    product = fields["product"]
     entry = registry_entry(
-        sheet, ReleaseStatement(**said), parameters, Product(**fields["product"])
+        sheet, ReleaseStatement(**said, **product), parameters, product["published"]
     )
     return sheet, entry
 

@@ -14,6 +14,7 @@ from fl_audit.accounting.attacker_bounds import (
 )
 from fl_audit.accounting.full_guarantee import FullGuarantee, full_guarantee
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
+from fl_audit.accounting.lower_bound import epsilon_at_least, exact_shift
 from fl_audit.accounting.noise_distributions import (
     NoiseDistribution,
     noise_distribution_named,
@@ -89,6 +90,8 @@ __all__ = [
     "attacker_bounds",
     "canaries_to_prove",
     "effective_noise_multiplier",
+    "epsilon_at_least",
+    "exact_shift",
     "full_guarantee",
     "noise_distribution_named",
     "noise_on_sum",

@@ -20,6 +20,7 @@ sum contradicts.
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +51,17 @@ _LARGEST_LOG = 600.0
 """The log of the largest factor that is carried."""
 
 
-def least_epsilon(noise_multiplier: float, numbers: FloatArray, rounds: int, delta: float) -> float:
+BY_COINS = (1.0,)
+"""The coin of rounds that are drawn by independent coins, of which the statistic is the best."""
+
+
+def least_epsilon(
+    noise_multiplier: float,
+    numbers: FloatArray,
+    rounds: int,
+    delta: float,
+    coins: Sequence[float] = _COINS,
+) -> float:
     """An epsilon below which no guarantee at delta holds, whatever is hidden.
 
     Args:
@@ -58,6 +69,7 @@ def least_epsilon(noise_multiplier: float, numbers: FloatArray, rounds: int, del
       numbers: The probability that a party has 0, 1, 2 ... rounds, float64 of shape (most + 1,).
       rounds: The number of rounds that these are drawn from, at least `most`.
       delta: The delta of the guarantee, in (0, 1).
+      coins: The coins q that are tried, as multiples of the mean share of rounds.
 
     Returns:
       The lower bound; 0 where this attacker learns nothing, or too little for floats.
@@ -67,7 +79,7 @@ def least_epsilon(noise_multiplier: float, numbers: FloatArray, rounds: int, del
         return 0.0
     numbers = numbers[: np.flatnonzero(numbers > 1e-18)[-1] + 1]
     largest = 0.0
-    for times in _COINS:
+    for times in coins:
         statistic = _Statistic(1 / noise_multiplier, min(times * share, 1.0))
         sums = _Sums(statistic, len(numbers) - 1, rounds)
         p, p_tilted = sums.chances(numbers, 0), sums.chances(numbers, -1)

@@ -7,42 +7,17 @@ float64, and is saved with the rest of the state that survives a crash (`Directi
 
 The cosines of an excluded canary c with unit directions d_t add up to <c, U> with U the sum of d_t
 over its own rounds. Given the directions, that is |U| times one cosine, so the null distribution of
-a sum over any rounds is known as soon as |U| is, however alike the directions are. The rounds of
-the sum differ by canary, so every direction is kept until the last round: whole if all of them fit
-into `_MOST_BYTES`, otherwise as its image under one random linear map to `width` numbers, drawn
-once for all rounds. First a rotation: random signs on n = 2^p >= dim coordinates, then the
-Sylvester matrix over sqrt(n) (Ailon & Chazelle 2009), which keeps lengths and makes every vector
-flat. Then coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen & Farach-Colton 2002).
-
-A bound on N = |U| from y, the squared length of the image of U. Let u be the coordinates of the
-rotated U, w_b the sum of u_i^2 over bucket b, and x_b the signed sum there, so that y is the sum of
-x_b^2 and E x_b^2 = w_b, E x_b^4 <= 3 w_b^2 given h. For any a >= 0:
-
-1. Given h, E exp(-a x_b^2) <= f(a w_b) with f(v) = 1 - v + 3 v^2 / 2 up to v = 1/3 and 5/6 beyond,
-   as exp(-v) <= 1 - v + v^2 / 2 for v >= 0, and as a larger v only makes exp(-v x_b^2 / w_b)
-   smaller. The buckets are independent given h, for their signs are.
-2. The loads w_b of buckets that coordinates choose independently are negatively associated
-   (Joag-Dev & Proschan 1983, properties P4, P6 and P7 on each coordinate's indicators), and f
-   falls, so that E exp(-a y) <= E prod f(a w_b) <= (E f(a w_1))^width.
-3. f(v) <= 1 - v + 3 v^2 / 2 everywhere, E w_1 = N^2 / width and E w_1^2 <= A / width + N^4 /
-   width^2 with A the sum of u_i^4. So E exp(-a y) <= exp(-a N^2 + 3 a^2 (A + N^4 / width) / 2).
-4. With the best a, P(N^2 - y >= s) <= exp(-s^2 / (6 (A + N^4 / width))); and A is at most the
-   fourth power of the sum of the rotated directions' 4-norms, by the triangle inequality of that
-   norm. So, except with probability p / 2, N^2 is at most the larger root x of
-   (x - y)^2 = 6 log(2 / p) (A + x^2 / width).
-5. That is far above N if directions cancel, as those of correlated noise do. But a coordinate of
-   the rotated U is a sum of signs times U_j / sqrt(n), so that it is beyond N sqrt(2 L / n) with
-   probability at most 2 exp(-L) (Hoeffding 1963). With L = log(4 n / p) no coordinate is, except
-   with probability p / 2, and then A <= N^2 max u_i^2 <= 2 L N^4 / n. So, except with probability p
-   altogether, N^2 <= y / (1 - r) with r^2 = 6 log(2 / p) (2 L / n + 1 / width), if r < 1.
-
-N is also at most the number of rounds. The map is drawn from the audit's seed and from nothing that
-training sees, so it does not depend on U.
+a sum over any rounds is known as soon as |U| is, however alike the directions are. Which rounds are
+added differs by canary, so every direction is kept until the last round, whole if all of them fit
+into `_MOST_BYTES`, and else as its image under one random linear map to `width` numbers, drawn once
+for all rounds. First a rotation: random signs on n = 2^p >= dim coordinates, then the Sylvester
+matrix over sqrt(n) (Ailon & Chazelle 2009), which keeps lengths and makes every vector flat. Then
+coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen & Farach-Colton 2002). `own_sums`
+bounds |U| by the length of its image.
 """
 
 import functools
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -50,10 +25,11 @@ import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, one_vector
-from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
+from fl_audit.attacks.own_rounds import RoundWeights
+from fl_audit.attacks.own_sums import CANCELLED, KeptSums, OwnSums, rotated_size
 from fl_audit.canaries.families import walsh_hadamard
 from fl_audit.errors import InputError
-from fl_audit.estimators.random_signs import Concentration, concentration_of
+from fl_audit.estimators.random_signs import concentration_of
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.round_logs import DirectionLog, unnamed_log
@@ -63,9 +39,6 @@ from fl_audit.seeds import Stream, generator
 
 # The sum over all rounds.
 
-
-CANCELLED = 0.1
-"""The length below which a sum is mostly rounding error, as its directions cancel."""
 
 LOGGED_SUM = "a sum of directions"
 """What an error message calls the file of a sum."""
@@ -123,6 +96,13 @@ class DirectionSum:
         self._saved = self._count
 
     def compared(self, family: str | None) -> ComparedVectors | None:
+        """What is known of the sum of cosines, after the last round; None where directions cancel.
+
+        Of the files the last one is kept, so that this can be made again.
+        """
+        for path in self._folder.direction_sums(self._name):
+            if path != self._path(self._count):
+                path.unlink()
         return sum_of_cosines(family, self._total)
 
     def _path(self, count: int) -> Path:
@@ -142,9 +122,6 @@ def read_sum(path: Path, dim: int) -> FloatArray:
 
 _MOST_BYTES = 1 << 29
 """The disk space for the directions of all rounds: 512 MB."""
-
-FAILURE = 1e-9
-"""The probability that any canary's norm exceeds its bound, negligible against a bound's 5 %."""
 
 
 def width_of(dim: int, num_rounds: int) -> int:
@@ -189,57 +166,7 @@ class Sketch:
         return (sums[: self._width] - sums[self._width :]).astype(np.float32)
 
 
-def rotated_size(dim: int) -> int:
-    """The length of a rotated direction: the least power of two that is at least `dim`.
-
-    >>> rotated_size(4_050_748), rotated_size(4)
-    (4194304, 4)
-    """
-    return 1 << (dim - 1).bit_length()
-
-
-def largest_lengths(
-    squares: FloatArray, fourth_norms: FloatArray, counts: FloatArray, width: int, size: int
-) -> FloatArray:
-    """Upper bounds on the norms of sums of directions, simultaneous up to probability `FAILURE`.
-
-    Args:
-      squares: The squared norms of the sums' images, y above.
-      fourth_norms: The sums of the rotated directions' 4-norms, times their absolute weights.
-      counts: The numbers of directions, or the sums of their absolute weights.
-      width: The length of an image.
-      size: The length of a rotated direction, n above.
-    """
-    events = 2 * max(len(squares), 1) / FAILURE
-    spread = 6 * math.log(events)
-    rest = 1 - spread / width
-    if rest <= 0:
-        return counts
-    constant = spread * fourth_norms**4
-    # The larger root of rest x^2 - 2 y x + y^2 - constant = 0.
-    root = np.sqrt(np.maximum(squares**2 - rest * (squares**2 - constant), 0))
-    of_norms = (squares + root) / rest
-    share = math.sqrt(spread * (2 * math.log(2 * size * events) / size + 1 / width))
-    of_flat = squares / (1 - share) if share < 1 else np.full_like(squares, np.inf)
-    return np.asarray(np.minimum(np.sqrt(np.minimum(of_norms, of_flat)), counts))
-
-
 # The directions of all rounds, and the sums over each canary's own ones.
-
-
-@dataclass(frozen=True, eq=False)
-class OwnSums:
-    """The norms of the sums of directions over every canary's own rounds.
-
-    Attributes:
-      lengths: The norms if `are_exact` (up to rounding), otherwise upper bounds that hold together
-        up to probability `FAILURE`; float64 of shape (num_canaries,).
-      concentration: An upper bound on both sums of each sum's direction; None if not exact.
-    """
-
-    lengths: FloatArray
-    are_exact: bool
-    concentration: Concentration | None
 
 
 class RoundDirections:
@@ -296,51 +223,47 @@ class RoundDirections:
     def flush(self) -> None:
         self._log.flush()
 
-    def own_sums(self, own: OwnRounds, rounds: IndexArray, at: IndexArray) -> OwnSums | None:
-        """The sums over each canary's own rounds, `at` being their rows; None without rounds."""
-        if len(rounds) == 0:
-            return None
-        return self.weighted_sums(RoundWeights.from_presences(own, rounds), at)
-
-    def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
-        """The sums of every canary's weighted directions, `at` being the rounds' rows.
-
-        None if a round's direction is unknown or zero, or the directions of a canary's rounds
-        cancel.
-        """
+    def _kept_sums(self, weights: RoundWeights, at: IndexArray) -> KeptSums | None:
+        """What is kept; None where the direction of a round is not known, or a round has none."""
         norms = self._log.fourth_norms()[at]
         if not (norms > 0).all():
             return None
-        squares, cubes, fourth_powers = self._moments(at, weights.of_set)
+        products = np.zeros((len(at), len(at)))
+        for columns in self._log.columns(at):
+            products += columns @ columns.T
+        worst = np.zeros((0, self._dim))
         if self._is_exact:
-            lengths = np.sqrt(squares)
-        else:
-            sizes = np.abs(weights.of_set)
-            lengths = largest_lengths(
-                squares,
-                sizes @ norms,
-                sizes.sum(axis=1),
-                self._log.width,
-                rotated_size(self._dim),
-            )
-        if lengths.min() < CANCELLED:
-            return None
-        worst = _worst(squares, cubes, fourth_powers) if self._is_exact else None
-        return OwnSums(lengths[weights.set_of], self._is_exact, worst)
+            sets = self._most_concentrated(at, weights.of_set)
+            worst = np.hstack([weights.of_set[sets] @ columns for columns in self._log.columns(at)])
+        return KeptSums(products, norms, worst, self._dim, self._log.width)
 
-    def _moments(self, at: IndexArray, weights: FloatArray) -> FloatArray:
-        """Sums of second, third and fourth absolute powers of weighted images, by set."""
-        moments = np.zeros((3, len(weights)))
+    def weighted_sums(
+        self, weights: RoundWeights, at: IndexArray, kept: Path | None = None
+    ) -> OwnSums | None:
+        """The sums of every canary's weighted directions.
+
+        Args:
+          weights: The weights, the largest of each set about 1.
+          at: The rows of the rounds in the log, int64 of shape (scored rounds,).
+          kept: The file to write what is kept of them to; None to keep nothing.
+
+        Returns:
+          None where the direction of a round is not known, a round has none, or the directions of a
+          canary's rounds cancel.
+        """
+        known = self._kept_sums(weights, at)
+        if known is not None and kept is not None:
+            known.write(kept)
+        return None if known is None else known.weighted_sums(weights, at)
+
+    def _most_concentrated(self, at: IndexArray, weights: FloatArray) -> IndexArray:
+        """The sets whose sums, scaled to norm 1, have most in cubes and in fourth powers."""
+        squares, cubes, fourth_powers = np.zeros((3, len(weights)))
         for columns in self._log.columns(at):
             sums = np.abs(weights @ columns)
-            squares = sums * sums
-            moments += squares.sum(axis=1), (squares * sums).sum(axis=1), (squares**2).sum(axis=1)
-        return moments
-
-
-def _worst(squares: FloatArray, cubes: FloatArray, fourth_powers: FloatArray) -> Concentration:
-    """The largest of both sums of some vectors scaled to norm 1; rounding may exceed 1."""
-    return Concentration(
-        min(float((cubes * squares**-1.5).max()), 1.0),
-        min(float((fourth_powers / squares**2).max()), 1.0),
-    )
+            of_columns = sums * sums
+            squares += of_columns.sum(axis=1)
+            cubes += (of_columns * sums).sum(axis=1)
+            fourth_powers += (of_columns**2).sum(axis=1)
+        squares = np.maximum(squares, np.finfo(float).tiny)
+        return np.array([(cubes * squares**-1.5).argmax(), (fourth_powers / squares**2).argmax()])

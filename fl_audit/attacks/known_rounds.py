@@ -22,8 +22,9 @@ from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
 from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
-from fl_audit.attacks.directions import OwnSums, RoundDirections
+from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights, sums_in_own_rounds
+from fl_audit.attacks.own_sums import OwnSums
 from fl_audit.attacks.round_cosines import RoundCosines
 from fl_audit.attacks.statistics import Statistic, named, null_of_one_cosine
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
@@ -64,8 +65,12 @@ class CorrelatedRounds:
         return presences.whitened(self.correlation, rounds, lengths)
 
 
-def _lengths_in(metrics: Path, rounds: IndexArray) -> FloatArray:
-    """The norms of a run's aggregates in some rounds, from its metrics.csv."""
+def lengths_in_metrics(metrics: Path, rounds: IndexArray) -> FloatArray:
+    """The lengths of a run's aggregates in some rounds, as its metrics.csv has them.
+
+    Raises:
+      InputError: The file is damaged.
+    """
     try:
         rows = read_csv(metrics, ("aggregate_norm",))
         return np.array([float(row["aggregate_norm"]) for row in rows])[rounds]
@@ -88,16 +93,18 @@ class KnownRoundsAttacker(Attacker):
         own: OwnRounds,
         directions: RoundDirections | None = None,
         correlated: "CorrelatedRounds | None" = None,
+        kept: Path | None = None,
     ) -> None:
         self._cosines = cosines
         self._own = own
         self._directions = directions
         self._correlated = correlated
+        self._kept = kept
         self._sums: OwnSums | None = None
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
-        own, directions, correlated = context.own_rounds, None, None
+        own, directions, correlated, kept = context.own_rounds, None, None, None
         needs_directions = own.most > 1 or context.correlation is not None
         if context.folder is not None and context.family is not None and needs_directions:
             directions = RoundDirections.at_round(
@@ -107,12 +114,13 @@ class KnownRoundsAttacker(Attacker):
                 context.seed,
                 len(context.initial_model),
             )
+            kept = context.folder.kept_directions
             if context.correlation is not None:
-                lengths = functools.partial(_lengths_in, context.folder.metrics)
+                lengths = functools.partial(lengths_in_metrics, context.folder.metrics)
                 correlated = CorrelatedRounds(context.correlation, lengths)
         elif context.correlation is not None and context.aggregate_lengths is not None:
             correlated = CorrelatedRounds(context.correlation, context.aggregate_lengths)
-        return cls(context.round_cosines, own, directions, correlated)
+        return cls(context.round_cosines, own, directions, correlated, kept)
 
     def see_round(self, seen: SeenRound) -> None:
         self._cosines.see_aggregate(seen.index, seen.aggregate)
@@ -167,7 +175,7 @@ class KnownRoundsAttacker(Attacker):
     def _weighted_sums(self, weights: RoundWeights, rounds: IndexArray) -> OwnSums | None:
         if self._directions is None:
             return self._cosines.weighted_sums(weights)
-        return self._directions.weighted_sums(weights, rounds)
+        return self._directions.weighted_sums(weights, rounds, self._kept)
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
         if self._sums is None:

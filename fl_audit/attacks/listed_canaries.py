@@ -40,8 +40,20 @@ def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
     rounds = [own for canary in ids if (own := rows[canary].rounds) is not None]
     if not rounds:
         return ListedCanaries(included, None)
+    _check_once_in_each(str(folder.canaries), rounds)
     _check_independent_of_coins(str(folder.canaries), included, rounds)
     return ListedCanaries(included, OwnRounds(tuple(rounds)))
+
+
+def _check_once_in_each(path: str, rounds: Sequence[IndexArray]) -> None:
+    """Refuses a round that a canary is listed in twice."""
+    for canary, own in enumerate(rounds):
+        numbers, counts = np.unique(own, return_counts=True)
+        if (counts > 1).any():
+            twice = int(numbers[np.argmax(counts > 1)]) + 1
+            raise InputError(
+                f"{path}, canary_id '{canary}': round {twice} is listed twice; must be each once"
+            )
 
 
 def _check_independent_of_coins(

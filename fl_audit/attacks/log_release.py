@@ -215,6 +215,15 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
     return StatedRounds(release, says_all_rounds=False)
 
 
+def why_nothing_stated(log: SeenLog) -> str:
+    """Why accounting can use nothing that a log states (`stated_rounds` is None), as a clause."""
+    if log.listed.own_rounds is None:
+        return "the log does not state the canaries’ rounds"
+    if log.listed.own_rounds.most == 0:
+        return "no canary has a round"
+    return "the log does not state the noise of every round with canaries, and their length"
+
+
 def stated_uploads(log: SeenLog) -> Release | None:
     """The release of a log's uploads; None if it has no uploads, or does not state their noise."""
     participation = read_participation(log.folder.participation)

@@ -59,6 +59,13 @@ class SeenLog:
     uploads: CanaryUploads | None
 
     @property
+    def num_planned(self) -> int:
+        """The number of rounds that the log was to have, at least those that are shown."""
+        path = self.folder.round_cosines
+        room = CosineLog.read(path, self.pool.count).num_rounds if path.exists() else 0
+        return max(room, self.num_rounds)
+
+    @property
     def is_empty(self) -> bool:
         return not self.num_rounds and self.uploads is None
 

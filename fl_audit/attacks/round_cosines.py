@@ -20,9 +20,10 @@ from fl_audit.attacks.compared_vectors import (
     one_vector,
     unknown_rows,
 )
-from fl_audit.attacks.directions import OwnSums, RoundDirections, add_direction, sum_of_cosines
+from fl_audit.attacks.directions import RoundDirections, add_direction, sum_of_cosines
 from fl_audit.attacks.live_test import ScoredRound
 from fl_audit.attacks.own_rounds import NumberedRow, RoundWeights
+from fl_audit.attacks.own_sums import KeptSums, OwnSums
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.checks import RunAggregates, StatedRounds
 from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, unnamed_log
@@ -152,7 +153,7 @@ class FinishedRounds(_RoundsOver, _LoggedRounds):
         log: CosineLog,
         concentrations: ConcentrationLog | None,
         total: ComparedVectors | None,
-        directions: RoundDirections | None = None,
+        directions: RoundDirections | KeptSums | None = None,
         measured: RunAggregates | None = None,
     ) -> None:
         super().__init__(log, concentrations)

@@ -5,6 +5,7 @@ A score is the cosine of a canary with its upload, or with the sum of the direct
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -20,7 +21,8 @@ from fl_audit.attacks.compared_vectors import (
     unknown_rows,
 )
 from fl_audit.attacks.directions import RoundDirections
-from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
+from fl_audit.attacks.own_sums import KeptSums, OwnSums
 from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import Concentration
 from fl_audit.formats.folders import ScoredFolder
@@ -82,12 +84,14 @@ class CanaryUploads:
         pool: PoolOfUploads,
         cosines: UploadCosines,
         concentrations: ConcentrationLog | None,
-        directions: RoundDirections | None,
+        directions: RoundDirections | KeptSums | None,
+        kept: Path | None = None,
     ) -> None:
         self._pool = pool
         self._cosines = cosines
         self._concentrations = concentrations
         self._directions = directions
+        self._kept = kept
         self._slots = pool.slots()
 
     @classmethod
@@ -103,19 +107,22 @@ class CanaryUploads:
         if slots := len(pool.slots()):
             path = folder.upload_directions
             directions = RoundDirections.at_round(completed, path, slots, pool.seed, pool.dim)
-        return cls(pool, cosines, concentrations, directions)
+        return cls(pool, cosines, concentrations, directions, folder.kept_upload_directions)
 
     @classmethod
     def read(cls, folder: ScoredFolder, pool: PoolOfUploads, count: int) -> "CanaryUploads":
         """Opens the logs of a folder for reading; all but the cosines may be missing."""
         cosines = UploadCosines.read(folder.upload_cosines, count)
-        concentrations = directions = None
+        concentrations = None
+        directions: RoundDirections | KeptSums | None = None
         if folder.upload_concentrations.exists():
             path = folder.upload_concentrations
             concentrations = ConcentrationLog.read(path, cosines.num_rounds)
         if folder.upload_directions.exists() and (slots := len(pool.slots())):
             path = folder.upload_directions
             directions = RoundDirections.read(path, slots, pool.seed, pool.dim)
+        elif folder.kept_upload_directions.exists():
+            directions = KeptSums.read(folder.kept_upload_directions)
         return cls(pool, cosines, concentrations, directions)
 
     def check(self, index: int, canary: int) -> None:
@@ -142,14 +149,14 @@ class CanaryUploads:
         if self._concentrations is not None:
             rows = np.array([self._concentrations.row(index), concentration_row(vector)])
             self._concentrations.write_round(index, np.nanmax(rows, axis=0))
-        if self._directions is not None:
+        if isinstance(self._directions, RoundDirections):
             self._directions.add(self._slots[index, canary], vector)
         product = inner_product(self._pool.canaries.vector(canary), vector)
         self._cosines.write(index, canary, product / norm)
 
     def flush(self) -> None:
         for log in (self._concentrations, self._directions, self._cosines):
-            if log is not None:
+            if log is not None and not isinstance(log, KeptSums):
                 log.flush()
 
     @property
@@ -208,7 +215,7 @@ class CanaryUploads:
                 of_canary[canary].append(slot)
         slots = np.array(sorted(slot for own_slots in of_canary for slot in own_slots), np.int64)
         own = OwnRounds(tuple(np.array(slots, np.int64) for slots in of_canary))
-        sums = None if self._directions is None else self._directions.own_sums(own, slots, slots)
+        sums = self._sums(RoundWeights.from_presences(own, slots), slots)
         if sums is None:
             limit = ComparedVectors((Vectors(1),), is_limit=True)
             return UploadScores(np.clip(totals / counts, -1, 1), limit)
@@ -221,3 +228,9 @@ class CanaryUploads:
         compared = ComparedVectors((Vectors(1, concentration),), is_limit=not sums.are_exact)
         lengths = np.where(is_there.any(axis=0), sums.lengths, 1.0)
         return UploadScores(np.clip(totals / lengths, -1, 1), compared)
+
+    def _sums(self, weights: RoundWeights, slots: IndexArray) -> OwnSums | None:
+        """The sums of every canary's uploads; what is known of them is kept for a run's folder."""
+        if isinstance(self._directions, RoundDirections):
+            return self._directions.weighted_sums(weights, slots, self._kept)
+        return None if self._directions is None else self._directions.weighted_sums(weights, slots)

@@ -5,6 +5,7 @@ show that it could have detected a leak. docs/canary_check.md describes the chec
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,6 +46,10 @@ LOST = "dropped, zeroed, late, or out of memory"
 """Ways in which a part of the canaries may be lost."""
 
 
+Missing = Literal["lost", "shorter"]
+"""How length is missing: a part of the canaries is lost, or all of them are shorter."""
+
+
 @dataclass(frozen=True)
 class CanaryCheck:
     """Result of the canary check: does the training signal reach the aggregate?
@@ -73,6 +78,8 @@ class CanaryCheck:
     lacks: str | None = dataclasses.field(default=None, metadata=UNWRITTEN)
     fault: str | None = None
     signal: float | None = None
+    length: float | None = dataclasses.field(default=None, metadata=UNWRITTEN)
+    missing: Missing | None = dataclasses.field(default=None, metadata=UNWRITTEN)
     num_scored: int | None = None
     num_included: int | None = None
 
@@ -95,6 +102,11 @@ docs/canary_check.md)."""
 LEFT_OVER = 0.25
 """The share of canaries in the round after theirs that is no sign of momentum, and the excess of a
 part of them that is no sign of another scale."""
+
+_LESS = 0.3
+"""Standard errors by which a verdict's power is simulated with shorter canaries than were measured:
+an audit that detects a violation with 80 % by what it measured does so with 72 % on average over
+what is measured, as far as that is the only error, and then with 79 %."""
 
 _SIGNAL_ERRORS = -float(special.ndtri(SIGNAL_LEVEL))
 
@@ -133,14 +145,20 @@ def check_canaries(
     if of_included is None or len(scored) < len(included):
         return without_lengths(included, excluded)
     first, words = _FirstRounds.from_participations(scored.first), _words(of_included)
-    signal = _signal(of_included, None if first is None else first.mixture_beyond(ALARM))
-    canary_check = CanaryCheck("not_arrived", of_included.ratio, words, signal=signal)
+    mixture = None if first is None else first.mixture_beyond(ALARM)
+    signal = _signal(of_included, mixture)
+    length = _length(of_included.ratio - _LESS * of_included.standard_error, mixture)
+    canary_check = CanaryCheck(
+        "not_arrived", of_included.ratio, words, signal=signal, length=length
+    )
     if cause := _excluded_cause(excluded, of_included):
         return dataclasses.replace(canary_check, reason=cause, fault=cause)
     if first is not None and (cause := first.cause(shifted)):
         norm = f"{_share(first.measured)} × the expected norm"
         fault = f"canaries have {norm} in the aggregates: {cause}"
-        canary_check = dataclasses.replace(canary_check, reason=f"{words}: {cause}", fault=fault)
+        canary_check = dataclasses.replace(
+            canary_check, reason=f"{words}: {cause}", fault=fault, missing=first.missing
+        )
         if not first.is_bearable:
             return canary_check
     elif later := _later_fault(scored):
@@ -169,15 +187,15 @@ def _later_fault(included: CanaryParticipations) -> str | None:
 
 
 def _signal(measured: Coefficient, mixture: Mixture | None) -> float:
-    """The lower end of the share of a client's signal that canaries show.
-
-    Norms beyond that of a client mean that the expected norm has another scale, so they count as
-    one.
-    """
+    """The lower end of the share of a client's signal that canaries show."""
     lower = measured.ratio - measured.skew * -math.log(SIGNAL_LEVEL)
-    lower -= _SIGNAL_ERRORS * measured.standard_error
+    return _length(lower - _SIGNAL_ERRORS * measured.standard_error, mixture)
+
+
+def _length(ratio: float, mixture: Mixture | None) -> float:
+    """A norm over a client's, at most 1: beyond it, the expected norm has another scale."""
     longer = 1.0 if mixture is None else max(mixture.share, 1.0)
-    return float(np.clip(lower / longer, 0, 1))
+    return float(np.clip(ratio / longer, 0, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,6 +239,16 @@ class _FirstRounds:
         margin = NO_FAULT + self.measured.deviation(ALARM) if mixture is None else LEFT_OVER
         return longest <= 1 + margin and _signal(self.measured, mixture) >= LEAST_SIGNAL
 
+    @functools.cached_property
+    def missing(self) -> Missing | None:
+        """How length is missing, where the likelihoods of both are clearly apart."""
+        if not self.participations.knows_tails or not 0 < self.measured.ratio < 1:
+            return None
+        leaning = log_ratio_lost_or_shorter(self.participations, self.measured)
+        if abs(leaning) <= _LEANING:
+            return None
+        return "lost" if leaning > 0 else "shorter"
+
     def cause(self, shifted: Mapping[int, CanaryParticipations]) -> str | None:
         """The likely cause of a deviation, as a clause; None if there is none."""
         if not self.is_faulty:
@@ -249,15 +277,11 @@ class _FirstRounds:
         """A guess at whether all of them are shorter, or a part of them is lost."""
         if self.measured.ratio <= self.measured.deviation(ARRIVED):
             return f"they are missing ({_GONE})"
-        knows_tails = self.participations.knows_tails
-        leaning = (
-            log_ratio_lost_or_shorter(self.participations, self.measured) if knows_tails else 0.0
-        )
-        if leaning > _LEANING:
+        if self.missing == "lost":
             return (
                 f"it looks as if about {100 * (1 - self.measured.ratio):.2g} % were lost ({LOST})"
             )
-        if leaning < -_LEANING:
+        if self.missing == "shorter":
             return f"it looks as if all of them were shorter ({_SHORTER})"
         return f"all of them are shorter ({_SHORTER}), or a part is lost ({LOST})"
 

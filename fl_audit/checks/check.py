@@ -43,9 +43,19 @@ class Check:
     detectable_ratio: float | None = field(default=None, metadata=WRITTEN_IF_SET)
 
     @property
-    def passed(self) -> bool:
-        """Whether a correct mechanism may look like this."""
-        return self.log_p >= math.log(FALSE_ALARM)
+    def was_made(self) -> bool:
+        """Whether anything was tested, with an answer."""
+        return self.is_conclusive and self.num_tests > 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether a correct mechanism hardly looks like this."""
+        return self.log_p < math.log(FALSE_ALARM)
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether a correct mechanism may look like this; None where nothing was tested."""
+        return not self.failed if self.failed or self.was_made else None
 
     @property
     def p_value(self) -> float:

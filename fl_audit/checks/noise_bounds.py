@@ -19,10 +19,13 @@ def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
     The squared length |s + g|^2 / stddev^2 is noncentral chi-square, which is stochastically larger
     than chi-square. Chernoff's bound for that, with q < 1: P(X <= q d) <= (q e^(1 - q))^(d / 2).
     """
-    excess = squared_length / dof - 1
+    share = np.minimum(squared_length / dof, 1.0)
+    missing = share - 1
     with np.errstate(divide="ignore"):
-        chernoff = dof / 2 * (np.log1p(np.minimum(excess, 0)) - np.minimum(excess, 0))
-    return np.asarray(np.minimum(chernoff, 0))
+        # log1p has the digits where a share is near 1, log where it is tiny, as that of a single
+        # coordinate may be.
+        log_share = np.where(share < 0.5, np.log(share), np.log1p(missing))
+    return np.asarray(np.minimum(dof / 2 * (log_share - missing), 0))
 
 
 def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatArray) -> FloatArray:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def add(commands: "Commands") -> None:
-    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _attack,

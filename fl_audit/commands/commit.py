@@ -8,27 +8,26 @@ from typing import TYPE_CHECKING
 from fl_audit.commands.parser import add_command, add_config_arguments, config_of
 from fl_audit.commands.printing import print_lines
 from fl_audit.errors import InputError
-from fl_audit.progress import warn
+from fl_audit.progress import doing, warn
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
 
 _EASILY_TRIED = 2**40
-"""The seed below which somebody who sees rounds may try all."""
+"""Smaller seeds can be found by trying them all, given the rounds."""
 
 
 def add(commands: "Commands") -> None:
-    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _commit,
         name="commit",
         summary="fix config, method and claim before training",
         description=(
-            "Write a commitment to a config: the claim and its tests in plain words, and a digest "
-            "of every key under a secret nonce, so that nobody can guess the seed. Publish FILE "
-            "before `fl-audit run CONFIG --commitment FILE`. FILE.opening holds the nonce: keep it "
-            "secret until you hand over the folder of the run."
+            "Write a commitment to a config and to what it names, such as data: the claim and its "
+            "tests in plain words, and a digest of every key under a secret nonce, so that nobody "
+            "can guess the seed. Publish FILE before `fl-audit run CONFIG --commitment FILE`. "
+            "FILE.opening holds the nonce: keep it secret until you hand over the run's folder."
         ),
         example="fl-audit commit config.toml --out commitment.json",
     )
@@ -38,6 +37,8 @@ def add(commands: "Commands") -> None:
 
 def _commit(arguments: argparse.Namespace) -> int:
     from fl_audit.config.commitment import commitment_to, opening_of, write_commitment
+    from fl_audit.config.inputs import read_inputs
+    from fl_audit.engines.prepare import prepare
 
     config = config_of(arguments)
     if not arguments.out.name:
@@ -47,7 +48,9 @@ def _commit(arguments: argparse.Namespace) -> int:
             f"the commitment hides seed {config.seed}, but whoever sees rounds may try all small "
             f"ones; a better one is seed = {secrets.randbelow(2**63)}"
         )
-    opened = commitment_to(config)
+    with doing("loading the data"):
+        inputs = read_inputs(config, prepare(config).task)
+    opened = commitment_to(config, inputs)
     write_commitment(arguments.out, opened)
     print_lines(
         [

@@ -73,7 +73,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _write_files(comparison: "Comparison", arguments: argparse.Namespace) -> None:
-    """Writes the page and the tables that are asked for, and says where they are."""
+    """Writes the requested page and tables, and prints their paths."""
     from fl_audit.comparison import csv_text, latex_table, render_comparison
 
     files: tuple[tuple[str, str, Path | None, Callable[[], str]], ...] = (

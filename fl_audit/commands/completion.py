@@ -22,11 +22,11 @@ complete -o default -F _fl_audit fl-audit
 """
 
 _BEFORE = {"bash": "", "zsh": "autoload -U +X compinit bashcompinit && compinit && bashcompinit\n"}
-"""The lines that a shell needs before it understands bash's completion."""
+"""Lines that make a shell understand bash's completion."""
 
 
 def add(commands: "Commands") -> None:
-    """Adds the command to the command line, after all others."""
+    """Adds the command, after all others."""
     parser = add_command(
         commands,
         functools.partial(_completion, commands),

@@ -1,4 +1,4 @@
-"""`fl-audit counts`: intervals on epsilon from counts of right and wrong guesses."""
+"""`fl-audit counts`: intervals on epsilon from counts of correct and wrong guesses."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 
 def add(commands: "Commands") -> None:
-    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _counts,

@@ -1,4 +1,4 @@
-"""The command `fl-audit estimate`, which estimates epsilon from the scores of canaries."""
+"""`fl-audit estimate`: epsilon from the scores of canaries."""
 
 import argparse
 import sys
@@ -11,11 +11,9 @@ from fl_audit.commands.printing import (
     add_require,
     add_verbose,
     check_required,
-    in_brief,
-    in_full,
+    exit_status,
     print_json,
     print_report,
-    verdict_status,
     write_junit,
 )
 
@@ -39,7 +37,7 @@ def add(commands: "Commands") -> None:
         description=(
             "Estimate epsilon from a file of canary scores (CSV or .parquet), or from a folder: "
             "another system's log (docs/logs.md) or a finished run. Exits with status 3 if the "
-            "scores contradict the claim."
+            "claim is contradicted, and with 4 if a mechanism check fails beside it."
         ),
         example="fl-audit estimate scores.csv --delta 1e-5 --dim 167178",
     )
@@ -89,7 +87,7 @@ def add(commands: "Commands") -> None:
 
 
 def _add_claims(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of claims, of which a call makes one at most."""
+    """Adds the options of claims, which exclude each other."""
     claims = parser.add_argument_group("claim, at most one").add_mutually_exclusive_group()
     claims.add_argument(
         "--claimed-epsilon",
@@ -138,21 +136,17 @@ def _estimate(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(_json(report, arguments.scores.is_dir()))
     else:
-        print_report(report, in_full if arguments.verbose else in_brief)
+        print_report(report, is_verbose=arguments.verbose)
     if arguments.out is not None:
         sys.stdout.flush()
         _write_page(report, scored, source, arguments.out)
         print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
     write_junit(report, arguments.junit, arguments.require)
-    return verdict_status(report.verdict, arguments.require)
+    return exit_status(report, arguments.require)
 
 
 def _check_source(scores: Path) -> None:
-    """Checks that there are scores, before it is asked for what belongs to them.
-
-    Raises:
-      InputError: The path names nothing, a config, or a folder without scores.
-    """
+    """Raises InputError unless the path holds scores, before their options are checked."""
     from fl_audit.errors import InputError
     from fl_audit.report.folder import check_holds_scores
 
@@ -169,11 +163,7 @@ def _check_source(scores: Path) -> None:
 
 
 def _recorded_delta(scores: Path) -> float:
-    """The delta that a folder records.
-
-    Raises:
-      InputError: It records none.
-    """
+    """The delta that a folder records; InputError without one."""
     from fl_audit.errors import InputError
     from fl_audit.report.folder import recorded_delta
 
@@ -216,11 +206,10 @@ def _file_report(
 
 
 def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTail | None":
-    """The bound on the tail of a cosine with one vector that the canaries' family gives.
+    """The tail bound of a cosine with one vector, by the canaries' family.
 
     Raises:
-      InputError: A family is given, but the dimension is missing or out of range, or the null is
-        empirical.
+      InputError: A family without a valid dimension, or with an empirical null.
     """
     if family is None:
         return None
@@ -305,6 +294,6 @@ def _write_page(
 
     try:
         from fl_audit.report.page import render_estimates
-    except ModuleNotFoundError as error:  # where fl_audit is installed without what it needs
+    except ModuleNotFoundError as error:  # installed without the extra
         raise InputError(f"--out: a page needs the package {error.name}; install it") from error
     write_page(render_estimates(source, report, scored), out)

@@ -12,7 +12,6 @@ from fl_audit.progress import warn
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.estimators.challenge_bases import (
-        ChainSettings,
         ChallengeCounts,
         PosteriorSummary,
         Prior,
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws
 
 _ENOUGH_R_HAT = 1.05
-"""Chains with a larger split R-hat have not yet converged (Gelman et al. 2013)."""
+"""Chains with a larger split R-hat have not converged (Gelman et al. 2013)."""
 
 _CHAIN_FLAGS = {
     "--draws": "mhaar: draws of all chains together; default: 20000",
@@ -86,11 +85,16 @@ def add(commands: "Commands") -> None:
 def _mcmc(arguments: argparse.Namespace) -> int:
     """Prints the posterior; warns on standard error if the chains have not converged."""
     from fl_audit.estimators.arguments import check_confidence
-    from fl_audit.estimators.challenge_bases import Prior, alpha_prior, full_posterior
+    from fl_audit.estimators.challenge_bases import (
+        ChainSettings,
+        Prior,
+        alpha_prior,
+        full_posterior,
+    )
     from fl_audit.formats.score_file import read_counts_file
 
     check_confidence(arguments.confidence)
-    counts = read_counts_file(arguments.counts)
+    counts, chain_flags = read_counts_file(arguments.counts), _given(arguments)
     prior = Prior(arguments.epsilon_variance, alpha_prior(arguments.alpha_prior))
     posterior = full_posterior(
         counts,
@@ -98,11 +102,11 @@ def _mcmc(arguments: argparse.Namespace) -> int:
         method=arguments.method,
         correlated=arguments.correlated,
         prior=prior,
-        settings=_chain_settings(arguments),
+        settings=ChainSettings(**chain_flags),
         seed=arguments.seed,
     )
     summary = posterior.summary(arguments.confidence)
-    _warn(summary, _given(arguments))
+    _warn(summary, chain_flags)
     if arguments.out is not None:
         _write_page(arguments, counts, prior, posterior)
     if arguments.json:
@@ -115,16 +119,10 @@ def _mcmc(arguments: argparse.Namespace) -> int:
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, int]:
-    """The flags of the chains that were given, by field of `ChainSettings`."""
+    """The given flags of the chains, by field of `ChainSettings`."""
     fields = [flag.removeprefix("--").replace("-", "_") for flag in _CHAIN_FLAGS]
     values = {field: getattr(arguments, field) for field in fields}
     return {field: value for field, value in values.items() if value is not None}
-
-
-def _chain_settings(arguments: argparse.Namespace) -> "ChainSettings":
-    from fl_audit.estimators.challenge_bases import ChainSettings
-
-    return ChainSettings(**_given(arguments))
 
 
 def _warn(summary: "PosteriorSummary", given: dict[str, int]) -> None:
@@ -166,7 +164,7 @@ def _write_page(
 
     try:
         from fl_audit.report.posterior import PosteriorReport, render_posterior
-    except ModuleNotFoundError as error:  # where fl_audit is installed without what it needs
+    except ModuleNotFoundError as error:  # installed without the extra
         raise InputError(f"--out: a page needs the package {error.name}; install it") from error
     report = PosteriorReport(counts, arguments.delta, arguments.confidence, prior, posterior)
     write_page(render_posterior(report), arguments.out)

@@ -1,4 +1,4 @@
-"""`fl-audit one-run`: lower bound from counts of right guesses."""
+"""`fl-audit one-run`: lower bound from counts of correct guesses."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 
 def add(commands: "Commands") -> None:
-    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _one_run,

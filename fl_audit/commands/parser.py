@@ -19,7 +19,7 @@ _LARGEST = 2**63 - 1
 
 
 class _Help(argparse.HelpFormatter):
-    """Help with every default, and with indented lines as they are."""
+    """Help with every default; indented lines stay as they are."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         has_none = action.default is None or isinstance(action.default, bool | list)
@@ -39,13 +39,13 @@ class Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line, with the nearest known option.
 
     Attributes:
-      summary: What the command is for, in a line; empty for the program's own parser.
+      summary: The command's purpose, in a line; empty for the program's own parser.
     """
 
     summary = ""
 
     def __init__(self, *args, **kwargs) -> None:  # type: ignore[no-untyped-def]
-        """Makes whole numbers and paths of all commands be checked as they are read."""
+        """Registers checks of whole numbers and paths."""
         super().__init__(*args, **{"formatter_class": _Help, **kwargs})
         self.register("type", int, _whole_number)
         self.register("type", Path, _path)
@@ -55,7 +55,7 @@ class Parser(argparse.ArgumentParser):
         raise InputError(message)
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        """Parses arguments; unknown commands and options are refused before missing arguments."""
+        """Parses arguments; reports unknown commands and options before missing arguments."""
         self._refuse_unknown_options(sys.argv[1:] if args is None else args)
         return super().parse_known_args(args, namespace)
 
@@ -63,7 +63,7 @@ class Parser(argparse.ArgumentParser):
         for token in args:
             if self._subparsers is not None and not token.startswith("-"):
                 self._refuse_unknown_command(token)
-                return  # what follows belongs to the command, whose own parser checks it
+                return  # the command's own parser checks the rest
             if token == "--":
                 return
             name = token.split("=")[0]
@@ -79,7 +79,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _whole_number(text: str) -> int:
-    is_long = len(text) > 30  # more digits than 64 bits have; `int` refuses thousands of them
+    is_long = len(text) > 30  # more digits than 64 bits hold; `int` refuses thousands of digits
     if (is_long and text.strip("+-").isdigit()) or (not is_long and abs(int(text)) > _LARGEST):
         raise argparse.ArgumentTypeError(f"must be a whole number within 64 bits, got {text}")
     return int(text)
@@ -103,12 +103,10 @@ def add_command(
     """Adds a command and returns its parser.
 
     Args:
-      commands: The commands of the command line.
-      command: A function that is called with the parsed arguments and returns the exit status.
-      name: Name of the command.
+      command: Takes the parsed arguments and returns the exit status.
       summary: One line for the list of commands.
       description: Text for the command's own --help.
-      example: A command line that does something useful, for the end of the command's --help.
+      example: A useful command line, for the end of the command's --help.
     """
     parser = commands.add_parser(
         name, description=description, epilog=f"example:\n  {example}", allow_abbrev=False
@@ -128,16 +126,11 @@ def add_command(
 
 
 _LONGEST_CALIBRATION = 3600
-"""The longest calibration, in seconds."""
+"""Longest calibration in seconds."""
 
 
 def add_config_arguments(parser: "Parser", summary: str) -> None:
-    """Adds CONFIG.toml and --set.
-
-    Args:
-      parser: The command's parser.
-      summary: Help text that says what the config is to the command.
-    """
+    """Adds CONFIG.toml and --set."""
     parser.add_argument("config", metavar="CONFIG.toml", type=Path, help=summary)
     parser.add_argument(
         "--set",
@@ -150,23 +143,14 @@ def add_config_arguments(parser: "Parser", summary: str) -> None:
 
 
 def add_calibrate(parser: "Parser", summary: str) -> None:
-    """Adds --calibrate [SECONDS], a minute where it is given alone.
-
-    Args:
-      parser: The command's parser.
-      summary: Help text that says what the first rounds are trained for.
-    """
+    """Adds --calibrate [SECONDS]; a minute without a number."""
     parser.add_argument(
         "--calibrate", metavar="SECONDS", type=float, nargs="?", const=60.0, help=summary
     )
 
 
 def check_calibrate(seconds: float | None) -> None:
-    """Checks the seconds of --calibrate; None where it was not given.
-
-    Raises:
-      InputError: They are out of their range.
-    """
+    """Raises InputError for seconds of --calibrate outside their range."""
     if seconds is not None and not 0 < seconds <= _LONGEST_CALIBRATION:
         raise InputError(
             f"--calibrate {seconds:g}: must be above 0 and at most {_LONGEST_CALIBRATION} seconds"
@@ -174,11 +158,7 @@ def check_calibrate(seconds: float | None) -> None:
 
 
 def config_of(arguments: argparse.Namespace) -> "Config":
-    """Reads and checks the config that the arguments name.
-
-    Raises:
-      InputError: The config cannot be read or does not describe a run.
-    """
+    """Reads and checks the config that the arguments name."""
     from fl_audit.config.file import load_config
     from fl_audit.engines.runtimes import check_runtime_name
 

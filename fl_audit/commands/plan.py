@@ -1,4 +1,4 @@
-"""`fl-audit plan`: what an audit would report, can detect and costs, before any training."""
+"""`fl-audit plan`: expected report, power and cost of an audit, before any training."""
 
 import argparse
 from pathlib import Path
@@ -93,7 +93,7 @@ def _plan(arguments: argparse.Namespace) -> int:
 
 
 def _noise(config: "Config", epsilon: float | None) -> "FoundNoise | None":
-    """The noise that was found for an epsilon; None where the config states the noise."""
+    """The noise solved for an epsilon; None if the config states the noise."""
     from fl_audit.planning import asked_for_epsilon, find_noise
 
     if epsilon is not None:
@@ -114,22 +114,18 @@ def _print_plan(
 
     if arguments.json:
         hours = measured and measured.to_json(arguments.runs, arguments.machines)
-        there = {} if elsewhere is None else {"machine": to_json(elsewhere)}
-        print_json(plan.to_json() | {"hours": hours} | there)
+        other_machine = {} if elsewhere is None else {"machine": to_json(elsewhere)}
+        print_json(plan.to_json() | {"hours": hours} | other_machine)
     else:
         lines = plan_lines if arguments.verbose else answer_lines
         noise_text = [] if noise is None else noise_lines(noise)
-        hours_there = [] if elsewhere is None else machine_lines(elsewhere)
-        of_hours = [*_hours_lines(measured, arguments), *hours_there]
-        print("\n".join([*noise_text, *lines(plan), *of_hours]))
+        other_hours = [] if elsewhere is None else machine_lines(elsewhere)
+        hours_text = [*_hours_lines(measured, arguments), *other_hours]
+        print("\n".join([*noise_text, *lines(plan), *hours_text]))
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
-    """Checks the numbers of runs, machines and trials, before anything is loaded.
-
-    Raises:
-      InputError: One is out of its range.
-    """
+    """Raises InputError for numbers of runs, machines or trials that are out of range."""
     from fl_audit.errors import InputError
     from fl_audit.planning import LEAST_TRIALS
 
@@ -141,21 +137,21 @@ def _check_options(arguments: argparse.Namespace) -> None:
 
 
 def _machine(path: Path | None) -> "Machine | None":
-    """The machine that a file describes; None where none was given."""
+    """The machine described by a file, if given."""
     from fl_audit.planning.machine import read_machine
 
     return None if path is None else read_machine(path)
 
 
 def _calibrated(config: "Config", seconds: float | None) -> "Calibration | None":
-    """The measured time of the run's parts; None where none was asked for."""
+    """The measured time of the run's parts, if requested."""
     from fl_audit.planning.cost import calibrate
 
     return None if seconds is None else calibrate(config, seconds)
 
 
 def _hours_lines(measured: "Calibration | None", arguments: argparse.Namespace) -> list[str]:
-    """What the calibration predicts; nothing without one."""
+    """The prediction from the calibration; empty without one."""
     if measured is None:
         return []
     from fl_audit.number_words import count, duration, significant

@@ -1,9 +1,9 @@
-"""What commands print and write: JSON, lines, reports, verdicts, pages, progress, exit status."""
+"""Output of commands: JSON, lines, reports, verdicts, pages, progress, exit status."""
 
 import argparse
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ from fl_audit.progress import bar, hint
 
 if TYPE_CHECKING:
     from fl_audit.report import Report
-    from fl_audit.verdict import Verdict
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
@@ -22,61 +21,39 @@ def add_verbose(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def print_report(
-    report: "Report", behind: "Callable[[Report, int], list[str]]", page: Path | None = None
-) -> None:
-    """Prints the answer of a report, what stands behind it, the path of its page and the verdict.
-
-    Args:
-      report: The report.
-      behind: The function that makes the lines after the answer, of a report and a width.
-      page: The page of a run; None where there is none yet.
-    """
+def print_report(report: "Report", page: Path | None = None, is_verbose: bool = False) -> None:
+    """Prints the answer, all estimates or a summary, the path of the page, and the verdict."""
     from fl_audit.report.headline import headline
-    from fl_audit.report.terminal import answer_lines, verdict_lines
+    from fl_audit.report.terminal import answer_lines, brief_lines, summary_lines, verdict_lines
 
     width = shutil.get_terminal_size((100, 24)).columns
-    print_lines([*answer_lines(headline(report), width), *behind(report, width)])
+    details = ["", *summary_lines(report, width)] if is_verbose else brief_lines(report)
+    print_lines([*answer_lines(headline(report), width), *details])
     print_lines([] if page is None else [f"report: {page}"])
     print_lines(verdict_lines(report.verdict))
 
 
-def in_brief(report: "Report", width: int) -> list[str]:
-    """What ran and whether the checks passed, to be printed after the answer."""
-    from fl_audit.report.terminal import brief_lines
-
-    del width
-    return brief_lines(report)
-
-
-def in_full(report: "Report", width: int) -> list[str]:
-    """All estimates, to be printed after the answer."""
-    from fl_audit.report import summary_lines
-
-    return ["", *summary_lines(report, width)]
-
-
 def print_lines(lines: Iterable[str]) -> None:
-    """Prints lines, in which names of a stranger's files or canaries may stand.
+    """Prints lines that may contain names from untrusted files.
 
-    What a terminal would obey is printed as escapes, and each of these lines stays one.
+    Control characters are printed as escapes, and each line stays one.
     """
     for line in lines:
         print(visible(line))
 
 
 def print_json(value: dict[str, object]) -> None:
-    """Prints one JSON object, whose infinities have to be words."""
+    """Prints one JSON object, whose infinities are already words."""
     print(json.dumps(value, allow_nan=False))
 
 
 def write_page(html: str, path: Path, option: str = "--out") -> None:
-    """Writes a page or a table, which appears whole.
+    """Writes a page or a table, atomically.
 
     Args:
       html: The text.
       path: The file.
-      option: The option that names it, for the message of an error.
+      option: The option that names the file, for error messages.
 
     Raises:
       InputError: The file cannot be written.
@@ -97,35 +74,33 @@ def scoring_progress(paths: list[Path]) -> Iterator[Path]:
 
 
 EXIT_CONTRADICTED = 3
-EXIT_NOT_CONSISTENT = 4
+EXIT_NOT_AS_REQUIRED = 4
 
 
 def add_require(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that demands more than a claim that is not contradicted."""
+    """Adds the option that fails unless the verdict is a given outcome."""
     parser.add_argument(
         "--require",
-        choices=("consistent",),
-        help="exit with status 4 if the claim is neither consistent nor contradicted",
+        choices=("consistent", "checks"),
+        action="append",
+        default=[],
+        help="exit with status 4 if the claim is neither consistent nor contradicted "
+        "(consistent), or if a mechanism check failed or could not be made (checks); may be given "
+        "twice. With a claim, a check that failed sets status 4 by itself",
     )
 
 
-def check_required(required: str | None, *, is_claimed: bool, how: str) -> None:
-    """Refuses to require a verdict where nothing is claimed.
+def check_required(required: Collection[str], *, is_claimed: bool, how: str) -> None:
+    """Raises InputError if a verdict is among what --require names and there is no claim.
 
-    Args:
-      required: What --require asks for; None for nothing.
-      is_claimed: Whether there is a claim.
-      how: How a claim is made, in words.
-
-    Raises:
-      InputError: A verdict is required without a claim.
+    `how` says how to make a claim, in words.
     """
-    if required is not None and not is_claimed:
-        raise InputError(f"--require {required}: needs a claim; {how}")
+    if "consistent" in required and not is_claimed:
+        raise InputError(f"--require consistent: needs a claim; {how}")
 
 
 def add_junit(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that writes what a CI system shows."""
+    """Adds the option that writes a report for CI systems."""
     parser.add_argument(
         "--junit",
         metavar="FILE.xml",
@@ -134,31 +109,32 @@ def add_junit(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def write_junit(report: "Report", path: Path | None, required: str | None) -> None:
-    """Writes the verdict and the checks for a CI system.
-
-    Args:
-      report: The report.
-      path: The file; None for nothing.
-      required: What --require asks for; None for nothing.
-
-    Raises:
-      InputError: The file cannot be written.
-    """
+def write_junit(report: "Report", path: Path | None, required: Collection[str]) -> None:
+    """Writes the verdict and the checks for a CI system, if `path` is given."""
     if path is not None:
         from fl_audit.report.junit import junit_xml
 
         write_page(junit_xml(report, required), path, "--junit")
 
 
-def verdict_status(verdict: "Verdict | None", required: str | None = None) -> int:
-    """The exit status: 3 for a contradicted claim, 4 for one that is not as required, else 0.
+def exit_status(report: "Report", required: Collection[str] = ()) -> int:
+    """The exit status: 3 for a contradicted claim, 4 for what is not as required, else 0.
 
-    Args:
-      verdict: The verdict; None where nothing was tested. One on what nobody claims sets no status.
-      required: What --require asks for; None for nothing.
+    Beside a claim, a mechanism that is not as configured is as little as required. What nobody
+    claims sets no status.
+
+    A verdict on an unstated claim gives 0.
     """
-    outcome = None if verdict is None or not verdict.claim.is_stated else verdict.outcome
+    verdict, checks = report.verdict, report.checks
+    is_claimed = verdict is not None and verdict.claim.is_stated
+    outcome = verdict.outcome if verdict is not None and is_claimed else None
     if outcome == "contradicted":
         return EXIT_CONTRADICTED
-    return EXIT_NOT_CONSISTENT if required is not None and outcome != required else 0
+    has_failed = checks is not None and checks.passed is False
+    is_complete = checks is not None and checks.is_complete
+    lacks = (
+        has_failed and is_claimed,
+        "checks" in required and (has_failed or not is_complete),
+        "consistent" in required and outcome != "consistent",
+    )
+    return EXIT_NOT_AS_REQUIRED if any(lacks) else 0

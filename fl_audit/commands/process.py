@@ -1,4 +1,4 @@
-"""What a command needs of the process: standard streams, Ctrl-C, and words for system errors."""
+"""The process of a command: standard streams, Ctrl-C, and words for system errors."""
 
 import contextlib
 import io
@@ -16,7 +16,7 @@ INTERRUPTED = "stopped by Ctrl-C"
 
 
 def ask_for_streams() -> None:
-    """Makes sure that there is a standard output and error, whatever their encoding.
+    """Ensures that standard output and error exist, whatever their encoding.
 
     Characters that the encoding lacks are printed as escapes.
 
@@ -27,7 +27,7 @@ def ask_for_streams() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # else the next file would be taken for the stream
+            os.open(os.devnull, os.O_RDWR)  # else the next opened file would become the stream
     output: TextIO | None = sys.stdout
     errors: TextIO | None = sys.stderr
     if errors is None:
@@ -40,24 +40,24 @@ def ask_for_streams() -> None:
 
 
 def draw_without_windows() -> None:
-    """Lets Matplotlib draw into files, whatever MPLBACKEND says: it may name a display or nothing.
+    """Selects Matplotlib's file backend, as MPLBACKEND may name a display or nothing.
 
-    Matplotlib reads the variable as it is imported, which a command does later or never.
+    Matplotlib reads the variable on import, which a command does later or never.
     """
     os.environ["MPLBACKEND"] = "agg"
 
 
 def drop_output() -> None:
-    """Lets standard output go nowhere, so that the flush at exit does not fail again."""
+    """Discards standard output, so that the flush at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def flush_output() -> None:
-    """Writes out what was printed.
+    """Flushes standard output.
 
     Raises:
-      BrokenPipeError: Nobody reads it any more.
-      InputError: It cannot be written, such as to a full disk; it goes nowhere then.
+      BrokenPipeError: The reader has closed the pipe.
+      InputError: It cannot be written, as to a full disk; further output is discarded.
     """
     try:
         sys.stdout.flush()
@@ -69,7 +69,7 @@ def flush_output() -> None:
 
 
 def limit_words(error: OSError | ArithmeticError | MemoryError) -> str:
-    """Words for an error of a machine at its limits: of the system, of numbers or of memory."""
+    """Words for a machine's limits: of the system, of floating point or of memory."""
     if isinstance(error, ArithmeticError):
         return f"these values leave the range of floating-point numbers: {error}"
     if isinstance(error, MemoryError):
@@ -78,29 +78,29 @@ def limit_words(error: OSError | ArithmeticError | MemoryError) -> str:
 
 
 def system_error(error: OSError) -> str:
-    """Words for an error of the system, such as a full disk or a folder without rights."""
+    """Words for an error of the system, such as a full disk or missing permissions."""
     reason = error.strerror or str(error) or type(error).__name__
     return f"{error.filename or 'standard output or a file'}: {reason}"
 
 
 @contextlib.contextmanager
 def interrupts() -> Iterator[list[int]]:
-    """A list that Ctrl-C puts its signal's number into before it raises KeyboardInterrupt.
+    """A list to which Ctrl-C appends its signal number before it raises KeyboardInterrupt.
 
-    Outside the main thread, and where somebody else handles the signal, nothing changes.
+    Nothing changes outside the main thread, or if the signal already has a custom handler.
     """
-    seen: list[int] = []
+    signal_numbers: list[int] = []
 
     def remember(signal_number: int, frame: FrameType | None) -> None:
-        seen.append(signal_number)
+        signal_numbers.append(signal_number)
         signal.default_int_handler(signal_number, frame)
 
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield seen
+        yield signal_numbers
         return
     signal.signal(signal.SIGINT, remember)
     try:
-        yield seen
+        yield signal_numbers
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)

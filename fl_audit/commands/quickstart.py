@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import add_verbose, in_brief, in_full, print_report
+from fl_audit.commands.printing import add_verbose, print_report
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
 
 
 def add(commands: "Commands") -> None:
-    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _quickstart,
@@ -36,7 +35,7 @@ def _quickstart(arguments: argparse.Namespace) -> int:
     for noise_multiplier, report in reports.items():
         print(f"noise multiplier {noise_multiplier:g}")
         page = RunFolder(out / quickstart.folder_name(noise_multiplier)).report_html
-        print_report(report, in_full if arguments.verbose else in_brief, page)
+        print_report(report, page, arguments.verbose)
         print()
     print(quickstart.comparison(reports))
     print("\nNoise is new in every run, so a second quickstart gives other numbers.")

@@ -5,26 +5,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import print_json, print_lines, write_page
+from fl_audit.commands.printing import print_json, print_lines, scoring_progress, write_page
 from fl_audit.errors import InputError
+from fl_audit.progress import warn
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
 
+EXIT_BROKEN = 1
+"""The exit status where something in the folder does not fit."""
+
 
 def add(commands: "Commands") -> None:
-    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _release,
         name="release",
         summary="write the release sheet of a finished run: two pages for a release board",
         description=(
-            "Write what a release board asks of a model: unit of privacy, trust model, every "
-            "access to the data, guarantee, verdict, residual risks, each with its evidence. What "
-            "only you can say comes from the table [release] of the run's config, or of "
-            "--statement FILE; the rest is read from the run's folder. A missing field is printed "
-            "as not stated or not audited."
+            "Verify a run's folder, and write what a release board asks of a model: unit of "
+            "privacy, trust model, every access to the data, guarantee, verdict, residual risks, "
+            "each with its evidence. What only you can say comes from the table [release] of the "
+            "run's config, or of --statement FILE; the rest is read from the run's folder. A "
+            "missing field is printed as not stated or not audited. Exits with status 1, and "
+            "writes nothing, if something in the folder does not fit."
         ),
         example="fl-audit release runs/first --out sheet.html --statement statement.toml",
     )
@@ -36,13 +40,23 @@ def add(commands: "Commands") -> None:
         type=Path,
         help="a file with a table [release]; its keys take precedence over the config's",
     )
+    parser.add_argument(
+        "--commitment",
+        metavar="FILE",
+        type=Path,
+        help="the commitment that `fl-audit commit` wrote before the run",
+    )
+    parser.add_argument(
+        "--model-card", metavar="FILE.md", type=Path, help="write a section of a model card"
+    )
     parser.add_argument("--json", action="store_true", help="print a registry's entry")
 
 
 def _release(arguments: argparse.Namespace) -> int:
-    """Reads the run and what is stated of it; writes the page, prints the entry."""
+    """Reads the run and its release statement; writes the page, prints the entry."""
     from fl_audit.comparison import read_report
     from fl_audit.formats.folders import RunFolder
+    from fl_audit.release_sheet.documents import model_card
     from fl_audit.release_sheet.from_run import (
         read_provenance,
         read_statement,
@@ -52,19 +66,33 @@ def _release(arguments: argparse.Namespace) -> int:
     from fl_audit.release_sheet.registry import parameters_of, registry_entry
     from fl_audit.release_sheet.selection import sweep_around
     from fl_audit.release_sheet.sheet import render_sheet
+    from fl_audit.verification import verify_folder
 
-    if arguments.out is None and not arguments.json:
-        raise InputError("--out or --json is needed: there is nothing to write or print else")
+    if arguments.out is None and arguments.model_card is None and not arguments.json:
+        raise InputError("--out, --model-card or --json is needed: there is nothing else to do")
     given = None if arguments.statement is None else read_statement(arguments.statement)
     folder = RunFolder(arguments.folder)
+    if not folder.report_json.exists():
+        raise InputError(f"{folder.path}: holds no finished run ({folder.report_json.name})")
+    verified = verify_folder(folder.path, arguments.commitment, scoring_progress)
+    if verified.outcome == "broken":
+        for finding in verified.findings:
+            warn(str(finding))
+        warn(f"{folder.path}: does not fit together, so that there is no release sheet")
+        return EXIT_BROKEN
     report = read_report(folder)
     statement = statement_of(report.config, given)
     sweep = sweep_around(folder.path, report.delta)
-    sheet = sheet_of_run(report, statement, read_provenance(folder), sweep)
+    sheet = sheet_of_run(report, statement, read_provenance(folder, verified), sweep)
     if arguments.out is not None:
         write_page(render_sheet(sheet), arguments.out)
+    if arguments.model_card is not None:
+        write_page(model_card(sheet, report), arguments.model_card)
     if arguments.json:
-        print_json(registry_entry(sheet, statement, parameters_of(report)))
-    else:
-        print_lines([f"release sheet: {arguments.out}"])
+        finished = "" if report.run is None else report.run.finished.partition("T")[0]
+        print_json(registry_entry(sheet, statement, parameters_of(report), finished))
+        return 0
+    written = {"release sheet": arguments.out, "model card": arguments.model_card}
+    print_lines([f"verification: {verified.outcome}"])
+    print_lines([f"{what}: {path}" for what, path in written.items() if path is not None])
     return 0

@@ -10,13 +10,13 @@ from fl_audit.commands.printing import (
     add_require,
     add_verbose,
     check_required,
-    in_brief,
-    in_full,
+    exit_status,
     print_json,
+    print_lines,
     print_report,
-    verdict_status,
     write_junit,
 )
+from fl_audit.progress import hint
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -31,7 +31,8 @@ def add(commands: "Commands") -> None:
         summary="train with canaries, score them, estimate epsilon, report",
         description=(
             "Train with canary clients, score them, estimate epsilon and write a report. Exits "
-            "with status 3 if the config's claim is contradicted."
+            "with status 3 if the config's claim is contradicted, and with 4 if a mechanism check "
+            "fails beside it."
         ),
         example="fl-audit run config.toml --out runs/first",
     )
@@ -52,6 +53,7 @@ def add(commands: "Commands") -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from fl_audit.formats.folders import RunFolder
+    from fl_audit.formats.round_chain import read_chain
     from fl_audit.pipeline.runs import continue_run, start_run
     from fl_audit.report import report_to_json
 
@@ -63,8 +65,12 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(report_to_json(report))
     else:
-        print_report(
-            report, in_full if arguments.verbose else in_brief, RunFolder(arguments.out).report_html
-        )
+        print_report(report, RunFolder(arguments.out).report_html, arguments.verbose)
+    link = read_chain(RunFolder(arguments.out).chain).lines[-1].link
+    sealed = f"chain: its last link is {link}; send it to whoever will verify the run"
+    if arguments.json:
+        hint(sealed)
+    else:
+        print_lines([sealed])
     write_junit(report, arguments.junit, arguments.require)
-    return verdict_status(report.verdict, arguments.require)
+    return exit_status(report, arguments.require)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import add_verbose, in_brief, in_full, print_report
+from fl_audit.commands.printing import add_verbose, print_report
 from fl_audit.formats.folders import RunFolder
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def add(commands: "Commands") -> None:
-    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _show,
@@ -33,7 +32,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
     folder = RunFolder(arguments.folder)
     report = read_report(folder)
-    print_report(report, in_full if arguments.verbose else in_brief, folder.report_html)
+    print_report(report, folder.report_html, arguments.verbose)
     if arguments.open:
         webbrowser.open(folder.report_html.resolve().as_uri())
     return 0

@@ -74,7 +74,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 
 def _hours(states: "Sequence[RunState]", grid: Path, seconds: float | None) -> str:
-    """How long the rest takes, by a calibration where one is asked for, or by finished runs."""
+    """Predicted time of the remaining runs, by a calibration if requested, or by finished runs."""
     from fl_audit.sweeps import read_grid
     from fl_audit.sweeps.hours import calibrated, hours_line, time_of_finished
 

@@ -1,33 +1,43 @@
-"""`fl-audit verify`: whether what a folder says follows from its logs."""
+"""`fl-audit verify`: whether a folder's results follow from its logs."""
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import print_json, print_lines, scoring_progress
+from fl_audit.errors import InputError
 from fl_audit.progress import hint
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
+    from fl_audit.formats.folders import RunFolder
+    from fl_audit.verification import Verified
 
-EXIT_NOT_HELD = 1
+EXIT_OF = {"held": 0, "broken": 1, "partly": 5}
+"""The exit status of each outcome."""
+
+_WORDS = {
+    "held": "held: what the folder says follows from its logs",
+    "partly": "partly: nothing is wrong, but not all that the verdict rests on was computed again",
+}
 
 
 def add(commands: "Commands") -> None:
-    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _verify,
         name="verify",
         summary="compute a folder's numbers again from its logs",
         description=(
-            "Compute the numbers of report.json again from a folder's logs, without data and "
-            "without TensorFlow, and name what does not fit: a changed digit, a dropped, repeated "
-            "or moved round, another seed, a claim or statistic that was chosen afterwards. Exits "
-            "with status 1 if something does not fit."
+            "Compute the numbers of report.json again from a folder's logs and models, without "
+            "data and without TensorFlow, and name what does not fit: a changed digit, a dropped, "
+            "repeated or moved round, another seed, a claim or statistic that was chosen "
+            "afterwards. Exits with status 1 if something does not fit, and with status 5 if "
+            "scores could not be computed again, so that only the chain of digests covers them."
         ),
-        example="fl-audit verify runs/first --commitment commitment.json",
+        example="fl-audit verify runs/first --commitment commitment.json --model model.npz",
     )
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="a finished run, or a log")
     parser.add_argument(
@@ -36,21 +46,66 @@ def add(commands: "Commands") -> None:
         type=Path,
         help="the commitment that `fl-audit commit` wrote before the run",
     )
-    parser.add_argument("--json", action="store_true", help="print findings as JSON")
+    parser.add_argument(
+        "--model",
+        metavar="FILE",
+        type=Path,
+        help="a file of the released model, which must be the one that the run trained",
+    )
+    parser.add_argument(
+        "--sheet",
+        metavar="FILE.html",
+        type=Path,
+        help="a release sheet of the run, all of which but what the operator states must follow",
+    )
+    parser.add_argument(
+        "--statement",
+        metavar="FILE.json",
+        type=Path,
+        help="write an in-toto statement on the model and the run's chain, for a pipeline to sign",
+    )
+    parser.add_argument("--json", action="store_true", help="print outcome and findings as JSON")
 
 
 def _verify(arguments: argparse.Namespace) -> int:
+    from fl_audit.formats.folders import RunFolder
+    from fl_audit.release_sheet.check import verify_sheet
     from fl_audit.verification import NOT_SHOWN, verify_folder
 
-    outcome = verify_folder(arguments.folder, arguments.commitment, scoring_progress)
-    beside = [*outcome.notes, NOT_SHOWN]
+    verified = verify_folder(
+        arguments.folder, arguments.commitment, scoring_progress, arguments.model
+    )
+    if arguments.sheet is not None:
+        verified = verify_sheet(arguments.sheet, RunFolder(arguments.folder), verified)
+    if arguments.statement is not None and verified.outcome != "broken":
+        _write_statement(RunFolder(arguments.folder), verified, arguments.statement)
+    notes = [*verified.notes, NOT_SHOWN]
     if arguments.json:
-        for line in beside:
+        for line in notes:
             hint(line)
-        findings = [{"file": finding.file, "what": finding.what} for finding in outcome.findings]
-        print_json({"held": outcome.held, "findings": findings})
+        print_json(verified.to_json())
     else:
-        print_lines(map(str, outcome.findings))
-        held = "held: what the folder says follows from its logs" if outcome.held else ""
-        print_lines([*filter(None, [held]), *beside])
-    return 0 if outcome.held else EXIT_NOT_HELD
+        print_lines(map(str, verified.findings))
+        if verified.not_made_again:
+            print_lines([f"not computed again: {', '.join(verified.not_made_again)}"])
+        print_lines([*filter(None, [_WORDS.get(verified.outcome)]), *notes])
+    return EXIT_OF[verified.outcome]
+
+
+def _write_statement(folder: "RunFolder", verified: "Verified", out: Path) -> None:
+    """Writes the in-toto statement of a run in which nothing is wrong.
+
+    Raises:
+      InputError: The folder is not that of a run, or the file cannot be written.
+    """
+    from fl_audit.comparison import read_report
+    from fl_audit.formats.round_chain import read_chain
+    from fl_audit.formats.text_files import write_text
+    from fl_audit.release_sheet.documents import in_toto_statement
+
+    link = read_chain(folder.chain).lines[-1].link
+    statement = in_toto_statement(read_report(folder), link, verified)
+    try:
+        write_text(out, json.dumps(statement, indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise InputError(f"--statement: {out}: cannot be written: {error.strerror}") from error

@@ -1,6 +1,12 @@
-"""Comparison of finished runs: participation patterns, noise levels, seeds.
+r"""Comparison of finished runs: participation patterns, noise levels, seeds.
 
-It reads report.json of each run and nothing else; nothing here imports TensorFlow.
+  from fl_audit.comparison import compare, comparison_lines, render_comparison
+
+  comparison = compare([Path("runs/shuffle"), Path("runs/bernoulli")])
+  print("\n".join(comparison_lines(comparison)))
+  Path("compare.html").write_text(render_comparison(comparison))
+
+A comparison reads report.json and canaries.csv of each run; no module here imports TensorFlow.
 """
 
 from fl_audit.comparison.comparison import (

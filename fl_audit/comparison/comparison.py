@@ -19,14 +19,13 @@ from fl_audit.number_words import significant
 from fl_audit.report.checks import failed_checks
 
 SHOWN_METHODS = ("threshold_valid", "one_run_valid", "shift_fit")
-"""The methods in the first tables: the valid bounds, and the estimate with an interval."""
+"""Methods of the first tables: the valid bounds, and the estimate with an interval."""
 
 FRONT_METHOD = "shift_fit"
 """The method whose epsilon the privacy-accuracy plots show.
 
-Where the distribution of excluded scores is not known, a valid bound can be no higher than the
-number of canaries allows, so that the settings that leak most all reach that limit; an estimate
-still orders them.
+With an empirical null the number of canaries limits valid bounds, and the settings that leak most
+all reach that limit; an estimate still orders them.
 """
 
 
@@ -36,9 +35,9 @@ class Comparison:
 
     Attributes:
       runs: The runs in the order in which their folders were given.
-      settings: The runs by setting, in the order to show them.
+      settings: The runs grouped by setting, in the order of display.
       differing: The config keys that differ between settings.
-      warnings: What keeps the runs from being compared, in sentences.
+      warnings: Reasons why runs are not comparable, in sentences.
     """
 
     runs: tuple[ReportedRun, ...]
@@ -48,14 +47,14 @@ class Comparison:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """Names of the statistics that any run has, the known ones first."""
+        """Names of the statistics of any run, known ones first."""
         names = dict.fromkeys(name for run in self.runs for name in run.report.statistics)
         known = [name for name in STATISTICS if name in names]
         return tuple(dict.fromkeys([*known, *names]))
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Names of the methods that any run has on any statistic."""
+        """Names of the methods of any run on any statistic."""
         return tuple(
             dict.fromkeys(
                 estimate.method
@@ -72,14 +71,14 @@ class Comparison:
 
     @property
     def noise_multipliers(self) -> tuple[float, ...]:
-        """The noise multipliers of the settings in ascending order, of those where it is known."""
+        """The known noise multipliers of the settings, ascending."""
         known = {setting.noise_multiplier for setting in self.settings} - {None}
         return tuple(sorted(noise for noise in known if noise is not None))
 
     def front(self, statistic: str, method: str) -> tuple[Setting, ...]:
-        """The settings that none dominates in accuracy and one method's epsilon, beyond noise.
+        """The settings that no other dominates in accuracy and one method's epsilon, beyond noise.
 
-        The noise is the method's interval, or where it has none the range over runs.
+        The noise is the method's interval, or the range over runs if it has none.
         """
         ranges = [
             setting.interval(statistic, method) or _range(setting.epsilon(statistic, method))
@@ -88,16 +87,16 @@ class Comparison:
         return self._front(ranges)
 
     def analytical_front(self, party: Party) -> tuple[Setting, ...]:
-        """The settings on the Pareto front of accuracy and the analytical epsilon."""
+        """The Pareto front of accuracy and the accounted epsilon."""
         return self._front([_range(setting.guarantee(party)) for setting in self.settings])
 
     def records(self, folder: Path | None = None) -> list[Record]:
-        """A row for each run, statistic and method, as `pandas.DataFrame` takes them.
+        """A row per run, statistic and method, for `pandas.DataFrame`.
 
-        A run without canaries, which is there for its accuracy, has one row without a method.
+        A run without canaries, included for its accuracy, has one row without a method.
 
         Args:
-          folder: The folder that the runs' folders are named from; None names them as given.
+          folder: The folder that the runs' folders are named relative to; None names them as given.
         """
         labels = {run: setting.label for setting in self.settings for run in setting.runs}
         rows: list[Record] = []
@@ -118,7 +117,7 @@ class Comparison:
         return data_frame(self.records())
 
     def _front(self, ranges: Sequence[tuple[float, float] | None]) -> tuple[Setting, ...]:
-        """The Pareto front by mean accuracy, of the settings with an epsilon and an accuracy."""
+        """The Pareto front by mean accuracy, among settings with an epsilon and an accuracy."""
         known = [
             (setting, *ends, setting.accuracy.mean)
             for setting, ends in zip(self.settings, ranges, strict=True)
@@ -130,16 +129,16 @@ class Comparison:
 
 
 _WITHOUT_CANARIES = ("statistic", "threat_model", "method", "kind", "epsilon", "lower", "upper")
-"""The columns that are empty in the row of a run without canaries."""
+"""Columns that are empty in the row of a run without canaries."""
 
 
 def _cell(value: object) -> object:
-    """A value of a config as one cell: that of a list is text."""
+    """A config value as one cell; lists become text."""
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 def _facts(run: ReportedRun) -> Record:
-    """What is known of a run beside its estimates; None where it is not."""
+    """The facts of a run other than its estimates; None if unknown."""
     record = run.record
     return {
         "noise_multiplier": None if record is None else record.release.noise.noise_multiplier,
@@ -164,11 +163,11 @@ def compare(
     Args:
       folders: The folders of the runs, of logs and of other scores, at least two.
       delta: The delta of estimates from folders without a report; None takes that of the runs.
-      progress: A function that goes through the files of aggregates that are scored.
+      progress: Wraps the iteration over the files of aggregates that are scored.
 
     Raises:
-      InputError: Fewer than two folders are given, one is given twice, one has neither a finished
-        run nor scores, or delta is not given and the runs do not have one delta.
+      InputError: Fewer than two folders, a folder given twice or without a finished run or scores,
+        or no `delta` for runs with several deltas.
     """
     if len(folders) < 2:
         raise InputError(f"compare needs at least two run folders, got {len(folders)}")
@@ -176,7 +175,7 @@ def compare(
 
 
 def comparison_of(runs: Sequence[ReportedRun]) -> Comparison:
-    """The comparison of runs that were read; of a single one it is a table without a comparison."""
+    """Compares runs that were already read; a single run gives a table."""
     settings = tuple(group_by_setting(runs))
     return Comparison(
         runs=tuple(runs),
@@ -237,16 +236,15 @@ def _run_json(comparison: Comparison, run: ReportedRun) -> dict[str, Any]:
 
 
 _SAME_COHORT = 1.1
-"""Cohorts that differ by at most this factor may differ by the coins of their canaries alone."""
+"""Cohorts that differ by at most this factor may differ by their canaries' coins alone."""
 
 
 @dataclass(frozen=True)
 class _MustAgree:
-    """A fact about a run that comparable runs have in common.
+    """A fact that comparable runs have in common.
 
     Attributes:
-      name: Name of the fact.
-      of: A function that returns the fact about one run; None where it is not known.
+      value: The fact about one run; None if unknown.
       consequence: What follows from a difference, in words.
     """
 
@@ -303,7 +301,7 @@ _MUST_AGREE = (
 
 
 def comparability_warnings(runs: Sequence[ReportedRun]) -> list[str]:
-    """A sentence for each fact that the runs should have in common but do not."""
+    """A sentence for each fact that should be common to the runs but is not."""
     audited = [run for run in runs if run.report.num_canaries]
     return [
         *_other_systems(runs),
@@ -387,7 +385,7 @@ def _copies(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 
 def _numbers(run: ReportedRun) -> dict[str, list[tuple[object, ...]]]:
-    """The numbers that each method found, by statistic."""
+    """The numbers of each method, by statistic."""
     return {
         name: [
             (estimate.method, estimate.epsilon, estimate.lower, estimate.upper)
@@ -400,21 +398,16 @@ def _numbers(run: ReportedRun) -> dict[str, list[tuple[object, ...]]]:
 def pareto_front(
     lower: FloatArray, upper: FloatArray, accuracy: FloatArray
 ) -> npt.NDArray[np.bool_]:
-    """The points that no other dominates, where small epsilon and large accuracy are better.
+    """The points that no other dominates; small epsilon and large accuracy are better.
 
     A point dominates another if its interval of epsilon lies below that of the other and its
     accuracy is no smaller. The intervals may touch if the accuracy is larger, so that for intervals
     without width this is the usual front: at least as good in both, and better in one. Negoescu et
-    al. 2024 take the convex hull of point estimates, which asks in addition that no mixture of two
-    settings is better, and has no place for an infinite epsilon.
+    al. 2024 take the convex hull of point estimates, which also requires that no mixture of two
+    settings is better, and does not allow an infinite epsilon.
 
-    Args:
-      lower: The lower end of each point's epsilon, possibly infinite, float64 of shape (num,).
-      upper: The upper end likewise.
-      accuracy: Accuracy of each point, finite, float64 of shape (num,).
-
-    Returns:
-      Whether each point is on the front, bool of shape (num,).
+    `lower` and `upper` are the ends of each point's epsilon, possibly infinite, and `accuracy` is
+    finite; all are float64 of shape (num,), as is the returned bool array.
     """
     is_below, is_apart = upper[:, None] <= lower, upper[:, None] < lower
     is_as_accurate, is_better = accuracy[:, None] >= accuracy, accuracy[:, None] > accuracy

@@ -18,7 +18,7 @@ from fl_audit.report.headline import Headline
 
 
 def csv_text(rows: Sequence[Record]) -> str:
-    r"""The rows as CSV with a header, numbers with all their digits, None as an empty cell.
+    r"""Writes rows as CSV with a header; numbers with all their digits, None as an empty cell.
 
     >>> csv_text([{"run": "a", "epsilon": float("inf")}, {"run": "b", "lower": 0.5}])
     'run,epsilon,lower\na,inf,\nb,,0.5\n'
@@ -39,10 +39,11 @@ _HEAD = (
 
 
 def latex_table(comparison: Comparison) -> str:
-    """A `tabular` for LaTeX's package booktabs: a row for each setting and statistic.
+    """A `tabular` for LaTeX's package booktabs, with a row per setting and statistic.
 
     Several runs of a setting are one row, as on the page: the smallest of their lower bounds, and
-    the mean of their estimates within an interval that covers those of all.
+      the
+    mean of their estimates within an interval that covers those of all.
     """
     delta, confidence = _the_only(comparison, "delta"), _the_only(comparison, "confidence")
     lines = [
@@ -82,7 +83,7 @@ def _latex_rows(comparison: Comparison, setting: Setting) -> Iterator[str]:
 
 
 def _numbers(headline: Headline) -> tuple[str, str]:
-    """The lower bound and the estimate of one statistic, as a run's page has them."""
+    """The lower bound and the estimate of one statistic, as on a run's page."""
     bound = (
         LEFT_OUT if headline.lower_bound is None else lower_bound_text(headline.lower_bound.epsilon)
     )
@@ -91,8 +92,8 @@ def _numbers(headline: Headline) -> tuple[str, str]:
         return bound, LEFT_OUT
     if fit.lower is None or fit.upper is None:
         return bound, epsilon_text(within)
-    most = headline.most()
-    upper = fit.upper if fit.lower > most else min(fit.upper, most)
+    upper_bound = headline.most()
+    upper = fit.upper if fit.lower > upper_bound else min(fit.upper, upper_bound)
     return bound, f"{epsilon_text(within)} ({epsilon_text(fit.lower)} to {epsilon_text(upper)})"
 
 
@@ -122,5 +123,5 @@ _LATEX = str.maketrans(
 
 
 def latex_text(text: str) -> str:
-    """A text in which LaTeX takes every sign for itself."""
+    """Escapes LaTeX special characters."""
     return text.translate(_LATEX)

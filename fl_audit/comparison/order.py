@@ -1,4 +1,4 @@
-"""Which settings leak more than others beyond noise: whose intervals do not overlap."""
+"""Which settings leak significantly more than others: those whose intervals do not overlap."""
 
 import itertools
 import math
@@ -12,20 +12,19 @@ from fl_audit.number_words import epsilon_text
 from fl_audit.report.headline import Headline, strongest_first
 
 _AS_OFTEN = 1.1
-"""Numbers of participations that differ by at most this factor count as equal: chance alone moves
-the mean of 200 canaries with seven rounds each by 3 %."""
+"""Mean participations that differ by at most this factor count as equal: chance alone moves the
+mean of 200 canaries with seven rounds each by 3 %."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Settings that intervals do not distinguish, directly or by others between them.
+    """Settings whose intervals overlap, directly or through others.
 
     Attributes:
-      settings: The settings.
       lower: The lowest end of their intervals.
       upper: The highest end.
-      accounting: The least and the largest of their upper bounds from accounting; None where one is
-        not known.
+      accounting: The smallest and the largest of their upper bounds from accounting, if all are
+        known.
     """
 
     settings: tuple[Setting, ...]
@@ -34,7 +33,7 @@ class Group:
     accounting: tuple[float, float] | None
 
     def joined(self, other: "Group") -> "Group":
-        """Both together."""
+        """The union of both groups."""
         limits = self.accounting, other.accounting
         known = [limit for pair in limits if pair is not None for limit in pair]
         return Group(
@@ -46,15 +45,15 @@ class Group:
 
     @property
     def names(self) -> str:
-        """The settings' labels as they stand in a sentence."""
+        """The settings' labels in words."""
         return _listed(self.settings)
 
 
 def compared_statistic(comparison: Comparison) -> str | None:
-    """The statistic on which settings are compared; None where no two have an interval on any.
+    """The statistic that settings are compared on; None if no two have an interval on it.
 
-    It is the first one of the strongest attacker, whatever the scores. Where clients are sampled in
-    any of the runs, it is one of those from whom sampling is meant to hide who takes part.
+    It is the first one of the strongest attacker, whatever the scores. If clients are sampled in
+    any of the runs, the attacker is one who does not know the sampled cohort.
     """
     reports = {
         name: run.report.statistics[name]
@@ -70,10 +69,10 @@ def compared_statistic(comparison: Comparison) -> str | None:
 
 
 def span(headline: Headline | None) -> tuple[float, float] | None:
-    """The interval in which a setting's epsilon lies; None where none was made.
+    """The interval of a setting's epsilon, if any.
 
-    It is that of the estimate. Where the bound refutes the estimate, it is all between the bound
-    and the guarantee.
+    It is the estimate's. If the lower bound refutes the estimate, it reaches from the lower to the
+    upper bound.
     """
     fit = None if headline is None else headline.estimated
     if headline is None or fit is None or fit.lower is None or fit.upper is None:
@@ -85,24 +84,24 @@ def span(headline: Headline | None) -> tuple[float, float] | None:
 
 
 def beyond_noise(comparison: Comparison) -> str:
-    """What the settings' estimates say of who leaks more, first of those compared like with like.
+    """Sentences on which settings leak significantly more.
 
-    Only settings whose canaries took part equally often are compared. Empty where no two settings
-    have an interval on one statistic.
+    Only settings with equal participations of canaries are compared. Empty if no two settings have
+    an interval on one statistic.
     """
     name = compared_statistic(comparison)
     if name is None:
         return ""
     estimated = [s for s in comparison.settings if span(s.headline(name)) is not None]
-    alike = by_participations(estimated)
-    compared = [_sentence(title_of(name), group, name) for group in alike if len(group) > 1]
-    return " ".join([*compared, *_not_compared(alike)])
+    groups = by_participations(estimated)
+    compared = [_sentence(title_of(name), group, name) for group in groups if len(group) > 1]
+    return " ".join([*compared, *_not_compared(groups)])
 
 
 def by_participations(settings: Sequence[Setting]) -> list[list[Setting]]:
-    """The settings in groups whose canaries took part equally often, the rarest first.
+    """The settings grouped by participations of their canaries, fewest first.
 
-    Where a number is not known, it is taken for equal to no other but an unknown one.
+    An unknown number equals only another unknown one.
     """
     groups: list[list[Setting]] = []
     for setting in sorted(settings, key=_participations):
@@ -115,9 +114,11 @@ def by_participations(settings: Sequence[Setting]) -> list[list[Setting]]:
 
 
 def groups_apart(settings: Sequence[Setting], statistic: str) -> list[Group]:
-    """The settings by their intervals on a statistic, from least to most."""
+    """The settings grouped by overlapping intervals on a statistic, smallest epsilon first."""
     alone = [
-        _alone(s, headline) for s in settings if (headline := s.headline(statistic)) is not None
+        _group_of_one(s, headline)
+        for s in settings
+        if (headline := s.headline(statistic)) is not None
     ]
     ordered = sorted(filter(None, alone), key=lambda group: (group.lower, group.upper))
     groups: list[Group] = []
@@ -127,8 +128,8 @@ def groups_apart(settings: Sequence[Setting], statistic: str) -> list[Group]:
     return groups
 
 
-def _alone(setting: Setting, headline: Headline) -> Group | None:
-    """The group of one setting; None where it has no interval."""
+def _group_of_one(setting: Setting, headline: Headline) -> Group | None:
+    """The group of one setting; None if it has no interval."""
     ends = span(headline)
     limits = None if headline.upper_bound is None else (headline.upper_bound, headline.upper_bound)
     return None if ends is None else Group((setting,), *ends, limits)
@@ -143,7 +144,7 @@ def _listed(settings: Sequence[Setting]) -> str:
 
 
 def _sentence(title: str, settings: Sequence[Setting], statistic: str) -> str:
-    """The sentence on which of some settings leaks more, whose canaries took part as often."""
+    """Which of some settings with equal participations leaks more."""
     rounds = rounds_words(settings[0])
     where = f"With {rounds}, by “{title}”" if rounds else f"By “{title}”"
     groups = groups_apart(settings, statistic)
@@ -164,7 +165,7 @@ def _sentence(title: str, settings: Sequence[Setting], statistic: str) -> str:
 
 
 def _against_accounting(groups: Sequence[Group]) -> Iterator[str]:
-    """A sentence for each neighbours in the order whom accounting has the other way round."""
+    """A sentence per pair of adjacent groups whose accounted order is the reverse."""
     for less, more in itertools.pairwise(groups):
         if less.accounting and more.accounting and less.accounting[0] > more.accounting[1]:
             yield (
@@ -174,10 +175,10 @@ def _against_accounting(groups: Sequence[Group]) -> Iterator[str]:
             )
 
 
-def _not_compared(alike: Sequence[Sequence[Setting]]) -> Iterator[str]:
-    """Why settings whose canaries took part differently often are not compared."""
-    if len(alike) > 1:
-        parts = [f"{rounds_words(g[0]) or 'an unknown number'} in {_listed(g)}" for g in alike]
+def _not_compared(groups: Sequence[Sequence[Setting]]) -> Iterator[str]:
+    """Why settings with different participations of canaries are not compared."""
+    if len(groups) > 1:
+        parts = [f"{rounds_words(g[0]) or 'an unknown number'} in {_listed(g)}" for g in groups]
         yield (
             f"Not compared, because canaries participate in different numbers of rounds: "
             f"{'; '.join(parts)}. More rounds leak more under any pattern; "

@@ -32,16 +32,12 @@ from fl_audit.version import __version__
 
 
 def render_comparison(comparison: Comparison) -> str:
-    """Renders the page as HTML.
-
-    Args:
-      comparison: The runs to show.
-    """
+    """Renders the page as HTML."""
     return render("fl_audit.comparison", "compare.html", _page(comparison))
 
 
 def _page(comparison: Comparison) -> dict[str, Any]:
-    """The values of the names in the template."""
+    """The template's values."""
     compared = compared_statistic(comparison)
     bars = {name: _bars(comparison, name) for name in comparison.statistics}
     return {
@@ -72,7 +68,7 @@ _HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 
 
 def _bars(comparison: Comparison, statistic: str) -> EpsilonBars | None:
-    """A bar for each setting; several runs of one are taken together."""
+    """A bar per setting; several runs of a setting are combined."""
     titles = {s: ", ".join(filter(None, [s.label, rounds_words(s)])) for s in comparison.settings}
     named = [
         (title, headline) for s, title in titles.items() if (headline := s.headline(statistic))
@@ -81,7 +77,7 @@ def _bars(comparison: Comparison, statistic: str) -> EpsilonBars | None:
 
 
 def _sees(comparison: Comparison, statistic: str | None) -> str:
-    """What the attacker of a statistic sees, in words that follow "an attacker who sees"."""
+    """The view of a statistic's attacker, in words that follow "an attacker who sees"."""
     for run in comparison.runs:
         result = run.report.statistics.get(statistic or "")
         if result is not None and result.threat_model in run.report.threat_models:
@@ -90,7 +86,7 @@ def _sees(comparison: Comparison, statistic: str | None) -> str:
 
 
 def _plots(comparison: Comparison) -> dict[str, Any]:
-    """The plots of privacy against accuracy, with their legend; none without Matplotlib."""
+    """The plots of privacy against accuracy, with their legend; empty without Matplotlib."""
     if not _HAS_MATPLOTLIB:
         return {"legend": Markup(""), "tradeoffs": {}}
     from fl_audit.comparison.plots import pattern_legend, tradeoff_panels
@@ -104,18 +100,13 @@ class _SettingRow:
     """A setting in the page's first tables.
 
     Attributes:
-      label: Label of the setting.
-      num_runs: Number of runs that repeat the setting.
-      rounds: Number of rounds of training.
-      participations: Rounds in which a canary takes part on average.
+      participations: Mean number of rounds in which a canary participates.
       cohort: Expected number of clients and canaries in a round.
-      accuracy: Accuracy in percent.
-      client: Analytical epsilon to a real client.
-      canary: Analytical epsilon to a canary.
+      client: Upper bound from accounting for a client.
+      canary: Upper bound from accounting for a canary.
       verdict: Verdicts on the claims of the runs.
-      faults: What went wrong in their training.
+      faults: Faults of their training.
       epsilons: A cell by statistic and shown method.
-      folders: Folders of the runs.
     """
 
     label: str

@@ -18,30 +18,30 @@ from fl_audit.report.chart import LogAxis
 from fl_audit.report.figure import BLUE, FAINT, ORANGE, draw
 
 _COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#5c5c5c")
-"""Colours of Okabe & Ito (2008), with a darker yellow and grey for black, to show on white."""
+"""Colours of Okabe & Ito (2008), with a darker yellow and grey for black, visible on white."""
 
 _MARKERS = ("o", "s", "D", "P", "X", "h", "*", "p")
 
 _LEGEND_CHARACTERS = 120
-"""Number of characters that fit on a line of the legend, roughly."""
+"""Approximate number of characters on a line of the legend."""
 
 _NAME_SIZE, _LETTER_WIDTH, _LINE_HEIGHT = 7.5, 5.0, 10.0
-"""The size of a point's name, and what a letter of it takes, roughly, in points."""
+"""Font size of a point's name, and its approximate letter width and line height, in points."""
 
 _NAME_OFFSET = (5.0, 4.0)
-"""A name's place from its point, right and up, in points."""
+"""Offset of a name from its point, right and up, in points."""
 
 
 @dataclass(frozen=True)
 class PatternStyle:
-    """How the settings of one pattern are drawn."""
+    """The colour and marker of one pattern."""
 
     colour: str
     marker: str
 
 
 def pattern_styles(patterns: Sequence[str]) -> dict[str, PatternStyle]:
-    """A style per pattern; up to 56 patterns no pair of colour and marker is used twice."""
+    """A style per pattern; all differ for up to 56 patterns."""
     return {
         pattern: PatternStyle(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)])
         for i, pattern in enumerate(patterns)
@@ -49,7 +49,7 @@ def pattern_styles(patterns: Sequence[str]) -> dict[str, PatternStyle]:
 
 
 def pattern_legend(patterns: Sequence[str]) -> Markup:
-    """Draws the legend, a figure of the styles with the patterns' names."""
+    """Draws the legend with the patterns' names."""
     columns = max(1, min(_LEGEND_CHARACTERS // (max(map(len, patterns)) + 6), len(patterns)))
     height = 0.08 + 0.2 * -(-len(patterns) // columns)
 
@@ -72,11 +72,10 @@ class _Point:
     """One setting in a panel.
 
     Attributes:
-      epsilon: Epsilon over the setting's runs.
-      ends: The ends of its interval, or else of its range over runs.
-      accuracy: Accuracy over the setting's runs, in percent.
-      style: Style of the setting's pattern.
-      name: The noise multiplier; empty where all settings have the same.
+      epsilon: Over the setting's runs.
+      ends: The ends of its interval, else of its range over runs.
+      accuracy: Over the setting's runs, in percent.
+      name: The noise multiplier; empty if all settings share it.
       is_on_front: Whether no other setting dominates this one beyond noise.
     """
 
@@ -89,11 +88,7 @@ class _Point:
 
 
 def tradeoff_panels(comparison: Comparison) -> dict[str, Markup]:
-    """The figures by title: each statistic, and the guarantee to a real client where it is known.
-
-    Args:
-      comparison: The runs to draw.
-    """
+    """Figures by title: one per statistic, and the upper bound for a client if known."""
     panels = {
         title_of(name): list(
             _points(
@@ -190,10 +185,10 @@ def _draw_point(axes: Axes, point: _Point, axis: LogAxis) -> None:
 
 
 def _name_points(axes: Axes, points: Sequence[_Point], axis: LogAxis) -> None:
-    """Writes the points' names beside them, each higher than where it would meet another."""
+    """Writes the points' names, each moved up until it does not overlap another."""
     figure = axes.figure
     assert isinstance(figure, Figure)
-    figure.draw_without_rendering()  # places the axes
+    figure.draw_without_rendering()  # computes the positions of the axes
     taken: list[tuple[float, float, float]] = []
     for point in points:
         place = axis.place(point.epsilon.mean), point.accuracy.mean

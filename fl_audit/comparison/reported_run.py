@@ -1,6 +1,6 @@
-"""One audit: a finished run as its report.json has it, or scores of another system.
+"""One audit: a finished run read from its report.json, or scores of another system.
 
-A comparison reads nothing else of a run but how often its canaries took part.
+The number of participations comes from canaries.csv; all else from report.json.
 """
 
 import functools
@@ -29,7 +29,7 @@ from fl_audit.report.headline import Headline, headline_on
 from fl_audit.report.report import Report, report_from_json, report_to_json
 
 Party = Literal["client", "canary"]
-"""The party that an analytical epsilon is for."""
+"""The party of an upper bound."""
 
 PARTIES: tuple[Party, ...] = ("client", "canary")
 
@@ -40,9 +40,9 @@ class ReportedRun:
 
     Attributes:
       folder: The folder, as it was given.
-      report: The report of the run, or that of the folder's scores.
+      report: The report of the run or of the folder's scores.
       report_json: The object in report.json, unchanged; for other scores, what `fl-audit estimate`
-        prints of the folder.
+        prints for the folder.
       config: The resolved config, a value per `section.key`; empty for other scores.
     """
 
@@ -53,15 +53,15 @@ class ReportedRun:
 
     @property
     def record(self) -> RunRecord | None:
-        """What a run did; None for scores of another system."""
+        """The run's record; None for scores of another system."""
         return self.report.run
 
     @functools.cached_property
     def participations(self) -> float | None:
-        """The mean number of rounds in which an included canary took part; None where not known.
+        """The mean number of rounds of an included canary, if known.
 
-        It is counted in canaries.csv. Where that does not list rounds, it is what the record says
-        of all canaries alike, or expects of a random number.
+        It is counted in canaries.csv. If that lists no rounds, it is the record's number for all
+        canaries, or its expectation for a random number.
         """
         path = RunFolder(self.folder).canaries
         included = (
@@ -81,12 +81,12 @@ class ReportedRun:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether sampling decides in which rounds a client takes part."""
+        """Whether sampling decides in which rounds a client participates."""
         analytical = self.report.analytical
         return analytical is not None and analytical.client.participations is None
 
     def headline(self, statistic: str) -> Headline | None:
-        """The bounds and the estimate on one statistic; None where it was left out."""
+        """The bounds and the estimate on one statistic; None if it was left out."""
         result = self.report.statistics.get(statistic)
         if result is None:
             return None
@@ -98,24 +98,24 @@ class ReportedRun:
         )
 
     def estimate(self, statistic: str, method: str) -> Estimate | None:
-        """The estimate by a method on a statistic; None where either was left out."""
+        """The estimate by a method on a statistic; None if either was left out."""
         result = self.report.statistics.get(statistic)
         return None if result is None else result.estimate_by(method)
 
     def epsilon(self, statistic: str, method: str) -> float | None:
-        """Epsilon by one method; None where it was left out."""
+        """Epsilon by one method; None if it was left out."""
         estimate = self.estimate(statistic, method)
         return None if estimate is None else estimate.epsilon
 
     def interval(self, statistic: str, method: str) -> tuple[float, float] | None:
-        """The ends of one method's interval; None where it was left out or has none."""
+        """The ends of one method's interval; None if it was left out or has none."""
         estimate = self.estimate(statistic, method)
         if estimate is None or estimate.lower is None or estimate.upper is None:
             return None
         return estimate.lower, estimate.upper
 
     def guarantee(self, party: Party) -> float | None:
-        """The analytical epsilon to one party; None where none is known."""
+        """The upper bound from accounting for one party, if known."""
         analytical = self.report.analytical
         if analytical is None:
             return None
@@ -125,16 +125,16 @@ class ReportedRun:
 def read_reported_runs(
     folders: Sequence[Path], delta: float | None = None, progress: Progress = iter
 ) -> list[ReportedRun]:
-    """Reads the reports of finished runs and estimates from other scores.
+    """Reads the reports of finished runs, and estimates from other scores.
 
     Args:
       folders: The folders of the runs, of logs and of other scores.
       delta: The delta of estimates from folders without a report; None takes that of the runs.
-      progress: A function that goes through the files of aggregates that are scored.
+      progress: Wraps the iteration over the files of aggregates that are scored.
 
     Raises:
-      InputError: One folder is given twice, one has neither a finished run nor scores, or delta is
-        not given and the runs do not have one delta.
+      InputError: A folder given twice or without a finished run or scores, or no `delta` for runs
+        with several deltas.
     """
     first_by_place: dict[Path, Path] = {}
     for folder in folders:
@@ -150,7 +150,7 @@ def read_reported_runs(
 
 
 def _is_foreign(folder: Path) -> bool:
-    """Whether a folder holds a log or scores that no run of `fl-audit run` has left."""
+    """Whether a folder holds a log or scores that `fl-audit run` did not write."""
     run = RunFolder(folder)
     if run.report_json.exists() or run.config.exists():
         return False
@@ -218,12 +218,12 @@ def _report_text(folder: RunFolder) -> bytes:
     try:
         return read_foreign(folder.report_json)
     except FileNotFoundError as error:
-        raise InputError(_what_lacks(folder)) from error
+        raise InputError(_why_no_report(folder)) from error
     except OSError as error:
         raise InputError(f"{folder.report_json}: cannot be read: {error.strerror}") from error
 
 
-def _what_lacks(folder: RunFolder) -> str:
+def _why_no_report(folder: RunFolder) -> str:
     if not folder.path.exists():
         return f"{folder.path}: no such folder; name folders that `fl-audit run` has written"
     if folder.config.exists():

@@ -21,43 +21,38 @@ from fl_audit.report.headline import Headline
 
 @dataclass(frozen=True)
 class Spread:
-    """The values of one number, one per run.
+    """The values of one number over runs: at least one, possibly infinite.
 
     With few runs, the smallest and the largest value describe the spread better than a standard
     deviation (Negoescu et al. 2024 draw them too).
-
-    Attributes:
-      values: The values, at least one, possibly infinite.
     """
 
     values: tuple[float, ...]
 
     @classmethod
     def from_values(cls, values: Iterable[float | None]) -> "Spread | None":
-        """The spread of the values that are known; None where there are none."""
+        """The spread of the known values, if any."""
         known = tuple(value for value in values if value is not None)
         return cls(known) if known else None
 
     @property
     def mean(self) -> float:
-        """Mean of the values; infinite where one of them is."""
+        """Infinite if any value is."""
         return math.inf if math.inf in self.values else statistics.fmean(self.values)
 
     @property
     def std(self) -> float | None:
-        """Standard deviation (ddof=1); None for a single value, or where one is infinite."""
+        """Standard deviation (ddof=1); None for a single value, or with an infinite one."""
         if len(self.values) < 2 or not all(map(math.isfinite, self.values)):
             return None
         return statistics.stdev(self.values)
 
     @property
     def smallest(self) -> float:
-        """The smallest of the values."""
         return min(self.values)
 
     @property
     def largest(self) -> float:
-        """The largest of the values."""
         return max(self.values)
 
     def to_json(self) -> dict[str, object]:
@@ -101,19 +96,15 @@ CHANCE_OR_MEANS = frozenset(
         *(f"release.{key}" for key in ReleaseStatement.__struct_fields__),
     }
 )
-"""Keys that do not distinguish settings.
-
-They are the seed, how a run is computed and logged, which attackers are scored, what is claimed
-and what is stated of a release.
-"""
+"""Keys that do not distinguish settings: the seed, and those on computing, logging, scored
+attackers, the claim and the release statement."""
 
 OF_ONE_ATTACKER = frozenset(
     {"audit.release_every", "audit.window_first_round", "audit.window_last_round"}
 )
 """Keys that distinguish settings only between runs that have them.
 
-An attacker who sees other rounds is another attacker; a run without that attacker has no statistic
-that could be confused with its statistics.
+They define one attacker's rounds; a run without that attacker lacks its statistics altogether.
 """
 
 _REPEATS, _CANARIES = "participation.canary_repeats", "participation.canaries"
@@ -129,10 +120,9 @@ class Setting:
 
     Attributes:
       pattern: What distinguishes the setting from the others, apart from its noise multiplier.
-      noise_multiplier: The effective noise multiplier of a round, to six digits; None where it is
-        not known.
-      label: The pattern, and the noise multiplier where that differs between settings.
-      keys: The values of the setting's config keys that differ between settings.
+      noise_multiplier: The effective noise multiplier of a round, to six digits, if known.
+      label: The pattern, and the noise multiplier if that differs between settings.
+      keys: The config keys that differ between settings, with this setting's values.
       runs: The runs that repeat the setting, at least one.
     """
 
@@ -144,27 +134,24 @@ class Setting:
 
     @property
     def accuracy(self) -> Spread | None:
-        """The accuracy on held-out data, over runs; None where it is not known."""
+        """Accuracy on held-out data, over runs, if known."""
         return Spread.from_values(
             run.record.accuracy for run in self.runs if run.record is not None
         )
 
     @property
     def denominator(self) -> Spread | None:
-        """The expected cohort, over runs; it differs as coins include other canaries.
-
-        None where it is not known.
-        """
+        """The expected cohort over runs, if known; it varies with the coins of canaries."""
         return Spread.from_values(
             run.record.release.denominator.expected for run in self.runs if run.record is not None
         )
 
     def epsilon(self, statistic: str, method: str) -> Spread | None:
-        """Epsilon by one method on one statistic, over runs; None where all left it out."""
+        """Epsilon by one method on one statistic, over runs; None if all left it out."""
         return Spread.from_values(run.epsilon(statistic, method) for run in self.runs)
 
     def interval(self, statistic: str, method: str) -> tuple[float, float] | None:
-        """The ends of one method's interval, that covers those of all runs; None without one."""
+        """The smallest interval that covers one method's intervals of all runs, if any."""
         intervals = [
             ends for run in self.runs if (ends := run.interval(statistic, method)) is not None
         ]
@@ -176,11 +163,11 @@ class Setting:
 
     @property
     def participations(self) -> Spread | None:
-        """The rounds in which a canary takes part on average, over runs; None where not known."""
+        """Mean number of rounds of a canary, over runs, if known."""
         return Spread.from_values(run.participations for run in self.runs)
 
     def headline(self, statistic: str) -> Headline | None:
-        """What all runs together say on one statistic; None where all left it out.
+        """The combined result of all runs on one statistic; None if all left it out.
 
         The smallest of the bounds holds at the confidence of one. Estimates are averaged, within an
         interval that covers those of all runs.
@@ -188,10 +175,10 @@ class Setting:
         headlines = [
             headline for run in self.runs if (headline := run.headline(statistic)) is not None
         ]
-        return _together(headlines) if headlines else None
+        return _combined_headline(headlines) if headlines else None
 
     def guarantee(self, party: Party) -> Spread | None:
-        """The analytical epsilon to one party, over runs; None unless it is known for each."""
+        """The upper bound from accounting for one party, over runs, if known for each."""
         known = [run.guarantee(party) for run in self.runs]
         return None if None in known else Spread.from_values(known)
 
@@ -205,7 +192,7 @@ class _Numbers:
     upper: float | None = None
 
 
-def _together(headlines: Sequence[Headline]) -> Headline:
+def _combined_headline(headlines: Sequence[Headline]) -> Headline:
     """The headline of runs that repeat one setting."""
     bounds = [headline.lower_bound_epsilon() for headline in headlines]
     guarantees = [headline.upper_bound for headline in headlines]
@@ -226,8 +213,8 @@ def _together(headlines: Sequence[Headline]) -> Headline:
 def group_by_setting(audits: Sequence[ReportedRun]) -> list[Setting]:
     """The settings of some runs, sorted by pattern and then by noise multiplier.
 
-    Numbers in a pattern ascend; names, such as kinds, are in the order of the runs. Scores of
-    another system follow, each a setting of its own that is named as its folder.
+    Numbers in a pattern ascend; names, such as kinds, keep the order of the runs. Scores of another
+    system follow, each a setting named by its folder.
     """
     runs = [run for run in audits if run.record is not None]
     others = [run for run in audits if run.record is None]
@@ -261,7 +248,7 @@ def _ranks(values: Sequence[Any]) -> dict[str | None, int]:
 
 
 def _effective(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config without keys that have no effect, such as repeats where canaries do not repeat."""
+    """The config without keys that have no effect, such as repeats if canaries do not repeat."""
     has_repeats = config.get(_CANARIES, "repeats") == "repeats"
     return {
         key: value
@@ -273,8 +260,8 @@ def _effective(config: Mapping[str, Any]) -> dict[str, Any]:
 def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """The `section.key`s in which the configs differ as settings, in the configs' order.
 
-    A key that one `kind` has and another lacks, or that is about one attacker, differs only if
-    the configs that have it disagree.
+    A key that one `kind` has and another lacks, or that is about one attacker, differs only if the
+    configs that have it disagree.
     """
     keys = dict.fromkeys(key for config in configs for key in config)
     return [key for key in keys if key not in CHANCE_OR_MEANS and _differs(key, configs)]
@@ -296,7 +283,7 @@ def _identity(config: Mapping[str, Any], keys: Sequence[str]) -> Hashable:
 
 
 def _text(value: Any) -> str | None:
-    """A value as text, the same for equal values; None where there is no value."""
+    """A value as text, the same for equal values; None for `_ABSENT`."""
     return None if value is _ABSENT else json.dumps(_number(value))
 
 
@@ -359,7 +346,7 @@ def value_text(value: Any) -> str:
 
 
 def rounds_text(number: float) -> str:
-    """A mean number of rounds, without decimals where it is whole.
+    """A mean number of rounds, without decimals if it is whole.
 
     >>> [rounds_text(number) for number in (1.0, 6.667, 12.3, 340.0)]
     ['1', '6.7', '12', '340']
@@ -369,7 +356,7 @@ def rounds_text(number: float) -> str:
 
 
 def rounds_words(setting: Setting) -> str:
-    """How often a canary of the setting takes part, in words; empty where it is not known."""
+    """How often a canary of the setting participates, in words; empty if unknown."""
     if setting.participations is None:
         return ""
     text = rounds_text(setting.participations.mean)

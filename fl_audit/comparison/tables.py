@@ -23,7 +23,6 @@ def accuracy_cell(setting: Setting) -> str:
 
 
 def rounds_cell(setting: Setting) -> str:
-    """The number of rounds."""
     rounds = setting.runs[0].report.num_rounds
     return LEFT_OUT if rounds is None else str(rounds)
 
@@ -35,13 +34,13 @@ def cohort_cell(setting: Setting) -> str:
 
 
 def participations_cell(setting: Setting) -> str:
-    """The rounds in which a canary takes part on average."""
+    """The mean number of rounds in which a canary participates."""
     spread = setting.participations
     return LEFT_OUT if spread is None else _over_runs(spread, rounds_text)
 
 
 def guarantee_cell(setting: Setting, party: Party) -> str:
-    """The analytical epsilon to one party."""
+    """The upper bound from accounting for one party."""
     spread = setting.guarantee(party)
     if spread is None:
         return "none known"
@@ -50,18 +49,17 @@ def guarantee_cell(setting: Setting, party: Party) -> str:
 
 
 def fault_cell(setting: Setting) -> str:
-    """What went wrong in the training of the runs, in short."""
+    """Faults of the runs' training, in short."""
     faults = (fault.name for run in setting.runs for fault in run.report.faults)
     return ", ".join(dict.fromkeys(faults)) or LEFT_OUT
 
 
 def has_faults(comparison: Comparison) -> bool:
-    """Whether the training of any run went wrong."""
     return any(fault_cell(setting) != LEFT_OUT for setting in comparison.settings)
 
 
 def verdict_cell(setting: Setting) -> str:
-    """The verdicts on the claims that the configs of the runs make."""
+    """The verdicts on the claims of the runs' configs."""
     texts = [
         f"{v.claim.short}: {v.outcome}" if v is not None and v.claim.is_stated else LEFT_OUT
         for v in (run.report.verdict for run in setting.runs)
@@ -76,7 +74,7 @@ def epsilon_cell(setting: Setting, statistic: str, method: str) -> str:
     """The epsilon by one method on one statistic.
 
     Several runs are given by their mean, with the smallest and the largest in brackets. A mean of
-    lower bounds is no bound, so that it has no sign "≥".
+    lower bounds is no bound, so it has no sign "≥".
     """
     spread = setting.epsilon(statistic, method)
     if spread is None:
@@ -100,7 +98,7 @@ def has_repetitions(comparison: Comparison) -> bool:
 
 
 def has_verdicts(comparison: Comparison) -> bool:
-    """Whether any run has a verdict on a claim that somebody made."""
+    """Whether any run has a verdict on a stated claim."""
     verdicts = (run.report.verdict for run in comparison.runs)
     return any(verdict is not None and verdict.claim.is_stated for verdict in verdicts)
 
@@ -115,7 +113,7 @@ def title(comparison: Comparison) -> str:
 
 
 def brief_lines(comparison: Comparison) -> list[str]:
-    """What differs beyond noise, and the settings with accuracy and analytical epsilon."""
+    """Significant differences, and the settings with accuracy and upper bounds."""
     return [
         title(comparison),
         *textwrap.wrap(beyond_noise(comparison), 100),
@@ -132,7 +130,7 @@ def brief_lines(comparison: Comparison) -> list[str]:
 
 
 def comparison_lines(comparison: Comparison) -> list[str]:
-    """The brief lines, then the estimates per statistic."""
+    """The lines of the terminal: the settings, then the estimates per statistic."""
     return [
         *brief_lines(comparison),
         *(
@@ -192,7 +190,7 @@ def _statistic_table(comparison: Comparison, statistic: str) -> list[str]:
 def _table(
     comparison: Comparison, name: str, head: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> list[str]:
-    """The lines of a table with a row per setting, its labels as wide in all tables."""
+    """A table with a row per setting; the label column is equally wide in all tables."""
     labels = [setting.label for setting in comparison.settings]
     width = max(map(len, (*comparison.statistics, *labels)))
     labelled = [(label, *cells) for label, cells in zip(labels, rows, strict=True)]

@@ -1,7 +1,23 @@
-"""The TOML config of a run, as typed, frozen records that are checked when they are read.
+"""The TOML config of a run as typed, frozen records.
 
-A config is one table per concern. `kind` selects the variant of a task, a participation
-pattern or a mechanism, and each variant knows only its own keys.
+>>> from fl_audit.config.file import parse_config
+>>> tables = {
+...     "task": {"kind": "digits"},
+...     "mechanism": {"kind": "gaussian_fixed", "clip_norm": 0.5, "noise_multiplier": 1.0},
+...     "participation": {"kind": "bernoulli", "rounds": 100, "clients_per_round": 20},
+...     "canaries": {"count": 100},
+... }
+>>> config = parse_config(tables, "config.toml")
+>>> config.mechanism
+GaussianFixed(noise_multiplier=1.0, epsilon=None, clip_norm=0.5, zeroing=None)
+>>> config.audit.confidence
+0.95
+
+`load_config` of `fl_audit` reads the same tables from a TOML file.
+
+A config has one table per topic, and reading it checks types, ranges and unknown keys. `kind`
+selects the variant of a task, a participation pattern or a mechanism; each variant has only its own
+keys.
 """
 
 from fl_audit.canaries.tables import AnyCanaries, Canaries, ExampleCanaries

@@ -1,4 +1,4 @@
-"""The config of `fl-audit attack`: a task and a central training, or the config of a run."""
+"""The config of `fl-audit attack`: a task and central training, or the config of a run."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,7 +21,7 @@ from fl_audit.config_tables.table import (
 )
 from fl_audit.tasks.kinds import Task
 
-# The table [attack]: of models that are trained centrally, or of federated runs.
+# The table [attack], for central training or for federated runs.
 
 
 _Shadows = Annotated[int, Meta(ge=20)]
@@ -44,7 +44,7 @@ class Attack(Judging, frozen=True):
     """Shadow models of central training, and how they are attacked.
 
     Attributes:
-      num_shadow: Models on random halves of the points, to choose whom to attack.
+      num_shadow: Models on random halves of the points, to choose which to attack.
       num_points: Points to attack.
       num_base_shadow: Shadow models per point, half of them with it.
       num_challenges: Attacked models per point, each with it by a fair coin.
@@ -81,7 +81,7 @@ class Attack(Judging, frozen=True):
     delta: OpenUnitFloat = 1e-5
 
     def __post_init__(self) -> None:
-        """Checks that DP-SGD has both of its keys, one noise, and no micro-batch too many."""
+        """Raises ValueError for missing DP-SGD keys, two noises, or too many micro-batches."""
         if self.microbatches is not None and self.clip_norm is None:
             raise ValueError("microbatches are DP-SGD's; set clip_norm and epsilon too")
         if self.microbatches is not None and self.microbatches > self.batch_size:
@@ -99,7 +99,7 @@ class Attack(Judging, frozen=True):
 
     @property
     def num_members(self) -> int:
-        """The number of attacked members, which are points."""
+        """The number of attacked points."""
         return self.num_points
 
 
@@ -107,7 +107,7 @@ class FederatedAttack(Judging, frozen=True):
     """How `fl-audit attack` attacks the clients of a run; `run` ignores it.
 
     Attributes:
-      num_shadow: Runs with a random half of the clients, to choose whom to attack.
+      num_shadow: Runs with a random half of the clients, to choose which to attack.
       num_clients: Clients to attack.
       num_base_shadow: Shadow runs per client, half of them with it.
       num_challenges: Attacked runs per client, each with it by a fair coin.
@@ -122,7 +122,7 @@ class FederatedAttack(Judging, frozen=True):
 
     @property
     def num_members(self) -> int:
-        """The number of attacked members, which are clients."""
+        """The number of attacked clients."""
         return self.num_clients
 
 
@@ -135,7 +135,7 @@ def num_models(attack: AnyAttack) -> int:
 
 
 _FEDERATED_SECTIONS = {"mechanism", "participation"}
-"""Sections that a federated run cannot do without, and a central training has not."""
+"""Sections that a federated run requires and central training lacks."""
 
 
 class AttackConfig(Table, frozen=True):
@@ -166,8 +166,8 @@ def load_attack_config(path: Path, overrides: list[str]) -> AttackConfig | Feder
       overrides: Entries `section.key=value`.
 
     Returns:
-      The config of models that are trained centrally; or, where the file is one of `fl-audit run`,
-      that of a run. What concerns its canaries, and where and when it runs, is left out.
+      The config of centrally trained models; or, if the file is one of `fl-audit run`, that of the
+      run without its canaries, runtime and logging.
 
     Raises:
       InputError: The file cannot be read, is not TOML, or does not describe an attack.
@@ -177,7 +177,7 @@ def load_attack_config(path: Path, overrides: list[str]) -> AttackConfig | Feder
         import_plugins(table.get("plugins"), str(path))
         return in_folder(parse_tables(table, AttackConfig, str(path)), path.parent)
     table = {"canaries": {"count": 0}, **table}
-    config_of_table(table, path, str(path))  # whatever `run` refuses is refused
+    config_of_table(table, path, str(path))  # `attack` refuses what `run` refuses
     config = in_folder(parse_tables(table, FederatedAttackConfig, str(path)), path.parent)
     return msgspec.structs.replace(
         config,

@@ -1,18 +1,18 @@
-"""Commitments: what will be run, how it is tested and what is claimed, fixed before training.
+"""Commitments: config, tests and claim of a run, fixed before training.
 
-A commitment is a file that may be published: claim and method in plain words, and of every key of
-the resolved config HMAC-SHA256 of its name and value under a nonce of 256 random bits. The nonce
-is in a second file, the opening, which stays with its owner until the run is over; without it
-nobody learns a value by trying all likely ones, so that no small seed gives away coins and
-canaries. With it, any key can be checked by itself, and no other value fits.
+A commitment is a file that may be published: claim and method in plain text, and HMAC-SHA256 of
+name and value of every key of the resolved config, under a nonce of 256 random bits. The nonce is
+in a second file, the opening, which stays with its owner until the run is over. Without it, values
+cannot be found by trying likely ones, so even a small seed does not reveal coins and canaries. With
+it, any key can be checked by itself, and no other value fits.
 
-Each run under a commitment is a try: it is written in a list beside the commitment, each line
-linked to the one before, and in the run's own folder, whose chain begins with it.
+Each run under a commitment is a try. It is listed in a file next to the commitment, each line
+linked to the one before, and recorded in the run's folder, whose chain begins with it.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as name:
-...     made = make_commitment({"seed": 7}, {"claimed_epsilon": 4.0}, {})
-...     write_commitment(Path(name) / "commitment.json", made)
+...     sealed = make_commitment({"seed": 7}, {"claimed_epsilon": 4.0}, {})
+...     write_commitment(Path(name) / "commitment.json", sealed)
 ...     opened = open_commitment(Path(name) / "commitment.json")
 ...     opened.others({"seed": 7}), opened.others({"seed": 8})
 ([], ['seed'])
@@ -32,12 +32,14 @@ import msgspec
 
 from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config.file import config_to_toml, flat_keys
+from fl_audit.config.inputs import PREFIX, Inputs, read_recorded_inputs, words_of_input
 from fl_audit.config.tables import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import read_chain
 from fl_audit.formats.text_files import (
+    OWNER_ALONE,
     in_turn,
     parse_toml,
     read_foreign,
@@ -47,24 +49,22 @@ from fl_audit.formats.text_files import (
 )
 from fl_audit.version import __version__
 
-# What is committed to.
+# Committed keys.
 
 
 FORMAT_VERSION = 1
 
 _ELSEWHERE = ("ray",)
-"""The tables of a config on which no result depends: the cluster that computes it."""
+"""Tables of a config on which no result depends: the cluster that computes it."""
 
 
 class Commitment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is fixed before training, as the published file has it.
+    """The published file.
 
     Attributes:
-      format_version: The version of the format.
-      fl_audit_version: The version of this program.
-      claim: The keys of the config that say what is claimed, in plain.
-      method: The keys of the config that say how it is tested, in plain, and what they select.
-      config: HMAC-SHA256 of every key of the resolved config, by the key.
+      claim: The config keys of the claim, in plain text.
+      method: The config keys of the tests, in plain text, and the tests that they select.
+      config: HMAC-SHA256 of every key of the resolved config, by key.
     """
 
     format_version: int
@@ -79,9 +79,8 @@ class Opened:
     """A commitment with the nonce that opens it.
 
     Attributes:
-      commitment: The commitment.
       text: The text of its file.
-      nonce: The nonce, 64 hexadecimal digits.
+      nonce: 64 hexadecimal digits.
     """
 
     commitment: Commitment
@@ -90,14 +89,13 @@ class Opened:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the file, by which the commitment is known."""
+        """The SHA-256 of the file, which identifies the commitment."""
         return hashlib.sha256(self.text).hexdigest()
 
     def others(self, keys: Mapping[str, Any]) -> list[str]:
-        """The keys that have another value than was committed to, in order.
+        """The keys whose values differ from the committed ones, in order.
 
-        Args:
-          keys: The values of a config by key, as `committed_keys` gives them.
+        `keys` are the values of a config as from `committed_keys`.
         """
         committed = self.commitment.config
         return [
@@ -110,13 +108,7 @@ class Opened:
 def make_commitment(
     keys: Mapping[str, Any], claim: Mapping[str, Any], method: Mapping[str, Any]
 ) -> Opened:
-    """Commits to a config with a new nonce.
-
-    Args:
-      keys: The values of the resolved config by key.
-      claim: What is claimed, in plain.
-      method: How it is tested, in plain.
-    """
+    """Commits to a config's `keys`, with claim and method in plain text, under a new nonce."""
     nonce = secrets.token_hex(32)
     commitment = Commitment(
         format_version=FORMAT_VERSION,
@@ -129,9 +121,10 @@ def make_commitment(
     return Opened(commitment, text, nonce)
 
 
-def commitment_to(config: Config) -> Opened:
-    """Commits to a run of a config with a new nonce."""
-    return make_commitment(committed_keys(config), committed_claim(config), method_of(config))
+def commitment_to(config: Config, inputs: Inputs) -> Opened:
+    """Commits to a run of a config on its inputs with a new nonce."""
+    keys = committed_keys(config) | inputs.keys()
+    return make_commitment(keys, committed_claim(config), method_of(config))
 
 
 def _sealed(nonce: str, key: str, value: Any) -> str:
@@ -140,17 +133,17 @@ def _sealed(nonce: str, key: str, value: Any) -> str:
 
 
 def committed_keys(config: Config) -> dict[str, Any]:
-    """The values of a config by key, but for those on which no result depends."""
+    """The values of a config by key, without those on which no result depends."""
     return _keys(parse_toml(config_to_toml(config), "config"))
 
 
 def recorded_keys(folder: RunFolder) -> dict[str, Any]:
-    """The committed keys of the config in a run's folder.
+    """The committed keys of the config and of the inputs in a run's folder.
 
     Raises:
-      InputError: The config cannot be read.
+      InputError: A file cannot be read.
     """
-    return _keys(read_toml(folder.config))
+    return _keys(read_toml(folder.config)) | read_recorded_inputs(folder).keys()
 
 
 def _keys(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,7 +152,7 @@ def _keys(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def committed_claim(config: Config) -> dict[str, Any]:
-    """The keys of [audit] that say what is claimed: all whose name begins with "claim", and δ."""
+    """The claim in [audit]: all keys that begin with "claim", and delta."""
     audit = msgspec.to_builtins(config.audit)
     return {
         key: value
@@ -169,7 +162,7 @@ def committed_claim(config: Config) -> dict[str, Any]:
 
 
 def method_of(config: Config) -> dict[str, Any]:
-    """How the claim is tested: the keys of [audit] that choose tests, and what they choose from."""
+    """How the claim is tested: keys of [audit], and the statistics and methods they choose from."""
     audit = config.audit
     return {
         "verdict_method": audit.verdict_method,
@@ -181,16 +174,16 @@ def method_of(config: Config) -> dict[str, Any]:
     }
 
 
-# Its files.
+# The files of a commitment.
 
 
 def opening_of(path: Path) -> Path:
-    """The file of a commitment's nonce, for its owner alone."""
+    """The path of a commitment's nonce, for its owner only."""
     return path.with_name(f"{path.name}.opening")
 
 
 def tries_of(path: Path) -> Path:
-    """The list of the runs under a commitment."""
+    """The path of the list of runs under a commitment."""
     return path.with_name(f"{path.name}.tries")
 
 
@@ -201,18 +194,14 @@ class _Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_commitment(path: Path, opened: Opened) -> None:
-    """Writes a commitment, and beside it its opening, which the owner alone may read.
-
-    Args:
-      path: The file to publish, which is not there yet.
-      opened: The commitment.
+    """Writes a new commitment, and its opening, which only the owner may read.
 
     Raises:
-      InputError: One of the files is there, or cannot be written.
+      InputError: One of the files exists, or cannot be written.
     """
-    for there in (path, opening_of(path), tries_of(path)):
-        if there.exists():
-            raise InputError(f"{there}: is there already; a commitment is never replaced")
+    for file_path in (path, opening_of(path), tries_of(path)):
+        if file_path.exists():
+            raise InputError(f"{file_path}: is there already; a commitment is never replaced")
     try:
         descriptor = os.open(opening_of(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -224,11 +213,7 @@ def write_commitment(path: Path, opened: Opened) -> None:
 
 
 def open_commitment(path: Path) -> Opened:
-    """Reads a commitment with its opening.
-
-    Raises:
-      InputError: One of the files is missing or damaged.
-    """
+    """Reads a commitment with its opening."""
     text, commitment = read_commitment(path)
     opening = opening_of(path)
     if not opening.exists():
@@ -238,11 +223,7 @@ def open_commitment(path: Path) -> Opened:
 
 
 def read_commitment(path: Path) -> tuple[bytes, Commitment]:
-    """Reads the file that was published; its text, and what it says.
-
-    Raises:
-      InputError: The file is missing or damaged.
-    """
+    """Reads the published file: its text and its content."""
     commitment = read_json(path, Commitment, "a commitment of `fl-audit commit`")
     if commitment.format_version != FORMAT_VERSION:
         raise InputError(
@@ -265,13 +246,13 @@ def _checked_nonce(nonce: str, path: Path) -> str:
 
 
 class Try(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a run's folder has of its commitment (commitment.json).
+    """The record of a run's commitment in its folder (commitment.json).
 
     Attributes:
       commitment: The text of the published file.
-      nonce: What opens it, for those who get the folder.
-      number: The number of the run among those under the commitment, from 1.
-      before: The SHA-256 of the list of runs before this one.
+      nonce: Opens the commitment for recipients of the folder.
+      number: The number of the run under the commitment, from 1.
+      before: SHA-256 of the list of runs before this one.
     """
 
     commitment: str
@@ -280,11 +261,7 @@ class Try(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     before: str
 
     def opened(self, path: Path) -> Opened:
-        """The commitment, opened.
-
-        Raises:
-          InputError: The text is no commitment, or the nonce none.
-        """
+        """The opened commitment; InputError if text or nonce is invalid."""
         text = self.commitment.encode()
         try:
             commitment = msgspec.json.decode(text, type=Commitment)
@@ -298,9 +275,8 @@ class ListedTry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
       number: The number of the run, from 1.
-      folder: The name of its folder.
       link: The first link of its chain.
-      before: The SHA-256 of the list before this line.
+      before: SHA-256 of the list before this line.
     """
 
     number: int
@@ -310,16 +286,7 @@ class ListedTry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_committed(path: Path, config: Config) -> Opened:
-    """Opens a commitment, and refuses another config.
-
-    Args:
-      path: The file of the commitment.
-      config: The config that is to be run.
-
-    Raises:
-      InputError: A file is missing or damaged, the commitment was made by another version, or a
-        key of the config has another value.
-    """
+    """Opens a commitment; raises InputError if version or config differ from it."""
     opened = open_commitment(path)
     version = opened.commitment.fl_audit_version
     if version != __version__:
@@ -329,54 +296,59 @@ def check_committed(path: Path, config: Config) -> Opened:
         )
     keys = committed_keys(config)
     for key in opened.others(keys):
-        raise InputError(f"--commitment {path}: {words_of_other(key, keys)}")
+        if not key.startswith(PREFIX):
+            raise InputError(f"--commitment {path}: {words_of_other(key, keys)}")
     return opened
 
 
+def check_committed_inputs(path: Path, opened: Opened, inputs: Inputs) -> None:
+    """Refuses inputs, such as data, that are others than those committed to.
+
+    Args:
+      path: The file of the commitment.
+      opened: The commitment.
+      inputs: The inputs of the config that is to be run.
+
+    Raises:
+      InputError: An input has another digest, or was not committed to.
+    """
+    keys = inputs.keys()
+    for key in opened.others(keys):
+        if key.startswith(PREFIX):
+            raise InputError(f"--commitment {path}: {words_of_other(key, keys)}")
+
+
 def words_of_other(key: str, keys: Mapping[str, Any]) -> str:
-    """What is wrong with a key of a config that was not committed to as it is."""
+    """Describes how a key differs from its commitment."""
+    if key.startswith(PREFIX):
+        return f"{words_of_input(key)} changed since the commitment"
     now = f"is {keys[key]!r}" if key in keys else "is not set"
     return f"key `{key}` {now}, which is not what was committed to"
 
 
 def check_same_try(path: Path, opened: Opened, folder: RunFolder) -> None:
-    """Refuses to go on under a commitment with a run that was not begun under it.
-
-    Raises:
-      InputError: The run was begun without, or under another one.
-    """
-    there = folder.commitment.exists()
-    if not there or read_try(folder).commitment.encode() != opened.text:
-        how = "under another commitment" if there else "without a commitment"
+    """Raises InputError for a resumed run that was not started under the commitment."""
+    has_commitment = folder.commitment.exists()
+    if not has_commitment or read_try(folder).commitment.encode() != opened.text:
+        how = "under another commitment" if has_commitment else "without a commitment"
         raise InputError(f"--commitment {path}: the run in {folder.path} was begun {how}")
 
 
 def read_try(folder: RunFolder) -> Try:
-    """Reads what a run's folder has of its commitment.
-
-    Raises:
-      InputError: The file is missing or damaged.
-    """
+    """Reads the record of a run's commitment in its folder."""
     return read_json(folder.commitment, Try, "the commitment of a run")
 
 
 def begin_try(path: Path, opened: Opened, folder: RunFolder) -> None:
-    """Writes into a run's folder which try under a commitment it is; before its chain begins."""
+    """Records in a run's folder which try it is, before its chain begins."""
     listed = read_tries(tries_of(path))
     attempt = Try(opened.text.decode(), opened.nonce, len(listed) + 1, _digest(tries_of(path)))
     text = msgspec.json.format(msgspec.json.encode(attempt)).decode()
-    write_text(folder.commitment, text + "\n")
+    write_text(folder.commitment, text + "\n", OWNER_ALONE)
 
 
 def list_try(path: Path, folder: RunFolder) -> int:
-    """Lists a run whose chain has begun under its commitment; once, however often it is resumed.
-
-    Returns:
-      The number of the run among those under the commitment.
-
-    Raises:
-      InputError: The list or the run's chain is damaged.
-    """
+    """Lists a run whose chain has begun, once even if it is resumed; returns its number, from 1."""
     link = read_chain(folder.chain).lines[0].link
     tries = tries_of(path)
     with in_turn(tries):
@@ -393,10 +365,9 @@ def list_try(path: Path, folder: RunFolder) -> int:
 
 
 def read_tries(path: Path) -> list[ListedTry]:
-    """The runs that are listed; none without a file.
+    """The listed runs; empty without a file.
 
-    Raises:
-      InputError: The list is damaged, or a line does not follow from those before it.
+    InputError if a line does not follow from the previous.
     """
     if not path.exists():
         return []

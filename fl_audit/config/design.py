@@ -4,14 +4,16 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET
 
 from fl_audit.accounting.analytical import guarantee_to, noise_multiplier_for
 from fl_audit.accounting.release import Noise, Release
+from fl_audit.accounting.sampling_accountants import accountant_of
 from fl_audit.attacks.live_test import why_no_live_test
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.threat_models import check_rounds, check_threat_models, threat_models_of
@@ -27,22 +29,21 @@ from fl_audit.participation.arms import arm_names
 
 @dataclass(frozen=True, eq=False)
 class RunDesign:
-    """A run as its config, its seed and the names of its clients determine it.
+    """A run as determined by its config, its seed and the names of its clients.
 
-    A run that is trained (`PreparedRun`) and one that is planned (`PlannedRun`) are such designs.
+    `PreparedRun` (trained) and `PlannedRun` (planned) are such designs.
 
     Attributes:
       config: The config of the run; its mechanism's noise is known.
       num_clients: The number N of real clients in the population.
-      included: Whether each canary of the pool takes part, bool of shape (num_canaries,).
-      schedule: The schedule of who takes part in which rounds.
-      noise: The noise of a round.
+      included: Whether each canary is included, bool of shape (num_canaries,).
     """
 
     config: Config
     num_clients: int
     included: npt.NDArray[np.bool_]
     schedule: Schedule
+    secret: int | None
     noise: Noise
 
     @property
@@ -72,10 +73,18 @@ class RunDesign:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arm of every canary; nothing where the pool is not dealt to arms."""
+        """The arm of every canary; empty without arms."""
         canaries = self.config.canaries
         texts = canaries.arms if isinstance(canaries, Canaries) else ()
-        return arm_names(texts, self.num_canaries, self.config.seed)
+        seed = self.config.seed if self.secret is None else self.secret
+        return arm_names(texts, self.num_canaries, seed)
+
+    @property
+    def secret_from(self) -> Literal["run", "config"] | None:
+        """Whose secret the schedule is drawn from; None where the seed draws it."""
+        if self.secret is None:
+            return None
+        return "run" if self.config.schedule_secret is UNSET else "config"
 
     @property
     def delta(self) -> float:
@@ -84,17 +93,17 @@ class RunDesign:
 
     @functools.cached_property
     def release(self) -> Release:
-        """What the run will release."""
+        """The release of the run, for accounting."""
         return describe(self.config.mechanism, self.noise, self.schedule, self.num_canaries)
 
     @property
     def shared(self) -> dict[str, Any]:
-        """The fields that every design has, as arguments of a class that adds to them."""
+        """The fields of `RunDesign`, as arguments of a subclass."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(RunDesign)}
 
 
 def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
-    """A design without noise, with the mechanism's, which may have to be found for an epsilon."""
+    """The design with the mechanism's noise, which may have to be solved for an epsilon."""
     cohort = design.schedule.expected_cohort
     if mechanism.epsilon is not None:
         mechanism = mechanism_for_epsilon(mechanism, cohort, design.release, design.delta)
@@ -102,13 +111,17 @@ def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
     return dataclasses.replace(design, config=config, noise=round_noise(mechanism, cohort))
 
 
-def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> RunDesign:
+def design_run(
+    config: Config, client_ids: Sequence[str], num_canaries: int, secret: int | None = None
+) -> RunDesign:
     """Draws who is included and the schedule.
 
     Args:
       config: The config of the run.
       client_ids: The names of the real clients.
       num_canaries: The size of the pool.
+      secret: The secret of a run that trains, from which the schedule is drawn if `is_secret`; None
+        draws it from the seed, as for a run that is planned.
 
     Raises:
       InputError: The parts of the config do not fit together.
@@ -124,9 +137,11 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
     included = draw_included(
         canaries.inclusion, config.seed, num_canaries, coin_probability(canaries)
     )
-    schedule = make_schedule(
-        config.participation, config.canaries, config.seed, client_ids, included
-    )
+    schedule = _schedule(config, config.seed, client_ids, included)
+    if secret is not None and is_secret(config, schedule):
+        schedule = _schedule(config, secret, client_ids, included)
+    else:
+        secret = None
     check_threat_models(config.audit, "config")
     check_rounds(config.audit, schedule.num_rounds, "config")
     _check_uploads(config)
@@ -135,6 +150,7 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
         num_clients=len(client_ids),
         included=included,
         schedule=schedule,
+        secret=secret,
         noise=MECHANISMS.kind_of(config.mechanism).noise_distribution.noise(0.0, 0.0),
     )
     design = _with_noise(design, config.mechanism)
@@ -143,8 +159,25 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
     return design
 
 
+def _schedule(
+    config: Config, seed: int, client_ids: Sequence[str], included: npt.NDArray[np.bool_]
+) -> Schedule:
+    return make_schedule(config.participation, config.canaries, seed, client_ids, included)
+
+
+def is_secret(config: Config, schedule: Schedule) -> bool:
+    """Whether a run that trains draws its schedule from a secret.
+
+    It does where there is noise and a client's upper bound counts on a draw that nobody knows, or
+    where the config names the secret.
+    """
+    noise = config.mechanism.epsilon or getattr(config.mechanism, "noise_multiplier", 0.0)
+    counts_on_draw = accountant_of(schedule.client_attendance.sampling) is not None
+    return config.schedule_secret is not UNSET or bool(noise and counts_on_draw)
+
+
 def _check_uploads(config: Config) -> None:
-    """Raises an `InputError` if attackers see single uploads that no noise is added to."""
+    """Raises InputError if attackers see single uploads without noise."""
     seeing = [model.name for model in threat_models_of(config.audit) if model.sees_uploads]
     kind = MECHANISMS.kind_of(config.mechanism)
     if seeing and not kind.noise_distribution.is_per_upload:
@@ -155,7 +188,7 @@ def _check_uploads(config: Config) -> None:
 
 
 def _check_live_verdict(design: RunDesign) -> None:
-    """Raises an `InputError` if rounds cannot be tested, or say nothing about the claim."""
+    """Raises InputError if rounds cannot be tested, or tests are irrelevant to the claim."""
     why_not = why_no_live_test(design.own_rounds, family_of(design.config.canaries))
     if design.schedule.client_participations is None:
         why_not = (
@@ -167,22 +200,22 @@ def _check_live_verdict(design: RunDesign) -> None:
         )
 
 
-# The noise of a run whose config states the epsilon that it is to guarantee.
+# Solving the noise for a stated epsilon.
 
 
 def mechanism_for_epsilon(
     mechanism: Mechanism, expected_cohort: float, release: Release, delta: float
 ) -> NoisyMechanism:
-    """The mechanism with the least noise that guarantees clients the epsilon that it states.
+    """The mechanism with the least noise whose upper bound for clients is its stated epsilon.
 
     Args:
       mechanism: The mechanism table of a config, with an epsilon.
       expected_cohort: The expected number of clients and canaries in a round.
-      release: What the run releases; its noise does not count.
+      release: The run's release; its noise is ignored.
       delta: The delta of the epsilon, in (0, 1).
 
     Raises:
-      InputError: No epsilon is known of such a run, or no noise that its keys allow is enough.
+      InputError: No accountant covers such a run, or no noise that its keys allow suffices.
     """
     if not isinstance(mechanism, NoisyMechanism) or mechanism.epsilon is None:
         raise InputError("mechanism.epsilon: this kind of mechanism has no noise to find")
@@ -193,7 +226,7 @@ def mechanism_for_epsilon(
         try:
             noise = round_noise(mechanism.with_multiplier(multiplier), expected_cohort)
         except InputError:
-            # It cannot be added so; how much would be needed is said when it is refused.
+            # The kind cannot add so much noise; its error message says how much is needed.
             noise = distribution.noise(multiplier, multiplier)
         noised = release.with_noise(noise)
         return guarantee_to(noised, noised.client, delta).epsilon
@@ -207,7 +240,7 @@ def mechanism_for_epsilon(
 
 
 def _unit_noise(mechanism: NoisyMechanism, expected_cohort: float) -> Noise:
-    """The noise of a multiplier of 1, by which accountants see what kind of noise it is."""
+    """The noise of multiplier 1, from which accountants see the kind of noise."""
     try:
         return round_noise(mechanism.with_multiplier(1.0), expected_cohort)
     except InputError:
@@ -215,7 +248,7 @@ def _unit_noise(mechanism: NoisyMechanism, expected_cohort: float) -> Noise:
 
 
 def _check_known(release: Release, delta: float) -> None:
-    """Raises an `InputError` where no accountant knows the epsilon of any noise."""
+    """Raises InputError if no accountant knows the epsilon of any noise."""
     guarantee = guarantee_to(release, release.client, delta)
     if guarantee.epsilon is None:
         reasons = "; ".join(by.reason for by in guarantee.by_accountant if by.reason)

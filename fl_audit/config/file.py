@@ -1,4 +1,4 @@
-"""Reading of a config from TOML, where every mistake is named, and writing it back."""
+"""Reading a config from TOML, with errors that name every mistake, and writing it back."""
 
 import math
 import os
@@ -21,7 +21,7 @@ from fl_audit.attacks.threat_models import (
 from fl_audit.config import Config, Table
 from fl_audit.config_tables import kinds_of
 from fl_audit.config_tables.kinds import key_types, required_keys, table_variants, variants
-from fl_audit.config_tables.plugins import has_plugins, import_plugins, in_full
+from fl_audit.config_tables.plugins import has_plugins, import_plugins, with_folders
 from fl_audit.errors import InputError, nearest, suggested
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.text_files import check_values, read_toml
@@ -29,10 +29,10 @@ from fl_audit.formats.text_files import check_values, read_toml
 ConfigType = TypeVar("ConfigType", bound=Table)
 
 _DEFAULT_KINDS = {"client": "fed_avg", "server": "sgd", "canaries": "vectors"}
-"""The kinds of tables that need not state them."""
+"""Default kinds of tables."""
 
 _SMALLEST, _LARGEST = 1e-30, 1e30
-"""The range of a number's size, in which single precision holds its reciprocal too."""
+"""Range of a number's size; within it, single precision holds the reciprocal too."""
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -49,55 +49,50 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
 
 
 def read_tables(path: Path, overrides: Sequence[str]) -> dict[str, Any]:
-    """Reads the tables of a config of any kind, with overrides as of `load_config` applied.
-
-    Raises:
-      InputError: The file cannot be read or is not TOML, or an override is none.
-    """
+    """Reads the tables of any config, and applies overrides as `load_config` does."""
     table = read_toml(path)
     for override in overrides:
         _apply_override(table, override)
-    return _with_plugins_in_full(table, path.parent)
+    return _with_plugin_folders(table, path.parent)
 
 
 def config_of_table(table: dict[str, Any], path: Path, name: str) -> Config:
-    """Turns a config file's table into a `Config` whose relative paths are made absolute.
+    """Turns a config file's table into a `Config` with absolute paths; ignores [attack].
 
     Args:
-      table: The parsed file, with the keys that were changed; [attack] is no part of a run.
-      path: The file, in whose folder relative paths start.
+      table: The parsed file, with overrides applied.
+      path: The file; relative paths start in its folder.
       name: The name of the config in an error message.
 
     Raises:
       InputError: The table does not describe a run.
     """
-    table = _with_plugins_in_full(table, path.parent)
+    table = _with_plugin_folders(table, path.parent)
     return in_folder(parse_config({k: table[k] for k in table if k != "attack"}, name), path.parent)
 
 
-def _with_plugins_in_full(table: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _with_plugin_folders(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     named = "plugins" in table
-    return {**table, "plugins": in_full(table["plugins"], folder)} if named else table
+    return {**table, "plugins": with_folders(table["plugins"], folder)} if named else table
 
 
 def in_folder(config: ConfigType, folder: Path) -> ConfigType:
-    """A config of any kind whose relative paths are made absolute, starting at its folder."""
+    """The config with relative paths made absolute, starting at its folder."""
     tables = {k: t for k, t in msgspec.structs.asdict(config).items() if isinstance(t, Table)}
-    return replace(config, **{key: _with_absolute_paths(t, folder) for key, t in tables.items()})
+    tables = {key: _with_absolute_paths(table, folder) for key, table in tables.items()}
+    return _with_absolute_paths(replace(config, **tables), folder)
 
 
-def _with_absolute_paths(table: Table, folder: Path) -> Table:
+def _with_absolute_paths(table: ConfigType, folder: Path) -> ConfigType:
     """The table with its relative paths made absolute, starting at the config file's folder."""
-    paths = {key: path for key in table.path_keys if (path := getattr(table, key)) is not None}
+    paths = {k: path for k in table.path_keys if isinstance(path := getattr(table, k), str)}
     return replace(table, **{key: os.path.realpath(folder / path) for key, path in paths.items()})
 
 
 def parse_config(table: Mapping[str, Any], name: str) -> Config:
     """Turns parsed TOML into a `Config`, with the kinds that its plugins register.
 
-    Args:
-      table: The parsed file; its plugins have their folders.
-      name: The name of the config in an error message.
+    `name` names the config in error messages; plugins already have their folders.
 
     Raises:
       InputError: A plugin cannot be imported, a key is unknown or missing, or a value is of the
@@ -111,26 +106,15 @@ def parse_config(table: Mapping[str, Any], name: str) -> Config:
 
 
 def load_recorded(path: Path) -> Config:
-    """Reads the config in the folder of a run that was trained; see `recorded_config`.
-
-    Raises:
-      InputError: The file cannot be read, is not TOML, or does not describe a run.
-    """
+    """Reads the config in the folder of a trained run as `recorded_config` does."""
     return in_folder(recorded_config(read_toml(path), str(path)), path.parent)
 
 
 def recorded_config(table: Mapping[str, Any], name: str) -> Config:
-    """Turns the config of a run that was trained into a `Config`; imports no plugin.
+    """Turns the config of a trained run into a `Config`; imports no plugin.
 
-    Where the run had plugins, tables of kinds that are not registered here hold the keys and the
-    values that were written of them, and what a plugin may have added is not checked.
-
-    Args:
-      table: The config, of the run's folder or of its report.
-      name: The name of the config in an error message.
-
-    Raises:
-      InputError: A key is unknown or missing, or a value is of the wrong type or out of range.
+    In a run with plugins, tables of unregistered kinds keep their recorded keys and values, and
+    plugins' additions are not checked.
     """
     if not has_plugins(table):
         return parse_config(table, name)
@@ -150,16 +134,7 @@ def recorded_config(table: Mapping[str, Any], name: str) -> Config:
 
 
 def parse_tables(table: Mapping[str, Any], root: type[ConfigType], name: str) -> ConfigType:
-    """Turns parsed TOML into a config of any kind.
-
-    Args:
-      table: The parsed file.
-      root: The config's type, with a field for each table.
-      name: The name of the config in an error message.
-
-    Raises:
-      InputError: A key is unknown or missing, or a value is of the wrong type or out of range.
-    """
+    """Turns parsed TOML into a config of type `root`, which has a field for each table."""
     check_values(dict(table), name)
     table = {key: _with_kind(key, value) for key, value in table.items()}
     _check_keys(table, root, name, "")
@@ -170,7 +145,7 @@ def parse_tables(table: Mapping[str, Any], root: type[ConfigType], name: str) ->
 
 
 def _check_threat_models(table: Mapping[str, Any], name: str) -> None:
-    """Raises an `InputError` for a threat model that is not registered, naming the nearest."""
+    """Raises InputError for an unregistered threat model, naming the nearest."""
     audit = table.get("audit")
     listed = audit.get("threat_models") if isinstance(audit, Mapping) else None
     for model in listed if isinstance(listed, list) else ():
@@ -180,11 +155,7 @@ def _check_threat_models(table: Mapping[str, Any], name: str) -> None:
 
 
 def _with_kinds(table: Mapping[str, Any], root: type[Table]) -> dict[str, Any]:
-    """The file's tables, where those of registered kinds are converted to their types.
-
-    Raises:
-      msgspec.ValidationError: A value is of the wrong type or out of range.
-    """
+    """The file's tables, those of registered kinds converted to their types."""
     types = key_types(root)
     return {key: _with_kind_of(key, value, types[key]) for key, value in table.items()}
 
@@ -229,7 +200,7 @@ def _with_kind(key: str, value: Any) -> Any:
 
 
 def config_to_toml(config: Table) -> str:
-    """The resolved config as TOML, defaults spelled out; keys that are `None` are left out."""
+    """The resolved config as TOML with all defaults; keys that are None are left out."""
     return tomli_w.dumps(_without_none(msgspec.to_builtins(config)))
 
 
@@ -252,7 +223,7 @@ def _readable(message: str, table: Mapping[str, Any]) -> str:
 
 
 def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: str) -> None:
-    """Raises an `InputError` for the first unknown key, naming the nearest, or missing key."""
+    """Raises InputError for the first unknown key, naming the nearest, or missing key."""
     table_type, known = _select_variant(table, annotation, name, prefix)
     for key, value in table.items():
         if key not in known:
@@ -268,7 +239,7 @@ def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: st
 
 
 def _in_other_sections(key: str, prefix: str) -> str:
-    """The hint that a key is one of other sections alone; empty where it is not."""
+    """A hint that a key belongs to other sections; empty if it does not."""
     sections = {name: table_variants(kinds) for name, kinds in key_types(Config).items()}
     places = [
         f"{section}."
@@ -281,7 +252,7 @@ def _in_other_sections(key: str, prefix: str) -> str:
 
 
 def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
-    if value is None:  # as JSON has keys that are left out
+    if value is None:  # JSON writes keys that are not set as null
         return
     if len(allowed := [each for each in variants(annotation) if each is not type(None)]) == 1:
         (annotation,) = allowed
@@ -303,7 +274,7 @@ def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
 
 
 def _is_names(annotation: Any) -> bool:
-    """Whether the annotation is that of a list of words from a known set."""
+    """Whether the annotation is a list of words from a known set."""
     items = typing.get_args(annotation)
     return bool(items) and typing.get_origin(items[0]) is Literal
 
@@ -335,16 +306,9 @@ def _apply_override(table: dict[str, Any], override: str) -> None:
 
 
 def set_key(table: dict[str, Any], path: str, value: Any, name: str) -> None:
-    """Changes one key of a config file's table.
+    """Sets one key of a config file's table, such as `mechanism.noise_multiplier`, in place.
 
-    Args:
-      table: The table, which is changed.
-      path: The key, such as `mechanism.noise_multiplier`.
-      value: Its new value.
-      name: The name of the change in an error message.
-
-    Raises:
-      InputError: The key stands in no section.
+    `name` names the change in the error message if the key belongs to no section.
     """
     *sections, last = path.split(".")
     for key in sections:
@@ -364,11 +328,11 @@ def _value(text: str, name: str) -> Any:
         raise InputError(f"{name}: is TOML that cannot be read: {error}") from error
 
 
-# A config as one value per `section.key`, as logs of experiments take it.
+# A config flattened to `section.key`s, for experiment trackers.
 
 
 Scalar = bool | int | float | str
-"""A value that every log of experiments takes for a parameter."""
+"""A value that any experiment tracker accepts as a parameter."""
 
 
 def flat_keys(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -22,7 +22,7 @@ _KINDS = {
     "client": "fed_avg",
     "server": "sgd",
 }
-"""The kind that a starting point has of each table but the task."""
+"""Kind of each table except the task."""
 
 _Values = Mapping[str, object]
 
@@ -34,8 +34,8 @@ _VALUES: Mapping[str, _Values] = {
     "participation": {"rounds": 100, "clients_per_round": 20},
     "canaries": {"count": 1000, "family": "hadamard"},
 }
-"""The keys that a starting point sets: a thousand canaries, of which half are in 100 rounds of 20
-clients, five a round. Delta is left to the number of clients."""
+"""Keys that are set: half of 1,000 canaries are included in 100 rounds of 20 clients, five a round.
+Delta follows from the number of clients."""
 
 _STACK_OVERFLOW: Mapping[str, _Values] = {
     "client": {"learning_rate": 1.0},
@@ -44,7 +44,7 @@ _STACK_OVERFLOW: Mapping[str, _Values] = {
     "participation": {"rounds": 2048, "clients_per_round": 167},
     "canaries": {"count": 2000, "family": "hadamard"},
 }
-"""One epoch of 342,477 clients, as experiments/stackoverflow has it (Andrew et al. section 5)."""
+"""One epoch of 342,477 clients, as in experiments/stackoverflow (Andrew et al. section 5)."""
 
 _VALUES_OF_TASK: Mapping[str, Mapping[str, _Values]] = {
     "breast_cancer": {"task": {"num_clients": 100, "hidden": [128]}},
@@ -68,9 +68,9 @@ _VALUES_OF_TASK: Mapping[str, Mapping[str, _Values]] = {
     },
     "wine": {"task": {"num_clients": 100, "hidden": [128]}},
 }
-"""What a task sets otherwise, a whole table for a table: docs/tutorial.md has digits, and
-experiments/ has Stack Overflow, EMNIST and a text. A linear model of wines has 42 parameters, too
-few for the directions of a thousand canaries to differ."""
+"""Tables that a task replaces: digits as in docs/tutorial.md; Stack Overflow, EMNIST and text as in
+experiments/. A linear model of wines has 42 parameters, too few for the directions of a thousand
+canaries to differ."""
 
 _NOTES: Mapping[tuple[str, str], str] = {
     ("participation", "canaries"): (
@@ -80,24 +80,21 @@ _NOTES: Mapping[tuple[str, str], str] = {
         "accuracy falls a little, and there must be fewer canaries where they outnumber clients."
     ),
 }
-"""What a starting point says of a key beside its meaning, by table and key."""
+"""Notes added to a key's meaning, by table and key."""
 
 _LEFT_OUT = {
     field.name
     for field in msgspec.structs.fields(Config)
     if field.default is None or field.default is msgspec.UNSET
 }
-"""The tables that a run has only where it needs them: [ray] is refused beside another runtime."""
+"""Optional tables: [ray] is refused with another runtime."""
 
 
 def starting_config(task: str) -> str:
-    """A config of a task in TOML, where each key has its meaning as a comment.
+    """A config of a task in TOML, with each key's meaning as a comment.
 
-    Keys with a default stand there commented out. Where a task needs keys of its own, such as a
-    path, they say "FILL IN".
-
-    Args:
-      task: The kind of the task.
+    Keys with a default are commented out. Keys that the task requires, such as a path, say "FILL
+    IN".
 
     Raises:
       InputError: No task of this kind is registered.

@@ -1,10 +1,9 @@
-"""The config of a run: `Config`, and the tables in it that belong to no other room.
+"""The config of a run: `Config`, and the tables without a package of their own.
 
-Those are what clients and server do with examples and updates, where the clients' work is done, and
-when a run writes something down.
+These are the work of clients and server, the cluster, logging, and the release statement.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -25,7 +24,7 @@ from fl_audit.tasks.kinds import Task
 
 
 Decay = Annotated[float, Meta(ge=0, lt=1)]
-"""The share of a running mean that a step keeps."""
+"""Share of a running mean that a step keeps."""
 
 
 class LocalSteps(Table, frozen=True, kw_only=True):
@@ -46,7 +45,7 @@ class LocalSteps(Table, frozen=True, kw_only=True):
     momentum: Decay = 0.0
 
     def __post_init__(self) -> None:
-        """Checks that the optimizer knows its keys."""
+        """Raises ValueError for momentum with an optimizer other than `sgd`."""
         if self.momentum and self.optimizer != "sgd":
             raise ValueError(f"momentum goes with optimizer 'sgd', not {self.optimizer!r}")
 
@@ -78,7 +77,7 @@ class FedSgd(Table, frozen=True, kw_only=True, tag_field="kind", tag="fed_sgd"):
 
     @property
     def epochs(self) -> int:
-        """The number of passes over a client's examples; a second would give the same gradient."""
+        """One pass over a client's examples; a second would give the same gradient."""
         return 1
 
 
@@ -180,7 +179,7 @@ class ReleaseStatement(Table, frozen=True):
 
     Attributes:
       name: Name of what is released.
-      released: What is released beside the model.
+      released: What is released besides the model.
       released_to: Who receives it.
       data: Whose training data, and since when.
       unit: What a client is, and how many a person may be.
@@ -189,7 +188,7 @@ class ReleaseStatement(Table, frozen=True):
       metrics: Metrics that are released without noise.
       assumptions: Who checked production's schedule and noise, and how.
       risks: Known risks, not covered.
-      contact: Whom to ask.
+      contact: Contact for questions.
     """
 
     name: str | None = None
@@ -203,13 +202,22 @@ class ReleaseStatement(Table, frozen=True):
     assumptions: str | None = None
     risks: str | None = None
     contact: str | None = None
+    curators: tuple[str, ...] | None = None
+    intended_use: str | None = None
+    region: str | None = None
+    sector: (
+        Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"] | None
+    ) = None
+    published: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
 
 
 class Config(Table, frozen=True):
     """Everything that defines a run.
 
     Attributes:
-      seed: Seed of all randomness but the noise.
+      seed: Seed of all randomness but the noise and a sampled schedule.
+      schedule_secret: File of 64 hexadecimal digits from which rounds are drawn; default: where a
+        client's upper bound counts on sampling, a new secret in each run (docs/participation.md).
       runtime: What runs the rounds: `local`, `native`, `ray`, `jax` or `auto` (docs/runtimes.md).
       clients_per_block: Clients that train at once, on each device; default by device and model
         (docs/runtimes.md).
@@ -220,7 +228,10 @@ class Config(Table, frozen=True):
     mechanism: Mechanism
     participation: Participation
     canaries: AnyCanaries
+    path_keys: ClassVar[tuple[str, ...]] = ("schedule_secret",)
+
     seed: NonNegativeInt = 0
+    schedule_secret: str | UnsetType = UNSET
     runtime: str = "auto"
     clients_per_block: PositiveInt | None = None
     plugins: tuple[str, ...] | UnsetType = UNSET

@@ -1,4 +1,4 @@
-"""The config table [audit]: what a run is audited for."""
+"""The config table [audit]: confidence, attackers and claim of an audit."""
 
 import math
 from collections.abc import Sequence
@@ -11,24 +11,17 @@ from fl_audit.config_tables.table import OpenUnitFloat, PositiveFloat, PositiveI
 from fl_audit.errors import InputError
 
 LEAST_CONFIDENCE = 0.5
-"""The confidence below which a verdict that contradicts may more likely be wrong than right."""
+"""Below this confidence a contradicting verdict may be more likely wrong than right."""
 
 
 MOST_POINTS = 1_000
-"""The most points of a claimed privacy profile."""
+"""Largest number of points of a claimed privacy profile."""
 
 _CLAIMS = ("claimed_epsilon", "claimed_mu", "claimed_rho", "claimed_profile", "claim")
 
 
 def check_profile(points: Sequence[tuple[float, float]]) -> None:
-    """Checks the points of a claimed privacy profile.
-
-    Args:
-      points: Pairs of an epsilon and the delta at it.
-
-    Raises:
-      InputError: There are none or too many of them, or a number is out of range.
-    """
+    """Raises InputError for an invalid privacy profile of (epsilon, delta) pairs."""
     if not 1 <= len(points) <= MOST_POINTS:
         raise InputError(f"claimed profile must have 1 to {MOST_POINTS} points, got {len(points)}")
     for number, (epsilon, delta) in enumerate(points, start=1):
@@ -86,8 +79,8 @@ class Audit(Table, frozen=True):
     def __post_init__(self) -> None:
         """Checks the keys of a claim, and settles on one delta.
 
-        Whether the threat models are known and have their keys is checked by
-        `check_threat_models`, which a run calls and a reader of its folder does not.
+        `check_threat_models` checks the threat models; a run calls it, a reader of its folder does
+        not.
         """
         claims = [key for key in _CLAIMS if getattr(self, key) is not None]
         if len(claims) > 1:
@@ -123,11 +116,11 @@ class Audit(Table, frozen=True):
 
     @property
     def is_claimed(self) -> bool:
-        """Whether somebody makes a claim, which a verdict with an exit status is about."""
+        """Whether a claim is stated, so that its verdict sets the exit status."""
         return any(getattr(self, key) not in (None, "none") for key in _CLAIMS)
 
     def _check_live_verdict(self) -> None:
-        """Checks that there is a claim, and that the verdict may use what tests it live."""
+        """Raises ValueError unless a claim is stated and the live test may decide it."""
         if not self.is_claimed:
             raise ValueError("stop_when_contradicted needs a claim, such as claimed_epsilon")
         if "known_rounds" not in self.threat_models:

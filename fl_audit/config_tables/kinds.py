@@ -1,8 +1,8 @@
-"""Kinds: the variants of a config's tables, a registry for each table that can be extended.
+"""Kinds: the variants of a config's tables, with a registry for each extensible table.
 
-A kind is a record of all that the project knows of one variant: its config table, its words for the
-report, and what it computes. A registry holds the kinds of one thing and finds a kind by its tag
-or its table. A new variant, here or in another package, is one module and one call of `register`.
+A kind is a record of everything the project knows about one variant: its config table, its words
+for the report, and its computations. A registry finds a kind by its tag or its table. A new
+variant, here or in another package, is one module and one call of `register`.
 """
 
 import functools
@@ -19,7 +19,7 @@ from fl_audit.registry import Registry
 
 
 class Kind(Protocol):
-    """The fields that every record of a kind has."""
+    """The field that every record of a kind has."""
 
     @property
     def table(self) -> type[Table]:
@@ -30,36 +30,32 @@ KindType = TypeVar("KindType", bound=Kind)
 
 
 class RecordedTable(Table, frozen=True):
-    """A table of a kind that is not registered here, as a run has written it that knew it."""
+    """A recorded table of a kind that is not registered here, as a plugin's."""
 
 
 _OURS = ("path_keys",)
-"""What the class of every table has beside keys."""
+"""Names in every table's class that are not keys."""
 
 _kinds: dict[type, "Kinds[Any]"] = {}
 
 
 class Kinds(Registry[KindType]):
-    """The kinds of one thing, each found by its tag, or by its table."""
+    """The kinds of one thing, each found by its tag or by its table."""
 
     def __init__(self, thing: str, base: type) -> None:
         """Starts an empty registry.
 
         Args:
-          thing: The thing that these are the kinds of, in the singular, for messages.
-          base: The class that the tables of all kinds inherit beside `Table`; a field of a config
-            annotated with it takes any registered table.
+          thing: The kinds' noun in the singular, for messages.
+          base: Base class, besides `Table`, of all kinds' tables; a config field annotated with it
+            accepts any registered table.
         """
         super().__init__(thing)
         self._base = base
         _kinds[base] = self
 
     def name_of(self, record: Any) -> str:
-        """The tag of a kind's table.
-
-        Raises:
-          TypeError: The table does not inherit the registry's base, or has no tag.
-        """
+        """The tag of a kind's table; TypeError without the registry's base or a tag."""
         table = record.table
         tag = table.__struct_config__.tag
         if not issubclass(table, self._base) or not isinstance(tag, str):
@@ -70,26 +66,16 @@ class Kinds(Registry[KindType]):
         return tag
 
     def kind_of(self, table: object) -> KindType:
-        """The kind of a table.
-
-        Raises:
-          TypeError: No kind with this table is registered.
-        """
+        """The kind of a table; TypeError if none is registered."""
         for kind in self.values():
             if type(table) is kind.table:
                 return kind
         raise TypeError(f"no {self.thing} is registered for {type(table).__name__}")
 
     def recorded(self, table: Mapping[str, Any]) -> RecordedTable:
-        """A table of a kind that is not registered here, as a run has written it that knew it.
+        """A recorded table of an unregistered kind; ValueError if it is malformed.
 
-        No kind is found by it; it holds the keys and their values.
-
-        Args:
-          table: The parsed table, with its `kind`.
-
-        Raises:
-          ValueError: A key cannot be one, or there is no kind.
+        It holds the keys and their values, but no kind is found by it.
         """
         kind, keys = table.get("kind"), [key for key in table if key != "kind"]
         if not isinstance(kind, str):
@@ -109,12 +95,11 @@ class Kinds(Registry[KindType]):
 
     @property
     def tables(self) -> tuple[type[Table], ...]:
-        """The tables of the kinds."""
         return tuple(kind.table for kind in self.values())
 
 
 def kinds_of(annotation: Any) -> Kinds[Any] | None:
-    """The kinds whose base is an annotation; None where there are none."""
+    """The registry whose base is the annotation, if any."""
     return _kinds.get(annotation) if isinstance(annotation, type) else None
 
 
@@ -122,7 +107,7 @@ def kinds_of(annotation: Any) -> Kinds[Any] | None:
 
 
 def variants(annotation: Any) -> tuple[Any, ...]:
-    """The types that a key may take: those of a registry or of a union, else the one."""
+    """The types that a key may take: those of a registry or of a union, else the type itself."""
     if kinds := kinds_of(annotation):
         return kinds.tables
     is_union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
@@ -143,5 +128,5 @@ def key_types(table: type[Table]) -> dict[str, Any]:
 
 @functools.cache
 def required_keys(table: type[Table]) -> tuple[str, ...]:
-    """The keys of a table that have no default; msgspec reads all types anew at every question."""
+    """The keys of a table without a default; cached, because msgspec is slow to list them."""
     return tuple(field.name for field in msgspec.structs.fields(table) if field.required)

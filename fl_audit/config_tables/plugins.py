@@ -1,9 +1,9 @@
-"""Plugins: modules of the user's own that register kinds, named at the top of a config.
+"""Plugins: the user's modules that register kinds, named at the top of a config.
 
-`plugins = ["my_patterns"]` stands above all tables. A command that trains or plans imports the
-modules before it reads the kinds of the config; a command that only reads a finished run's folder
-imports nobody's code. A module is looked for in the config's folder, then where Python looks; it
-may stand in another folder too, such as `"../kinds/my_patterns"`.
+`plugins = ["my_patterns"]` precedes all tables. A command that trains or plans imports the modules
+before it reads the kinds of the config; a command that only reads a finished run's folder imports
+no foreign code. A module is looked up in the config's folder, then in Python's path; another folder
+may be stated, as in `"../kinds/my_patterns"`.
 """
 
 import contextlib
@@ -18,26 +18,20 @@ from typing import Any
 from fl_audit.errors import InputError
 
 
-def in_full(plugins: Any, folder: Path) -> Any:
-    """The plugins of a config with the folders of those that do not stand where Python looks.
+def with_folders(plugins: Any, folder: Path) -> Any:
+    """The plugins of a config with the folders of those outside Python's path.
 
-    Other processes, such as Ray's, and resumed runs find them by these names.
-
-    Args:
-      plugins: What a config file has under its key, a list of names where nothing is wrong.
-      folder: The config's folder, where relative names start.
+    Other processes, such as Ray's, and resumed runs find them by these names. `plugins` is the
+    value in the config file, a list of names if valid; relative names start at `folder`, the
+    config's.
     """
     if not _are_names(plugins):
         return plugins  # refused with the config's other values
-    return [_in_full(plugin, folder) for plugin in plugins]
+    return [_with_folder(plugin, folder) for plugin in plugins]
 
 
 def import_plugins(plugins: Any, name: str) -> None:
-    """Imports the plugins of a config, each once.
-
-    Args:
-      plugins: What `in_full` makes of the config's key; None where there is none.
-      name: The name of the config in an error message.
+    """Imports the plugins of a config, as named by `with_folders`, each once.
 
     Raises:
       InputError: A module is missing or raises an error, such as for a name that is taken.
@@ -57,28 +51,28 @@ def import_plugins(plugins: Any, name: str) -> None:
 
 
 class MissingModuleError(Exception):
-    """There is no module of a name; one that it imports may be missing without this error."""
+    """No module has the name; imports that fail inside a module raise other errors."""
 
 
 def module_in(name: str, folder: Path | None) -> ModuleType:
-    """Imports a module from a folder if it is there, else from where Python looks.
-
-    Args:
-      name: The module's name, with dots if it stands in a package.
-      folder: The folder; None for where Python looks.
+    """Imports a module from a folder if it is there, else from Python's path.
 
     Raises:
       MissingModuleError: It is in neither place.
       Exception: Whatever the module raises.
     """
     if folder is not None:
-        # The folder stays first in the path: the module may import what stands beside it, any time.
+        # The folder stays first in the path: the module may import its neighbours at any time.
         sys.path[:] = [str(folder), *(place for place in sys.path if place != str(folder))]
         importlib.invalidate_caches()
-        beside = _file(name, folder)
+        local_file = module_file(name, folder)
         loaded = getattr(sys.modules.get(name), "__file__", None)
-        if loaded is not None and beside is not None and Path(loaded).resolve() != beside.resolve():
-            del sys.modules[name]  # that of another run, imported before in this process
+        if (
+            loaded is not None
+            and local_file is not None
+            and Path(loaded).resolve() != local_file.resolve()
+        ):
+            del sys.modules[name]  # another run's module, imported earlier in this process
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -89,13 +83,9 @@ def module_in(name: str, folder: Path | None) -> ModuleType:
 
 @contextlib.contextmanager
 def users_code(name: str) -> Iterator[None]:
-    """Whatever a user's code raises inside the `with` becomes one line with the place in it.
+    """Turns any error of the user's code inside the `with` into one line with its location.
 
-    Args:
-      name: What is called, for the message.
-
-    Raises:
-      InputError: The code raises anything.
+    `name` says what is called. Raises InputError.
     """
     try:
         yield
@@ -103,9 +93,13 @@ def users_code(name: str) -> Iterator[None]:
         raise
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if not _is_installed(frame.filename)]
-        at = f" in {Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
-        raise InputError(f"{name} fails{at}: {type(error).__name__}: {error}") from error
+        user_frames = [frame for frame in frames if not _is_installed(frame.filename)]
+        location = (
+            f" in {Path(user_frames[-1].filename).name}, line {user_frames[-1].lineno}"
+            if user_frames
+            else ""
+        )
+        raise InputError(f"{name} fails{location}: {type(error).__name__}: {error}") from error
 
 
 def has_plugins(table: Mapping[str, Any]) -> bool:
@@ -117,14 +111,14 @@ def _are_names(plugins: Any) -> bool:
     return isinstance(plugins, list) and all(isinstance(plugin, str) for plugin in plugins)
 
 
-def _in_full(plugin: str, folder: Path) -> str:
-    """The name with its folder where a folder is stated, or the module is in the config's."""
+def _with_folder(plugin: str, folder: Path) -> str:
+    """The name with its folder if a folder is stated, or if the module is in the config's."""
     stated, _, name = plugin.rpartition("/")
-    at = (folder / stated).resolve()
-    return f"{at}/{name}" if stated or _file(name, at) is not None else plugin
+    full_path = (folder / stated).resolve()
+    return f"{full_path}/{name}" if stated or module_file(name, full_path) is not None else plugin
 
 
-def _file(name: str, folder: Path) -> Path | None:
+def module_file(name: str, folder: Path) -> Path | None:
     """The file of a module or package in a folder; None where there is none."""
     place = folder.joinpath(*name.split("."))
     candidates = (place.with_suffix(".py"), place / "__init__.py")
@@ -132,6 +126,6 @@ def _file(name: str, folder: Path) -> Path | None:
 
 
 def _is_installed(file: str) -> bool:
-    """Whether a file is a library's or ours, and so not the user's."""
+    """Whether a file belongs to a library or to fl_audit, not to the user."""
     ours = Path(__file__).parent.parent
     return file.startswith("<") or "site-packages" in file or ours in Path(file).parents

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 LARGEST_INT = 1_000_000_000
-"""The largest number that a key takes where nothing about it says another limit."""
+"""Largest integer of a key without another limit."""
 
 PositiveInt = Annotated[int, Meta(ge=1, le=LARGEST_INT)]
 NumRounds = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -17,7 +17,7 @@ OpenUnitFloat = Annotated[float, Meta(gt=0, lt=1)]
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of a config, which stands under its name in brackets in the file.
+    """A table of a config, written under its name in brackets in the file.
 
     Attributes:
       path_keys: The keys of this table that name files; a relative path there starts at the config

@@ -1,7 +1,7 @@
 """Blocks of clients that train at once, as arrays padded to one shape.
 
 Clients differ in their numbers of batches, and batches in their numbers of examples; a block is
-padded to the largest, and engines see to it that padding changes no result.
+padded to the largest, and engines ensure that padding changes no result.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ class PaddedBlock:
 
     Attributes:
       inputs: The inputs, of shape (clients, batches, examples, ...).
-      labels: The labels, int32 of shape (clients, batches, examples, ...).
-      num_examples: The examples that are no padding, float32 of shape (clients, batches).
+      labels: The labels, of shape (clients, batches, examples, ...).
+      num_examples: The examples without padding, float32 of shape (clients, batches).
     """
 
     inputs: npt.NDArray[Any]
@@ -31,13 +31,7 @@ class PaddedBlock:
 
 @dataclass(frozen=True)
 class BlockShape:
-    """The shape that a block is padded to.
-
-    Attributes:
-      clients: The number of clients.
-      batches: The number of batches of each.
-      rows: The number of examples in a batch.
-    """
+    """The shape that a block is padded to; `rows` are examples per batch."""
 
     clients: int
     batches: int
@@ -61,7 +55,7 @@ def pad_block(
     Args:
       clients: The examples of each client in the order of training, at least one client.
       batch_size: The number of examples in a step, at least 1.
-      padding_label: The label of the examples that are filled in; their inputs are zero.
+      padding_label: The label of padding; its inputs are zero.
       shape: The shape of the block, at least as large as needed; its batches have `batch_size`
         rows unless one batch holds every client.
     """
@@ -69,7 +63,7 @@ def pad_block(
     first = clients[0]
     whole = (padded.clients, padded.batches * padded.rows)
     inputs = np.zeros(whole + first.inputs.shape[1:], first.inputs.dtype)
-    # Where labels are no whole numbers, those that are filled in are none at all.
+    # Padding of labels that are not integers is NaN.
     is_whole = np.issubdtype(first.labels.dtype, np.integer)
     padding = padding_label if is_whole else np.nan
     labels = np.full(whole + first.labels.shape[1:], padding, first.labels.dtype)
@@ -87,8 +81,7 @@ def pad_block(
     )
 
 
-# The number of clients that fit.
-
+# The number of clients that fit in memory.
 
 # A client in training holds its weights, their gradients, the result of the step, its update, and
 # activations that the model's size says little about: generously, this many copies of the model.
@@ -97,11 +90,6 @@ _MOST_CLIENTS_PER_BLOCK = 64
 
 
 def clients_in_memory(dim: int, num_bytes: int) -> int:
-    """How many clients fit into half of a device's memory, at least 1 and at most 64.
-
-    Args:
-      dim: The number of trainable parameters, four bytes each.
-      num_bytes: The memory of the device, in bytes.
-    """
+    """How many clients fit into half of a device's memory, at least 1 and at most 64."""
     fitting = num_bytes // 2 // (_COPIES_PER_CLIENT * 4 * dim)
     return max(1, min(fitting, _MOST_CLIENTS_PER_BLOCK))

@@ -1,6 +1,6 @@
 """The participants of a round: what they train on, read ahead of time.
 
-`CohortData` gives for a cohort the examples of its clients, in the order in which each trains on
+`CohortData` reads, for a cohort, the examples of its clients in the order in which they train on
 them, and the vectors or examples of its canaries. `prefetched` reads the next cohort while a round
 trains.
 """
@@ -29,8 +29,7 @@ class RoundData:
     Attributes:
       clients: The examples of each real client in the order of training, pass after pass.
       canaries: The indices of the canaries in the pool, int64.
-      canary_examples: The examples of each of these canaries, in their order, where canaries hold
-        examples; empty where they are vectors.
+      canary_examples: The examples of each of these canaries; empty if canaries are vectors.
     """
 
     clients: Sequence[Examples]
@@ -50,14 +49,7 @@ class RoundData:
 
 @dataclass(frozen=True)
 class CohortData:
-    """A reader of the data of a round's participants; it may be asked from any thread.
-
-    Attributes:
-      task: The task whose clients take part.
-      config: The client table of the config, with batch size and number of passes.
-      seed: The seed of the run.
-      canary_examples: The examples of the pool's canaries; empty where they are vectors.
-    """
+    """Reads the data of a round's participants; may be called from any thread."""
 
     task: LearningTask
     config: Client
@@ -103,20 +95,12 @@ T = TypeVar("T")
 def prefetched(
     make: Callable[[S], T], items: Iterable[S], num_threads: int = 1
 ) -> Iterator[Iterator[T]]:
-    """Calls `make` for each item in background threads and gives the results in order.
+    """Calls `make` for each item in background threads; the iterator has the results in order.
 
-    The next `num_threads` results, and no more, are made while the caller works on the last one.
-    What `make` raises is raised where its result is asked for. However the block is left, its
-    threads have ended by then: calls of `make` that have begun are waited for, later ones are not
-    begun.
-
-    Args:
-      make: A function that is called with an item, in any thread.
-      items: The items, taken one by one in the caller's thread.
-      num_threads: The number of calls of `make` at the same time, at least 1.
-
-    Yields:
-      An iterator over the results, in the order of `items`.
+    While the caller works on a result, the next `num_threads` results, and no more, are computed.
+    An error of `make` is raised when its result is requested. When the block is left, in whatever
+    way, its threads have ended: calls of `make` that have started are finished, later ones are not
+    started. Items are taken one by one in the caller's thread.
     """
     executor = ThreadPoolExecutor(num_threads, thread_name_prefix="prefetch")
     try:

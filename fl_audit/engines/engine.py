@@ -1,9 +1,9 @@
-"""The seam between a run and what trains it.
+"""The interface between a run and the engine that trains it.
 
 A run (`fl_audit.run`) knows its config, its participants, its canaries and its attackers. An engine
-knows how a model is trained. Between them stands `Engine`: it begins, runs a round of a cohort, and
-hands back the new state and what attackers see of the round. A run names no engine, so that one
-with another framework needs a class below `Engine` and one line that registers it:
+knows how a model is trained. `Engine` connects them: it starts, runs a round of a cohort, and
+returns the new state and what attackers see of the round. A run names no engine, so that one with
+another framework needs a subclass of `Engine` and one line that registers it:
 
     from fl_audit.engines.runtimes import RUNTIMES, RuntimeKind
 
@@ -14,13 +14,14 @@ with another framework needs a class below `Engine` and one line that registers 
 `runtime = "toy"` in a config whose `plugins` name that module trains with it (docs/plugins.md).
 `tests/engines/toy_engine.py` is such an engine in NumPy: a mean of vectors with Gaussian noise.
 
-What every engine has to keep to:
+Rules for every engine:
 
 - The result of a round depends on the state, the cohort, the index of the round and the run's seed,
-  never on the time, on other rounds or on how many threads or machines there are. Noise alone is
-  drawn anew in every process.
-- A canary that is a vector sends `run.family.vector(canary)`, made long enough to be clipped, as
-  its update, in the direction in which the model moves. One that holds examples trains as a client.
+  never on the time, on other rounds or on the number of threads or machines. Only noise differs
+  between processes.
+- A canary that is a vector sends `run.family.vector(canary)` as its update, in the direction in
+  which the model moves, with a norm large enough to be clipped. One that holds examples trains as
+  a client.
 - `SeenRound.aggregate` is what the mechanism releases, noise included, before the server's
   optimizer.
 """
@@ -48,11 +49,11 @@ Weights = Sequence[Float32Array]
 """The arrays of a model, in the order of `Model.initial_weights`."""
 
 Leaf = Any
-"""A part of a state as a checkpoint has it: an array, a NumPy scalar or bytes."""
+"""A part of a state in a checkpoint: an array, a NumPy scalar or bytes."""
 
 
 class ReadRound(Protocol):
-    """What a reader gives for a round: at least who participates."""
+    """A round as a reader returns it: at least who participates."""
 
     @property
     def clients(self) -> Sized:
@@ -64,8 +65,8 @@ class ReadRound(Protocol):
 
 
 CohortReader = Callable[[Cohort, int], ReadRound]
-"""A function from a cohort and the index of its round, from 0, to what the round needs of it. It is
-called ahead of time, from another thread."""
+"""A function from a cohort and the index of its round, from 0, to what the round needs of it.
+It is called ahead of time, from another thread."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,7 @@ class TrainedRound:
 
     Attributes:
       state: The state of the engine after the round.
-      seen: What there is to see of the round: models, noised aggregate and clip norm.
+      seen: What attackers may see: models, noised aggregate and clip norm.
       noise_stddev: The standard deviation of the noise on each coordinate of the sum of updates;
         under tree aggregation, of the noise of one node.
       train_loss: The mean loss over the examples that the cohort trained on, in nats; 0 without
@@ -88,7 +89,7 @@ class TrainedRound:
 
 
 class ClientUpdates(Protocol):
-    """What clients would send if they trained from a model."""
+    """The updates that clients would send if they trained from a model."""
 
     def __call__(
         self, model: Float32Array, clients: Sequence[Examples]
@@ -100,19 +101,18 @@ class ClientUpdates(Protocol):
           clients: The examples of each client, in the order in which it trains on them.
 
         Yields:
-          The places of some clients in `clients`, and their updates, float32 of shape (clients,
+          The positions of some clients in `clients`, and their updates, float32 of shape (clients,
           dim), in the direction in which the model moves. Each client is in one of these pairs.
         """
 
 
 class Engine(abc.ABC):
-    """What trains the rounds of a run.
+    """Trains the rounds of a run.
 
     Attributes:
-      description: A line for people: which engine, how, and why it was chosen.
-      first_round: A main clause on the first round, for people who wait; empty where it is as quick
-        as any other.
-      packages: The names of installed packages whose versions the record of a run has.
+      description: A line for users: which engine, how, and why it was chosen.
+      first_round: A main clause for users who wait for the first round; empty if it is not slower.
+      packages: Installed packages whose versions the run's record has.
       rounds_per_session: The largest number of rounds in a session; None for any number.
     """
 
@@ -122,12 +122,12 @@ class Engine(abc.ABC):
     rounds_per_session: int | None = None
 
     def session(self) -> contextlib.AbstractContextManager[None]:
-        """A block inside which the engine works: `begin` and `run_round` are called in one."""
+        """A block inside which `begin` and `run_round` are called."""
         return contextlib.nullcontext()
 
     @property
     def compile_seconds(self) -> float | None:
-        """The seconds spent on compiling since the engine was made; None where it is not known."""
+        """The seconds spent on compiling since the engine was made; None if unknown."""
         return None
 
     @abc.abstractmethod
@@ -138,19 +138,12 @@ class Engine(abc.ABC):
     def reader(self, run: PreparedRun) -> CohortReader:
         """The reader of the data of a round's participants.
 
-        Args:
-          run: The run, whose model and denominator are those that the engine was made for.
+        `run` has the model and the denominator for which the engine was made.
         """
 
     @abc.abstractmethod
     def run_round(self, state: Any, data: Any, index: int) -> TrainedRound:
-        """Runs a round.
-
-        Args:
-          state: The state at the round's start.
-          data: What the reader gave for the round.
-          index: The index of the round, from 0.
-        """
+        """Runs round `index` (from 0) from a state, with the reader's data."""
 
     @abc.abstractmethod
     def weights(self, state: Any) -> Weights:
@@ -162,12 +155,7 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def from_leaves(self, like: Any, leaves: Sequence[Leaf]) -> Any:
-        """The state with these parts.
-
-        Args:
-          like: A state of this engine, such as the one it begins with.
-          leaves: The parts, whose shapes and dtypes are those of `like`.
-        """
+        """The state with these parts; `like` is any state of this engine."""
 
     @abc.abstractmethod
     def evaluator(self, run: PreparedRun) -> Callable[[Weights], float]:
@@ -176,28 +164,20 @@ class Engine(abc.ABC):
     def replay(self, run: PreparedRun) -> tuple[Finding, ...]:
         """Replays the first round with the same seed, a check of the mechanism before training.
 
-        Args:
-          run: The run, whose model and mechanism are those that the engine was made for.
-
-        Returns:
-          The findings; one that says why where the engine cannot replay a round.
+        If the engine cannot replay a round, one finding says why.
         """
         del run
         return (not_replayed("the engine draws noise that has no seed"),)
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
-        """The canaries that are vectors, whose cosines the engine may compute where it trains.
-
-        Args:
-          run: The run.
-        """
+        """The canaries that are vectors, whose cosines the engine may compute where it trains."""
         return run.family
 
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
-        """A function from a model to its mean loss on each canary's examples, as attacks see it.
+        """A function from a model to its mean loss on each canary's examples, as attacks use it.
 
         Raises:
-          InputError: The engine has no canaries that hold examples.
+          InputError: The engine does not support canaries that hold examples.
         """
         raise InputError(self._without_examples())
 
@@ -205,7 +185,8 @@ class Engine(abc.ABC):
         """A function that trains clients of a run, such as canaries that hold examples.
 
         Raises:
-          InputError: The engine has no canaries that hold examples, or not for this model.
+          InputError: The engine does not support canaries that hold examples, or not for this
+            model.
         """
         raise InputError(self._without_examples())
 
@@ -219,11 +200,7 @@ def shows_uploads(run: PreparedRun) -> bool:
 
 
 def not_replayed(why: str) -> Finding:
-    """The finding of a replay that cannot be made.
-
-    Args:
-      why: The reason, in words.
-    """
+    """The finding of a replay that is not possible, with the reason."""
     words = "the same round with the same seed releases the same"
     return inconclusive("repeatable", words, f"not replayed: {why}")
 

@@ -1,6 +1,6 @@
-"""Canaries that hold examples: of the task's clients, of a user's file, or random ones.
+"""Canaries that hold examples: from the task's clients, from a user's file, or random ones.
 
-`make_example_pool` gives such canaries and the task without their clients.
+`make_example_pool` makes such canaries and the task without their clients.
 """
 
 import dataclasses
@@ -36,17 +36,10 @@ from fl_audit.tasks.learning_task import (
 from fl_audit.tasks.network import NetworkModel
 from fl_audit.tasks.text import read_sentences
 
-# Canaries that hold examples.
-
 
 @dataclass(frozen=True, eq=False)
 class ExamplePool:
-    """Canaries that hold examples, and the task without their clients.
-
-    Attributes:
-      task: The task, without the clients whose data canaries hold.
-      examples: The examples of each canary.
-    """
+    """The examples of each canary, and the task without the clients whose data canaries hold."""
 
     task: LearningTask
     examples: Sequence[Examples]
@@ -55,17 +48,12 @@ class ExamplePool:
 def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningTask) -> ExamplePool:
     """Takes the canaries' data out of a task's population, or from a user's file.
 
-    Steinke et al. draw canaries from the test set. Here they are training clients drawn at random
-    who are then no real clients. A canary in distribution is thus a client like any other, and
-    held-out data, on which accuracy is measured, stays apart.
-
-    Args:
-      config: The config of the run.
-      canaries: The config's table of canaries.
-      task: The task with all its clients.
+    Steinke et al. draw canaries from the test set. Here they are randomly sampled training clients,
+    which then are not real clients. So a canary in distribution is a client like any other, and
+    held-out data, on which accuracy is measured, stays separate.
 
     Raises:
-      InputError: There are too few clients, a replayed log would name those that are taken out, the
+      InputError: There are too few clients, a replayed log may name those that are taken out, the
         file cannot be used, or a threat model has no score for such canaries.
     """
     check_scored(canaries, config.audit)
@@ -127,7 +115,7 @@ def _pool_from_clients(
 
 
 def parts_of(examples: Examples, size: int) -> Iterator[Examples]:
-    """Examples in parts of this size; a smaller rest is left out."""
+    """Splits examples into parts of this size; a smaller rest is dropped."""
     for start in range(0, len(examples) - size + 1, size):
         yield examples.take(np.arange(start, start + size))
 
@@ -143,8 +131,7 @@ def _mislabelled(
     return [Examples(canary.inputs, relabelled(canary.labels)) for canary in canaries]
 
 
-# Random examples, and what is made like canaries.
-
+# Random examples, and held-out ones like canaries'.
 
 _SIZES_ASKED = 101
 
@@ -160,11 +147,10 @@ def usual_size(task: LearningTask) -> int:
 def _random(
     canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
 ) -> list[Examples]:
-    """Canaries of random examples; see `fl_audit.canaries.example_data`.
+    """Canaries of random examples (`fl_audit.canaries.example_data`).
 
     Raises:
-      InputError: The task's inputs are no numbers and no sentences whose next words are labels, or
-        its labels are no classes.
+      InputError: The task is neither a classification of numbers nor of the next word in sentences.
     """
     size = canaries.examples_per_canary or usual_size(task)
     design = canaries.design or "signs"
@@ -188,13 +174,9 @@ def _random(
 def alike_canaries(
     canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
 ) -> list[Examples]:
-    """Examples made as a run's canaries are, but of held-out data; none where that is unknown.
+    """Examples made as a run's canaries are, but of held-out data; none if that is unknown.
 
-    Args:
-      canaries: The config's table of canaries.
-      task: The task.
-      count: The number of canaries to make; fewer where held-out data is not enough.
-      random: The generator that draws.
+    There are fewer than `count` if held-out data does not suffice.
     """
     if canaries.source == "random":
         return _random(canaries, task, count, random)
@@ -206,21 +188,17 @@ def alike_canaries(
     return list(_mislabelled(parts, task.classifier, random))
 
 
-# A user's file of examples, one canary for each of its clients.
+# A user's file of examples, one canary per client.
 
 
 def read_canary_file(path: Path, task: LearningTask) -> Sequence[Examples]:
     """The examples of each client of a file, in the order in which they appear.
 
-    A task of text takes a CSV with the columns `client_id` and `text`, one sentence in each row.
-    Other tasks take an NPZ file with the arrays `inputs` (examples, ...), `labels` (examples,) and
+    A text task takes a CSV with the columns `client_id` and `text`, one sentence per row. Other
+    tasks take an NPZ file with the arrays `inputs` (examples, ...), `labels` (examples,) and
     optionally `client_id` (examples,), without which each example is a client; or a CSV with the
-    columns `client_id` and `label`, followed by those of a flattened input, one example in each
-    row. Inputs are scaled as the task's are.
-
-    Args:
-      path: The file.
-      task: The task that the examples are for.
+    columns `client_id` and `label`, followed by those of a flattened input, one example per row.
+    Inputs are scaled as the task's are.
 
     Raises:
       InputError: The file cannot be read, or an example does not fit the task.
@@ -244,12 +222,12 @@ def _examples_from_text(
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The contents of a file of numbers, one example in each row.
+    """A file of numbers with one example per row.
 
     Attributes:
       client_ids: The client of each example, of shape (examples,).
-      inputs: The inputs, numbers whose first axis is the example.
-      labels: The labels, numbers of shape (examples,).
+      inputs: Numbers whose first axis is the example.
+      labels: Numbers of shape (examples,).
     """
 
     client_ids: npt.NDArray[Any]
@@ -291,11 +269,7 @@ def _number(path: Path, number: int, row: dict[str, str], column: str) -> float:
 
 
 def _checked(path: Path, rows: _Rows, task: LearningTask) -> Examples:
-    """The rows as examples of the task.
-
-    Raises:
-      InputError: The rows are of another size, not finite, or of an unknown class.
-    """
+    """The rows as examples; an `InputError` names a wrong shape, value or class."""
     like, model = task.held_out.inputs, task.classifier
     shape, num_classes = like.shape[1:], model.num_classes
     size = math.prod(shape)

@@ -1,7 +1,7 @@
-"""The preparation of a run: everything that is loaded, drawn and checked before a file is written.
+"""The preparation of a run: what is loaded, sampled and checked before files are written.
 
-`prepare` gives the `PreparedRun` that an engine trains: its task, its canaries, their coins and the
-schedule. Where canaries hold examples, `example_canaries` makes them.
+`prepare` makes the `PreparedRun` that an engine trains: its task, its canaries, their coins and the
+schedule. `example_canaries` makes canaries that hold examples.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ from fl_audit.tasks.learning_task import (
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun(RunDesign):
-    """A run whose parts are loaded, drawn and checked.
+    """A run whose parts are loaded, sampled and checked.
 
     Attributes:
       task: The model and the data.
-      family: The family of the canaries' vectors; it has no vectors where canaries hold examples.
-      canary_examples: The examples of each canary; empty where canaries are vectors.
+      family: The family of the canaries' vectors; without vectors if canaries hold examples.
+      canary_examples: The examples of each canary; empty if canaries are vectors.
     """
 
     task: LearningTask
@@ -43,8 +43,12 @@ class PreparedRun(RunDesign):
         return CohortData(self.task, config.client, config.seed, self.canary_examples)
 
 
-def prepare(config: Config) -> PreparedRun:
+def prepare(config: Config, secret: int | None = None) -> PreparedRun:
     """Loads the data, flips the coins and draws the schedule; writes nothing.
+
+    Args:
+      config: The config of the run.
+      secret: The secret of a run that trains, see `config.design.design_run`.
 
     Raises:
       InputError: The data cannot be used, or the parts of the config do not fit together.
@@ -53,7 +57,7 @@ def prepare(config: Config) -> PreparedRun:
     if isinstance(canaries, ExampleCanaries):
         pool = make_example_pool(config, canaries, task)
         no_vectors = RademacherFamily(config.seed, 0, task.classifier.dim)
-        design = design_run(config, pool.task.population.client_ids, len(pool.examples))
+        design = design_run(config, pool.task.population.client_ids, len(pool.examples), secret)
         return PreparedRun(
             **design.shared, task=pool.task, family=no_vectors, canary_examples=pool.examples
         )
@@ -61,15 +65,15 @@ def prepare(config: Config) -> PreparedRun:
     family = make_family(canaries, config.seed, task.classifier.dim)
     if isinstance(family, StoredGaussianFamily):
         family.check_file()
-    design = design_run(config, task.population.client_ids, canaries.count)
+    design = design_run(config, task.population.client_ids, canaries.count, secret)
     return PreparedRun(**design.shared, task=task, family=family)
 
 
 def canaries_csv(run: PreparedRun) -> str:
     """The pool as CSV text with the columns `canary_id,included,rounds`.
 
-    Rounds count from 1 and are separated by blanks. An excluded canary's rounds are those that it
-    would have taken part in. A pool that is dealt to arms has a column `arm`.
+    Rounds count from 1 and are separated by spaces. An excluded canary's rounds are those in which
+    it would have participated. A pool that is divided into arms has a column `arm`.
     """
     rounds = run.schedule.rounds_of_canaries(run.num_canaries)
     return canaries_text(run.included, rounds, run.arms)

@@ -1,7 +1,7 @@
-"""The runtimes by the names that a config gives them, and the choice of one for a run.
+"""The runtimes by their names in a config, and the choice of one for a run.
 
-Nothing here imports an engine before a runtime is made, so that the name in a config can be checked
-without it.
+Engines are imported when a runtime is made, so that the name in a config can be checked without
+them.
 """
 
 import importlib.util
@@ -14,12 +14,12 @@ from fl_audit.errors import InputError, nearest
 from fl_audit.extras import import_extra
 from fl_audit.registry import Registry
 
-if TYPE_CHECKING:  # a runtime's name is checked without any engine
+if TYPE_CHECKING:  # a runtime's name is checked without importing an engine
     from fl_audit.engines.engine import Engine
     from fl_audit.engines.prepare import PreparedRun
 
 AUTO = "auto"
-"""The name that asks for the first runtime that can run the process."""
+"""The name that selects the first runtime that can run the process."""
 
 
 class CannotRunError(Exception):
@@ -28,18 +28,18 @@ class CannotRunError(Exception):
 
 @dataclass(frozen=True)
 class RuntimeKind:
-    """Everything that is known of one runtime.
+    """A runtime.
 
     Attributes:
-      name: The name of the runtime in a config.
-      make: A function that makes the runtime of a prepared run, from the run, the file that a
-        worker's output is appended to, and why the runtime was chosen. It raises a `CannotRunError`
-        where it cannot run the run's process, and an `InputError` where the config asks for what it
-        does not have.
-      takes_blocks: Whether the runtime can train clients in blocks; where it cannot, a config that
-        asks for it by name and sets `clients_per_block` is refused.
-      package: The package that has to be installed for it, by the name under which Python imports
-        it; `auto` passes over runtimes whose package is not. None where there is none.
+      name: Its name in a config.
+      make: Makes the runtime of a prepared run, from the run, the file that a worker's output is
+        appended to, and the reason for this runtime. It raises a `CannotRunError` if it cannot run
+        the run's process, and an `InputError` if the config needs something that the runtime does
+        not have.
+      takes_blocks: Whether it can train clients in blocks; if not, a config that names it and sets
+        `clients_per_block` is refused.
+      package: The package that it needs, by the name under which Python imports it; `auto` skips
+        runtimes whose package is not installed. None if it needs none.
     """
 
     name: str
@@ -49,7 +49,6 @@ class RuntimeKind:
 
     @property
     def is_installed(self) -> bool:
-        """Whether its package is installed."""
         return self.package is None or importlib.util.find_spec(self.package) is not None
 
 
@@ -57,7 +56,7 @@ def _local(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
     from fl_audit.engines.tff.compiled import NotCompilableError
     from fl_audit.engines.tff.local import make_local
 
-    del worker_log, why  # it has no worker, and needs no reason to be chosen
+    del worker_log, why  # without a worker; the first choice of `auto`
     try:
         return make_local(run)
     except NotCompilableError as error:
@@ -71,7 +70,7 @@ def _native(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
 
 
 def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
-    del worker_log, why  # Ray keeps its own logs, and is never chosen without being asked for
+    del worker_log, why  # Ray keeps its own logs; `auto` never chooses it
     engine = run.config.ray and run.config.ray.engine
     if engine == "jax" or (engine is None and not RAY.is_installed):
         import_extra("jax")
@@ -88,7 +87,7 @@ def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
 
 
 def _jax(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
-    del worker_log, why  # it has no worker, and is chosen where it is all there is
+    del worker_log, why  # without a worker; `auto` chooses it only if it is the only one
     import_extra("jax")
     from fl_audit.engines.jax.engine import make_jax
 
@@ -103,39 +102,30 @@ JAX = RuntimeKind("jax", _jax, takes_blocks=True, package="jax")
 RAY = RuntimeKind("ray", _ray, takes_blocks=True, package=_TFF)
 
 RUNTIMES = Registry[RuntimeKind]("runtime")
-"""All runtimes, in the order in which `auto` tries them. `native` can run any process of TensorFlow
-Federated, so that `jax` is taken where that is not installed."""
+"""All runtimes, in the order in which `auto` tries them. `native` can run any process of
+TensorFlow Federated, so `auto` gets to `jax` only if that is not installed."""
 
 for _kind in (LOCAL, NATIVE, JAX, RAY):
     RUNTIMES.register(_kind)
 
 
 def check_runtime_name(name: str, source: str) -> None:
-    """Raises an `InputError` where a config asks for an unknown runtime.
-
-    Args:
-      name: The value of the config's key `runtime`.
-      source: The name of the config in the message.
-    """
+    """Raises an `InputError` for an unknown runtime; `source` names the config."""
     known = (AUTO, *RUNTIMES)
     if name not in known:
         raise InputError(f"{source}: key `runtime`: unknown {name!r}; {nearest(name, known)}")
 
 
 def make_runtime(run: "PreparedRun", worker_log: Path) -> "Engine":
-    """The runtime that a config asks for; `auto` takes the first that can run the process.
-
-    Args:
-      run: The run, made by `prepare`.
-      worker_log: The file that a worker's output would be appended to.
+    """The runtime that a config names; `auto` takes the first that can run the process.
 
     Raises:
-      InputError: The config asks for an unknown runtime, for one that cannot run the process, for
-        clients in blocks that cannot train so, or has [ray] beside `auto` or `jax`.
+      InputError: The config names an unknown runtime or one that cannot run the process, sets
+        `clients_per_block` for one without blocks, or has [ray] with runtime `auto` or `jax`.
     """
     name = run.config.runtime
     check_runtime_name(name, "config")
-    # Who names a runtime of TensorFlow Federated means to do without Ray for once.
+    # Naming a runtime of TensorFlow Federated is how to run once without Ray.
     if run.config.ray is not None and name in (AUTO, JAX.name):
         raise InputError(
             f"runtime: must be {RAY.name!r} for [ray] to be used, is {name!r}; its actors train in "
@@ -143,10 +133,10 @@ def make_runtime(run: "PreparedRun", worker_log: Path) -> "Engine":
         )
     if name == AUTO:
         return _first_that_can(run, worker_log)
-    return _asked_for(RUNTIMES[name], run, worker_log)
+    return _named(RUNTIMES[name], run, worker_log)
 
 
-def _asked_for(kind: RuntimeKind, run: "PreparedRun", worker_log: Path) -> "Engine":
+def _named(kind: RuntimeKind, run: "PreparedRun", worker_log: Path) -> "Engine":
     if run.config.clients_per_block is not None and not kind.takes_blocks:
         others = " or ".join(repr(other.name) for other in RUNTIMES.values() if other.takes_blocks)
         raise InputError(

@@ -1,4 +1,4 @@
-"""How shadow models are trained: steps, privacy, batches and initial weights, without an engine."""
+"""How shadow models are trained: steps, privacy, batches and initial weights, for any engine."""
 
 import dataclasses
 import math
@@ -18,7 +18,7 @@ from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.learning_task import Model
 
 InitialWeights = Literal["random", "same"]
-"""Whether each model has initial weights of its own, or all of them the task's."""
+"""Whether each model has its own initial weights, or all of them the task's."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class DpSgd:
     noised sum by batch_size. Neither depends on how many points a model really has, so models with
     and without a point differ in that point alone (add or remove one).
 
-    With micro-batches each point belongs to one of them for good, by its index. A step clips the
-    mean gradient of each micro-batch's taken points in place of each example's, and divides the
-    noised sum by the number of micro-batches (Negoescu et al. 2024, section 4.1). One point more
-    turns one clipped mean into another, which may point the other way: it moves the sum by up to
-    2 clip_norm, so that the same noise guarantees as much as half of it without micro-batches.
+    With micro-batches each point belongs to a fixed one, by its index. A step clips the mean
+    gradient of each micro-batch's sampled points instead of each example's, and divides the noised
+    sum by the number of micro-batches (Negoescu et al. 2024, section 4.1). One more point turns one
+    clipped mean into another, which may point the other way: it moves the sum by up to 2 clip_norm,
+    so the same noise gives the privacy of half the noise multiplier without micro-batches.
 
     Attributes:
       clip_norm: The largest L2 norm of an example's gradient, above 0.
-      noise_multiplier: The deviation of the noise over clip_norm, at least 0.
-      public_size: The number of training points that probability and number of steps go by.
+      noise_multiplier: The standard deviation of the noise over clip_norm, at least 0.
+      public_size: The number of training points for the sampling probability and number of steps.
       microbatches: The number of micro-batches; None to clip example by example.
     """
 
@@ -60,12 +60,12 @@ class Recipe:
     Attributes:
       epochs: The number of passes over the training points; under DP-SGD over `public_size`.
       batch_size: The number of points in a step; under DP-SGD its expectation.
-      learning_rate: The length of a step over the momentum's gradient.
+      learning_rate: The step size; a step is this times the momentum's gradient.
       momentum: The share of the last step that is kept, in [0, 1).
       privacy: DP-SGD's parameters; None for plain SGD.
-      output_noise: The deviation of Gaussian noise on every weight of the trained model, before
-        anyone sees it.
-      initial_weights: Whether each model has initial weights of its own.
+      output_noise: The standard deviation of Gaussian noise on every weight of the trained model,
+        before it is released.
+      initial_weights: Whether each model has its own initial weights.
     """
 
     epochs: int
@@ -82,18 +82,14 @@ class Recipe:
         return self.epochs * math.ceil(size / self.batch_size)
 
 
-# The upper bound on epsilon of a recipe, and the recipe of an upper bound.
+# The upper bound on epsilon of a recipe, and the recipe for a given bound.
 
 
 def accounted_epsilon(recipe: Recipe, delta: float) -> float:
-    """The epsilon that DP-SGD guarantees to one point more or less, against all attackers.
+    """The upper bound on epsilon of DP-SGD (add or remove one point), against all attackers.
 
-    Those who see every step are included. Output noise alone guarantees nothing here: how far one
-    point moves a trained model is not known.
-
-    Args:
-      recipe: How models are trained.
-      delta: The delta of the guarantee, in (0, 1).
+    These include attackers who see every step. Output noise alone gives no bound here, because how
+    far one point moves a trained model is unknown.
 
     Returns:
       The epsilon, infinite without DP-SGD or without its noise.
@@ -105,15 +101,12 @@ def accounted_epsilon(recipe: Recipe, delta: float) -> float:
 
 
 def with_epsilon(recipe: Recipe, epsilon: float, delta: float) -> Recipe:
-    """The recipe with the least noise of DP-SGD that guarantees an epsilon.
+    """The recipe with the least noise of DP-SGD whose upper bound is at most an epsilon.
 
-    Args:
-      recipe: How models are trained, by DP-SGD; its noise multiplier does not count.
-      epsilon: The target, above 0.
-      delta: The delta of the guarantee, in (0, 1).
+    The recipe's own noise multiplier is ignored.
 
     Raises:
-      InputError: The recipe is not DP-SGD, or no noise is enough.
+      InputError: The recipe is not DP-SGD, or no noise suffices.
     """
     privacy = recipe.privacy
     if privacy is None:
@@ -131,7 +124,7 @@ def with_epsilon(recipe: Recipe, epsilon: float, delta: float) -> Recipe:
 
 
 def _steps(recipe: Recipe, privacy: DpSgd) -> Release:
-    """The steps as rounds of one-example clients, each drawn by a coin of its own."""
+    """The steps as rounds of one-example clients under Poisson sampling."""
     probability = min(1.0, recipe.batch_size / privacy.public_size)
     point = Party(PoissonSampling(probability))
     return Release(
@@ -145,9 +138,8 @@ def _steps(recipe: Recipe, privacy: DpSgd) -> Release:
 
 # The points of each step, drawn by NumPy from the model's own stream.
 
-
 NO_POINT = -1
-"""The index that fills a batch up."""
+"""The index that pads a batch."""
 
 Batches = npt.NDArray[np.int32]
 
@@ -157,17 +149,17 @@ def batches_of_model(
 ) -> Batches:
     """The indices of the points of each step of one model.
 
-    Without privacy each epoch takes the points in a new random order; under DP-SGD each step takes
-    each point by a coin of its own (Poisson sampling).
+    Without privacy each epoch takes the points in a new random order; under DP-SGD each step
+    samples each point independently (Poisson sampling).
 
     Args:
       members: The indices of the model's training points, at least one.
       recipe: How models are trained.
       seed: The seed of the run.
-      model: The number of the model, which with the seed decides everything.
+      model: The number of the model; it and the seed decide everything.
 
     Returns:
-      Indices, int32 of shape (steps, rows), filled up with `NO_POINT`.
+      Indices, int32 of shape (steps, rows), padded with `NO_POINT`.
     """
     rng = generator(seed, Stream.MODEL_ORDER, model)
     if recipe.privacy is None:
@@ -178,7 +170,7 @@ def batches_of_model(
 
 
 def stacked(of_models: list[Batches]) -> Batches:
-    """The batches of several models, filled up to one shape (models, steps, rows)."""
+    """The batches of several models, padded to one shape (models, steps, rows)."""
     steps = max(len(batches) for batches in of_models)
     rows = max(batches.shape[1] for batches in of_models)
     block = np.full((len(of_models), steps, rows), NO_POINT, np.int32)
@@ -203,19 +195,14 @@ def _filled(taken: list[npt.NDArray[np.int64]], rows: int) -> Batches:
     return batches
 
 
-# Initial weights of a model's own.
+# Initial weights of each model.
 
 
 def initial_weights(classifier: Model, seed: int, model: int) -> list[Float32Array]:
-    """Weights of one model's own: normal, with the root mean square of each array of the task's.
+    """Initial weights of model number `model`: normal, scaled like the task's.
 
-    Arrays of zeros (biases) stay zeros. For He's normal initial weights this is their own
-    distribution; for a uniform one it is a normal distribution of the same variance.
-
-    Args:
-      classifier: The model whose initial weights give the scales.
-      seed: The seed of the run.
-      model: The number of the model.
+    Each array has the root mean square of the task's; zeros (biases) stay zeros. He's normal
+    initial weights keep their distribution; uniform ones become normal with the same variance.
     """
     rng = generator(seed, Stream.MODEL_WEIGHTS, model)
     return [

@@ -1,7 +1,7 @@
-"""Stand-ins for a round's participants, whom an attacker makes of data like theirs.
+"""Stand-ins for a round's participants, which an attacker makes of similar data.
 
-They say what others in a round may send (`fl_audit.attacks.update_ratio`). Held-out examples, which
-no client has, stand for clients; examples made as canaries' are stand for canaries. Nothing here
+They show what others in a round may send (`fl_audit.attacks.update_ratio`). Held-out examples,
+which no client has, replace clients'; examples made like canaries' replace canaries'. Nothing here
 depends on a canary's coin.
 """
 
@@ -29,7 +29,7 @@ class StandIns:
 
     Attributes:
       clients: The examples of each, in the order of training.
-      counts: The expected number of participants that each stands for, float64 of shape (n,).
+      counts: The expected number of participants that each represents, float64 of shape (n,).
       repeats: The expected number of rounds of a participant, at least 1.
     """
 
@@ -41,7 +41,7 @@ class StandIns:
 def make_stand_ins(run: PreparedRun) -> StandIns:
     """The stand-ins for a run's clients and for its canaries, which hold examples.
 
-    There are no more of a kind than canaries, which train in every round too.
+    There are at most as many of a kind as canaries, which train in every round too.
     """
     random = generator(run.config.seed, Stream.STAND_INS)
     schedule, pool = run.schedule, run.num_canaries
@@ -52,7 +52,7 @@ def make_stand_ins(run: PreparedRun) -> StandIns:
     like_canaries = alike_canaries(_canaries(run), run.task, most, random)
     like_clients = _like_clients(run, most, random)
     clients_of_round = schedule.expected_clients
-    if not like_canaries:  # they are like clients, or like nothing that is known
+    if not like_canaries:  # canaries are like clients, or cannot be imitated
         clients_of_round += canaries_of_round
     counts = (
         np.full(len(like_clients), clients_of_round / len(like_clients)),

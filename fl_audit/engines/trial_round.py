@@ -1,4 +1,4 @@
-"""What a replay of a run's first round gives to its engine, and what the round then promises."""
+"""The updates of a replay of a run's first round, and the expected behaviour of that round."""
 
 import itertools
 from collections.abc import Sequence
@@ -12,19 +12,16 @@ from fl_audit.mechanisms import MECHANISMS
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 
 _MOST_CLIENTS = 32
-"""The number of clients of a replayed round, where memory allows so many."""
+"""The number of clients of a replayed round, if memory suffices."""
 
 _MOST_NUMBERS = 1 << 26
 """The number of numbers in all updates of a replayed round."""
 
 
 def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promise:
-    """What a run's config promises of a round.
+    """The expected behaviour of a round under a run's config.
 
-    Args:
-      run: The prepared run.
-      clip_norm: The norm that the round clips to.
-      zeroing_norm: The largest coordinate that an update may have; infinite without zeroing.
+    `zeroing_norm` is the largest coordinate that an update may have; infinite without zeroing.
     """
     table, denominator = run.config.mechanism, run.schedule.expected_cohort
     is_gaussian = why_not_checked(table) is None
@@ -45,13 +42,7 @@ def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promi
 def trial_updates(
     shapes: Sequence[tuple[int, ...]], promise: Promise, seed: int
 ) -> list[list[Float32Array]]:
-    """Updates with all variables equally long, in turn above and below the clip norm.
-
-    Args:
-      shapes: The shapes of the model's variables.
-      promise: What the mechanism promises, for the clip norm.
-      seed: The seed of the directions.
-    """
+    """Updates whose variables have equal norms; alternately above and below the clip norm."""
     random = np.random.default_rng(seed)
     dim = sum(int(np.prod(shape)) for shape in shapes)
     count = max(2, min(_MOST_CLIENTS, _MOST_NUMBERS // max(1, dim)))

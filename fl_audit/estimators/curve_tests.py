@@ -256,14 +256,6 @@ def likely_shift(edges: FloatArray, log_tail: FloatArray, num_included: int, lev
     return high
 
 
-def likely_number(curve: TradeOff, shift: float, level: float) -> float:
-    """The number of included canaries with which a sum of g detects a shift in 80 % of audits.
-
-    By the normal approximation; infinite if no number detects it.
-    """
-    return _detecting_number(*_cells(curve), shift, level)
-
-
 def _detecting_number(edges: FloatArray, log_tail: FloatArray, shift: float, level: float) -> float:
     """The number by the means and variances of g under the claim and under the shift."""
     g, masses = _log_ratios(edges, log_tail, shift)

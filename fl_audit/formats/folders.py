@@ -73,6 +73,16 @@ class ScoredFolder:
         """
         return self.path / "upload_directions.npy"
 
+    @property
+    def kept_directions(self) -> Path:
+        """What is kept of `round_directions` (see `attacks.own_sums.KeptSums`) (NPZ)."""
+        return self.path / "kept_directions.npz"
+
+    @property
+    def kept_upload_directions(self) -> Path:
+        """What is kept of `upload_directions`, likewise (NPZ)."""
+        return self.path / "kept_upload_directions.npz"
+
     def upload_logs(self) -> tuple[Path, ...]:
         """The logs of uploads with a row a round; each may be missing."""
         return (self.upload_cosines, self.upload_concentrations)
@@ -114,8 +124,21 @@ class RunFolder(ScoredFolder):
         return self.path / "config.toml"
 
     def identity(self) -> tuple[Path, ...]:
-        """The files that define the run, before its first round; the last may be missing."""
-        return (self.config, self.canaries, self.commitment)
+        """The files that say what the run is, before its first round; the last may be missing."""
+        return (self.config, self.canaries, self.inputs, self.schedule_secret, self.commitment)
+
+    @property
+    def inputs(self) -> Path:
+        """The digests of what the run reads beside its config (JSON), see `config.inputs`."""
+        return self.path / "inputs.json"
+
+    @property
+    def schedule_secret(self) -> Path:
+        """What the schedule was drawn from (64 hexadecimal digits); none where the seed draws it.
+
+        Whoever has it knows who was in which round, as `canaries.csv` says of canaries.
+        """
+        return self.path / "schedule_secret"
 
     @property
     def commitment(self) -> Path:
@@ -178,6 +201,16 @@ class RunFolder(ScoredFolder):
         return self.path / "run.json"
 
     @property
+    def model(self) -> Path:
+        """The model after the last round (NPZ), see `model_file`."""
+        return self.path / "model.npz"
+
+    @property
+    def initial_model(self) -> Path:
+        """The model before the first round, where a statistic compares both (NPZ)."""
+        return self.path / "initial_model.npz"
+
+    @property
     def report_json(self) -> Path:
         """The report for programs; a run with this file is finished."""
         return self.path / "report.json"
@@ -221,9 +254,11 @@ class RunFolder(ScoredFolder):
         return (self.release_cosines, self.release_concentrations)
 
     def training_outputs(self) -> tuple[Path, ...]:
-        """The files apart from the logs that exist after training; each may be missing."""
-        findings = (self.autocorrelation, self.replay)
-        return (self.compared_vectors, *findings, *self.path.glob("scores_*.csv"))
+        """The files beside the logs that are there once training is over; each may be missing."""
+        looked_at = (self.autocorrelation, self.replay)
+        kept = (self.kept_directions, self.kept_upload_directions, *self.direction_sums())
+        scored = (self.compared_vectors, *self.path.glob("scores_*.csv"))
+        return (self.model, self.initial_model, *looked_at, *kept, *scored)
 
     def released_models(self) -> list[Path]:
         return sorted(self.path.glob("released_model_*.npy"))

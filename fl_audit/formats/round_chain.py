@@ -109,10 +109,12 @@ class Scored(_Line, frozen=True, tag="scored", kw_only=True):
     Attributes:
       rounds: The number of rounds that they are of.
       files: The SHA-256 of the score files and of what else is known once the rounds are over.
+      model_sha256: The digest of the trained model (`formats.model_file`); empty for a log.
     """
 
     rounds: int
     files: dict[str, str]
+    model_sha256: str = ""
 
 
 class Reported(_Line, frozen=True, tag="reported", kw_only=True):

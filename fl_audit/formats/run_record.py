@@ -57,6 +57,9 @@ class RunRecord:
         the above; None, and left out of the file, where the engine does not tell.
       labels: The kind of the labels: classes, of which a guess hits one in so many, or numbers, as
         in a regression, for which the accuracy has no chance level.
+      model_sha256: The digest of the model after the last round, see `formats.model_file`.
+      schedule_secret: Whose secret the schedule was drawn from, the run's own or one that the
+        config names; None, and left out of the file, where the seed draws it.
       format_version: The version of the file's format.
     """
 
@@ -79,6 +82,10 @@ class RunRecord:
     live: LiveRecord | None = None
     compile_seconds: float | None = dataclasses.field(default=None, metadata=WRITTEN_IF_SET)
     labels: Literal["classes", "numbers"] = "classes"
+    model_sha256: str = dataclasses.field(default="", metadata=WRITTEN_IF_SET)
+    schedule_secret: Literal["run", "config"] | None = dataclasses.field(
+        default=None, metadata=WRITTEN_IF_SET
+    )
     format_version: int = FORMAT_VERSION
 
     @property

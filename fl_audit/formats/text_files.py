@@ -117,7 +117,7 @@ _UNFINISHED = re.compile(r"\..+\.([0-9a-f]{8}\.part|[a-z0-9_]{8})")
 
 
 @contextlib.contextmanager
-def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
+def atomic_writer(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A binary file that replaces `path` when the block ends, or leaves no trace on an error.
 
     A new file's permissions follow the umask. A device or a pipe, such as /dev/stdout, is written
@@ -128,7 +128,7 @@ def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
             yield stream
         return
     temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(4)}.part"
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -140,12 +140,16 @@ def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def write_text(path: Path, text: str) -> None:
+OWNER_ALONE = 0o600
+"""The mode of files with keys, noise or secrets."""
+
+
+def write_text(path: Path, text: str, mode: int = 0o666) -> None:
     r"""Writes UTF-8 text so that `path` holds either all of it or what it held before.
 
     Bytes that a file's name has and UTF-8 does not are written as escapes such as \udcff.
     """
-    with atomic_writer(path) as file:
+    with atomic_writer(path, mode) as file:
         file.write(text.encode("utf-8", errors="backslashreplace"))
 
 

@@ -15,6 +15,7 @@ import tensorflow_federated as tff
 import tensorflow_privacy as tfp
 
 from fl_audit.mechanisms.tff_aggregators import mean_over_expected_cohort
+from fl_audit.mechanisms.tff_noise import fresh_key, normal_like
 
 
 def noised_upload(
@@ -30,14 +31,8 @@ def noised_upload(
     """
     clipped, _ = tf.clip_by_global_norm(list(update), clip_norm)
     stddev = noise_multiplier * clip_norm
-    return [
-        part + stddev * tf.random.stateless_normal(part.shape, _part_key(key, at), dtype=part.dtype)
-        for at, part in enumerate(clipped)
-    ]
-
-
-def _part_key(key: tf.Tensor, number: int) -> tf.Tensor:
-    return tf.random.experimental.stateless_fold_in(key, number)
+    noise = normal_like(key, 0, clipped)
+    return [part + stddev * normal for part, normal in zip(clipped, noise, strict=True)]
 
 
 class SumOfUploads(tfp.SumAggregationDPQuery):
@@ -56,8 +51,7 @@ class SumOfUploads(tfp.SumAggregationDPQuery):
 
     def initial_global_state(self) -> "SumOfUploads.GlobalState":
         """See `tfp.DPQuery`."""
-        key = tf.random.uniform([2], tf.int64.min, tf.int64.max, tf.int64)
-        return self.GlobalState(key=key, calls=tf.constant(0, tf.int64))
+        return self.GlobalState(key=fresh_key(), calls=tf.constant(0, tf.int64))
 
     def get_noised_result(
         self, sample_state: Any, global_state: "SumOfUploads.GlobalState"

@@ -162,9 +162,10 @@ def _aggregator(
     table: Distributed, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
     from fl_audit.mechanisms.tff_aggregators import WithCheckedSize, WithPlainSums
+    from fl_audit.mechanisms.tff_noise import WithFreshKeys
 
     cohort = whole(expected_cohort)
-    factory = WithPlainSums(_secure_aggregator(table, cohort))
+    factory = WithPlainSums(WithFreshKeys(lambda: _secure_aggregator(table, cohort)))
     return WithCheckedSize(factory, lambda dim: check_grid(table, cohort, dim))
 
 

@@ -72,16 +72,19 @@ def _adaptive_noise(table: GaussianAdaptive, expected_cohort: float) -> Noise:
 def _adaptive_aggregator(
     table: GaussianAdaptive, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    import tensorflow_federated as tff
+    from fl_audit.mechanisms.tff_aggregators import mean_over_expected_cohort
+    from fl_audit.mechanisms.tff_noise import AdaptiveClipSum
 
-    return tff.aggregators.DifferentiallyPrivateFactory.gaussian_adaptive(
-        noise_multiplier=table.multiplier,
-        clients_per_round=expected_cohort,
+    noise = _adaptive_noise(table, expected_cohort)
+    query = AdaptiveClipSum(
         initial_l2_norm_clip=table.clip_norm,
+        noise_multiplier=noise.sum_noise_multiplier,
         target_unclipped_quantile=table.target_quantile,
         learning_rate=table.clip_learning_rate,
-        clipped_count_stddev=table.clipped_count_stddev,
+        clipped_count_stddev=noise.count_noise_stddev,
+        expected_num_records=expected_cohort,
     )
+    return mean_over_expected_cohort(query, expected_cohort)
 
 
 def _adaptive_clip_and_noise(table: GaussianAdaptive, state: Any) -> ClipAndNoise:
@@ -112,13 +115,11 @@ def _fixed_noise(table: GaussianFixed, expected_cohort: float) -> Noise:
 def _fixed_aggregator(
     table: GaussianFixed, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    import tensorflow_federated as tff
+    from fl_audit.mechanisms.tff_aggregators import mean_over_expected_cohort
+    from fl_audit.mechanisms.tff_noise import GaussianSum
 
-    return tff.aggregators.DifferentiallyPrivateFactory.gaussian_fixed(
-        noise_multiplier=table.multiplier,
-        clients_per_round=expected_cohort,
-        clip=table.clip_norm,
-    )
+    query = GaussianSum(table.clip_norm, table.multiplier * table.clip_norm)
+    return mean_over_expected_cohort(query, expected_cohort)
 
 
 def _fixed_clip_and_noise(table: GaussianFixed, state: Any) -> ClipAndNoise:

@@ -18,6 +18,7 @@ import tensorflow_federated as tff
 import tensorflow_privacy as tfp
 
 from fl_audit.mechanisms.noise_stream import NoiseStream
+from fl_audit.mechanisms.tff_noise import NodeNoise, fresh_key, normal_like
 
 
 def mean_over_expected_cohort(
@@ -60,10 +61,12 @@ class TreeFactory(tff.aggregators.UnweightedAggregationFactory):
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
         """The process for updates of a type."""
-        query = tfp.TreeResidualSumQuery.build_l2_gaussian_query(
-            clip_norm=self._clip_norm,
-            noise_multiplier=self._noise_multiplier,
-            record_specs=tff.types.type_to_tf_tensor_specs(value_type),
+        specs = tff.types.type_to_tf_tensor_specs(value_type)
+        query = tfp.TreeResidualSumQuery(
+            specs,
+            NodeNoise(self._clip_norm * self._noise_multiplier, specs),
+            lambda record, clip_norm: tf.clip_by_global_norm(record, clip_norm)[0],
+            self._clip_norm,
         )
         if self._restart_every is not None:
             period = tfp.restart_query.PeriodicRoundRestartIndicator(self._restart_every)
@@ -74,9 +77,8 @@ class TreeFactory(tff.aggregators.UnweightedAggregationFactory):
 class MatrixSumQuery(tfp.SumAggregationDPQuery):
     """A sum of clipped records with noise C^-1 z, where each call is one row.
 
-    Fresh noise is drawn by a counter-based generator whose key is drawn when the state is, from the
-    operating system's entropy. So a state fixes all noise to come, on any runtime and after any
-    restart, and whoever sees it can take the noise off.
+    The key of fresh noise is drawn when the state is. So a state fixes all noise to come, on any
+    runtime and after any restart, and whoever sees it can take the noise off.
     """
 
     class GlobalState(NamedTuple):
@@ -115,7 +117,7 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
         size = sum(spec.shape.num_elements() for spec in specs)
         blocks, rows = _blocks(self._stream)
         return self.GlobalState(
-            key=tf.random.uniform([2], tf.int64.min, tf.int64.max, tf.int64),
+            key=fresh_key(),
             calls=tf.constant(0, tf.int64),
             past=(tf.zeros([rows, size], specs[0].dtype),) * blocks,
         )
@@ -134,13 +136,9 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
         self, sample_state: Any, global_state: "MatrixSumQuery.GlobalState"
     ) -> tuple[Any, "MatrixSumQuery.GlobalState", dp_accounting.DpEvent]:
         """See `tfp.DPQuery`; adds the next row of noise."""
-        key = tf.random.experimental.stateless_fold_in(global_state.key, global_state.calls)
         sums = tf.nest.flatten(sample_state)
-        fresh = [
-            self._stddev * tf.random.stateless_normal(value.shape, seed, dtype=value.dtype)
-            for value, seed in zip(sums, _seeds(key, len(sums)), strict=True)
-        ]
-        noise, past = self._next(_joined(fresh), global_state)
+        fresh = self._stddev * _joined(normal_like(global_state.key, global_state.calls, sums))
+        noise, past = self._next(fresh, global_state)
         noised = [value + part for value, part in zip(sums, _parted(noise, sums), strict=True)]
         state = self.GlobalState(global_state.key, global_state.calls + 1, past)
         result = tf.nest.pack_sequence_as(sample_state, noised)
@@ -208,10 +206,6 @@ def _weighted_sum(weights: tf.Tensor, blocks: tuple[tf.Tensor, ...]) -> tf.Tenso
         lambda at, done: at < chunks, add, [tf.constant(0), done], parallel_iterations=2
     )
     return tf.ensure_shape(done.concat(), [size])
-
-
-def _seeds(key: tf.Tensor, number: int) -> list[tf.Tensor]:
-    return [tf.random.experimental.stateless_fold_in(key, at) for at in range(number)]
 
 
 def _joined(parts: list[tf.Tensor]) -> tf.Tensor:

@@ -1,4 +1,9 @@
-"""The audited run from start to end: check, train with canaries, score, estimate, report."""
+"""The audited run from start to end: check, train with canaries, score, estimate, report.
+
+from fl_audit import load_config, start_run
+
+report = start_run(load_config(Path("config.toml")), Path("out"))
+"""
 
 from fl_audit.pipeline.runs import continue_run, start_run
 

@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 def start_attack(
     config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
 ) -> AttackReport:
-    """Trains and attacks in a new folder.
-
-    Args:
-      config: The config of the attack.
-      out: A folder that is new or empty.
-      after_block: What is told of the progress.
+    """Trains and attacks in a new or empty folder; `after_block` reports progress.
 
     Raises:
       InputError: The folder is taken, or the task cannot be attacked; nothing is written then.
@@ -44,12 +39,7 @@ def start_attack(
 def continue_attack(
     config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
 ) -> AttackReport:
-    """Goes on with an interrupted attack; models that it has trained are not trained again.
-
-    Args:
-      config: The config that the attack was started with.
-      out: The folder of the attack.
-      after_block: What is told of the progress.
+    """Resumes an interrupted attack; trained models are not trained again.
 
     Raises:
       InputError: The folder holds no interrupted attack of this config.
@@ -61,7 +51,7 @@ def continue_attack(
 def _attack(
     config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
 ) -> AttackReport:
-    """Trains what is missing, then writes all results."""
+    """Trains the missing models, then writes all results."""
     environment.set_defaults()
     models = out / "models"
     target = _target_of(config, models, after_block)

@@ -1,7 +1,7 @@
-"""The models of an attack: whom they challenge, and what their outputs come to.
+"""The models of an attack: their challenges, and the results of their outputs.
 
-Random halves of the members choose the member that is easiest to tell; bases with and without it
-are then trained. Their outputs become scores, error counts, losses and a report.
+Models on random halves of the members choose the member that is easiest to distinguish; then bases
+with and without it are trained. Their outputs become scores, error counts, losses and a report.
 """
 
 import abc
@@ -42,19 +42,19 @@ if TYPE_CHECKING:
 BoolArray = npt.NDArray[np.bool_]
 
 _MODELS_OF_A_BASE = 1_000_000
-"""Models of the first base are numbered from here on, those of the second from twice this on."""
+"""Models of base i, from 1, are numbered from i times this on."""
 
 _FIRST_CHALLENGE = _MODELS_OF_A_BASE // 2
 
 
 @dataclass(frozen=True, eq=False)
 class MemberOutputs:
-    """What trained models say of the members, which are points or clients.
+    """Outputs of trained models for the members (points or clients).
 
     Attributes:
       margins: The margin of each member under each model, float64 of shape (models, members).
-      losses: Its loss, of the same shape.
-      accuracy: The accuracy of each model on what it was not trained on, float64 of shape
+      losses: Of the same shape.
+      accuracy: The accuracy of each model on data outside its training set, float64 of shape
         (models,).
     """
 
@@ -64,15 +64,12 @@ class MemberOutputs:
 
 
 class Target(abc.ABC):
-    """What is attacked: members, and the training of models on some of them.
+    """The target of an attack: members, and the training of models on some of them.
 
     Attributes:
       attack: How many models are trained, and how they are judged.
-      seed: The seed of the attack.
-      delta: The delta of the estimates.
-      num_members: The number of members.
-      upper_bound: What the training guarantees to a member.
-      words: What the report calls things.
+      upper_bound: Accounting for a member.
+      words: The report's nouns.
     """
 
     attack: AnyAttack
@@ -84,40 +81,36 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def train(self, training: BoolArray, first: int) -> MemberOutputs:
-        """Trains models, or reads those that are trained.
+        """Trains models, or reads trained ones.
 
-        Args:
-          training: The members that each model is trained on, bool of shape (models, members).
-          first: The number of the first model.
+        `training` are the members of each model, bool of shape (models, members); `first` numbers
+        the first model.
         """
 
     @abc.abstractmethod
     def base_without(self, member: int, random: np.random.Generator) -> BoolArray:
-        """The other members that all models of a base are trained on, bool of shape (members,).
+        """The other members that all models of a base train on, bool of shape (members,).
 
-        Args:
-          member: The index of the member that the base is without.
-          random: The source of what is drawn.
+        The base is without `member`, an index.
         """
 
     @abc.abstractmethod
     def member(self, index: int, accuracy: float, separation: float) -> AttackedMember:
-        """A member that was chosen, as the report shows it."""
+        """A chosen member for the report."""
 
     def features(self) -> FloatArray | None:
-        """What is known of every member, of shape (members, f); None where they have no numbers."""
+        """Features of every member, of shape (members, f); None if they have none."""
         return None
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The members that are attacked, and one of the models that they were chosen by.
+    """The attacked members, and one of the models that chose them.
 
     Attributes:
-      worst: The members.
-      training: What that model was trained on, bool of shape (members,).
+      training: Members of that model's training set, bool of shape (members,).
       margins: Its margins, float64 of shape (members,).
-      losses: Its losses, of the same shape.
+      losses: Of the same shape.
     """
 
     worst: WorstPoints
@@ -136,8 +129,8 @@ class AttackedBase:
       challenged: Margins of the member under attacked models, of shape (challenges, 1).
       losses: Losses of the member under attacked models, float64 of shape (challenges,).
       accuracy: The accuracy of the attacked models, of the same shape.
-      by_population: The scores of attacks that hold the member against members outside the base, by
-        statistic, each of the same shape; empty where there are none.
+      by_population: Scores of attacks that compare the member with members outside the base, by
+        statistic, each of the same shape; may be empty.
     """
 
     member: int
@@ -149,11 +142,11 @@ class AttackedBase:
 
 
 def choose_members(target: Target) -> Chosen:
-    """Trains models on random halves of the members and takes those that are told best.
+    """Trains models on random halves and takes the members distinguished best.
 
-    Zanella-Béguelin et al. (2022), Algorithm 3. Models come in pairs, of which the second is
-    trained on what the first is not, so that every member has as many models with it as without
-    (Carlini et al. 2022, section IV).
+    Zanella-Béguelin et al. (2022), Algorithm 3. Models come in pairs with complementary training
+    sets, so that every member has as many models with it as without (Carlini et al. 2022, section
+    IV).
     """
     training = np.zeros((target.attack.num_shadow, target.num_members), np.bool_)
     for model, mask in enumerate(training):
@@ -167,15 +160,10 @@ def choose_members(target: Target) -> Chosen:
 
 
 def attack_base(target: Target, number: int, member: int) -> AttackedBase:
-    """Trains the models of one base with and without a member.
+    """Trains the models of one base (number from 0) with and without a member, an index.
 
     Shadow models, half of them with the member, and attacked ones, each with it by a fair coin, are
     all independent given the base. Experiment 2 of Zanella-Béguelin et al. (2022).
-
-    Args:
-      target: What is attacked.
-      number: The number of the base, from 0.
-      member: The index of its member.
     """
     random = generator(target.seed, Stream.MODEL_POINTS, 1, number)
     base = target.base_without(member, random)
@@ -186,23 +174,25 @@ def attack_base(target: Target, number: int, member: int) -> AttackedBase:
     challenged = indistinguishability_game(
         base, member, fair_coins(target.attack.num_challenges, random)
     )
-    of_shadow = target.train(shadow.training, first)
-    of_challenged = target.train(challenged.training, first + _FIRST_CHALLENGE)
-    known = ShadowOutputs(of_shadow.margins[:, [member]], shadow.member[:, None])
+    shadow_outputs = target.train(shadow.training, first)
+    challenge_outputs = target.train(challenged.training, first + _FIRST_CHALLENGE)
+    shadow_member = ShadowOutputs(shadow_outputs.margins[:, [member]], shadow.member[:, None])
     outside = np.flatnonzero(~base & (np.arange(target.num_members) != member))
     return AttackedBase(
         member=member,
-        shadow=known,
-        challenged=ShadowOutputs(of_challenged.margins[:, [member]], challenged.member[:, None]),
-        losses=of_challenged.losses[:, member],
-        accuracy=of_challenged.accuracy,
+        shadow=shadow_member,
+        challenged=ShadowOutputs(
+            challenge_outputs.margins[:, [member]], challenged.member[:, None]
+        ),
+        losses=challenge_outputs.losses[:, member],
+        accuracy=challenge_outputs.accuracy,
         by_population=_by_population(
             target,
             member,
             outside,
-            known=known,
-            of_shadow=of_shadow,
-            of_challenged=of_challenged,
+            shadow_member=shadow_member,
+            shadow_outputs=shadow_outputs,
+            challenge_outputs=challenge_outputs,
         ),
     )
 
@@ -212,17 +202,20 @@ def _by_population(
     member: int,
     outside: IndexArray,
     *,
-    known: ShadowOutputs,
-    of_shadow: MemberOutputs,
-    of_challenged: MemberOutputs,
+    shadow_member: ShadowOutputs,
+    shadow_outputs: MemberOutputs,
+    challenge_outputs: MemberOutputs,
 ) -> Mapping[str, FloatArray]:
-    """The scores by RMIA and by calibrated margins; none where nobody is outside the base."""
+    """Scores by RMIA and by calibrated margins; empty if all members are in the base."""
     features = target.features()
     if features is None or not len(outside):
         return {}
-    attacked, population = of_challenged.margins[:, member], of_challenged.margins[:, outside]
+    attacked, population = (
+        challenge_outputs.margins[:, member],
+        challenge_outputs.margins[:, outside],
+    )
     return {
-        "rmia": rmia(attacked, known, population, of_shadow.margins[:, outside]),
+        "rmia": rmia(attacked, shadow_member, population, shadow_outputs.margins[:, outside]),
         "calibrated": calibrated_margins(attacked, features[member], population, features[outside]),
     }
 
@@ -231,11 +224,11 @@ def _by_population(
 
 
 METHODS = ("bayes", "threshold_valid", "threshold_jeffreys", "threshold_clopper_pearson")
-"""The methods of report.json for scores of independent models."""
+"""Methods of report.json for scores of independent models."""
 
 
 def score_files(bases: Sequence[AttackedBase]) -> dict[str, ScoreFile]:
-    """The challenges' scores by statistic, of LiRA first."""
+    """The challenges' scores by statistic, LiRA's first."""
     margins = np.concatenate([base.challenged.values[:, 0] for base in bases])
     scores = {
         "lira": np.concatenate(
@@ -257,16 +250,19 @@ def score_files(bases: Sequence[AttackedBase]) -> dict[str, ScoreFile]:
 
 def error_counts(bases: Sequence[AttackedBase], false_positive_rate: float) -> ChallengeCounts:
     """The errors of the loss-based attack on each base, at one target false positive rate."""
-    of_bases = []
+    counts_by_base = []
     for base in bases:
         sides = [
             -models.values[models.member[:, 0] == is_member].T
             for models in (base.challenged, base.shadow)
             for is_member in (False, True)
         ]
-        of_bases.append(measure_mia(*sides).counts(false_positive_rate))
+        counts_by_base.append(measure_mia(*sides).counts(false_positive_rate))
     return ChallengeCounts(
-        *(np.concatenate([getattr(counts, name) for counts in of_bases]) for name in COUNT_COLUMNS)
+        *(
+            np.concatenate([getattr(counts, name) for counts in counts_by_base])
+            for name in COUNT_COLUMNS
+        )
     )
 
 
@@ -278,17 +274,17 @@ def make_report(
 ) -> AttackReport:
     """The report of the challenges on all bases."""
     attack, worst = target.attack, chosen.worst
-    of_canaries: dict[str, CanaryScores] = {
+    canary_scores: dict[str, CanaryScores] = {
         name: file.canary_scores() for name, file in scores.items()
     }
     counts = error_counts(bases, attack.false_positive_rate)
     return AttackReport(
-        scores=of_canaries,
+        scores=canary_scores,
         results={
             name: estimate(
                 values, delta=target.delta, confidence=attack.confidence, methods=METHODS
             )
-            for name, values in of_canaries.items()
+            for name, values in canary_scores.items()
         },
         counts=counts,
         posterior=grid_posterior(counts, target.delta, Prior()),
@@ -316,21 +312,18 @@ def write_results(
     chosen: Chosen,
     report: AttackReport,
 ) -> None:
-    """Writes all files; report.json is the last, and its presence means that all are there."""
+    """Writes all files; report.json is the last, and its presence marks them as complete."""
     for name, file in scores.items():
         write_score_file(folder / f"scores_{name}.csv", file)
     counts = report.counts
     columns = [getattr(counts, name).tolist() for name in COUNT_COLUMNS]
     _write_csv(folder / "counts.csv", COUNT_COLUMNS, list(zip(*columns, strict=True)))
     for name, members in (("members", chosen.training), ("population", ~chosen.training)):
-        _write_losses(folder / f"losses_{name}.csv", chosen.losses, np.flatnonzero(members))
+        losses = [(int(point), float(chosen.losses[point])) for point in np.flatnonzero(members)]
+        _write_csv(folder / f"losses_{name}.csv", ("id", "loss"), losses)
     write_text(folder / "report.html", render_attack(report))
     text = json.dumps(report.to_json(), indent=2, allow_nan=False)
     write_text(folder / "report.json", text + "\n")
-
-
-def _write_losses(path: Path, losses: FloatArray, points: IndexArray) -> None:
-    _write_csv(path, ("id", "loss"), [(int(point), float(losses[point])) for point in points])
 
 
 def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

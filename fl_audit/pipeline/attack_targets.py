@@ -1,4 +1,4 @@
-"""What an attack is made on: points of central training, or clients of federated runs."""
+"""Targets of an attack: points of central training, or clients of federated runs."""
 
 import math
 from pathlib import Path
@@ -37,15 +37,10 @@ class AttackedPoints(Target):
     words = _WORDS
 
     def __init__(self, config: AttackConfig, folder: Path, after_block: AfterBlock) -> None:
-        """Loads the task; nothing is written.
+        """Loads the task; writes nothing.
 
-        Args:
-          config: The config of the attack.
-          folder: The folder of the models' files, which exists when models are trained.
-          after_block: What is told of the progress.
-
-        Raises:
-          InputError: The task cannot be attacked.
+        `folder` holds the models' files and exists when training starts; `after_block` reports
+        progress.
         """
         task = load_task(config.task, config.seed)
         self._points = _points_of(task)
@@ -71,7 +66,7 @@ class AttackedPoints(Target):
         self._folder, self._after_block = folder, after_block
 
     def train(self, training: BoolArray, first: int) -> MemberOutputs:
-        """See `Target.train`; accuracy is that on all points outside a model's own."""
+        """Accuracy is that on all points outside a model's training set."""
         outputs = train_models(
             self._job,
             training,
@@ -81,7 +76,7 @@ class AttackedPoints(Target):
             after_block=self._after_block,
         )
         pairs = zip(outputs.correct, training, strict=True)
-        accuracy = np.array([np.mean(right[~own]) for right, own in pairs])
+        accuracy = np.array([np.mean(correct[~trained_on]) for correct, trained_on in pairs])
         return MemberOutputs(outputs.margins, loss_of_margin(outputs.margins), accuracy)
 
     def base_without(self, member: int, random: np.random.Generator) -> BoolArray:
@@ -92,14 +87,13 @@ class AttackedPoints(Target):
         return base
 
     def features(self) -> FloatArray:
-        """A point's inputs, and its label as zeros and a one."""
+        """A point's inputs, and its label in one-hot encoding."""
         inputs = self._points.inputs.reshape(len(self._points), -1).astype(np.float64)
         return np.concatenate(
             [inputs, np.eye(self._job.classifier.num_classes)[self._points.labels]], 1
         )
 
     def member(self, index: int, accuracy: float, separation: float) -> AttackedMember:
-        """See `Target.member`."""
         return AttackedMember(
             index=index,
             facts={"label": int(self._points.labels[index])},
@@ -110,12 +104,7 @@ class AttackedPoints(Target):
 
 
 def recipe_of(attack: Attack, public_size: int) -> Recipe:
-    """The recipe that a config asks for.
-
-    Args:
-      attack: The config's table.
-      public_size: The number of training points that DP-SGD goes by.
-    """
+    """The recipe of an attack's config; `public_size` is the training set size for DP-SGD."""
     recipe = Recipe(
         epochs=attack.epochs,
         batch_size=attack.batch_size,
@@ -133,7 +122,7 @@ def recipe_of(attack: Attack, public_size: int) -> Recipe:
 
 
 def _points_of(task: LearningTask) -> Examples:
-    """All points: those of the clients, one after another, then those held out."""
+    """All points: the clients' one after another, then those held out."""
     of_clients = map(task.population.examples, range(len(task.population.client_ids)))
     return Examples.concatenate([*of_clients, task.held_out])
 
@@ -156,20 +145,15 @@ def _check_points(points: Examples, attack: Attack) -> None:
 class AttackedClients(Target):
     """A config's clients and its federated training.
 
-    The base of a client is all others: the attacked runs are those of the config itself, and the
+    The base of a client is all others: the attacked runs are those of the config itself, and of the
     config without that client.
     """
 
     def __init__(self, config: FederatedAttackConfig, folder: Path, after_run: AfterBlock) -> None:
-        """Loads the task, draws the schedule and accounts; nothing is written.
+        """Loads the task, draws the schedule and accounts; writes nothing.
 
-        Args:
-          config: The config of the run, without canaries.
-          folder: The folder of the runs' files, which exists when runs are trained.
-          after_run: What is told of the progress.
-
-        Raises:
-          InputError: The config cannot be run, or its clients cannot be attacked.
+        `folder` holds the runs' files and exists when training starts; `after_run` reports
+        progress.
         """
         self.attack, self.seed = config.attack, config.seed
         self._run = prepare(config)
@@ -187,17 +171,15 @@ class AttackedClients(Target):
         self._folder, self._after_run = folder, after_run
 
     def train(self, training: BoolArray, first: int) -> MemberOutputs:
-        """See `Target.train`; accuracy is that on held-out examples."""
+        """Accuracy is that on held-out examples."""
         outputs = self._runs.train(training, first, self._folder, self._after_run)
         return MemberOutputs(outputs.margins, outputs.losses, outputs.accuracy)
 
     def base_without(self, member: int, random: np.random.Generator) -> BoolArray:
-        """All other clients."""
-        del random  # nothing is drawn
+        """All other clients; nothing is random."""
         return np.asarray(np.arange(self.num_members) != member)
 
     def member(self, index: int, accuracy: float, separation: float) -> AttackedMember:
-        """See `Target.member`."""
         population = self._run.task.population
         return AttackedMember(
             index=index,
@@ -224,7 +206,7 @@ def _check_clients(num_clients: int, attack: FederatedAttack) -> None:
 
 
 def _accounted_bound(run: PreparedRun) -> AccountedBound:
-    """The analytical epsilon of a run to a real client; infinite where none is known."""
+    """The upper bound from accounting for a client; infinite if unknown."""
     accounting = account(run.release, run.delta)
     epsilon = accounting.client.epsilon
     return AccountedBound(

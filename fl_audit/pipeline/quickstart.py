@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from fl_audit.report.headline import Headline
 
 NOISE_MULTIPLIERS = (0.0, 0.3)
-"""Noise multipliers of the two runs: none, and one at which the estimates are clearly lower."""
+"""No noise, and enough noise to lower the estimates clearly."""
 
 
 def free_folder(parent: Path) -> Path:
-    """The first path `quickstart-N` in a folder that does not exist yet."""
+    """The first path `quickstart-N` that does not exist in a folder."""
     number = 1
     while (parent / f"quickstart-{number}").exists():
         number += 1
@@ -28,19 +28,11 @@ def free_folder(parent: Path) -> Path:
 
 
 def folder_name(noise_multiplier: float) -> str:
-    """The name of one run's folder."""
     return f"noise_{noise_multiplier:g}"
 
 
 def run(out: Path) -> dict[float, "Report"]:
-    """Runs both and returns their reports by noise multiplier.
-
-    Args:
-      out: A folder that is new or empty; each run gets a folder inside.
-
-    Raises:
-      InputError: The folder is not empty.
-    """
+    """Performs both runs in a new or empty folder; returns their reports by noise multiplier."""
     check_new(out)
     reports = {}
     with importlib.resources.as_file(importlib.resources.files("fl_audit.pipeline")) as package:

@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.config import Config
-from fl_audit.config.commitment import begin_try, check_committed, check_same_try
+from fl_audit.config.commitment import (
+    begin_try,
+    check_committed,
+    check_committed_inputs,
+    check_same_try,
+)
 from fl_audit.engines.tff import environment
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder, locked
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
 _LOADING = "loading libraries and data"
 
 _MANY_ROUNDS = 100_000
-"""Rounds whose cohorts take seconds to draw."""
+"""Number of rounds whose cohorts take seconds to draw."""
 
 
 def start_run(
@@ -39,31 +44,36 @@ def start_run(
     Args:
       config: The config of the run.
       out: A folder that is new or empty.
-      observers: Those who are told of every round, see docs/observers.md.
-      commitment: The file of `fl-audit commit` that the run is made under, see docs/verify.md.
+      observers: Called after every round (docs/observers.md).
+      commitment: The file of `fl-audit commit` for the run (docs/verify.md).
 
     Raises:
-      InputError: The folder is taken, the config or its data cannot be used, or another config was
+      InputError: The folder is taken, the config or its data are invalid, or another config was
         committed to; nothing is written then.
-      Interrupted: A signal asked to stop; `continue_run` goes on.
+      Interrupted: A signal requested a stop; `continue_run` resumes.
     """
-    from fl_audit.run.folder import check_new, write_identity
+    from fl_audit.run.folder import check_new, secret_of, write_identity
 
     folder = check_new(out)
     opened = None if commitment is None else check_committed(commitment, config)
     environment.set_defaults()
-    _say_what_takes_so_long(config)
+    _hint_at_slow_steps(config)
     with doing(_LOADING):
+        from fl_audit.config.inputs import read_inputs, write_recorded_inputs
         from fl_audit.engines.prepare import canaries_csv, prepare
         from fl_audit.engines.runtimes import make_runtime
         from fl_audit.run.train import train
 
-        run = prepare(config)
+        run = prepare(config, secret_of(folder, config))
+        inputs = read_inputs(config, run.task)
+        if commitment is not None and opened is not None:
+            check_committed_inputs(commitment, opened, inputs)
         runtime = make_runtime(run, folder.worker_log)
     with at_work(folder):
-        check_new(out)  # another process may have been faster
+        check_new(out)  # another process may have taken it meanwhile
         with _emptied_if_refused(folder):
-            write_identity(folder, config, canaries_csv(run))
+            write_identity(folder, config, canaries_csv(run), run.secret)
+            write_recorded_inputs(folder, inputs)
             if commitment is not None and opened is not None:
                 begin_try(commitment, opened, folder)
             train(run, runtime, folder, [*_listed(commitment), *observers])
@@ -71,7 +81,7 @@ def start_run(
 
 
 def _listed(commitment: Path | None) -> "list[RoundObserver]":
-    """The observer that lists the run under its commitment; none where there is no commitment."""
+    """The observer that lists the run under its commitment, if there is one."""
     from fl_audit.run.observers import TryLister
 
     return [] if commitment is None else [TryLister(commitment)]
@@ -85,19 +95,24 @@ def continue_run(
 ) -> "Report":
     """Continues an interrupted run from its last checkpoint and returns the report.
 
-    A finished run is left as it is, so that a job may be started again until it has ended.
+    A finished run is left as it is, so a job may be restarted until it has ended.
 
     Args:
       config: The config that the run was started with.
       out: The run's folder.
-      observers: Those who are told of every round from now on.
-      commitment: The commitment that the run was begun under; None leaves it as it was.
+      observers: Called after every round from now on.
+      commitment: The commitment that the run was started under; None leaves it unchanged.
 
     Raises:
-      InputError: The folder holds no run of this config, or one that was not begun under it.
-      Interrupted: A signal asked to stop again.
+      InputError: The folder holds no run of this config, or one that was not started under it.
+      Interrupted: A signal requested a stop again.
     """
-    from fl_audit.run.folder import check_resumable, check_same_canaries, check_same_config
+    from fl_audit.run.folder import (
+        check_resumable,
+        check_same_canaries,
+        check_same_config,
+        secret_of,
+    )
 
     opened = None if commitment is None else check_committed(commitment, config)
     if commitment is not None and opened is not None and RunFolder(out).chain.exists():
@@ -112,22 +127,26 @@ def continue_run(
         if folder.record.exists():
             return _report(folder)
         environment.set_defaults()
-        _say_what_takes_so_long(config)
+        _hint_at_slow_steps(config)
         with doing(_LOADING):
+            from fl_audit.config.inputs import check_same_inputs, read_inputs
             from fl_audit.engines.prepare import canaries_csv, prepare
             from fl_audit.engines.runtimes import make_runtime
             from fl_audit.run.train import train
 
-            run = prepare(config)
-        check_same_canaries(folder, canaries_csv(run))
+            run = prepare(config, secret_of(folder, config))
+            inputs = read_inputs(config, run.task)
+        check_same_canaries(folder, canaries_csv(run), run.secret)
+        check_same_inputs(folder, inputs)
         if commitment is not None and opened is not None and not folder.chain.exists():
-            begin_try(commitment, opened, folder)  # the process was killed before it did
+            # The process was killed before it wrote the record.
+            begin_try(commitment, opened, folder)
         runtime = make_runtime(run, folder.worker_log)
         train(run, runtime, folder, [*_listed(commitment), *observers])
         return _report(folder)
 
 
-def _say_what_takes_so_long(config: Config) -> None:
+def _hint_at_slow_steps(config: Config) -> None:
     if "tensorflow_federated" not in sys.modules:
         hint("loading TensorFlow Federated, about ten seconds")
     rounds = config.participation.rounds or 0  # a replayed log has its own
@@ -136,11 +155,9 @@ def _say_what_takes_so_long(config: Config) -> None:
 
 
 def _report(folder: RunFolder) -> "Report":
-    """Writes the report of a run whose record is written, which needs no intermediate sums."""
+    """Writes the report of a run with a complete record, which needs no intermediate sums."""
     from fl_audit.report import write_report
 
-    for path in folder.direction_sums():
-        path.unlink()
     folder.round_directions.unlink(missing_ok=True)
     folder.upload_directions.unlink(missing_ok=True)
     with doing("estimating epsilon and writing the report"):
@@ -153,7 +170,7 @@ def _report(folder: RunFolder) -> "Report":
 
 @contextlib.contextmanager
 def _emptied_if_refused(folder: RunFolder) -> Iterator[None]:
-    """Removes what a new run has written if it is refused before anything is saved of it."""
+    """Deletes a new run's files if it fails before its first checkpoint."""
     from fl_audit.run.folder import entries
 
     try:
@@ -167,12 +184,12 @@ def _emptied_if_refused(folder: RunFolder) -> Iterator[None]:
 
 @contextlib.contextmanager
 def at_work(folder: RunFolder) -> Iterator[RunFolder]:
-    """Makes a folder, holds its lock, and clears what a killed process was writing.
+    """Makes a folder, holds its lock, and deletes a killed process's temporary files.
 
-    A folder that is made here and stays empty is removed in the end.
+    A folder created here is removed again if it stays empty.
 
     Raises:
-      InputError: Another process is at work in it, or the disk refuses something.
+      InputError: Another process holds the lock, or the file system refuses an operation.
     """
     existed = folder.path.exists()
     try:

@@ -16,13 +16,14 @@ from fl_audit.accounting import (
     canaries_to_prove,
     reachable_bound,
 )
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.statistics import Statistic
-from fl_audit.canaries.tables import coin_probability
 from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators import valid_methods
-from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.json_records import UNWRITTEN, fields_to_json, json_key, to_json
+from fl_audit.planning.background import seen_of_plan, simulated_like
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.prediction import (
     Samples,
@@ -30,33 +31,27 @@ from fl_audit.planning.prediction import (
     predicted_statistics,
     simulated_trials,
 )
-from fl_audit.planning.simulation import ENDS, MIDDLE, TrialScores, Unknowns
+from fl_audit.planning.simulation import ENDS, MIDDLE, TrialScores
 from fl_audit.verdict import (
     ChosenTests,
     Claim,
+    ClaimTests,
     ScoredStatistic,
     chosen_tests,
     curve_tests,
     scored_statistic,
 )
+from fl_audit.verdict.accounting_basis import accounted_of_run, given_instead
+from fl_audit.verdict.by_parts import SHARE, expected_parts
 from fl_audit.verdict.claims import CurveClaim, bound_against, claim_to_json, claim_to_test
-from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE, CurveTest
-from fl_audit.verdict.curve_power import (
-    SumPower,
-    included_needed,
-    with_less_noise,
-)
-from fl_audit.verdict.power import (
-    FACTOR,
-    ArrivedSignal,
-    RepeatedTests,
-    SimulatedAudit,
-    hardest,
-    standard_null,
-)
+from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
+from fl_audit.verdict.live_verdict import shared_confidence
+from fl_audit.verdict.parts import DetectableParts, Parts
+from fl_audit.verdict.power import FACTOR, SimulatedAudit
 from fl_audit.verdict.record import Detectable
 from fl_audit.verdict.scope import why_unfit
 from fl_audit.verdict.sentences import curve_detectable_words
+from fl_audit.verdict.simulation import Seen, Simulation, simulate_curve, simulate_point
 
 _SHARES = (0.8, 0.95)
 
@@ -138,7 +133,7 @@ _FAULTS = (1.0, 0.5, 0.0)
 
 @dataclass(frozen=True)
 class FaultPower:
-    """Share of simulated runs that contradict the claim.
+    """Share of simulated audits that contradict the claim.
 
     Attributes:
       noise_factor: Noise on the sum that is really added, over what the config asks for.
@@ -162,12 +157,14 @@ class ClaimPower:
       num_tests: Number of bounds that the verdict makes together.
       unfit: Why the canaries do not bear on the claim, whatever they show; None where they do.
       faults: Power by the noise that is really added; one entry where the config adds no noise.
-      ideal_epsilon: The epsilon of the ideal audits' mechanism, FACTOR times the claimed one.
-      ideal_power: Share of ideal audits of a mechanism with that epsilon that contradict the claim,
-        as the verdict simulates them.
-      detectable_epsilon: The smallest true epsilon of which ENOUGH_POWER of ideal audits contradict
-        the claim; None where there is none.
-      canaries_needed: Number of canaries that gives ENOUGH_POWER to ideal audits: the config's own
+      ideal_epsilon: FACTOR times the claimed epsilon.
+      simulation: What audits in the middle of the unknowns contradict, as the verdict simulates
+        them.
+      parts: What of its noise and rate is noticed, where a claim that counts on sampling is tested
+        by its parts; None elsewhere.
+      accounting: What accounting gives instead of the claim, which it contradicts, in words; None
+        where it does not.
+      canaries_needed: Number of canaries that gives ENOUGH_POWER at that epsilon: the config's own
         number where it is enough; None where no number that was tried is enough.
     """
 
@@ -176,9 +173,23 @@ class ClaimPower:
     unfit: str | None
     faults: tuple[FaultPower, ...]
     ideal_epsilon: float
-    ideal_power: float
-    detectable_epsilon: float | None
+    simulation: Simulation
     canaries_needed: int | None
+    parts: DetectableParts | None = None
+    accounting: str | None = None
+
+    @property
+    def ideal_power(self) -> float:
+        """Share of audits that contradict the claim where FACTOR times it is true."""
+        return self.simulation.power.power
+
+    @property
+    def detectable_epsilon(self) -> float | None:
+        """The smallest epsilon of which ENOUGH_POWER of audits contradict the claim, if any."""
+        by_scores = self.simulation.power.detectable_epsilon
+        if self.parts is None or math.isinf(self.parts.epsilon):
+            return by_scores
+        return self.parts.epsilon if by_scores is None else min(by_scores, self.parts.epsilon)
 
     def to_json(self) -> dict[str, object]:
         """The JSON object that a plan has under `power`."""
@@ -194,6 +205,103 @@ class ClaimPower:
         }
 
 
+def claim_power(run: PlannedRun, release: Release, trials: int) -> ClaimPower | None:
+    """Simulates the verdict on the config's claim; None where it claims nothing.
+
+    Args:
+      run: The planned run.
+      release: What the run will release.
+      trials: Number of simulated audits at every end of the range of the unknowns.
+
+    Raises:
+      InputError: The verdict tests no statistic that is simulated.
+    """
+    audit = run.config.audit
+    if audit.claimed_epsilon is None:
+        return None
+    claim = Claim(audit.claimed_epsilon, run.delta)
+    chosen = chosen_tests(run.config, release.client.participations)
+    statistics, seen = _simulated(run.config, chosen), seen_of_plan(run, release, MIDDLE)
+    parts = _parts(run.config, seen)
+    if parts is not None:
+        chosen = dataclasses.replace(chosen, confidence=1 - (1 - SHARE) * (1 - chosen.confidence))
+    (trial,) = simulated_trials(run, MIDDLE, 1)
+    # The level is that of all tests, those on statistics that are not simulated too.
+    confidence = 1 - chosen.level * len(chosen.methods) * len(statistics)
+    tests = ClaimTests(_scored(run, statistics, trial), confidence, chosen.methods)
+    simulation = simulate_point(claim, tests, seen)
+    if simulation is None:
+        raise InputError(f"audit.claimed_epsilon: no power is simulated of {run.task.name}")
+    ends = [simulated_like(simulation, run, release, unknowns) for unknowns in ENDS]
+    factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
+    faults = [_fault_power(factor, simulation.audit, ends, trials) for factor in factors]
+    if parts is not None:
+        faults = [_with_parts(fault, parts, claim) for fault in faults]
+    given = given_instead(claim, accounted_of_run(release, seen.scope))
+    if given is not None:
+        faults = [FaultPower(fault.noise_factor, 1.0, 1.0, 1.0) for fault in faults]
+    detectable = None if parts is None else parts.detectable(claim.epsilon, claim.delta, 1.0)
+    is_enough = simulation.power.is_enough or (
+        detectable is not None and detectable.epsilon <= FACTOR * claim.epsilon
+    )
+    return ClaimPower(
+        claim=claim,
+        num_tests=len(chosen),
+        unfit=why_unfit(release),
+        faults=tuple(faults),
+        ideal_epsilon=FACTOR * claim.epsilon,
+        simulation=simulation,
+        canaries_needed=(run.num_canaries if is_enough else simulation.audit.canaries_needed()),
+        parts=detectable,
+        accounting=given,
+    )
+
+
+def _parts(config: Config, seen: Seen) -> Parts | None:
+    """The parts that the verdict on a config's claim will test; None where it tests none."""
+    audit = config.audit
+    is_asked = audit.verdict_statistic in ("all", OWN_ROUNDS.name)
+    if seen.background is None or not is_asked or OWN_ROUNDS not in predicted_statistics(config):
+        return None
+    level = SHARE * (1 - shared_confidence(audit))
+    return expected_parts(seen.background, "configured", seen.scope, level)
+
+
+def _with_parts(fault: FaultPower, parts: Parts, claim: Claim) -> FaultPower:
+    """The power of scores or that of the parts, whichever is larger."""
+    share = round(parts.power_at(fault.noise_factor, claim.epsilon, claim.delta), 4)
+    shares = (fault.contradicted, fault.lowest, fault.highest)
+    return FaultPower(fault.noise_factor, *(max(share, each) for each in shares))
+
+
+def _fault_power(
+    factor: float, middle: SimulatedAudit, ends: Sequence[SimulatedAudit], trials: int
+) -> FaultPower:
+    share = middle.power_at(factor)
+    shares = [share, *(audit.power_at(factor, trials) for audit in ends)]
+    return FaultPower(factor, share, min(shares), max(shares))
+
+
+def _scored(
+    run: PlannedRun, statistics: Sequence[Statistic], trial: TrialScores
+) -> list[ScoredStatistic]:
+    facts = run.null_facts(trial.compared)
+    return [scored_statistic(s, trial.scores[s.name], facts) for s in statistics]
+
+
+def _simulated(config: Config, chosen: ChosenTests) -> list[Statistic]:
+    """The statistics that are both tested and simulated.
+
+    Raises:
+      InputError: No statistic is both.
+    """
+    statistics = [s for s in predicted_statistics(config) if s in chosen.statistics]
+    if not statistics:
+        statistic = config.audit.verdict_statistic
+        raise InputError(f"audit.verdict_statistic: a plan does not cover {statistic!r}")
+    return statistics
+
+
 @dataclass(frozen=True)
 class NeededCanaries:
     """How many canaries it takes to notice a violation of a claimed curve.
@@ -202,8 +310,8 @@ class NeededCanaries:
       epsilon: The epsilon that is true, at the delta of the claim.
       noise_factor: The noise over the least with which the claim is true; None where the violation
         is FACTOR times the claimed epsilon.
-      canaries: The number with which 80 % of audits contradict the claim, where canaries show their
-        whole signal; None where no number that was tried is enough.
+      canaries: The number with which 80 % of audits contradict the claim; None where no number that
+        was tried is enough.
     """
 
     epsilon: float
@@ -225,8 +333,8 @@ class CurvePower:
 
     Attributes:
       claim: The claim; the configured noise where nobody claims anything.
-      detectable: The smallest violation that 80 % of audits would contradict, where canaries show
-        their whole signal; None where there is none.
+      detectable: The smallest violation that 80 % of audits would contradict; None where there is
+        none.
       needed: How many canaries some violations take, the largest violation first.
     """
 
@@ -271,121 +379,22 @@ def curve_power(run: PlannedRun, release: Release) -> CurvePower | None:
     (trial,) = simulated_trials(run, MIDDLE, 1)
     confidence = audit.confidence if claim.is_stated else UNSTATED_CONFIDENCE
     tests = curve_tests(claim, _scored(run, statistics, trial), confidence)
-    if not tests.tests or tests.tests[0].method != "trade_off_sum":
+    if not tests.tests:
         return None
-    leading = tests.tests[0]
-    detectable = SumPower.for_test(leading, ArrivedSignal()).detectable_in(tests)
-    share = coin_probability(run.config.canaries)
-    return CurvePower(claim, detectable, tuple(_needed_for(claim, leading, share)))
+    simulation = simulate_curve(tests, seen_of_plan(run, release, MIDDLE))
+    if simulation is None:
+        return None
+    needed = tuple(_needed_for(claim, simulation.audit))
+    return CurvePower(claim, simulation.detectable(claim), needed)
 
 
 _NOISE_FACTORS = (0.9, 0.95)
 
 
-def _needed_for(
-    claim: CurveClaim, leading: CurveTest, included_share: float
-) -> Iterator[NeededCanaries]:
+def _needed_for(claim: CurveClaim, audit: SimulatedAudit) -> Iterator[NeededCanaries]:
     """How many canaries FACTOR times the claimed epsilon takes, and some less noise."""
-    twice = FACTOR * claim.epsilon
-    violations: list[tuple[float | None, float | None]]
-    violations = [(None, 1 / sigma_of_epsilon(twice, claim.delta))]
-    violations += [(factor, with_less_noise(claim, leading, factor)) for factor in _NOISE_FACTORS]
-    for factor, mu in violations:
-        if mu is not None:
-            included = included_needed(leading, mu, ArrivedSignal())
-            canaries = None if included is None else math.ceil(included / included_share)
-            yield NeededCanaries(epsilon_of_mu(mu, claim.delta), factor, canaries)
-
-
-def claim_power(run: PlannedRun, release: Release, trials: int) -> ClaimPower | None:
-    """Simulates the verdict on the config's claim; None where it claims nothing.
-
-    Args:
-      run: The planned run.
-      release: What the run will release.
-      trials: Number of simulated runs at every point of the range of the unknowns.
-
-    Raises:
-      InputError: The verdict tests no statistic that is simulated.
-    """
-    audit = run.config.audit
-    if audit.claimed_epsilon is None:
-        return None
-    claim = Claim(audit.claimed_epsilon, run.delta)
-    chosen = chosen_tests(run.config, release.client.participations)
-    statistics = _simulated(run.config, chosen)
-    tests = RepeatedTests(claim, chosen.methods, chosen.level)
-    simulated = _SimulatedTests(statistics, tests)
-    (trial,) = simulated_trials(run, MIDDLE, 1)
-    hard = hardest(_scored(run, statistics, trial))
-    ideal = SimulatedAudit(claim, chosen.methods, chosen.level, standard_null(hard[0]))
-    outcome = ideal.simulate(run.num_canaries)
-    factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
-    return ClaimPower(
-        claim=claim,
-        num_tests=len(chosen),
-        unfit=why_unfit(release),
-        faults=tuple(_fault_power(run, factor, simulated, trials) for factor in factors),
-        ideal_epsilon=FACTOR * claim.epsilon,
-        ideal_power=outcome.power,
-        detectable_epsilon=outcome.detectable_epsilon,
-        canaries_needed=(
-            run.num_canaries
-            if outcome.is_enough
-            else ideal.canaries_needed(run.num_canaries, outcome.detectable_epsilon)
-        ),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _SimulatedTests:
-    """The verdict's tests on the statistics that are simulated.
-
-    Attributes:
-      statistics: The statistics that are both tested and simulated.
-      tests: What is tested on each of them.
-    """
-
-    statistics: Sequence[Statistic]
-    tests: RepeatedTests
-
-    def contradict(self, run: PlannedRun, trial: TrialScores) -> bool:
-        """Whether any lower bound exceeds the claim."""
-        return bool(self.tests.contradict(_scored(run, self.statistics, trial)).any())
-
-
-def _scored(
-    run: PlannedRun, statistics: Sequence[Statistic], trial: TrialScores
-) -> list[ScoredStatistic]:
-    facts = run.null_facts(trial.compared)
-    return [scored_statistic(s, trial.scores[s.name], facts) for s in statistics]
-
-
-def _simulated(config: Config, chosen: ChosenTests) -> list[Statistic]:
-    """The statistics that are both tested and simulated.
-
-    Raises:
-      InputError: No statistic is both.
-    """
-    statistics = [s for s in predicted_statistics(config) if s in chosen.statistics]
-    if not statistics:
-        statistic = config.audit.verdict_statistic
-        raise InputError(f"audit.verdict_statistic: a plan does not cover {statistic!r}")
-    return statistics
-
-
-def _fault_power(
-    run: PlannedRun, factor: float, simulated: _SimulatedTests, trials: int
-) -> FaultPower:
-    noise = dataclasses.replace(
-        run.noise, sum_noise_multiplier=factor * run.noise.sum_noise_multiplier
-    )
-    faulty = dataclasses.replace(run, noise=noise)
-    middle = _share(faulty, MIDDLE, simulated, trials)
-    shares = [middle, *(_share(faulty, unknowns, simulated, trials) for unknowns in ENDS)]
-    return FaultPower(factor, middle, min(shares), max(shares))
-
-
-def _share(run: PlannedRun, unknowns: Unknowns, simulated: _SimulatedTests, trials: int) -> float:
-    samples = simulated_trials(run, unknowns, trials)
-    return sum(simulated.contradict(run, trial) for trial in samples) / trials
+    least = audit.less_noise.factor(claim.epsilon)
+    yield NeededCanaries(FACTOR * claim.epsilon, None, audit.fewest_canaries(audit.twice))
+    for factor in _NOISE_FACTORS:
+        epsilon = audit.less_noise.epsilon(factor * least)
+        yield NeededCanaries(epsilon, factor, audit.fewest_canaries(factor * least))

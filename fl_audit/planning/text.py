@@ -215,10 +215,20 @@ def _power(plan: Plan) -> list[str]:
         ),
         *_table(["noise", "contradicted", "range"], rows),
         *_paragraph(
-            "  where canaries show their whole signal, "
-            f"{detectable_words(power.detectable_epsilon)} in {percent(ENOUGH_POWER)} of simulated "
-            f"audits; one of {power.ideal_epsilon:g} in {percent(power.ideal_power)} of those "
-            f"with {k:,} canaries, {needed}"
+            f"  {detectable_words(power.detectable_epsilon)} in {percent(ENOUGH_POWER)} of "
+            + (
+                f"simulated audits; one of {power.ideal_epsilon:g} in "
+                f"{percent(power.ideal_power)} of those with {k:,} canaries, {needed}"
+                if power.parts is None
+                else "such audits, by its parts: the noise, and the rate of sampling"
+            )
+        ),
+        *(
+            []
+            if power.accounting is None
+            else _paragraph(
+                f"Accounting contradicts the claim: the configured noise gives {power.accounting}."
+            )
         ),
         *([] if power.unfit is None else _paragraph(f"But {power.unfit}: no verdict either way.")),
     ]
@@ -358,6 +368,12 @@ def _claim(plan: Plan) -> list[str]:
         return []
     if power.unfit is not None:
         return _labelled("claim", f"no verdict either way: {power.unfit}")
+    if power.accounting is not None:
+        return _labelled(
+            "claim",
+            f"ε ≤ {power.claim.epsilon:g} contradicted by accounting, whatever canaries show: the "
+            f"configured noise gives {power.accounting}",
+        )
     names = {1.0: "as configured", 0.5: "with half the noise", 0.0: "without noise"}
     shares = (
         f"{percent(fault.contradicted)} {names[fault.noise_factor]}" for fault in power.faults

@@ -4,8 +4,7 @@ Nothing is invented: a line says what the run recorded, what accounting computed
 measured or what the operator stated, each with that evidence. What nobody said is "not stated".
 """
 
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +13,14 @@ import msgspec
 from fl_audit.accounting import Accounting, FullGuarantee, noise_distribution_named
 from fl_audit.checks import CanaryCheck
 from fl_audit.config import Config, ReleaseStatement
+from fl_audit.config.commitment import read_try
 from fl_audit.config.file import parse_tables
 from fl_audit.config_tables.table import Table
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_chain import read_chain
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.formats.text_files import read_foreign, read_toml
+from fl_audit.formats.text_files import read_toml
 from fl_audit.number_words import count, delta_text, lower_bound_text, significant, upper_bound_text
 from fl_audit.participation.schedule import client_rounds
 from fl_audit.release_sheet.selection import SweepRuns
@@ -32,6 +33,7 @@ from fl_audit.report.terminal import canary_check_words
 from fl_audit.report.words import ACCOUNTANT_TITLES, mechanism_words, rounds_done
 from fl_audit.verdict import Verdict
 from fl_audit.verdict.sentences import NEXT, claim_clause, detectable_words
+from fl_audit.verification import Verified
 
 STATED = "stated by the operator"
 COMPUTED = "computed from run.json"
@@ -41,31 +43,36 @@ CONFIGURED = "from the config"
 
 @dataclass(frozen=True)
 class Provenance:
-    """The files that a sheet is about.
+    """What a sheet rests on.
 
     Attributes:
       folder: The name of the run's folder.
-      digests: The SHA-256 of files of the folder by name, in hexadecimal digits.
-      commitment: The name of a commitment in the folder; None without one.
+      verified: The verification of the folder, made for this sheet; nothing in it is wrong.
+      link: The last link of the run's chain.
+      commitment: The SHA-256 of the commitment that the run was begun under; None without one.
     """
 
     folder: str
-    digests: Mapping[str, str]
+    verified: Verified
+    link: str
     commitment: str | None = None
 
 
-def read_provenance(folder: RunFolder) -> Provenance:
-    """The digests of a run's config, record and report, and whether it has a commitment.
+def read_provenance(folder: RunFolder, verified: Verified) -> Provenance:
+    """What the sheet of a verified run rests on.
+
+    Args:
+      folder: The folder of the run.
+      verified: Its verification.
 
     Raises:
       InputError: A file cannot be read.
     """
-    files = (folder.config, folder.record, folder.report_json)
-    digests = {path.name: hashlib.sha256(read_foreign(path)).hexdigest() for path in files}
-    commitment = folder.path / "commitment.json"
-    return Provenance(
-        folder.path.resolve().name, digests, commitment.name if commitment.exists() else None
-    )
+    commitment = None
+    if folder.commitment.exists():
+        commitment = read_try(folder).opened(folder.commitment).digest
+    link = read_chain(folder.chain).lines[-1].link
+    return Provenance(folder.path.resolve().name, verified, link, commitment)
 
 
 class _StatementFile(Table, frozen=True):
@@ -104,13 +111,14 @@ def sheet_of_run(
     if run is None or config is None or analytical is None:
         raise InputError("a release sheet needs the report of a run, not of scores alone")
     lines = {
+        **_evidence(run, provenance),
         **_release(run, statement),
         **_protection(run, config, analytical, statement),
         **_guarantee(report, run, analytical, statement),
         **_accesses(run, statement, sweep),
         **_audit(report),
         "risks": _risks(statement),
-        **_provenance(report, run, config, provenance),
+        **_provenance(report, run, config),
     }
     day = run.finished.partition("T")[0]
     return laid_out(
@@ -394,6 +402,15 @@ def _audit(report: Report) -> dict[str, list[Line]]:
         words = checks_words(report.checks)
         sentence = f"{words[0].upper()}{words[1:]} ({titles})."
         lines["checks"] = [Line(sentence, "measured on the aggregates")]
+    lines["edpb"] = [
+        Line(
+            "Resistance to attacks: membership inference was tested, as above; attribute "
+            "inference, exfiltration, regurgitation, model inversion and reconstruction were not. "
+            "The upper bound limits what any of them adds about one client. Whether the model is "
+            "anonymous is not decided here.",
+            "by threat models of this audit",
+        )
+    ]
     return lines
 
 
@@ -451,25 +468,62 @@ def _risks(statement: ReleaseStatement) -> list[Line]:
     ]
 
 
-def _provenance(
-    report: Report, run: RunRecord, config: Config, provenance: Provenance
-) -> dict[str, list[Line]]:
+def _evidence(run: RunRecord, provenance: Provenance) -> dict[str, list[Line]]:
+    """What the sheet rests on: the verification, and what ties it to one model and one run."""
+    verified = provenance.verified
+    if verified.held:
+        words = "All that the verdict rests on was computed again from logs and models: equal."
+    else:
+        words = (
+            "Nothing is wrong, but not everything could be computed again; covered by the chain "
+            f"alone: {', '.join(verified.not_made_again)}."
+        )
+    commitment = Line("None was made before training.", RECORDED)
+    if provenance.commitment is not None:
+        commitment = Line(
+            f"Made before training; SHA-256 {provenance.commitment}.",
+            "the first line of the chain; compare what was published",
+        )
+    return {
+        "verified": [Line(words, "fl-audit verify, run for this sheet")],
+        "model": [
+            Line(f"SHA-256 of its parameters: {run.model_sha256}.", "computed from model.npz")
+        ],
+        "chain": [Line(f"Last link {provenance.link}.", "chain.jsonl; printed as the run ended")],
+        "commitment": [commitment],
+        "check": [
+            Line(
+                "Whoever is given the run's folder, which has numbers without noise: fl-audit "
+                "verify FOLDER --commitment FILE --model FILE.",
+                "docs/verify.md",
+            )
+        ],
+    }
+
+
+def _provenance(report: Report, run: RunRecord, config: Config) -> dict[str, list[Line]]:
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
-    commitment = (
-        f"Committed before training: {provenance.commitment}."
-        if provenance.commitment
-        else "No commitment was made before training."
-    )
     return {
         "versions": [
             Line(f"{versions}; reported by fl-audit {report.fl_audit_version}.", RECORDED)
         ],
-        "digests": [
-            Line(f"{name} {digest}", "SHA-256 of the file")
-            for name, digest in provenance.digests.items()
-        ],
-        "seed": [Line(f"Seed {config.seed}. {commitment}", CONFIGURED)],
+        "sources": [Line("The run's folder.", "its digests are in the chain")],
+        "seed": [Line(f"Seed {config.seed}. {_schedule_words(run)}".strip(), CONFIGURED)],
     }
+
+
+def _schedule_words(run: RunRecord) -> str:
+    """A sentence on the secret of a sampled schedule, with a space behind it; else nothing."""
+    match run.schedule_secret:
+        case None:
+            return ""
+        case "run":
+            return "Rounds are drawn from a secret of this run, which is in its folder alone. "
+        case "config":
+            return (
+                "Rounds are drawn from a secret that the config names: bounds that count on "
+                "sampling hold only while it is unknown. "
+            )
 
 
 def statement_of(config: Config | None, given: ReleaseStatement | None) -> ReleaseStatement:

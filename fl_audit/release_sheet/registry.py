@@ -1,17 +1,18 @@
 """A release sheet as an entry of a registry of differential privacy deployments: one JSON object.
 
-The keys below `deployment` are those of the registry's YAML (github.com/opendp/
-deployments-registry-data, entries of 2025); what is not known is null there. Beside them stand the
-sheet's fields with their evidence, which the registry does not have.
+Its keys are those of the registry's schema of July 2026 (github.com/opendp/
+deployments-registry-data). The schema knows no null and no further key: what is not known is left
+out, and a required text of which nothing is known reads "not stated".
 """
 
-from collections.abc import Mapping, Sequence
+import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from fl_audit.accounting import FullGuarantee
 from fl_audit.config import ReleaseStatement
-from fl_audit.json_records import to_json
+from fl_audit.number_words import upper_bound_text
 from fl_audit.release_sheet.sheet import NOT_AUDITED, NOT_STATED, ReleaseSheet
 from fl_audit.report.report import Report
 
@@ -33,7 +34,7 @@ class Parameters:
     rho: float | None = None
 
     @property
-    def flavor(self) -> str | None:
+    def variant(self) -> str | None:
         """The notion of privacy by its name in the registry; None where nothing is known."""
         if self.rho is not None:
             return "Zero-concentrated DP"
@@ -57,22 +58,8 @@ def parameters_of(report: Report) -> Parameters:
     )
 
 
-@dataclass(frozen=True)
-class Product:
-    """What the registry asks of a product that no field of the sheet has; None is not known."""
-
-    curators: Sequence[str] = ()
-    intended_use: str | None = None
-    region: str | None = None
-    sector: str | None = None
-    publication_date: str | None = None
-
-
 def registry_entry(
-    sheet: ReleaseSheet,
-    statement: ReleaseStatement,
-    parameters: Parameters,
-    product: Product | None = None,
+    sheet: ReleaseSheet, statement: ReleaseStatement, parameters: Parameters, finished: str
 ) -> dict[str, Any]:
     """The JSON object of an entry.
 
@@ -80,57 +67,97 @@ def registry_entry(
       sheet: The sheet.
       statement: What its operator states.
       parameters: The numbers of the guarantee.
-      product: What else the registry asks; None where nothing of it is known.
+      finished: The day on which training ended, in place of a day of publication that is not
+        stated.
     """
-    of_product = product or Product()
-    entry: Mapping[str, Any] = {
-        "status": "Draft",
-        "deployment": {
-            "product": {
-                "name": sheet.title,
-                "data_curators": list(of_product.curators),
-                "intended_use": of_product.intended_use,
-                "data_product_type": "Machine learning model",
-                "data_product_region": of_product.region,
-                "description": _text(sheet, "released"),
-                "publication_date": of_product.publication_date,
-                "data_product_sector": of_product.sector,
-            },
-            "dp_flavor": {
-                "name": parameters.flavor,
-                "input_metric": _text(sheet, "adjacency"),
-                "data_domain": statement.data,
-                "unprotected_quantities": _text(sheet, "unprotected"),
-            },
-            "privacy_loss": {
-                "privacy_unit": statement.unit,
-                "privacy_unit_description": _text(sheet, "unit"),
-                "privacy_parameters": parameters,
-            },
-            "model": {
-                "model_name": statement.trust_model,
-                "actors": statement.released_to,
-                "access_type": "Non-interactive",
-            },
-            "accounting": {
-                "post_processing": None,
-                "composition": _text(sheet, "accountant"),
-            },
-            "implementation": {
-                "pre_processing_eda_hyperparameter_tuning": _text(sheet, "earlier_runs"),
-                "mechanisms": _text(sheet, "mechanism"),
-            },
-            "resources": {"sources": _text(sheet, "digests"), "contact": statement.contact},
+    deployment = {
+        "basic": {
+            "name": sheet.title,
+            "data_curators": list(statement.curators or [NOT_STATED]),
+            "intended_use": statement.intended_use or NOT_STATED,
+            "data_product_type": "Machine learning model",
+            "data_product_region": statement.region or NOT_STATED,
+            "description": _text(sheet, "released") or NOT_STATED,
+            "publication_date": statement.published or finished,
+            "data_product_sector": statement.sector,
         },
-        "fields": {
-            field.key: field.lines for section in sheet.sections for field in section.fields
+        "dp_variant": {
+            "variant_name": parameters.variant,
+            "data_domain": statement.data,
+            "unprotected_quantities": _text(sheet, "unprotected"),
+        },
+        "privacy_loss": {
+            "privacy_unit": statement.unit,
+            "privacy_unit_details": _text(sheet, "unit", "adjacency", "participation"),
+            "privacy_parameters": {
+                "epsilon": parameters.epsilon,
+                "delta": parameters.delta,
+                "rho": parameters.rho,
+            },
+            "privacy_parameters_details": _in_full(parameters),
+        },
+        "deployment_model": {
+            "model_name": "Federated",
+            "model_name_details": statement.trust_model,
+            "actors": statement.released_to,
+            "access_type": "Non-interactive",
+        },
+        "accounting": {"composition": _text(sheet, "accountant", "assumptions")},
+        "implementation": {
+            "preprocessing_and_hyperparameter_tuning": _text(sheet, "earlier_runs", "selection"),
+            "mechanisms": _text(sheet, "mechanism", "versions"),
+        },
+        "administrative": {
+            "sources": _text(sheet, "sources"),
+            "notes": _notes(sheet, statement),
+            "registry_authors": [statement.contact or "fl-audit, from the records of a run"],
         },
     }
-    written: dict[str, Any] = to_json(entry)
-    return written
+    return {
+        "url_slug": re.sub(r"[^a-z0-9]+", "_", sheet.title.lower()).strip("_"),
+        "status": "Draft",
+        "tier": _tier(statement, parameters),
+        "deployment": _known(deployment),
+    }
 
 
-def _text(sheet: ReleaseSheet, key: str) -> str | None:
-    """The lines of a field as one text; None where nobody said anything."""
-    texts = [line.text for line in sheet.lines(key) if line.text not in (NOT_STATED, NOT_AUDITED)]
-    return " ".join(texts) or None
+def _tier(statement: ReleaseStatement, parameters: Parameters) -> int:
+    """The registry's tier of completeness, by what is known beside what every sheet has."""
+    if parameters.epsilon is None or statement.unit is None or statement.trust_model is None:
+        return 1
+    stated = (statement.data, statement.released_to, statement.earlier_runs)
+    return 2 if None in stated else 3
+
+
+def _known(value: Any) -> Any:
+    """A value without what is not known, which the registry leaves out: null, infinity, nothing."""
+    if not isinstance(value, dict):
+        return value
+    known = {key: _known(item) for key, item in value.items()}
+    return {key: item for key, item in known.items() if not _is_unknown(item)}
+
+
+def _is_unknown(value: Any) -> bool:
+    return value is None or value == {} or (isinstance(value, float) and math.isinf(value))
+
+
+def _in_full(parameters: Parameters) -> str | None:
+    """What the keys of the registry cannot say: that an epsilon is infinite, and mu."""
+    if parameters.epsilon == math.inf:
+        return "Epsilon is infinite: no noise is added."
+    if parameters.mu is None or parameters.mu == math.inf:
+        return None
+    return f"μ {upper_bound_text(parameters.mu)} (Gaussian DP)."
+
+
+def _notes(sheet: ReleaseSheet, statement: ReleaseStatement) -> str | None:
+    """What an audit adds, and what stands in for a day that nobody stated."""
+    audit = ("verified", "model", "chain", "commitment", "verdict", "detectable", "bound", "checks")
+    notes = [] if statement.published else ["The publication date is the day training ended."]
+    return " ".join([*notes, *filter(None, [_text(sheet, *audit)])]) or None
+
+
+def _text(sheet: ReleaseSheet, *keys: str) -> str | None:
+    """The lines of some fields as one text; None where nothing is said."""
+    lines = (line.text for key in keys for line in sheet.lines(key))
+    return " ".join(text for text in lines if text not in (NOT_STATED, NOT_AUDITED)) or None

@@ -3,7 +3,8 @@
 The fields are what "How to DP-fy ML" (Ponomareva et al. 2023, arXiv:2303.00654, section 5.3) asks
 of whoever states a guarantee, what the evaluation pyramid of NIST SP 800-226 (2025) is built of,
 and what entries of the registry of differential privacy deployments hold (github.com/opendp/
-deployments-registry-data), with what an audit adds: verdict, detectable violation, checks.
+deployments-registry-data), with what an audit adds: verdict, detectable violation, checks, and
+what the sheet itself rests on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,6 +76,13 @@ class ReleaseSheet:
 
 
 LAYOUT: Mapping[str, Mapping[str, str]] = {
+    "Evidence": {
+        "verified": "Verification",
+        "model": "Model",
+        "chain": "Chain of the run",
+        "commitment": "Commitment",
+        "check": "Who may check it, and how",
+    },
     "Release": {
         "released": "What is released",
         "released_to": "To whom",
@@ -109,17 +117,18 @@ LAYOUT: Mapping[str, Mapping[str, str]] = {
         "attack": "What the attack found",
         "arrival": "Canary check",
         "checks": "Checks of the mechanism",
+        "edpb": "EDPB Opinion 28/2024",
     },
     "Residual risks": {"risks": "Known and not covered"},
     "Provenance": {
         "versions": "Versions",
-        "digests": "Digests",
-        "seed": "Seed and commitment",
+        "sources": "Sources",
+        "seed": "Seed",
     },
 }
 """The sections, and in each the label of every field by its key."""
 
-_AUDITED = frozenset(LAYOUT["Audit"])
+_AUDITED = frozenset({*LAYOUT["Audit"], "verified"})
 
 
 def laid_out(title: str, subtitle: str, lines: Mapping[str, Sequence[Line]]) -> ReleaseSheet:

@@ -1,7 +1,12 @@
-"""Reports of audits: report.json for programs, report.html for people.
+r"""Reports of audits: report.json for programs, report.html for people.
 
-Nothing here imports TensorFlow: a run folder can be reported on anywhere. The names below are
-imported where they are first used, as drawing a page takes a second to load.
+  from fl_audit.report import report_from_json, summary_lines
+
+  report = report_from_json(json.loads(path.read_text()), path.name)
+  print("\n".join(summary_lines(report)))
+
+No module here imports TensorFlow, so any machine can report on a run folder. The names below are
+imported on first use, because the modules that draw take a second to load.
 """
 
 from typing import TYPE_CHECKING

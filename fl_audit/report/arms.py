@@ -1,8 +1,8 @@
-"""Arms of canaries in a report: what each shows, and by how much any two differ."""
+"""Arms of canaries in a report: the shift of each arm, and the difference of any two."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,38 +12,39 @@ from fl_audit.estimators.arms import LEAST_CANARIES, ArmComparison, compare_arms
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.formats.participation_files import CanaryRow
 from fl_audit.formats.score_file import ScoreFile
+from fl_audit.json_records import WRITTEN_IF_SET
 from fl_audit.number_words import duration, significant
 from fl_audit.report.finished_run import FinishedRun
 
 STATISTIC = "own_rounds"
-"""The statistic whose scores are compared: its null is one for canaries of any rounds."""
+"""The statistic whose scores are compared: its null does not depend on a canary's rounds."""
 
 
 @dataclass(frozen=True)
 class ReportedArms:
-    """What the arms of a run show of its patterns.
+    """The shifts of the arms of a run.
 
     Attributes:
-      comparison: The shifts of the arms and their differences.
-      delta: The delta at which shifts are said as epsilons.
-      allowed: The mean over an arm's included canaries of the shift that accounting allows them, by
-        arm; empty where it is not known.
-      seconds: The time that the run's training took, in seconds; None where it is not known.
+      delta: The delta at which shifts are converted to epsilons.
+      allowed: By arm, the mean of the shifts that accounting allows its included canaries; empty if
+        accounting does not cover the run.
+      seconds: Training time in seconds, if known.
     """
 
     comparison: ArmComparison
     delta: float
     allowed: Mapping[str, float]
     seconds: float | None = None
+    left_out: tuple[str, ...] = field(default=(), metadata=WRITTEN_IF_SET)
 
 
 def arms_of_run(run: FinishedRun) -> ReportedArms | None:
-    """The arms of a run; None where it has none, or its rounds' scores are not there."""
+    """The arms of a run; None if it has none, was stopped, or has no scores of its rounds."""
     if not run.arms or STATISTIC not in run.scores or run.record.stopped_after is not None:
         return None
-    comparison = _compared(
-        run.scores[STATISTIC], run.arms, run.record.dim, run.config.audit.confidence
-    )
+    scores, confidence = run.scores[STATISTIC], run.config.audit.confidence
+    left_out = _left_out(run.arms, run.rounds_of_canaries, scores)
+    comparison = _compared(scores, run.arms, run.record.dim, confidence, left_out)
     if comparison is None:
         return None
     allowed = _allowed(run.record.release, run.rounds_of_canaries)
@@ -57,36 +58,64 @@ def arms_of_run(run: FinishedRun) -> ReportedArms | None:
             if allowed is not None
         },
         run.record.training_seconds,
+        left_out,
     )
 
 
 def arms_of_log(
     pool: Mapping[str, CanaryRow], scores: ScoreFile, dim: int, delta: float, confidence: float
 ) -> ReportedArms | None:
-    """The arms of a log whose canaries.csv names them; None where it names none."""
+    """The arms of a log whose canaries.csv names them, else None."""
     arms = [pool[name].arm for name in scores.canary_id]
     if not any(arms):
         return None
-    comparison = _compared(scores, arms, dim, confidence)
-    return None if comparison is None else ReportedArms(comparison, delta, {})
+    rounds = [pool[name].rounds for name in scores.canary_id]
+    left_out = _left_out(arms, rounds, scores)
+    comparison = _compared(scores, arms, dim, confidence, left_out)
+    if comparison is None:
+        return None
+    return ReportedArms(comparison, delta, {}, left_out=left_out)
+
+
+def _left_out(
+    arms: Sequence[str], rounds: Sequence[IndexArray | None], scores: ScoreFile
+) -> tuple[str, ...]:
+    """The arms of which fewer than `LEAST_CANARIES` included canaries are expected to participate.
+
+    The share that participates is that of all canaries of the arm, excluded ones too.
+    """
+    of_arm = np.array(arms)
+    participates = np.array([own is None or len(own) > 0 for own in rounds])
+    return tuple(
+        name
+        for name in sorted({name for name in arms if name})
+        if scores.included[of_arm == name].sum() * participates[of_arm == name].mean()
+        < LEAST_CANARIES
+    )
 
 
 def _compared(
-    scores: ScoreFile, arms: Sequence[str], dim: int, confidence: float
+    scores: ScoreFile,
+    arms: Sequence[str],
+    dim: int,
+    confidence: float,
+    left_out: Sequence[str],
 ) -> ArmComparison | None:
-    """The comparison; None where arms have too few included canaries."""
+    """The comparison; None without two arms, or if any has too few included canaries."""
     deviates = math.sqrt(dim) * scores.score
-    of_arm = np.array(arms)
+    arm_of_canary = np.array(arms)
     included = {
-        name: deviates[(of_arm == name) & scores.included] for name in dict.fromkeys(arms) if name
+        name: deviates[(arm_of_canary == name) & scores.included]
+        for name in dict.fromkeys(arms)
+        if name and name not in left_out
     }
-    if len(included) < 2 or min(map(len, included.values())) < LEAST_CANARIES:
+    if len(included) < 2:
         return None
     return compare_arms(dict(sorted(included.items())), confidence)
 
 
 def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | None:
-    """The shift that the noise allows each canary, of shape (num_canaries,); None if not known."""
+    """The largest shift of each canary under the noise, of shape (num_canaries,), if known."""
     z = release.noise.noise_multiplier
     if z == 0 or release.noise.distribution not in ("gaussian", "tree", "matrix"):
         return None
@@ -104,7 +133,7 @@ def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | Non
 
 @dataclass(frozen=True)
 class ArmRow:
-    """One arm, or one difference of two, as a table shows it."""
+    """A table row: one arm, or the difference of two."""
 
     name: str
     canaries: str
@@ -115,7 +144,6 @@ class ArmRow:
 
 
 def arm_rows(arms: ReportedArms) -> list[ArmRow]:
-    """A row for each arm."""
     return [
         ArmRow(
             arm.arm,
@@ -130,7 +158,6 @@ def arm_rows(arms: ReportedArms) -> list[ArmRow]:
 
 
 def difference_rows(arms: ReportedArms) -> list[ArmRow]:
-    """A row for each difference."""
     rows = []
     for difference in arms.comparison.differences:
         allowed = "not known"
@@ -143,15 +170,19 @@ def difference_rows(arms: ReportedArms) -> list[ArmRow]:
 
 
 def arms_words(arms: ReportedArms) -> str:
-    """How to read the intervals, and what runs side by side would have cost."""
+    """How to read the intervals, and what separate runs would have cost."""
     number = len(arms.comparison.arms)
     words = (
         f"Canaries were assigned to {number} arms at random. The shift is the mean of included "
         f"canaries’ {STATISTIC} scores in standard deviations of the null distribution; the "
         f"{100 * arms.comparison.confidence:g} % intervals hold for all arms at once, and for all "
-        f"differences at once. {number} runs side by side, each with one arm’s canaries, would "
-        "have told as much, if runs did not differ otherwise"
+        f"differences at once. {number} separate runs, each with one arm’s canaries, would "
+        "give the same precision, if runs did not differ otherwise"
     )
+    if arms.left_out:
+        words = (
+            f"Left out, as few of their canaries participate: {', '.join(arms.left_out)}. {words}"
+        )
     if arms.seconds is None:
         return f"{words}."
     return f"{words}: {duration(number * arms.seconds)} of training, not {duration(arms.seconds)}."

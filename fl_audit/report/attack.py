@@ -1,4 +1,4 @@
-"""The results of an attack on trained models: the record, its JSON, and its page."""
+"""Results of an attack on trained models: the record, its JSON, and its page."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -26,16 +26,14 @@ from fl_audit.report.posterior import plot_epsilon, plot_joint, plot_rates
 
 @dataclass(frozen=True, eq=False)
 class AttackedMember:
-    """A member, a point or a client, that SelectWorst chose.
+    """A point or client chosen by SelectWorst.
 
     Attributes:
-      index: Its index among the task's points, those of clients before those held out; or among
-        its clients.
-      facts: What else is known of it, by name: a point's label, a client's name and number of
-        examples.
-      features: A point's inputs, float of any shape; None of a client.
-      accuracy: Share of held-back shadow models that LiRA told right.
-      separation: Distance of the two distributions of its margin, in their deviations.
+      index: Index among the task's points (clients' points first, then held-out ones) or clients.
+      facts: Further facts by name: a point's label, a client's name and number of examples.
+      features: A point's inputs, of any shape; None for a client.
+      accuracy: LiRA's accuracy on held-back shadow models.
+      separation: Distance between the two distributions of its margin, in standard deviations.
     """
 
     index: int
@@ -47,13 +45,13 @@ class AttackedMember:
 
 @dataclass(frozen=True)
 class AccountedBound:
-    """What the training guarantees to a member.
+    """The upper bound from accounting for a member.
 
     Attributes:
-      epsilon: The analytical epsilon; infinite where there is none.
-      noise_multiplier: The noise over the clip norm; None without any mechanism.
-      by: What guarantees it, in words that begin a sentence.
-      neighbours: The two trainings that are compared, in words.
+      epsilon: Infinite without a bound.
+      noise_multiplier: Noise over clip norm; None without any mechanism.
+      by: The accountant and mechanism, in words that begin a sentence.
+      neighbours: The neighbouring relation, in words.
     """
 
     epsilon: float
@@ -64,11 +62,11 @@ class AccountedBound:
 
 @dataclass(frozen=True)
 class AttackWords:
-    """What the report of an attack calls things.
+    """Nouns and sentences that depend on what is attacked.
 
     Attributes:
       models: The attacked models, in the plural.
-      member: What is or is not in a model's training.
+      member: A single training example or client.
       challenge: A sentence on the challenges.
       accuracy: The meaning of the accuracy.
     """
@@ -84,19 +82,12 @@ class AttackReport:
     """The results of an attack.
 
     Attributes:
-      scores: The challenges' scores by statistic: lira, loss, margin, and for points rmia and
+      scores: Scores of the challenges by statistic: lira, loss, margin, and for points rmia and
         calibrated.
-      results: The estimates from each.
-      counts: The errors of the loss-based attack on each base.
-      posterior: The posterior of epsilon given these counts, which are independent.
-      privacy: Epsilon* of one model, over its training set against all other members.
-      members: The attacked points, or clients.
-      accuracy: The mean accuracy of the attacked models, in [0, 1].
-      upper_bound: What the training guarantees.
-      words: What things are called.
-      num_models: Number of trained models.
-      delta: The delta of the estimates.
-      confidence: Confidence of every bound and interval.
+      counts: Errors of the loss-based attack on each base.
+      posterior: Posterior of epsilon given `counts`.
+      privacy: Epsilon* of one model: its training set against all other members.
+      accuracy: Mean accuracy of the attacked models, in [0, 1].
     """
 
     scores: Mapping[str, CanaryScores]
@@ -113,7 +104,7 @@ class AttackReport:
     confidence: float
 
     def to_json(self) -> dict[str, object]:
-        """The object that report.json holds; infinities as words."""
+        """The object written to report.json; infinities as words."""
         counts = self.counts
         rows = zip(counts.fp, counts.n0, counts.fn, counts.n1, strict=True)
         return {
@@ -146,20 +137,15 @@ class AttackReport:
 
 
 _LEAST_SIDE = 4
-"""The side of the smallest picture."""
+"""Smallest side, in pixels, of a picture."""
 
 _TITLES = {"lira": "LiRA", "rmia": "RMIA", "calibrated": "calibrated margin"}
-"""The names of scores on the page, where they are not those of the files."""
+"""Names of statistics on the page that differ from those in files."""
 
 _COLOURS = {"lira": ORANGE, "margin": BLUE, "loss": INK, "rmia": GREEN, "calibrated": PURPLE}
 
 
 def render_attack(report: AttackReport) -> str:
-    """Renders the page as HTML.
-
-    Args:
-      report: The results to show.
-    """
     return render(
         "fl_audit.report",
         "attack.html",
@@ -178,7 +164,7 @@ def render_attack(report: AttackReport) -> str:
 
 
 def _guarantee(report: AttackReport) -> str:
-    """What the training guarantees, and whether a bound that holds contradicts it."""
+    """The upper bound from accounting, and whether a lower bound contradicts it."""
     upper_bound = report.upper_bound
     if math.isinf(upper_bound.epsilon):
         return (
@@ -213,7 +199,7 @@ def _caption(report: AttackReport, member: AttackedMember) -> str:
 
 
 def _row(name: str, result: AuditResult) -> dict[str, str]:
-    """A statistic's cells: the credible interval, the bound that holds, the AUC."""
+    """A statistic's cells: credible interval, lower bound, AUC."""
     bayes, bound = (
         next(e for e in result.estimates if e.method == method)
         for method in ("bayes", "threshold_valid")
@@ -229,7 +215,7 @@ def _row(name: str, result: AuditResult) -> dict[str, str]:
 
 
 def _counts_posterior(report: AttackReport) -> dict[str, object]:
-    """The posterior given the counts: its summary and figures (Yıldırım et al., Figure 3)."""
+    """The posterior given the counts: summary and figures (Yıldırım et al., Figure 3)."""
     posterior = report.posterior
     summary = posterior.summary(report.confidence)
     plots: dict[str, Callable[[Axes], None]] = {
@@ -280,7 +266,7 @@ def _plot_density(axes: Axes, report: AttackReport) -> None:
 
 
 def _picture(member: AttackedMember) -> Markup | None:
-    """A point as a picture, where its inputs are a square of pixels, or rows of coloured ones."""
+    """Draws a point whose inputs are a square of pixels or rows of coloured pixels, else None."""
     pixels = None if member.features is None else _pixels(member.features)
     if pixels is None:
         return None
@@ -294,9 +280,9 @@ def _picture(member: AttackedMember) -> Markup | None:
 
 
 def _pixels(features: FloatArray) -> FloatArray | None:
-    """Pixels of shape (height, width), or (height, width, 3) in [0, 1]; None where there are none.
+    """Pixels of shape (height, width), or (height, width, 3) in [0, 1], else None.
 
-    A flat input is taken for a square of pixels if its length is one.
+    A flat input counts as a picture if its length is a square.
     """
     side = math.isqrt(features.size)
     if features.ndim == 1 and side * side == features.size and side >= _LEAST_SIDE:

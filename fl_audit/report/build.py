@@ -1,7 +1,7 @@
-"""How a report is built: from a finished run, or from scores of whatever system.
+"""Building a report: from a finished run, or from the scores of any system.
 
-`build_report` knows all that a run knows. `report_on_folder` and its kin know a log, a folder or a
-file of scores, and what is asked of them.
+`build_report` uses all facts of a run; `report_on_folder`, `report_on_statistics` and
+`report_on_file` use a log, a folder or a file of scores, and an `EstimateRequest`.
 """
 
 import dataclasses
@@ -21,10 +21,8 @@ from fl_audit.accounting import (
 )
 from fl_audit.accounting.analytical import check_delta
 from fl_audit.accounting.gaussian_accountants import WITHOUT_ACCOUNTANT, check_is_accountant
-from fl_audit.attacks.log_release import (
-    stated_rounds,
-    stated_uploads,
-)
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
+from fl_audit.attacks.log_release import stated_rounds, stated_uploads, why_nothing_stated
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, ThreatModel, threat_models_of
@@ -35,6 +33,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.participation_files import read_participation
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.report.arms import arms_of_run
+from fl_audit.report.background import background_of_log, background_of_run
 from fl_audit.report.checks import (
     checks_of_run,
     failed_checks,
@@ -79,12 +78,18 @@ from fl_audit.verdict import (
     chosen_tests,
     curve_tests,
     reach_curve_verdict,
-    reach_verdict,
 )
+from fl_audit.verdict.accounting_basis import (
+    Accounted,
+    accounted_of_log,
+    accounted_of_run,
+    after_accounting,
+)
+from fl_audit.verdict.by_parts import SampledCanaries, point_verdict
 from fl_audit.verdict.chosen_tests import ChosenTests
 from fl_audit.verdict.claims import claim_to_test, configured_claim, one_round_claim, sampled_claim
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
-from fl_audit.verdict.curve_verdict import with_curve
+from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.live_verdict import live_verdict
 from fl_audit.verdict.scope import Scope, scope_of_log, scope_of_run, sees_uploads, without_cover
 from fl_audit.version import __version__
@@ -97,11 +102,11 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
 
     Args:
       run: The finished run.
-      estimated: The estimates and the verdict that were asked for apart from the run's config; None
-        estimates as the config says.
+      estimated: Estimates and verdict requested apart from the run's config; None estimates as the
+        config says.
 
     Raises:
-      InputError: The record's noise does not add up, or no method can be applied to the scores.
+      InputError: The record's noise is inconsistent, or no method applies to the scores.
     """
     release = _release(run)
     checks = checks_of_run(run)
@@ -129,7 +134,7 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
 
 
 class _Accounted(TypedDict):
-    """What accounting says of a run, as fields of its report."""
+    """Fields of the report that come from accounting."""
 
     analytical: Accounting
     attackers: dict[str, Guarantees]
@@ -143,14 +148,9 @@ def _accounted(
     confidence: float,
     uploads: Release | None = None,
 ) -> _Accounted:
-    """The upper bounds of a release, and what statistics show of them.
+    """The upper bounds of a release, and the efficiency of statistics against them.
 
-    Args:
-      release: What was released.
-      statistics: What was estimated on each statistic.
-      delta: The delta of the bounds.
-      confidence: The confidence of lower bounds.
-      uploads: What was released of uploads, where a log states it by itself.
+    `uploads` is the release of single uploads, if a log states it separately.
     """
     client, canary = (
         attacker_bounds(release, party, delta) for party in (release.client, release.canary)
@@ -170,7 +170,7 @@ def _accounted(
 
 
 def _with_knowledge(statistic: StatisticReport) -> StatisticReport:
-    """The report on a statistic, with what its attacker knows if its threat model is known here."""
+    """The report on a statistic, with `knows` set if its threat model is registered."""
     model = THREAT_MODELS.get(statistic.threat_model)
     return statistic if model is None else dataclasses.replace(statistic, knows=int(model.knows))
 
@@ -178,7 +178,7 @@ def _with_knowledge(statistic: StatisticReport) -> StatisticReport:
 def _threat_models(
     run: FinishedRun, statistics: Iterable[StatisticReport]
 ) -> dict[str, SeenByAttacker]:
-    """The threat models of the config, and those of further score files that the folder has."""
+    """The threat models of the config, and those of further score files in the folder."""
     of_config = threat_models_of(run.config.audit)
     models = {model.name: _threat_model(run, model) for model in of_config}
     for name in dict.fromkeys(statistic.threat_model for statistic in statistics):
@@ -217,55 +217,70 @@ def _release(run: FinishedRun) -> Release:
 
 
 def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> Verdict | None:
-    """The verdict on what the config claims; None where it claims nothing.
-
-    Args:
-      run: The finished run.
-      checks: The checks of its mechanism.
-      canary_check: What became of the included canaries.
-    """
+    """The verdict on the config's claim; None without a claim."""
     audit, delta = run.config.audit, run.record.delta
     claim = claim_to_test(audit, run.record.release, delta, run.statistics)
     if claim is None:
         return None
     live = run.record.live
     if run.record.stopped_after is not None and live is not None and claim.is_stated:
-        return live_verdict(claim, run.record, live, audit)
+        stopped = live_verdict(claim, run.record, live, audit)
+        return after_accounting(stopped, accounted_of_run(run.record.release, _scope_of(run)))
     chosen = chosen_tests(run.config, run.record.release.client.participations)
     of_run = _scope_of(run)
     others = [run.scored(statistic) for statistic in _left_out(run, chosen, of_run)]
-    scope = _covering(of_run, chosen)
+    scope, background = _covering(of_run, chosen), background_of_run(run)
     if isinstance(claim, Claim):
-        scores = {s.name: run.scores[s.name].canary_scores() for s in run.statistics}
-        tests = chosen.on(scores, run.facts)
-        verdict = reach_verdict(claim, tests, scope, canary_check=canary_check, others=others)
-        verdict = with_curve(verdict, tests.statistics)
+        tested = [run.scored(statistic) for statistic in chosen.statistics]
+        tests = ClaimTests(tested, chosen.confidence, chosen.methods)
+        canaries = _sampled_canaries(run, background)
+        verdict = point_verdict(
+            claim,
+            tests,
+            of_run,
+            canaries,
+            canary_check=canary_check,
+            others=others,
+            background=background,
+        )
     elif claim.whom == "client":
         on_curve = curve_tests(claim, [run.scored(s) for s in chosen.statistics], chosen.confidence)
-        verdict = reach_curve_verdict(on_curve, scope, canary_check=canary_check, others=others)
+        verdict = reach_curve_verdict(
+            on_curve, scope, canary_check=canary_check, others=others, background=background
+        )
     else:
         matching = [s for s in run.statistics if audit.verdict_statistic in ("all", s.name)]
         confidence = chosen.confidence if claim.is_stated else UNSTATED_CONFIDENCE
         on_curve = curve_tests(claim, [run.scored(s) for s in matching], confidence)
         verdict = reach_curve_verdict(
-            on_curve, Scope(whom="for a canary"), canary_check=canary_check
+            on_curve, Scope(whom="for a canary"), canary_check=canary_check, background=background
         )
+    verdict = after_accounting(verdict, accounted_of_run(run.record.release, scope))
     return after_checks(verdict, failed_checks(checks), checks.not_checked)
 
 
+def _sampled_canaries(run: FinishedRun, background: Background | None) -> SampledCanaries | None:
+    """A run's canaries by their own rounds; None where these are not scored, or not asked about."""
+    asked = run.config.audit.verdict_statistic
+    is_asked = OWN_ROUNDS in run.statistics and asked in ("all", OWN_ROUNDS.name)
+    if background is None or not is_asked:
+        return None
+    return SampledCanaries("configured", run.scored(OWN_ROUNDS), background)
+
+
 def _left_out(run: FinishedRun, chosen: ChosenTests, scope: Scope) -> list[Statistic]:
-    """The statistics that bear on the claim as much as the chosen ones, and were not chosen."""
+    """Statistics that cover the claim but were not chosen."""
     return [s for s in run.statistics if s not in chosen.statistics and scope.covers(s.name)]
 
 
 def _covering(scope: Scope, chosen: ChosenTests) -> Scope:
-    """The scope of a run's canaries; unfit where all tested attackers know who is sampled."""
+    """The scope of a run's canaries; unfit if all tested attackers know the sampled cohort."""
     names = [statistic.name for statistic in chosen.statistics]
     return scope if all(map(scope.covers, names)) else without_cover(scope, names)
 
 
 def _scope_of(run: FinishedRun) -> Scope:
-    """What canaries say about a claim, which is about uploads where they alone are to test it."""
+    """The scope of the canaries; a claim tested by uploads alone is about uploads."""
     tested = chosen_tests(run.config, run.record.release.client.participations).statistics
     return scope_of_run(
         run.record,
@@ -276,10 +291,10 @@ def _scope_of(run: FinishedRun) -> Scope:
 
 
 def faults_of(run: FinishedRun) -> tuple[TrainingFault, ...]:
-    """What went wrong in the training, by the curves of its rounds."""
+    """Training faults, from the curves of the rounds."""
     rounds = len(run.rounds.participants)
     present = np.concatenate([*run.canary_rounds, np.zeros(0, np.int64)])
-    # A stopped run's canaries were to come in rounds that never ran.
+    # A stopped run's canaries were assigned to rounds that never ran.
     canaries = np.bincount(present, minlength=rounds)[:rounds].astype(np.float64)
     curves = TrainingCurves(
         clip_norm=run.rounds.clip_norm,
@@ -292,23 +307,23 @@ def faults_of(run: FinishedRun) -> tuple[TrainingFault, ...]:
 
 
 def _num_classes(record: RunRecord) -> int | None:
-    """The classes, by the last bias of the model; None for a regression, or for one output."""
+    """Number of classes from the model's last bias; None for regression or one output."""
     outputs = record.variable_sizes[-1] if record.variable_sizes else 1
     return outputs if outputs > 1 and record.labels == "classes" else None
 
 
-# The report of scores that no config of ours stands behind.
+# The report of scores from other systems.
 
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """What is asked of scores.
+    """What to estimate from scores.
 
     Attributes:
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of every bound, in (0, 1).
       methods: Names of methods; None for all that the scores allow.
-      claim: What is claimed; None without a claim, where a run's configured noise is tested.
+      claim: None tests a run's configured noise.
     """
 
     delta: float
@@ -318,12 +333,7 @@ class EstimateRequest:
 
 
 def threat_model_of(statistic: str, audit: Audit) -> str:
-    """The threat model of a statistic; empty for scores of a kind that is not known.
-
-    Args:
-      statistic: The name of the statistic.
-      audit: The table [audit], whose keys some threat models are described by.
-    """
+    """The threat model of a statistic; empty for unknown statistics, or if `audit` lacks it."""
     known = STATISTICS.get(statistic)
     model = None if known is None else THREAT_MODELS.get(known.threat_model)
     if model is None or (model.keys and model.name not in audit.threat_models):
@@ -339,13 +349,10 @@ def _seen_by(threat_model: str, audit: Audit) -> SeenByAttacker:
 def report_on_file(path: Path, statistic: ScoredStatistic, request: EstimateRequest) -> Report:
     """The report of a file of scores.
 
-    Args:
-      path: The file; `scores_NAME.csv` names a statistic on the page.
-      statistic: The scores.
-      request: What is asked of them.
+    `scores_NAME.csv` names a statistic on the page.
 
     Raises:
-      InputError: No method can be applied to the scores, or what is asked is out of range.
+      InputError: No method applies to the scores, or the request is out of range.
     """
     name = path.stem.removeprefix("scores_")
     label = name if STATISTICS.get(name) is not None else "score"
@@ -363,16 +370,13 @@ def report_on_statistics(
     request: EstimateRequest,
     others: Sequence[ScoredStatistic] = (),
 ) -> Report:
-    """The report of statistics of a folder.
+    """The report on statistics of a folder.
 
-    Args:
-      folder: The folder.
-      statistics: Statistics that `folder_statistics` has found in it, at least one.
-      request: What is asked of them.
-      others: The statistics of the folder that are not asked about.
+    `statistics` come from `folder_statistics`, at least one; `others` are the folder's remaining
+    ones.
 
     Raises:
-      InputError: No method can be applied to some scores, or what is asked is out of range.
+      InputError: No method applies to some scores, or the request is out of range.
     """
     facts = read_folder_facts(folder)
     reports = {}
@@ -386,6 +390,8 @@ def report_on_statistics(
     canary_check = folder_canary_check(folder, [*statistics, *others])
     checks = folder_checks(folder)
     verdict = _claim_verdict(statistics, request, canary_check, others, folder)
+    if verdict is not None:
+        verdict = after_accounting(verdict, _accounted_of_folder(folder))
     if verdict is not None and checks is not None:
         verdict = after_checks(verdict, failed_checks(checks), checks.not_checked)
     source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)
@@ -403,11 +409,11 @@ def report_on_statistics(
 
 
 def _with_stated(report: Report, log: SeenLog, request: EstimateRequest) -> Report:
-    """The report of a log, with what accounting says of the noise and the rounds that it states."""
+    """The report of a log, with accounting of the noise and rounds that it states."""
     rounds, uploads = stated_rounds(log), stated_uploads(log)
     release = uploads if rounds is None else rounds.release
     if release is None:
-        return report
+        return dataclasses.replace(report, why_not_accounted=why_nothing_stated(log))
     try:
         accounted = _accounted(
             release, report.statistics, request.delta, request.confidence, uploads
@@ -418,16 +424,27 @@ def _with_stated(report: Report, log: SeenLog, request: EstimateRequest) -> Repo
     return dataclasses.replace(report, **accounted, is_stated_by_log=True)
 
 
+def _accounted_of_folder(folder: AuditedFolder) -> tuple[Accounted, ...]:
+    """The noise and rounds that a run has, or a log states; nothing of scores alone."""
+    run, scope = _run_of(folder), _folder_scope(folder)
+    if run is not None:
+        return accounted_of_run(_release(run), scope)
+    if folder.log is None:
+        return ()
+    rounds, participation = (
+        stated_rounds(folder.log),
+        read_participation(folder.log.folder.participation),
+    )
+    return accounted_of_log(
+        None if rounds is None else rounds.release,
+        stated_uploads(folder.log),
+        None if participation is None else participation.client_weight,
+        scope,
+    )
+
+
 def report_on_folder(folder: AuditedFolder, request: EstimateRequest) -> Report:
-    """The report of all statistics that a folder holds or allows; writes nothing.
-
-    Args:
-      folder: The folder.
-      request: What is asked of its scores.
-
-    Raises:
-      InputError: The folder holds no scores, or a file in it is damaged.
-    """
+    """The report on all statistics that a folder holds or allows; writes nothing."""
     return report_on_statistics(folder, folder_statistics(folder), request)
 
 
@@ -440,7 +457,7 @@ def _scores_report(
     canary_check: CanaryCheck | None = None,
     checks: Checks | None = None,
 ) -> Report:
-    """The report of scores, whose attackers are described by a table [audit]."""
+    """The report of scores; `audit` describes their attackers."""
     names = dict.fromkeys(statistic.threat_model for statistic in statistics.values())
     return Report(
         statistics=statistics,
@@ -471,10 +488,13 @@ def _claim_verdict(
     claim = request.claim or _configured(folder, request.delta, statistics)
     if claim is None:
         return None
+    background = None if folder is None else _background(folder)
     if isinstance(claim, ConfiguredClaim):
         on_curve = curve_tests(claim, statistics, UNSTATED_CONFIDENCE)
-        return reach_curve_verdict(on_curve, Scope(whom="for a canary"), canary_check=canary_check)
-    scope = Scope() if folder is None else _folder_scope(folder)
+        return reach_curve_verdict(
+            on_curve, Scope(whom="for a canary"), canary_check=canary_check, background=background
+        )
+    scope = of_folder = Scope() if folder is None else _folder_scope(folder)
     covered = [statistic for statistic in statistics if scope.covers(statistic.name)]
     if not covered:
         scope = without_cover(scope, [statistic.name for statistic in statistics])
@@ -482,17 +502,38 @@ def _claim_verdict(
     tested = covered or statistics
     if not isinstance(claim, Claim):
         on_curve = curve_tests(claim, tested, request.confidence)
-        return reach_curve_verdict(on_curve, scope, canary_check=canary_check, others=left_out)
+        return reach_curve_verdict(
+            on_curve, scope, canary_check=canary_check, others=left_out, background=background
+        )
     methods = chosen_methods(request.methods, statistics[0].scores.inclusion)
-    tests = ClaimTests(tested, request.confidence, methods)
-    verdict = reach_verdict(claim, tests, scope, canary_check=canary_check, others=left_out)
-    return with_curve(verdict, tested)
+    canaries = None if folder is None else _sampled_canaries_of(folder, statistics, background)
+    return point_verdict(
+        claim,
+        ClaimTests(tested, request.confidence, methods),
+        of_folder,
+        canaries,
+        canary_check=canary_check,
+        others=left_out,
+        background=background,
+    )
+
+
+def _sampled_canaries_of(
+    folder: AuditedFolder,
+    statistics: Sequence[ScoredStatistic],
+    background: Background | None,
+) -> SampledCanaries | None:
+    """A folder's canaries by their own rounds; None where these are not scored, or not asked."""
+    own = next((one for one in statistics if one.name == OWN_ROUNDS.name), None)
+    if own is None or background is None:
+        return None
+    return SampledCanaries("configured" if folder.log is None else "stated", own, background)
 
 
 def _configured(
     folder: AuditedFolder | None, delta: float, statistics: Sequence[ScoredStatistic]
 ) -> ConfiguredClaim | None:
-    """The noise of a folder as configured, or as a log tells, which nobody claims."""
+    """The folder's configured or logged noise, as an unstated claim."""
     if folder is not None and folder.log is not None:
         return _claim_of_log(folder.log, delta, statistics)
     run = None if folder is None else _run_of(folder)
@@ -504,7 +545,7 @@ def _configured(
 def _claim_of_log(
     log: SeenLog, delta: float, statistics: Sequence[ScoredStatistic]
 ) -> ConfiguredClaim | None:
-    """The noise that a log tells, for canaries that are sampled as it says, or have one round."""
+    """The log's noise as a claim, for canaries sampled as stated or present in one round."""
     known = [
         STATISTICS.get(statistic.name) for statistic in statistics if statistic.name is not None
     ]
@@ -538,8 +579,16 @@ def _claim_of_rounds(
     return one_round_claim(stated.release.noise.noise_multiplier, delta)
 
 
+def _background(folder: AuditedFolder) -> Background | None:
+    """What hides the canaries of a folder; None of scores alone."""
+    if folder.log is not None:
+        return background_of_log(folder.log)
+    run = _run_of(folder)
+    return None if run is None else background_of_run(run)
+
+
 def _run_of(folder: AuditedFolder) -> FinishedRun | None:
-    """The run of a folder; None of another one, or of a run of which only scores were kept."""
+    """The folder's run; None for a log, or if only scores of the run were kept."""
     if folder.log is not None:
         return None
     try:
@@ -549,7 +598,7 @@ def _run_of(folder: AuditedFolder) -> FinishedRun | None:
 
 
 def _folder_scope(folder: AuditedFolder) -> Scope:
-    """How the folder's canaries bear on a claim; of scores alone, for those who take part alike."""
+    """The scope of the folder's canaries for a claim."""
     log = folder.log
     if log is not None:
         path = log.folder.participation

@@ -1,6 +1,6 @@
-"""The drawings of a page as inline SVG, in the colours of the page; no library draws them.
+"""Charts of a page as inline SVG in the page's colours, drawn without a library.
 
-Bars from the epsilon proven to the epsilon guaranteed, histograms of scores, curves of training.
+Bars from lower to upper bounds on epsilon, histograms of scores, training curves.
 """
 
 import itertools
@@ -23,7 +23,7 @@ from fl_audit.report.report import NOT_KNOWN, Report
 from fl_audit.verdict import ConfiguredClaim
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 10.0, 8.0, 42.0
-"""The margins in units of the drawing, of which a letter is 12 high."""
+"""Margins in drawing units; a letter is 12 units high."""
 
 _LEGEND_ROW = 17.0
 _MOST_TICKS = 6
@@ -37,11 +37,10 @@ class Series:
     """One set of bars, or one line.
 
     Attributes:
-      x: Float64 of shape (n,); of bars, the n + 1 edges between them.
+      x: Float64 of shape (n,); for bars, the n + 1 edges.
       y: Float64 of shape (n,), finite.
-      colour: The name of a colour of the page: "blue", "orange" or "ink".
-      kind: How it is drawn.
-      label: What it is, for the legend; empty for none.
+      colour: A colour of the page: "blue", "orange" or "ink".
+      label: Text of the legend; empty for no entry.
     """
 
     x: FloatArray
@@ -53,7 +52,7 @@ class Series:
 
 @dataclass(frozen=True)
 class _Frame:
-    """The place of numbers in the drawing."""
+    """Maps data coordinates to drawing units."""
 
     width: float
     height: float
@@ -75,16 +74,13 @@ class _Frame:
 def chart(
     series: Sequence[Series], x_label: str, y_label: str, *, size: tuple[int, int] = (460, 270)
 ) -> Markup:
-    """Draws some series over common axes; the axis of bars begins at 0.
+    """Draws series over common axes as an `<svg>` element; the axis of bars begins at 0.
 
     Args:
-      series: What to draw, from back to front, at least one with a point.
-      x_label: What stands below the horizontal axis.
-      y_label: What stands beside the vertical one.
-      size: The proportions of the drawing; it is as wide as there is room.
-
-    Returns:
-      An `<svg>` element.
+      series: From back to front; at least one has a point.
+      x_label: Label of the horizontal axis.
+      y_label: Label of the vertical axis.
+      size: Width and height in drawing units; the element scales to the available width.
     """
     labelled = [curve for curve in series if curve.label]
     frame = _frame(series, size, _TOP + _LEGEND_ROW * math.ceil(len(labelled) / 2))
@@ -98,7 +94,7 @@ def chart(
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Round numbers between two ends, at most six.
+    """At most six round numbers between two ends.
 
     >>> ticks(0.0, 43.0), ticks(-0.02, 0.031)
     ([0.0, 10.0, 20.0, 30.0, 40.0], [-0.02, -0.01, 0.0, 0.01, 0.02, 0.03])
@@ -117,7 +113,7 @@ def _frame(series: Sequence[Series], size: tuple[int, int], top: float) -> _Fram
 
 
 def _ends(values: FloatArray, beyond: float) -> tuple[float, float]:
-    """The ends of an axis, a share of the range beyond the values."""
+    """The ends of an axis, extended on both sides by the share `beyond` of the range."""
     low, high = float(values.min()), float(values.max())
     margin = beyond * (high - low) or abs(high) / 10 or 0.5
     return low - margin, high + margin
@@ -183,7 +179,7 @@ _MOST_BINS = 90
 
 
 def has_range(scores: CanaryScores) -> bool:
-    """Whether the distance of the smallest score from the largest is a float, as axes need."""
+    """Whether the range of the scores is finite, as axes need."""
     both = np.concatenate([scores.included, scores.excluded])
     return math.isfinite(float(both.max()) - float(both.min()))
 
@@ -194,8 +190,8 @@ def score_histogram(
     """Draws the histogram of one statistic's scores.
 
     Args:
-      scores: The canaries' scores, which have a range.
-      null: Distribution of an excluded score where it is known; None to fit one.
+      scores: The canaries' scores; their range is finite.
+      null: Distribution of an excluded score if known; None fits one.
       counted: What has a score, in the plural.
     """
     edges = _edges(scores)
@@ -223,7 +219,7 @@ def _counted(values: FloatArray, edges: FloatArray) -> FloatArray:
 
 
 def _edges(scores: CanaryScores) -> FloatArray:
-    """Common edges of the bins, as wide as suits the group that varies less."""
+    """Common bin edges; the group that varies less sets the width."""
     both = np.concatenate([scores.included, scores.excluded])
     low, high = float(both.min()), float(both.max())
     if low == high:
@@ -238,7 +234,7 @@ def _edges(scores: CanaryScores) -> FloatArray:
 
 
 def _fitted(values: FloatArray) -> Gaussian | None:
-    """The Gaussian fitted to scores; None for fewer than two of them, or equal ones."""
+    """The Gaussian fitted to scores; None for fewer than two scores, or equal ones."""
     if len(values) < 2 or np.ptp(values) == 0:
         return None
     return Gaussian.fitted_to(values)
@@ -261,7 +257,7 @@ _MOST_MARKERS = 30
 
 
 def training_curves(rounds: Rounds) -> dict[str, Markup]:
-    """The figures by title, one for each curve that has any value."""
+    """The figures by title, one per curve that has any value."""
     curves = {
         "Training loss (nats)": rounds.train_loss,
         "Held-out accuracy": rounds.accuracy,
@@ -282,20 +278,21 @@ def _curve(title: str, values: FloatArray) -> Markup:
 
 
 _FIRST, _LAST = 5.0, 93.0
-"""Places of the axis' ends in percent of the width; 0 is left of them, and infinity right."""
+"""Ends of the axis in percent of the width; 0 is drawn left of them, infinity right."""
 
 _MOST_DECADES = 5
 _FIRST_POWER = 1e6
+"""Numbers on an axis from here on are written as powers of ten."""
+
 _STEPS = ((1, 2, 5), (1, 3), (1,))
-"""Multiples of the powers of ten that an axis names, the finest first."""
+"""Labelled multiples of powers of ten, finest first."""
 _DIGIT = 2.3
-"""Width of a digit in percent of the axis of a page of 400 pixels."""
-"""Numbers on an axis from here on are powers of ten."""
+"""Width of a digit in percent of the axis, on a page of 400 pixels."""
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A number on the axis, at its place in percent."""
+    """A number on the axis, at its place in percent of the width."""
 
     place: float
     text: str
@@ -303,19 +300,14 @@ class Tick:
 
 @dataclass(frozen=True)
 class LogAxis:
-    """A logarithmic axis with a place for 0 and one for infinity.
-
-    Attributes:
-      low: The smallest number that has a place of its own, positive.
-      high: The largest.
-    """
+    """A logarithmic axis from `low` to `high` (positive) with extra places for 0 and infinity."""
 
     low: float
     high: float
 
     @classmethod
     def around(cls, values: Iterable[float]) -> "LogAxis":
-        """The axis for some numbers, of which neither 0 nor infinity decides its ends."""
+        """A log axis spanning the positive finite values."""
         known = [value for value in values if 0 < value < math.inf] or [1.0]
         high = 1.15 * max(known)
         low = min(max(0.85 * min(known), high / 10**_MOST_DECADES), high / 10)
@@ -336,7 +328,7 @@ class LogAxis:
         return round(_FIRST + (_LAST - _FIRST) * min(max(share, 0.0), 1.0), 2)
 
     def numbers(self) -> list[float]:
-        """The numbers to write on the axis.
+        """The labelled numbers.
 
         >>> LogAxis(0.3, 7.0).numbers(), LogAxis(0.03, 400.0).numbers()
         ([0.5, 1.0, 2.0, 5.0], [0.1, 1.0, 10.0, 100.0])
@@ -355,7 +347,7 @@ class LogAxis:
         return [number for number in numbers if self.low <= number <= self.high]
 
     def _fit(self, numbers: list[float]) -> bool:
-        """Whether the words of neighbouring numbers stay apart where the axis is narrowest."""
+        """Whether neighbouring labels do not overlap on the narrowest page."""
         places = [(self.place(number), len(_tick_text(number))) for number in numbers]
         return all(
             right - left > _DIGIT * (before + after) / 2 + _DIGIT
@@ -363,7 +355,7 @@ class LogAxis:
         )
 
     def ticks(self, epsilons: Iterable[float]) -> list[Tick]:
-        """The numbers on the axis, with 0 and infinity where they are among what is shown.
+        """The labelled numbers, with 0 and infinity if they are among the values.
 
         >>> [tick.text for tick in LogAxis(0.3, 7.0).ticks([0.0, 2.5, math.inf])]
         ['0', '0.5', '1', '2', '5', '∞']
@@ -375,7 +367,7 @@ class LogAxis:
 
 
 def _tick_text(number: float) -> str:
-    """A number on an axis; a power of ten where it is long.
+    """A number on an axis; a power of ten if it is long.
 
     >>> _tick_text(0.5), _tick_text(2000.0), _tick_text(1e8)
     ('0.5', '2,000', '10⁸')
@@ -385,19 +377,14 @@ def _tick_text(number: float) -> str:
 
 @dataclass(frozen=True)
 class Bar:
-    """An attacker's or a setting's bar; places are in percent of the width, None if not known.
+    """The bar of an attacker or setting; places are in percent of the width, None if unknown.
 
     Attributes:
-      title: What the attacker sees, or the setting, in a few words.
-      lower_bound: The lower bound in words.
-      estimated: The estimate in words.
-      upper_bound: The upper bound in words.
-      start: Place of the lower bound, or of 0.
-      end: Place of the guarantee; that of infinity where none is known.
-      is_open: Whether nothing is guaranteed, so that the bar has no end.
-      is_broken: Whether more was proven than is guaranteed.
-      estimate: Place of the estimate.
-      interval: Places of the ends of its interval.
+      start: Place of the lower bound; that of 0 without one.
+      end: Place of the upper bound; that of infinity without one.
+      is_open: Whether there is no upper bound, so that the bar has no end.
+      is_broken: Whether the lower bound exceeds the upper bound.
+      interval: Places of the ends of the estimate's interval.
     """
 
     title: str
@@ -414,14 +401,11 @@ class Bar:
 
 @dataclass(frozen=True)
 class EpsilonBars:
-    """The picture.
+    """The bars from top to bottom, with their axis.
 
     Attributes:
-      by: What a bar is of: "attacker".
-      bars: The bars, from top to bottom.
-      ticks: The numbers on the axis.
-      claim: Place of the claimed epsilon; None without a claim.
-      claimed: The claimed epsilon in words.
+      by: What a bar represents: "attacker" or a setting.
+      claim: Place of the claimed epsilon.
       is_estimate_below: Whether any estimate is below its lower bound.
     """
 
@@ -434,7 +418,7 @@ class EpsilonBars:
 
 
 def epsilon_bars(report: Report) -> EpsilonBars | None:
-    """The picture of a report; None where there is neither a bound nor an estimate to show."""
+    """A bar per attacker; None without any bound or estimate."""
     claim = None if report.verdict is None else report.verdict.claim
     claimed = None if claim is None or isinstance(claim, ConfiguredClaim) else claim.epsilon
     return bars_of(_attackers(report), "attacker", claimed)
@@ -443,13 +427,7 @@ def epsilon_bars(report: Report) -> EpsilonBars | None:
 def bars_of(
     named: Iterable[tuple[str, Headline]], by: str, claimed: float | None = None
 ) -> EpsilonBars | None:
-    """The picture of some headlines; None where there is neither a bound nor an estimate to show.
-
-    Args:
-      named: The title of each bar with its numbers, from top to bottom.
-      by: What a bar is of, for the heading.
-      claimed: The claimed epsilon, if any.
-    """
+    """A bar per headline that has a bound or estimate; None without any."""
     answered = [
         (title, answer) for title, answer in named if answer.lower_bound or answer.estimated
     ]
@@ -486,14 +464,14 @@ def _attackers(report: Report) -> list[tuple[str, Headline]]:
 
 
 def _values(answer: Headline) -> list[float]:
-    """All numbers that a bar shows."""
+    """All numbers of a bar."""
     ends = _interval(answer) or ()
     known = (answer.lower_bound_epsilon(), answer.estimate_within(), answer.upper_bound, *ends)
     return [value for value in known if value is not None]
 
 
 def _interval(answer: Headline) -> tuple[float, float] | None:
-    """The ends of the estimate's interval, which the guarantee and the bound cut off."""
+    """The estimate's interval, truncated at the upper bound."""
     middle, fit = answer.estimate_within(), answer.estimated
     if fit is None or fit.lower is None or fit.upper is None or middle is None:
         return None

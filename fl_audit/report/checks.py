@@ -1,4 +1,4 @@
-"""The checks of the mechanism and the canary check, of a run or a folder, and their words."""
+"""The mechanism checks and the canary check of a run or folder, and their words."""
 
 import dataclasses
 import math
@@ -38,12 +38,11 @@ from fl_audit.verdict import ScoredStatistic, separation
 
 @dataclass(frozen=True)
 class _CheckWords:
-    """What a page says of one check.
+    """The page's words on one check.
 
     Attributes:
-      title: A few words for a heading.
       meaning: What a correct mechanism does, in a sentence.
-      worst: The worst finding, in words.
+      worst: Describes the worst result.
     """
 
     title: str
@@ -52,24 +51,24 @@ class _CheckWords:
 
 
 def _at(words: str) -> Callable[[Check], str]:
-    """Words on the worst ratio, with the variable and the round where it is."""
+    """Describes the worst ratio, with its variable and round."""
 
     def words_of(check: Check) -> str:
         noise = check.detectable_ratio
         where = "whole model" if check.variable is None else f"variable {check.variable}"
         when = "all rounds together" if check.round is None else f"round {check.round}"
-        seen = "" if noise is None else f"; {_detectable(noise, 'this check')}"
-        return f"{significant(check.ratio)} × {words} ({where}, {when}){seen}"
+        sensitivity = "" if noise is None else f"; {_detectable(noise, 'this check')}"
+        return f"{significant(check.ratio)} × {words} ({where}, {when}){sensitivity}"
 
     return words_of
 
 
 def _detectable(noise: float, checks: str) -> str:
-    """How little noise some checks notice, rounded down."""
-    share = math.floor(100 * noise) / 100
-    if share == 0:
+    """Describes the smallest detectable deficit of noise, rounded down."""
+    deficit = 100 - math.floor(100 * noise)  # in percent
+    if deficit == 100:
         return f"with no noise at all, {checks} would pass too"
-    return f"with {share:g} × the configured noise, {checks} would fail in 95 % of runs"
+    return f"at {deficit} % less noise than configured, {checks} would fail in 95 % of runs"
 
 
 def _correlation(check: Check) -> str:
@@ -92,11 +91,6 @@ def _remainder(check: Check) -> str:
 
 def _repetition(check: Check) -> str:
     return "no canary twice" if check.round is None else f"a canary twice in round {check.round}"
-
-
-def _unknown(check: Check) -> str:
-    """What is said of a check of another version."""
-    return f"ratio {significant(check.ratio)}"
 
 
 _OF_NOISE = _at("the expected norm of the noise")
@@ -145,44 +139,42 @@ _WORDS = {
 
 
 _REPLAY = "replay_"
-"""The start of the names of what a replay found."""
+"""Prefix of the names of replay findings."""
 
 
 def title_of_check(name: str) -> str:
-    """The title of a check for a heading; the name itself where it is unknown."""
+    """The title of a check for a heading; its name if it is not known."""
     if name.startswith(_REPLAY):
         return f"Replay: {name.removeprefix(_REPLAY).replace('_', ' ')}"
     return _WORDS[name].title if name in _WORDS else name
 
 
 def folder_checks(folder: AuditedFolder) -> Checks | None:
-    """The checks of the mechanism of a log or a run; None for a folder of scores alone.
-
-    Raises:
-      InputError: A file of a log is damaged.
-    """
+    """The mechanism checks of a log or a run; None for a folder of scores alone."""
     if folder.log is not None:
         return _log_checks(folder.log)
     try:
         return None if folder.run is None else checks_of_run(folder.run)
-    except InputError:  # of a run of which only scores were kept
+    except InputError:  # only the scores of a run were kept
         return None
 
 
 def _log_checks(log: SeenLog) -> Checks:
-    for _ in log.cosines.rows():  # which reads and measures aggregates, once
+    for _ in log.cosines.rows():  # reads and measures the aggregates, once
         pass
     aggregates = log.cosines.measured_aggregates()
     results = [] if aggregates is None else check_aggregates(aggregates)
     return Checks(
         false_alarm=FALSE_ALARM,
-        not_checked="; ".join(_left_out(log.num_rounds, aggregates)) or None,
+        not_checked="; ".join(_left_out(log.num_rounds, log.num_planned, aggregates)) or None,
         results=tuple(map(_with_meaning, results)),
     )
 
 
-def _left_out(num_rounds: int, aggregates: RunAggregates | None) -> Iterator[str]:
-    """Why a log's aggregates, or some of them, are not checked."""
+def _left_out(num_rounds: int, num_planned: int, aggregates: RunAggregates | None) -> Iterator[str]:
+    """The reasons why some or all aggregates of a log are not checked."""
+    if num_planned > num_rounds:
+        yield f"{num_planned - num_rounds} of {count(num_planned, 'round')} are not in the log"
     if aggregates is None:
         yield "the noise’s standard deviation is unknown; hand over noise_stddev"
         return
@@ -194,19 +186,19 @@ def _left_out(num_rounds: int, aggregates: RunAggregates | None) -> Iterator[str
 
 
 def checks_of_run(run: FinishedRun) -> Checks:
-    """Runs the checks of the mechanism on a run."""
+    """Runs the mechanism checks on a run."""
     of_aggregates = [] if run.aggregates is None else check_aggregates(run.aggregates)
     checks = [*of_aggregates, *_clip_norm_checks(run), check_rounds(run.canary_rounds)]
     replayed = read_replay(run.folder.replay)
     return Checks(
         false_alarm=FALSE_ALARM,
         not_checked=why_not_checked(run.config.mechanism) or _not_kept(run),
-        results=(*map(_with_meaning, checks), *map(_replayed, replayed)),
+        results=(*map(_with_meaning, checks), *map(_check_of_finding, replayed)),
     )
 
 
 def _clip_norm_checks(run: FinishedRun) -> Iterator[Check]:
-    """The check of the count that moves an adaptive clip norm, where its noise can be seen."""
+    """Checks the noisy count that moves an adaptive clip norm, if its noise is visible."""
     table, release = run.config.mechanism, run.record.release
     if isinstance(table, RecordedTable):
         return
@@ -218,7 +210,7 @@ def _clip_norm_checks(run: FinishedRun) -> Iterator[Check]:
 
 
 def _not_kept(run: FinishedRun) -> str | None:
-    """Why a run's aggregates, or some of them, are not checked though its mechanism could be."""
+    """Why some aggregates of a run with a checkable mechanism are not checked."""
     if run.aggregates is None:
         return None
     if np.isnan(run.aggregates.norm_bound).any() and np.isfinite(run.rounds.clip_norm).all():
@@ -226,7 +218,7 @@ def _not_kept(run: FinishedRun) -> str | None:
     return None
 
 
-def _replayed(finding: Finding) -> Check:
+def _check_of_finding(finding: Finding) -> Check:
     return Check(
         name=f"{_REPLAY}{finding.name}",
         meaning=f"{finding.expected[0].upper()}{finding.expected[1:]}.",
@@ -247,7 +239,7 @@ def _with_meaning(check: Check) -> Check:
 
 def failed_checks(checks: Checks) -> list[str]:
     """The titles of the checks that failed."""
-    return [title_of_check(check.name) for check in checks.results if not check.passed]
+    return [title_of_check(check.name) for check in checks.results if check.failed]
 
 
 def checks_words(checks: Checks) -> str:
@@ -258,9 +250,9 @@ def checks_words(checks: Checks) -> str:
             f"FAILED: {', '.join(failed)} (the mechanism is not as configured; a correct one fails "
             f"with probability {chance} at most)"
         )
-    num_conclusive = sum(check.is_conclusive for check in checks.results)
+    num_conclusive = sum(check.was_made for check in checks.results)
     passed = "not made"
-    if checks.results:
+    if num_conclusive:
         count_passed = f"{num_conclusive} of {len(checks.results)}"
         passed = f"passed, {count_passed}"
     noise = [
@@ -286,30 +278,27 @@ class CheckRow:
     """One check on the page.
 
     Attributes:
-      title: Title of the check.
       meaning: What a correct mechanism does, in a sentence.
-      passed: Whether the mechanism passed the check.
-      was_made: Whether the check could be made.
-      measured: The worst finding, with its round and variable.
-      p_value: Upper bound on the chance that a correct mechanism looks as bad.
+      was_made: Whether the data sufficed for the check.
+      measured: The worst result, with its round and variable.
+      p_value: Upper bound on the probability that a correct mechanism looks as bad.
     """
 
     title: str
     meaning: str
-    passed: bool
+    passed: bool | None
     was_made: bool
     measured: str
     p_value: str
 
 
 def check_rows(checks: Checks) -> list[CheckRow]:
-    """A row per check."""
     return [
         CheckRow(
             title=title_of_check(check.name),
             meaning=check.meaning,
             passed=check.passed,
-            was_made=check.is_conclusive,
+            was_made=check.was_made,
             measured=_finding_words(check),
             p_value=_p_value(check.p_value),
         )
@@ -322,7 +311,9 @@ def _finding_words(check: Check) -> str:
         return check.measured
     if check.num_tests == 0:
         return "nothing to test"
-    return _WORDS[check.name].worst(check) if check.name in _WORDS else _unknown(check)
+    if check.name not in _WORDS:  # of another version of fl_audit
+        return f"ratio {significant(check.ratio)}"
+    return _WORDS[check.name].worst(check)
 
 
 def _p_value(value: float) -> str:
@@ -331,7 +322,7 @@ def _p_value(value: float) -> str:
 
 _CLIP = "a run that clips: without a clip, a client’s update may be longer than a canary"
 
-_WHO_WHEN = (
+_CANARY_ROUNDS_AND_NORMS = (
     "every canary’s rounds (canary_rounds, or canaries.csv) and expected norm (canary_length, or "
     "round_lengths.npy)"
 )
@@ -340,29 +331,25 @@ _WHO_WHEN = (
 def folder_canary_check(
     folder: AuditedFolder, statistics: Sequence[ScoredStatistic]
 ) -> CanaryCheck:
-    """What became of the included canaries of a log, a run, or a folder of scores alone.
+    """The canary check of a log, a run, or a folder of scores alone.
 
-    Args:
-      folder: The folder.
-      statistics: All statistics of the folder, which tell what nothing else does.
-
-    Raises:
-      InputError: A file of a log is damaged.
+    `statistics` are all statistics of the folder: their scores decide if no other record does.
     """
     if folder.log is not None:
-        seen = log_canary_check(folder.log)
-        canary_check = seen or dataclasses.replace(separation(statistics), lacks=_WHO_WHEN)
-        return _with_faults(
-            folder.log.folder.faults, _if_said_before(folder.log.folder, canary_check)
+        canary_check = log_canary_check(folder.log) or dataclasses.replace(
+            separation(statistics), lacks=_CANARY_ROUNDS_AND_NORMS
+        )
+        return _unless_audit_had_faults(
+            folder.log.folder.faults, _unless_terms_changed(folder.log.folder, canary_check)
         )
     try:
         return scores_alone(statistics) if folder.run is None else run_canary_check(folder.run)
-    except InputError:  # of a run of which only scores were kept, those alone tell
+    except InputError:  # only the scores of a run were kept
         return scores_alone(statistics)
 
 
-def _with_faults(path: Path, canary_check: CanaryCheck) -> CanaryCheck:
-    """The arrival as it was found; not seen to be whole where the audit itself had faults."""
+def _unless_audit_had_faults(path: Path, canary_check: CanaryCheck) -> CanaryCheck:
+    """The canary check, inconclusive if the audit's own fault file exists."""
     if canary_check.state != "arrived" or not path.exists():
         return canary_check
     faults = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -373,8 +360,8 @@ def _with_faults(path: Path, canary_check: CanaryCheck) -> CanaryCheck:
     return dataclasses.replace(canary_check, state="cannot_tell", reason=reason)
 
 
-def _if_said_before(folder: LogFolder, canary_check: CanaryCheck) -> CanaryCheck:
-    """The arrival as it was found; it is not for a claim whose terms were changed after scores."""
+def _unless_terms_changed(folder: LogFolder, canary_check: CanaryCheck) -> CanaryCheck:
+    """The canary check, inconclusive if participation terms changed after scoring."""
     chain, name = folder.checked_chain(), folder.participation.name
     if canary_check.state != "arrived" or chain is None or not chain.scored_rounds:
         return canary_check
@@ -388,23 +375,16 @@ def _if_said_before(folder: LogFolder, canary_check: CanaryCheck) -> CanaryCheck
 
 
 def scores_alone(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
-    """What scores alone tell of the included canaries: never that all of them arrived.
-
-    Args:
-      statistics: The scores, at least one statistic of them.
-    """
-    lacks = f"the folder of the run, or of a log with {_WHO_WHEN}"
+    """The canary check from scores alone, which never shows that all canaries passed."""
+    lacks = f"the folder of the run, or of a log with {_CANARY_ROUNDS_AND_NORMS}"
     return dataclasses.replace(separation(statistics), lacks=lacks)
 
 
 def run_canary_check(run: FinishedRun) -> CanaryCheck:
-    """What became of a run's included canaries.
+    """The canary check of a run.
 
-    Where every canary's cosine with every aggregate was logged, it is told by those; else, as where
-    canaries hold examples, by the scores alone.
-
-    Raises:
-      InputError: The log of cosines is damaged.
+    It uses every canary's cosine with every aggregate if these were logged, else scores alone (as
+    for canaries that hold examples).
     """
     path = run.folder.round_cosines
     if not path.exists():
@@ -415,34 +395,35 @@ def run_canary_check(run: FinishedRun) -> CanaryCheck:
         numbered_rows(log),
         OwnRounds(run.rounds_of_canaries),
         run.included,
-        lambda: _lengths(run),
+        lambda: run_lengths(run),
         dim=run.record.dim,
         family=canaries.family if isinstance(canaries, Canaries) else None,
     )
     if np.isinf(run.rounds.clip_norm).any():
         return dataclasses.replace(canary_check, lacks=_CLIP)
-    return dataclasses.replace(canary_check, lacks=None)  # the program itself made and sent them
+    # fl_audit itself made and sent the canaries.
+    return dataclasses.replace(canary_check, lacks=None)
 
 
-def _lengths(run: FinishedRun) -> RoundLengths:
-    """The lengths of a run's rounds: as measured, and as clip norm and denominator allow a client.
+def run_lengths(run: FinishedRun) -> RoundLengths:
+    """The measured norms of a run's rounds, and a client's largest from clip norm and denominator.
 
-    Where nothing clips, a client's length has no limit, and that of canaries stands in for it.
+    Without clipping a client's norm is unbounded, and the canaries' fixed norm replaces it.
     """
-    if isinstance(run.config.mechanism, RecordedTable):  # what a plugin divides by is not known
+    if isinstance(run.config.mechanism, RecordedTable):  # a plugin's denominator is not known
         measured = _measured(run)
         return RoundLengths(measured, np.full(len(measured), math.nan))
     kind = MECHANISMS.kind_of(run.config.mechanism)
     fixed = kind.canary_norm(run.config.mechanism) or math.nan
     clip_norm = np.where(np.isinf(run.rounds.clip_norm), fixed, run.rounds.clip_norm)
-    came = np.maximum(run.rounds.participants, 1)
+    participants = np.maximum(run.rounds.participants, 1)
     divisor = run.record.release.denominator
-    denominator = came if divisor.divisor == "actual_cohort" else divisor.expected
+    denominator = participants if divisor.divisor == "actual_cohort" else divisor.expected
     return RoundLengths(_measured(run), clip_norm / denominator)
 
 
 def _measured(run: FinishedRun) -> FloatArray:
-    """The lengths of aggregates as logged."""
+    """The norms of aggregates as logged."""
     if run.aggregates is None or run.record.release.correlation is not None:
         return run.rounds.aggregate_norm
     return np.asarray(np.sqrt(run.aggregates.measured[:, :, 0].sum(axis=1)))

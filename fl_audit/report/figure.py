@@ -25,7 +25,7 @@ _STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 9.0,
     "text.color": INK,
-    "text.parse_math": False,  # a $ in a folder's name is one
+    "text.parse_math": False,  # a $ in a folder's name stays a dollar sign
     "axes.edgecolor": FAINT,
     "axes.labelcolor": INK,
     "axes.linewidth": 0.6,
@@ -46,23 +46,20 @@ _STYLE: dict[Any, Any] = {
     "axes.facecolor": "none",
 }
 
-# On a page a figure takes the page's colours, which are others in the dark.
+# On a page a figure takes the page's colours, which differ in dark mode.
 _ON_PAGE = {BLUE: "--blue", ORANGE: "--orange", INK: "--ink", FAINT: "--faint"}
 
 _NO_METADATA = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
 
 def draw(name: str, width: float, height: float, plot: Callable[[Axes], None]) -> Markup:
-    """Draws one figure.
+    """Draws one figure as an `<svg>` element.
 
     Args:
-      name: A name that is unique on the page; the figure's internal references are made from it.
-      width: Width in inches.
-      height: Height in inches.
-      plot: A function that fills the axes.
-
-    Returns:
-      An `<svg>` element.
+      name: Unique on the page; the figure's internal references derive from it.
+      width: In inches.
+      height: In inches.
+      plot: Fills the axes.
     """
     with matplotlib.rc_context():
         matplotlib.rcParams.update(_STYLE)

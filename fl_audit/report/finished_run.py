@@ -1,4 +1,4 @@
-"""Everything that a report is made from, read from a run folder and checked."""
+"""All inputs of a report, read from a run folder and checked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,16 +35,13 @@ from fl_audit.verdict import ScoredStatistic, scored_statistic
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """The curves of a run, a value per round.
+    """The curves of a run, each float64 of shape (rounds,).
 
     Attributes:
-      train_loss: Mean loss over the cohort's examples in nats, float64 of shape (rounds,); NaN
-        where there is none.
-      accuracy: Accuracy on held-out data, float64 of shape (rounds,); NaN in rounds without
-        evaluation.
-      clip_norm: Norm that updates were clipped to, float64 of shape (rounds,).
-      participants: Number of clients and canaries together, float64 of shape (rounds,).
-      aggregate_norm: Length of the noised aggregate, float64 of shape (rounds,).
+      train_loss: Mean loss over the cohort's examples in nats; NaN if not logged.
+      accuracy: On held-out data; NaN in rounds without evaluation.
+      participants: Number of clients and canaries together.
+      aggregate_norm: Norm of the noised aggregate.
     """
 
     train_loss: FloatArray
@@ -59,19 +56,14 @@ class FinishedRun:
     """A run that training has completed.
 
     Attributes:
-      folder: The run's folder.
-      config: The config that the run was started with.
-      record: What the run did.
-      rounds: The curves of the run.
-      canary_rounds: The rounds that each included canary took part in, from 0; fewer than it was
-        dealt where the run was stopped.
-      scores: The scores of all canaries by statistic.
-      aggregates: What the checks of the mechanism need; None where it is not checked.
-      compared: What is known of the vectors that canaries were compared with, by statistic.
+      canary_rounds: Rounds in which each included canary participated, from 0; fewer than assigned
+        if the run was stopped.
+      scores: Scores of all canaries by statistic.
+      aggregates: Inputs of the mechanism checks; None if the mechanism is not checked.
+      compared: The null of the vectors that canaries were compared with, by statistic.
       included: Whether each canary was included, bool of shape (num_canaries,).
-      rounds_of_canaries: The rounds of every canary from 0; those that an excluded one would have
-        had among them.
-      arms: The arm of every canary; nothing where the pool was not dealt to arms.
+      rounds_of_canaries: Assigned rounds of every canary from 0, also of excluded ones.
+      arms: The arm of every canary; empty without arms.
     """
 
     folder: RunFolder
@@ -88,7 +80,7 @@ class FinishedRun:
 
     @property
     def participations(self) -> npt.NDArray[np.int64]:
-        """Number of rounds of each included canary, int64 of shape (num_included,)."""
+        """Number of rounds of each included canary, of shape (num_included,)."""
         return np.array([len(rounds) for rounds in self.canary_rounds], dtype=np.int64)
 
     @property
@@ -98,7 +90,7 @@ class FinishedRun:
 
     @property
     def facts(self) -> RunFacts:
-        """What the null distributions of the statistics depend on."""
+        """The parameters of the statistics' null distributions."""
         family = family_of(self.config.canaries)
         release = self.record.release
         shift = upload_shift(release.noise, release.canary.sampling.most_drawn)
@@ -109,7 +101,7 @@ class FinishedRun:
         return scored_statistic(statistic, self.scores[statistic.name].canary_scores(), self.facts)
 
     def included_in(self, seen: range) -> int:
-        """Number of included canaries that took part in any of some consecutive rounds, from 0."""
+        """Number of included canaries that participated in any of the rounds `seen`, from 0."""
         return sum(
             bool(((seen.start <= rounds) & (rounds < seen.stop)).any())
             for rounds in self.canary_rounds
@@ -117,15 +109,7 @@ class FinishedRun:
 
 
 def check_together(folder: RunFolder, record: RunRecord) -> None:
-    """Refuses a folder whose files are of several runs, as far as it says what belongs together.
-
-    Args:
-      folder: The folder of the run.
-      record: What is in its `run.json`.
-
-    Raises:
-      InputError: A file is damaged or has changed, or is of another run.
-    """
+    """Raises InputError if the folder's files changed or come from different runs."""
     chain = folder.checked_chain()
     if chain is None:
         return
@@ -179,18 +163,10 @@ def assembled_run(
     scores: Mapping[str, ScoreFile],
     compared: Mapping[str, ComparedVectors],
 ) -> FinishedRun:
-    """A run made of its parts, with the curves and the measured aggregates that its folder has.
+    """A run from its parts, with the curves and the measured aggregates in its folder.
 
-    Args:
-      folder: The run's folder.
-      config: The config that the run was started with.
-      record: What the run did.
-      pool: The canaries of the pool, each with its rounds.
-      scores: The scores of all canaries by statistic.
-      compared: What is known of the vectors behind them, by statistic.
-
-    Raises:
-      InputError: A file is missing or damaged, or two of them contradict each other.
+    `pool` are the canaries, each with its rounds; `compared` the vectors of the scores, by
+    statistic.
     """
     known = tuple(canary.rounds for canary in pool.values() if canary.rounds is not None)
     if len(known) != len(pool):
@@ -238,7 +214,7 @@ def _read_rounds(path: Path, num_rounds: int) -> Rounds:
 
 
 def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates:
-    """What the checks need."""
+    """A run's aggregates as measured, with the noise and norm that each round should have."""
     try:
         sum_noise = noise_on_sum(record.release.noise, rounds.participants)
     except ValueError as error:  # a noise distribution that is not registered
@@ -268,11 +244,7 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
 
 
 def read_scores_of(path: Path, pool: Mapping[str, CanaryRow]) -> ScoreFile:
-    """Reads the scores of a pool's canaries.
-
-    Raises:
-      InputError: The file is missing or damaged, or is of other canaries.
-    """
+    """Reads a score file; raises InputError if it is not about the pool's canaries."""
     scores = read_score_file(path)
     check_scored(path, scores.flags, pool)
     return scores

@@ -1,4 +1,4 @@
-"""A folder of scores, of a log or of a run: its parts, each read once, and its statistics."""
+"""A folder of scores, a log or a run: its parts, each read once, and its statistics."""
 
 import dataclasses
 import functools
@@ -33,11 +33,11 @@ from fl_audit.verdict import ScoredStatistic
 
 @dataclass(frozen=True, eq=False)
 class AuditedFolder:
-    """A folder that an audit has left.
+    """A folder written by an audit.
 
     Attributes:
       path: The folder of a log (docs/logs.md), of a run of `fl-audit run`, or of scores alone.
-      progress: The function that goes through the files of aggregates that are read.
+      progress: Wraps the iteration over files of aggregates.
     """
 
     path: Path
@@ -45,33 +45,24 @@ class AuditedFolder:
 
     @functools.cached_property
     def log(self) -> SeenLog | None:
-        """What the log shows; None for a folder without one.
-
-        Raises:
-          InputError: A file of the log is damaged.
-        """
+        """The log, if the folder holds one."""
         folder = LogFolder(self.path)
         return read_log(folder, self.progress) if folder.pool.exists() else None
 
     @functools.cached_property
     def run(self) -> FinishedRun | None:
-        """The finished run; None for a folder without one.
-
-        Raises:
-          InputError: A file of the run is missing or damaged.
-        """
+        """The finished run, if the folder holds one."""
         folder = RunFolder(self.path)
         return read_finished_run(folder) if folder.record.exists() else None
 
 
 @dataclass(frozen=True)
 class FolderFacts:
-    """What a folder says of its audit beside the scores.
+    """A folder's facts on its audit other than scores.
 
     Attributes:
-      family: The canaries' family; None where it is not known.
-      num_rounds: The number of rounds that were scored; None where it is not known.
-      audit: The table [audit] of its config; the default one without a config.
+      num_rounds: Number of scored rounds.
+      audit: The config's table [audit]; the default one without a config.
     """
 
     family: str | None = None
@@ -80,11 +71,6 @@ class FolderFacts:
 
 
 def read_folder_facts(folder: AuditedFolder) -> FolderFacts:
-    """Reads what a folder says; everything that it does not say is left at its default.
-
-    Raises:
-      InputError: A file in the folder is damaged.
-    """
     if folder.log is not None:
         return FolderFacts(folder.log.pool.family, folder.log.num_rounds or None)
     run = RunFolder(folder.path)
@@ -97,11 +83,7 @@ def read_folder_facts(folder: AuditedFolder) -> FolderFacts:
 
 
 def recorded_delta(path: Path) -> float | None:
-    """The delta of a run's folder; None of a file, a log or scores, and where no config sets it.
-
-    Raises:
-      InputError: A file in the folder is damaged.
-    """
+    """The delta of a run's folder; None for a file, a log or scores, or if no config sets it."""
     run = RunFolder(path)
     if run.record.exists():
         return read_record(run).delta
@@ -109,11 +91,7 @@ def recorded_delta(path: Path) -> float | None:
 
 
 def check_holds_scores(path: Path) -> None:
-    """Checks that a folder holds a log or scores.
-
-    Raises:
-      InputError: It holds neither.
-    """
+    """Raises InputError unless the folder holds a log or scores."""
     if not (LogFolder(path).pool.exists() or any(path.glob("scores_*.csv"))):
         raise _nothing_scored(path)
 
@@ -125,7 +103,7 @@ def _nothing_scored(path: Path) -> InputError:
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """Scores by statistic, and what is known of the canaries and of the vectors behind them."""
+    """Scores by statistic, with the vectors canaries were compared with."""
 
     scores: Mapping[str, ScoreFile]
     compared: Mapping[str, ComparedVectors]
@@ -139,28 +117,30 @@ def folder_statistics(
     null: NullKind | None = None,
     family: str | None = None,
 ) -> list[ScoredStatistic]:
-    """Reads a folder's score files, or scores a log that has none; writes nothing.
+    """Reads a folder's score files, or scores a log without any; writes nothing.
 
     Args:
       folder: The folder.
       dim: Number of trainable parameters; None takes the folder's.
-      null: The null distribution for all statistics; None takes what is known of each statistic.
+      null: One null distribution for all statistics; None takes each statistic's.
       family: The canaries' family; None takes the folder's.
 
     Raises:
-      InputError: The folder holds neither a log nor scores, a file in it is damaged, or an
-        option contradicts it.
+      InputError: No log or scores, a damaged file, or an option that contradicts the folder.
     """
     path = folder.path
     scored = _scores_of(folder)
-    for option, given, there in (
+    for option, given, recorded in (
         ("--dim", dim, scored.dim),
         ("--canaries", family, scored.family),
     ):
-        if given is not None and there is not None and given != there:
-            raise InputError(f"{option}: must be {there}, as {path} says, or left out; got {given}")
+        if given is not None and recorded is not None and given != recorded:
+            raise InputError(
+                f"{option}: must be {recorded}, as {path} says, or left out; got {given}"
+            )
+    config = RunFolder(path).config
     facts = RunFacts(
-        _audit(RunFolder(path)),
+        load_recorded(config).audit if config.exists() else Audit(),
         scored.dim or dim,
         scored.family or family,
         scored.compared,
@@ -175,7 +155,7 @@ def folder_statistics(
 
 
 def _upload_shift(folder: AuditedFolder) -> float | None:
-    """By how much canaries move their uploads, as a run is configured or a log states."""
+    """The shift of uploads by a canary, from the run's config or the log's statement."""
     run = RunFolder(folder.path)
     release = None
     if folder.log is not None:
@@ -188,16 +168,7 @@ def _upload_shift(folder: AuditedFolder) -> float | None:
 
 
 def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> ReportedArms | None:
-    """What the arms of a folder's canaries show; None where its canaries.csv names none.
-
-    Args:
-      folder: The folder.
-      delta: The delta at which shifts are said as epsilons.
-      confidence: The confidence of all intervals at once, in (0, 1).
-
-    Raises:
-      InputError: A file in the folder is damaged.
-    """
+    """The arms of a folder's canaries; None if its canaries.csv names none."""
     path = ScoredFolder(folder.path).canaries
     pool = read_canaries(path) if path.exists() else {}
     if not any(row.arm for row in pool.values()):
@@ -212,11 +183,7 @@ def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> Repor
 def chosen_statistic(
     path: Path, statistics: Sequence[ScoredStatistic], name: str | None
 ) -> list[ScoredStatistic]:
-    """The statistic of a folder that is asked for; all of them where none is.
-
-    Raises:
-      InputError: The folder has no statistic of this name.
-    """
+    """The requested statistic of a folder; all if `name` is None."""
     chosen = [statistic for statistic in statistics if name in (None, statistic.name)]
     if name is not None and not chosen:
         known = [str(statistic.name) for statistic in statistics]
@@ -231,13 +198,8 @@ def _scored(
     return ScoredStatistic(name, scores.canary_scores(), null)
 
 
-def _audit(folder: RunFolder) -> Audit:
-    """The audit table of a run's config; a log has the default one."""
-    return load_recorded(folder.config).audit if folder.config.exists() else Audit()
-
-
 def _null(name: str, facts: RunFacts, kind: NullKind | None) -> Null:
-    """The null distribution that is asked for; else the statistic's, empirical if it is unknown."""
+    """The requested null distribution; else the statistic's; empirical for unknown statistics."""
     statistic = STATISTICS.get(name)
     if kind == "closed_form" and (
         statistic is None or statistic.null_of(facts).kind == "empirical"
@@ -281,13 +243,9 @@ def _read_scores(path: Path) -> _Scores | None:
 def _check_agreement(
     path: Path, scores: Mapping[str, ScoreFile], stated: tuple[str, Inclusion] | None
 ) -> None:
-    """Refuses score files that contradict the folder on who was included, or how it was decided.
+    """Raises InputError if score files contradict the folder on inclusion.
 
-    Args:
-      path: The folder.
-      scores: Its score files by statistic, at least one.
-      stated: The file that says how it was decided who takes part, and what it says; None where
-        only the score files do.
+    `stated` is the name of another file that states the inclusion design, with that design.
     """
     folder = ScoredFolder(path)
     first = next(iter(scores))
@@ -304,11 +262,7 @@ def _check_agreement(
 
 
 def _scores_of(folder: AuditedFolder) -> _Scores:
-    """The scores that fit the folder's log: those in its score files, or made anew from the log.
-
-    Raises:
-      InputError: Score files do not fit the log, which cannot make them anew.
-    """
+    """Scores that fit the folder's log: those in its score files, or recomputed from the log."""
     scored = _read_scores(folder.path)
     if scored is None:
         return _score(folder)
@@ -322,29 +276,31 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
     if not changed and (is_whole or log.is_empty):
         return scored
     nothing = dataclasses.replace(scored, scores={}, compared={})
-    again = nothing if log.is_empty else _score(folder)
-    given = set(scored.scores) - set(again.scores)
-    other = changed or [
+    rescored = nothing if log.is_empty else _score(folder)
+    given = set(scored.scores) - set(rescored.scores)
+    misfits = changed or [
         log.folder.scores(name).name
         for name, scores in scored.scores.items()
-        if name in again.scores and not _agree(scores, again.scores[name], log.pool.dim)
+        if name in rescored.scores and not _agree(scores, rescored.scores[name], log.pool.dim)
     ]
-    if given and other:
+    if given and misfits:
         names = " and ".join(log.folder.scores(name).name for name in sorted(given))
         raise InputError(
             f"{folder.path}: {names} cannot be made from the log and may be older than it, as "
-            f"{other[0]} does not fit together with it; call RoundScorer.finish again, or delete "
+            f"{misfits[0]} does not fit together with it; call RoundScorer.finish again, or delete "
             f"{names}"
         )
     given_scores = {name: scored.scores[name] for name in given}
     facts = {name: fact for name, fact in scored.compared.items() if name in given}
     return dataclasses.replace(
-        again, scores={**again.scores, **given_scores}, compared={**again.compared, **facts}
+        rescored,
+        scores={**rescored.scores, **given_scores},
+        compared={**rescored.compared, **facts},
     )
 
 
 def _agree(this: ScoreFile, other: ScoreFile, dim: int) -> bool:
-    """Whether scores are the same but for rounding, far below an excluded canary's deviation."""
+    """Whether scores agree up to rounding, far below their standard deviation."""
     if this.flags != other.flags:
         return False
     by_canary = dict(zip(this.canary_id, this.score.tolist(), strict=True))

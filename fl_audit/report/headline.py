@@ -1,4 +1,4 @@
-"""The answer of an audit: three numbers and a sentence about one attacker, and the verdict."""
+"""The answer of an audit: three numbers and a sentence on one attacker, and the verdict."""
 
 import math
 from collections.abc import Mapping
@@ -20,6 +20,7 @@ from fl_audit.number_words import (
 from fl_audit.report.report import AS_THE_LOG_STATES, NOT_KNOWN, Guarantees, Report, StatisticReport
 from fl_audit.report.tables import Note
 from fl_audit.verdict import Claim, Verdict
+from fl_audit.verdict.accounting_basis import MARGIN
 from fl_audit.verdict.power import ENOUGH_POWER
 from fl_audit.verdict.record import AgainstAttacker, AsCurve
 from fl_audit.verdict.scope import is_about_sampling
@@ -29,10 +30,10 @@ ESTIMATE = "shift_fit"
 """The method of the estimate."""
 
 INDENT = 14
-"""The width of a label in front of an answer on the terminal."""
+"""Width of the label column on the terminal."""
 
 BOUNDS = ("live", "threshold_valid", "one_run_valid")
-"""The methods of the bound: the first that was made and holds at its confidence."""
+"""Methods of the lower bound by precedence: the first one valid at its confidence is shown."""
 
 
 class Numbers(Protocol):
@@ -44,11 +45,11 @@ class Numbers(Protocol):
 
     @property
     def lower(self) -> float | None:
-        """Lower end of a bound or interval; None for a point estimate."""
+        """None for a point estimate."""
 
     @property
     def upper(self) -> float | None:
-        """Upper end of an interval; None for other kinds."""
+        """None for bounds and point estimates."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,10 @@ class Answer:
     """One of the three numbers in words.
 
     Attributes:
-      label: What the number is: "upper bound", "lower bound" or "estimate".
+      label: "upper bound", "lower bound" or "estimate".
       value: The number with its relation, such as "ε ≤ 15.2", or "none".
-      rest: What it holds for, with the mark that separates it from the value.
-      also: The same for somebody else, on a line of its own; empty where there is none.
+      rest: The number's scope, with the mark that separates it from the value.
+      also: The number for the other party, on a line below; may be empty.
     """
 
     label: str
@@ -70,26 +71,23 @@ class Answer:
 
 @dataclass(frozen=True)
 class Headline:
-    """The answer of an audit.
+    """The answer of an audit. Empty strings mean that there is nothing to say.
 
     Attributes:
-      upper_bound: What the noise guarantees a canary against this attacker, possibly infinite; None
-        where not known.
-      to_canary: Whom the guarantee is for and where it is from, in words that follow the number.
-      to_client: The guarantee to a client, where that is another one; else empty.
-      why_unknown: Why the guarantee is not known, in words; empty where it is.
-      lower_bound: A lower bound that holds for any mechanism at its confidence; None where the
-        scores allow none.
-      estimated: The estimate of what the attack attains; None where the scores allow none.
-      confidence: Confidence of the bound and of the estimate's interval.
-      sees: What the attacker sees, in words that follow "the attacker has"; empty where it is not
-        known.
-      threat_model: The title of the attacker's threat model; empty where it is not known.
-      lower_bound_if: What the bound assumes, in a few words.
-      most_of: The number of canaries, where the bound is the most that its method can prove with
-        so many, as the attack makes no error; None where it is not.
-      turned_round: The lower bound of the negated scores, where included canaries score below
-        excluded ones by more than chance; else None.
+      upper_bound: Accounting for a canary against this attacker, possibly infinite; None if
+        unknown.
+      to_canary: The upper bound's party and source, in words that follow the number.
+      to_client: The upper bound for a client, if it differs.
+      why_unknown: Why the upper bound is unknown.
+      lower_bound: A lower bound that holds for any mechanism at its confidence.
+      estimated: The estimate of the epsilon that the attack attains.
+      sees: What the attacker sees, in words that follow "the attacker has".
+      threat_model: The title of the threat model.
+      lower_bound_if: What the lower bound assumes.
+      most_of: The number of canaries, if the attack made no error, so that the lower bound is the
+        largest that its method allows with so many.
+      turned_round: The lower bound of the negated scores, if included canaries score significantly
+        below excluded ones.
     """
 
     upper_bound: float | None
@@ -101,12 +99,13 @@ class Headline:
     threat_model: str = ""
     to_canary: str = " for a canary"
     to_client: str = ""
+    hidden: str = ""
     lower_bound_if: str = "for any mechanism"
     most_of: int | None = None
     turned_round: float | None = None
 
     def lines(self) -> list[str]:
-        """The three numbers and the sentence, each behind its label."""
+        """The three numbers and the sentence, each after its label."""
         numbers = [
             line
             for answer in self.answers()
@@ -131,7 +130,7 @@ class Headline:
         )
 
     def sentence(self) -> str:
-        """The audited epsilon of the attacker, beside the upper bound, in one sentence."""
+        """The audited epsilon of the attacker and the upper bound, in one sentence."""
         attacker = self.threat_model or "This attack"
         if self.sees:
             attacker = f"Threat model {attacker} (the attacker has {self.sees})"
@@ -157,11 +156,10 @@ class Headline:
         return f"{audited}, {share_text(least, self.upper_bound)} % of the upper bound {most}."
 
     def most(self) -> float:
-        """The epsilon that is guaranteed; infinite where nothing is known."""
+        """The upper bound; infinite if unknown."""
         return math.inf if self.upper_bound is None else self.upper_bound
 
     def lower_bound_epsilon(self) -> float | None:
-        """The epsilon that is proven; None without a bound."""
         return None if self.lower_bound is None else self.lower_bound.epsilon
 
     def _guarantee(self) -> tuple[str, str]:
@@ -170,6 +168,8 @@ class Headline:
         if math.isinf(self.upper_bound):
             return "none", ", because no noise is added"
         most = f"ε ≤ {upper_bound_text(self.upper_bound)}"
+        if self.hidden:
+            return self.hidden, f" for a client; {most}{self.to_canary}"
         return most, self.to_canary
 
     def _proof(self) -> tuple[str, str]:
@@ -180,14 +180,15 @@ class Headline:
             if self.most_of is None
             else f", the most that this method can prove with {self.most_of:,} canaries"
         )
+        attacker = f" {_KNOWS}" if self.hidden else ""
         return (
             f"ε ≥ {lower_bound_text(self.lower_bound.epsilon)}",
-            f" for a canary, with {100 * self.confidence:g} % confidence, "
+            f" for a canary{attacker}, with {100 * self.confidence:g} % confidence, "
             f"{self.lower_bound_if}{most}",
         )
 
     def _estimate(self) -> tuple[str, str]:
-        """The estimate and its interval, cut off at a guarantee that the interval contains."""
+        """The estimate and its interval, truncated at an upper bound inside the interval."""
         estimate = self.estimated
         if estimate is None or estimate.lower is None or estimate.upper is None:
             return "none", f", because {ESTIMATE} does not apply to these scores"
@@ -218,11 +219,11 @@ class Headline:
         return estimate is not None and estimate < least <= self.most()
 
     def estimate_within(self) -> float | None:
-        """The estimate; the guarantee where it is above, and its interval reaches below that.
+        """The estimate, truncated at an upper bound that its interval contains.
 
-        What is above the guarantee is then chance, as the mechanism may be as configured. None
-        without an estimate, and where the bound exceeds its interval: canaries' shifts then differ
-        so much that a fit of one shift to all is no estimate of the epsilon.
+        An excess over the upper bound is then chance, as the mechanism may be as configured. None
+        without an estimate, and if the lower bound exceeds its interval: canaries' shifts then
+        differ so much that fitting one shift to all does not estimate epsilon.
         """
         estimate = self.estimated
         if estimate is None or (
@@ -241,12 +242,11 @@ class NoAudit(Headline):
     """The headline of a run without canaries."""
 
     def sentence(self) -> str:
-        """The sentence that nothing was audited."""
         return "This run had no canaries, so nothing was audited."
 
 
 def headline(report: Report) -> Headline:
-    """The headline of an audit, about the strongest attacker against whom its guarantee holds."""
+    """The headline on the strongest attacker covered by the upper bound."""
     if not report.statistics:
         return NoAudit(None, "the run had no canaries", None, None, report.confidence, "")
     name, statistic = leading(report.statistics, report.is_sampled)
@@ -268,7 +268,8 @@ def headline(report: Report) -> Headline:
         statistic,
         upper_bound=canary.epsilon,
         to_canary=_to_canary(against, report),
-        to_client=_to_client(against),
+        to_client=_to_client(against, report),
+        hidden=_hidden(against, report),
         why_unknown=str(canary.by_accountant[0].reason) if canary.epsilon is None else "",
         confidence=report.confidence,
         sees=sees,
@@ -283,22 +284,12 @@ def headline_on(
     confidence: float,
     to_canary: str = " for a canary",
     to_client: str = "",
+    hidden: str = "",
     why_unknown: str = "",
     sees: str = "",
     threat_model: str = "",
 ) -> Headline:
-    """The headline about one statistic.
-
-    Args:
-      statistic: What was estimated on the statistic.
-      upper_bound: What the noise guarantees a canary; None where it is not known.
-      confidence: Confidence of bounds and intervals.
-      to_canary: Whom the guarantee is for, in words that follow the number.
-      to_client: The guarantee to a client, where that is another one.
-      why_unknown: Why the guarantee is not known, in words.
-      sees: What the attacker sees, in words that follow "the attacker has".
-      threat_model: The title of the attacker's threat model.
-    """
+    """The headline on one statistic; arguments are as the fields of `Headline`."""
     bounds = filter(None, map(statistic.estimate_by, BOUNDS))
     lower_bound = next((bound for bound in bounds if bound.valid_for is not None), None)
     is_most = lower_bound is not None and lower_bound.is_without_error
@@ -306,6 +297,7 @@ def headline_on(
         upper_bound=upper_bound,
         to_canary=to_canary,
         to_client=to_client,
+        hidden=hidden,
         why_unknown=why_unknown,
         lower_bound=lower_bound,
         lower_bound_if=_lower_bound_if(lower_bound),
@@ -318,26 +310,62 @@ def headline_on(
     )
 
 
+_KNOWS = "against an attacker who knows who was sampled"
+
+
 def _to_canary(against: Guarantees, report: Report) -> str:
-    """Whom a guarantee is for, a client too where it is the same, and where it is from."""
+    """The upper bound's parties (a client too if the bound is equal) and its source."""
     canary, client = against.canary, against.client
     stated = f" {AS_THE_LOG_STATES}" if report.is_stated_by_log else ""
     by = f", from accounting{stated}{_relation(report.analytical)}"
-    if client.epsilon is not None and client.epsilon == canary.epsilon:
-        return f" for a canary, and for a client{_rounds(client)}{by}"
-    return f" for a canary{_rounds(canary)}{by}"
+    known = _against_both(report)
+    is_same = client.epsilon is not None and client.epsilon == canary.epsilon
+    if known is not None and against == known[1]:
+        whom = _KNOWS if is_same else f"for a canary{_rounds(canary)} {_KNOWS}"
+        return f" {whom}{by}"
+    whom = f" for a canary, and for a client{_rounds(client)}" if is_same else ""
+    whom = whom or f" for a canary{_rounds(canary)}"
+    return f"{whom}{_by_who_knows(report) if is_same else ''}{by}"
 
 
-def _to_client(against: Guarantees) -> str:
-    """The guarantee to a client, where it is another one than to a canary."""
+def _to_client(against: Guarantees, report: Report) -> str:
+    """The upper bound for a client, if it differs from that for a canary."""
     client = against.client
     if client.epsilon is None or client.epsilon == against.canary.epsilon:
         return ""
-    return f"ε ≤ {upper_bound_text(client.epsilon)} for a client{_rounds(client)}"
+    known = _against_both(report)
+    if known is not None and against == known[1]:
+        return f"ε ≤ {upper_bound_text(client.epsilon)} for a client {_KNOWS}"
+    most = f"ε ≤ {upper_bound_text(client.epsilon)} for a client{_rounds(client)}"
+    return f"{most}{_by_who_knows(report)}"
+
+
+def _against_both(report: Report) -> tuple[Guarantees, Guarantees] | None:
+    """The guarantees without and with knowledge of who was sampled, where these are two."""
+    hidden = report.attackers.get("does_not_know_rounds")
+    known = report.attackers.get("knows_rounds")
+    if hidden is None or known is None:
+        return None
+    to_clients = hidden.client.epsilon, known.client.epsilon
+    return None if None in to_clients or to_clients[0] == to_clients[1] else (hidden, known)
+
+
+def _by_who_knows(report: Report) -> str:
+    """The guarantee to a client against who knows who was sampled, where that is another one."""
+    both = _against_both(report)
+    return "" if both is None else f"; ε ≤ {upper_bound_text(both[1].client.epsilon)} {_KNOWS}"
+
+
+def _hidden(against: Guarantees, report: Report) -> str:
+    """The guarantee to a client whose rounds sampling hides, if `against` is of who knows them."""
+    both = _against_both(report)
+    if both is None or against != both[1]:
+        return ""
+    return f"ε ≤ {upper_bound_text(both[0].client.epsilon)}"
 
 
 def _relation(analytical: Accounting | None) -> str:
-    """The neighbouring relation of accounting in a few words; nothing where it has none."""
+    """The neighbouring relation of accounting in a few words; may be empty."""
     if analytical is None:
         return ""
     name = {ADD_OR_REMOVE: "add or remove one", ZERO_OUT: "zero-out"}.get(analytical.neighbours)
@@ -345,7 +373,7 @@ def _relation(analytical: Accounting | None) -> str:
 
 
 def _rounds(party: Guarantee) -> str:
-    """How often a party takes part; nothing where sampling decides."""
+    """How often a party participates; empty if sampling decides."""
     if party.participations is None:
         return ""
     rounds = party.participations
@@ -361,12 +389,10 @@ def _lower_bound_if(lower_bound: Estimate | None) -> str:
 def strongest_first(
     statistics: Mapping[str, StatisticReport], is_sampled: bool = False
 ) -> list[str]:
-    """The first statistic of every threat model by name, that of the strongest attacker first.
+    """The first statistic of every threat model, strongest attacker first.
 
-    Args:
-      statistics: The statistics by name.
-      is_sampled: Whether sampling decides who takes part, which an attacker who knows who was
-        sampled undoes; such attackers are then left out if there is another.
+    If sampling decides who participates (`is_sampled`), attackers who know the sampled cohort
+    bypass it, and are left out if others remain.
     """
     first: dict[str, str] = {}
     for name, statistic in _hidden_from(statistics, is_sampled).items():
@@ -377,7 +403,7 @@ def strongest_first(
 def leading(
     statistics: Mapping[str, StatisticReport], is_sampled: bool
 ) -> tuple[str, StatisticReport]:
-    """The first statistic of the strongest attacker, and its name, as `strongest_first` has it."""
+    """The first name in `strongest_first`, and its statistic."""
     name = strongest_first(statistics, is_sampled)[0]
     return name, statistics[name]
 
@@ -385,7 +411,7 @@ def leading(
 def _hidden_from(
     statistics: Mapping[str, StatisticReport], is_sampled: bool
 ) -> Mapping[str, StatisticReport]:
-    """The statistics of attackers who do not know who was sampled, where anybody was and any do."""
+    """Statistics of attackers who do not know the sampled cohort, if any exist."""
     known = {
         name: statistic
         for name, statistic in statistics.items()
@@ -395,9 +421,9 @@ def _hidden_from(
 
 
 def _place(statistic: StatisticReport) -> int:
-    """The place of a statistic's attacker among the strongest; unknown ones are behind.
+    """Sort key of a statistic's attacker, strongest first; unknown attackers last.
 
-    Scores must not decide which one leads, or its bound would not hold.
+    It must not depend on scores, or the headline's bound would be selected and not hold.
     """
     model = THREAT_MODELS.get(statistic.threat_model)
     return -(statistic.knows or 0) if model is None else -model.knows
@@ -431,17 +457,17 @@ _STANDS_FOR_THOSE_LIKE_IT = (
 
 @dataclass(frozen=True)
 class VerdictBanner:
-    """What the page says of a claim.
+    """The page's statement on a claim.
 
     Attributes:
       outcome: "contradicted", "consistent" or "inconclusive".
       claim_clause: What was tested, in words that follow the outcome.
-      unstated: That nobody stated a claim, and what was tested; empty where somebody did.
-      next: What to do next, in a sentence; empty where there is nothing to do.
+      unstated: What was tested if no claim was stated, else empty.
+      next: The next step, in a sentence; may be empty.
       reason: Why the outcome was reached, in sentences.
       meaning: What the outcome means, and what it does not mean.
       facts: How the outcome was reached.
-      against: What was found against each attacker, where the claim is a curve.
+      against: The result against each attacker, if the claim is a curve.
     """
 
     outcome: str
@@ -455,7 +481,6 @@ class VerdictBanner:
 
 
 def reason_sentences(verdict: Verdict) -> list[str]:
-    """The sentences of a verdict's reason."""
     return [whole(line) for line in verdict.reason.splitlines()]
 
 
@@ -502,7 +527,7 @@ def _claim(verdict: Verdict, report: Report) -> str:
 
 
 def _accounting(verdict: Verdict, report: Report) -> str:
-    """What the configured noise would guarantee whom the claim is for, beside the claim."""
+    """The accounted epsilon of the claim's party, compared with the claim."""
     accounting, whom = report.analytical, verdict.claim.whom
     epsilon = (
         None
@@ -511,11 +536,13 @@ def _accounting(verdict: Verdict, report: Report) -> str:
     )
     if epsilon is None:
         return "not known for this run"
-    beside = "above" if epsilon > verdict.claim.epsilon else "not above"
-    return (
-        f"ε ≤ {epsilon_text(epsilon)} for a {whom} with the configured noise, which is "
-        f"{beside} the claim; the verdict does not use this number"
-    )
+    noise = "as the log states" if report.is_stated_by_log else "as configured"
+    given = f"ε ≤ {epsilon_text(epsilon)} for a {whom} with the noise {noise}"
+    if verdict.basis == "accounting":
+        return f"{given}; the claim is contradicted by accounting"
+    if epsilon > (1 + MARGIN) * verdict.claim.epsilon:
+        return f"{given}, which is above the claim, and does not confirm it"
+    return f"{given}, which is not above the claim"
 
 
 def _looks(verdict: Verdict) -> str:
@@ -530,7 +557,7 @@ def _looks(verdict: Verdict) -> str:
 
 
 def _as_curve(curve: AsCurve) -> str:
-    """What a claimed point would have been told as a Gaussian curve."""
+    """Verdict if the claim had been a Gaussian curve."""
     outcome = "would be contradicted" if curve.is_contradicted else "would not be contradicted"
     return (
         f"the Gaussian curve through the claim, μ ≤ {significant(curve.mu)}, {outcome} "
@@ -539,12 +566,14 @@ def _as_curve(curve: AsCurve) -> str:
 
 
 def _p_value(verdict: Verdict) -> str:
-    """The p-value, to be followed by how it was made."""
+    """The p-value, to be followed by its method."""
     return "" if verdict.p_value is None else f"at most {significant(verdict.p_value, 2)}, "
 
 
 def _evidence(verdict: Verdict) -> list[Note]:
-    """What the outcome rests on: bound or p-value, its assumption, and the power."""
+    """The evidence of the outcome: bound or p-value, its assumption, and the power."""
+    if verdict.basis == "accounting":
+        return [Note("Assumption", verdict.assumes or "")]
     facts = []
     if verdict.statistic is not None and verdict.assumes is not None:
         title = title_of(verdict.statistic)

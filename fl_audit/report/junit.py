@@ -5,7 +5,7 @@ GitLab, Jenkins and Azure Pipelines show JUnit's by themselves, GitHub by an act
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 from xml.etree import ElementTree as ET
@@ -20,50 +20,49 @@ Outcome = Literal["passed", "failure", "skipped"]
 
 @dataclass(frozen=True)
 class Case:
-    """One test in the eyes of a CI system.
-
-    Attributes:
-      name: What is tested.
-      outcome: `skipped` where nothing can be said.
-      words: Why, in words.
-    """
+    """One JUnit test case; `skipped` if the audit is inconclusive."""
 
     name: str
     outcome: Outcome
     words: str
 
 
-def cases(report: Report, required: str | None = None) -> Iterator[Case]:
-    """The claim, whether canaries arrived, and each check of the mechanism.
+def cases(report: Report, required: Collection[str] = ()) -> Iterator[Case]:
+    """The claim, the canary check, and each mechanism check.
 
-    Args:
-      report: The report of a run or of scores.
-      required: The outcome of the verdict without which the claim counts as failed; None where it
-        fails only if it is contradicted.
+    `required` is what --require names: with "consistent" a claim fails that is not, with "checks" a
+    check that could not be made.
     """
     yield _claim(report, required)
     if report.canary_check is not None:
-        outcome = _ARRIVED[report.canary_check.state]
+        outcome = _OUTCOMES[report.canary_check.state]
         yield Case("canary check", outcome, report.canary_check.reason)
     for row in () if report.checks is None else check_rows(report.checks):
-        outcome = "passed" if row.passed else "failure"
+        outcome = _CHECKED[row.passed]
+        if row.passed is None and "checks" in required:
+            outcome = "failure"
         yield Case(f"mechanism: {row.title}", outcome, f"{row.meaning} Found: {row.measured}.")
 
 
-_ARRIVED: dict[str, Outcome] = {
+_OUTCOMES: dict[str, Outcome] = {
     "arrived": "passed",
     "not_arrived": "failure",
     "cannot_tell": "skipped",
 }
 
 
-def _claim(report: Report, required: str | None) -> Case:
+_CHECKED: dict[bool | None, Outcome] = {True: "passed", False: "failure", None: "skipped"}
+
+
+def _claim(report: Report, required: Collection[str]) -> Case:
     verdict = report.verdict
     if verdict is None:
         return Case("claim", "skipped", "No ε is claimed.")
     _, outcome, *reason = verdict_lines(verdict)
     words = f"{outcome}: {' '.join(line.strip() for line in reason)}"
-    fails = verdict.outcome == "contradicted" or (required and verdict.outcome != required)
+    fails = verdict.outcome == "contradicted" or (
+        "consistent" in required and verdict.outcome != "consistent"
+    )
     if fails and verdict.claim.is_stated:
         return Case("claim", "failure", words)
     return Case(
@@ -73,13 +72,8 @@ def _claim(report: Report, required: str | None) -> Case:
     )
 
 
-def junit_xml(report: Report, required: str | None = None) -> str:
-    """The cases of a report as one test suite.
-
-    Args:
-      report: The report of a run or of scores.
-      required: As of `cases`.
-    """
+def junit_xml(report: Report, required: Collection[str] = ()) -> str:
+    """The cases of a report as one test suite."""
     written = list(cases(report, required))
     ended = Counter(case.outcome for case in written)
     root = ET.Element("testsuites")

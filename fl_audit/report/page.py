@@ -67,13 +67,13 @@ _CONTENTS = {
     "limits": "Limits of this report",
     "reproduce": "How to reproduce",
 }
-"""The titles of the sections behind the answer, in the page's order."""
+"""Titles of the sections after the answer, in the page's order."""
 
 _OF_RUNS = ("efficiency", "training", "accounting")
-"""The sections that scores alone do not have."""
+"""Sections that a report of scores alone lacks."""
 
 _OF_STATED_NOISE = ("efficiency", "accounting")
-"""Those of them that a log has which states its noise."""
+"""Sections of `_OF_RUNS` that a log with stated noise has."""
 
 
 def render_html(
@@ -88,7 +88,7 @@ def render_html(
       report: The report.
       scored: The scores of the report's statistics, in their order.
       run: The run that the report is about; None for scores alone.
-      command: The command that makes the report again.
+      command: The command that reproduces the report.
     """
     statistics = report.statistics
     answer = headline(report)
@@ -142,7 +142,8 @@ def _heading(report: Report, run: FinishedRun | None) -> dict[str, Any]:
         source = report.source or ScoreSource("scores")
         return {"task": source.name, "name": "", "date": "", "facts": scores_facts(report, source)}
     name = run.folder.path.resolve().name
-    return {"task": run.record.task, "name": name, "date": _date(run), "facts": run_facts(run)}
+    date, _, _ = run.record.finished.partition("T")  # in UTC
+    return {"task": run.record.task, "name": name, "date": date, "facts": run_facts(run)}
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def _shown(name: str, report: Report) -> _Shown:
 
 
 def _checks(checks: Checks | None) -> dict[str, Any]:
-    """The values of the names for the checks of the mechanism; no rows where there are none."""
+    """The template's values for the mechanism checks."""
     if checks is None:
         return {"checks": [], "failed_checks": []}
     return {
@@ -175,7 +176,7 @@ def _checks(checks: Checks | None) -> dict[str, Any]:
 
 
 def _contents(report: Report) -> dict[str, str]:
-    """The titles of the sections that the page of a report has, by their ids."""
+    """The titles of the report's sections, by their ids."""
     without = () if report.run is not None else _OF_RUNS
     if report.is_stated_by_log:
         without = tuple(name for name in without if name not in _OF_STATED_NOISE)
@@ -186,7 +187,7 @@ def _contents(report: Report) -> dict[str, str]:
 
 
 def _states(report: Report, finished: FinishedRun | None) -> dict[str, str]:
-    """What else a reader asks first: checks, canaries and accuracy, where they are known."""
+    """Checks, canaries and accuracy in words, if known."""
     canaries = (
         {}
         if report.canary_check is None
@@ -203,16 +204,11 @@ def _states(report: Report, finished: FinishedRun | None) -> dict[str, str]:
 
 
 def _power_of_canaries(verdict: Verdict | None) -> dict[str, str]:
-    """The power of the canaries against a claimed curve, where that is known."""
+    """The power of the canaries against a claimed curve, if known."""
     if verdict is None or isinstance(verdict.claim, Claim) or verdict.detectable is None:
         return {}
     words = curve_detectable_words(verdict.claim, verdict.detectable)
     return {"Power of the canaries": words}
-
-
-def _date(run: FinishedRun) -> str:
-    """The day, in UTC, when the training was over."""
-    return run.record.finished.partition("T")[0]
 
 
 def _histogram(scored: ScoredStatistic) -> Markup:
@@ -223,7 +219,7 @@ def _histogram(scored: ScoredStatistic) -> Markup:
 
 
 def write_report(folder: RunFolder) -> Report:
-    """Writes report.html and then report.json, whose presence means that a run is finished.
+    """Writes report.html and then report.json, whose presence marks a finished run.
 
     The same run folder gives the same bytes.
 
@@ -231,7 +227,7 @@ def write_report(folder: RunFolder) -> Report:
       folder: The folder of a run that training has completed.
 
     Returns:
-      The report that both files are made from.
+      The report that both files contain.
 
     Raises:
       InputError: A file of the run is missing or damaged, or two of them contradict each other.
@@ -249,27 +245,16 @@ def write_report(folder: RunFolder) -> Report:
 
 
 def page_of_run(report: Report, run: FinishedRun) -> str:
-    """The text of report.html.
-
-    Args:
-      report: The report of the run.
-      run: The run.
-    """
+    """The text of a run's report.html."""
     return render_html(report, [run.scored(statistic) for statistic in run.statistics], run)
 
 
 def render_estimates(
     source: AuditedFolder, estimated: Report, scored: Sequence[ScoredStatistic]
 ) -> str:
-    """The page of estimates from a folder or file: a finished run's has all that the run knows.
+    """The page of estimates from a folder or file; a finished run's page has all its facts.
 
-    Args:
-      source: The folder; or a file, in which no run is found.
-      estimated: The estimates from it.
-      scored: The scores that they are made from, by statistic, in the same order.
-
-    Raises:
-      InputError: The folder is that of a finished run, and one of its files is damaged.
+    `scored` are the scores of the estimates, by statistic, in the same order.
     """
     is_reported = RunFolder(source.path).report_json.exists()
     run = source.run if is_reported else None
@@ -291,11 +276,8 @@ def render(package: str, name: str, context: Mapping[str, Any]) -> str:
 
     Args:
       package: Name of the package that holds the template.
-      name: Name of the template's file, which may include others of its package and of this one.
+      name: Name of the template file, which may include others of its package and of this one.
       context: A value for each name in the template except `style`, the rules that all pages share.
-
-    Raises:
-      jinja2.UndefinedError: The template uses a name without a value.
     """
     style = Markup(_text(__package__, "page.css"))
     return _environment(package).get_template(name).render(context, style=style)
@@ -303,7 +285,7 @@ def render(package: str, name: str, context: Mapping[str, Any]) -> str:
 
 @functools.cache
 def _environment(package: str) -> jinja2.Environment:
-    """What renders the templates of a package; it keeps those that it has compiled."""
+    """The template environment of a package, which caches compiled templates."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda included: _text(package, included)),
         autoescape=True,

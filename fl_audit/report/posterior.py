@@ -1,4 +1,4 @@
-"""The page of `fl-audit mcmc`, and its plots, which the page of an attack has too.
+"""The page of `fl-audit mcmc`, and its plots, which the page of an attack shares.
 
 The posterior of epsilon and strength as in Yıldırım et al. (2025), Figures 3, 4 and 6.
 """
@@ -30,14 +30,11 @@ _WIDTH, _HEIGHT = 4.6, 2.9
 
 @dataclass(frozen=True, eq=False)
 class PosteriorReport:
-    """What the page of a posterior shows.
+    """The contents of the page of a posterior.
 
     Attributes:
-      counts: The counts of the challenge bases.
-      delta: The delta of differential privacy.
-      confidence: The posterior probability of the intervals.
-      prior: The prior of all parameters.
-      posterior: The posterior.
+      counts: Error counts of the challenge bases.
+      confidence: Posterior probability of the intervals.
     """
 
     counts: ChallengeCounts
@@ -48,11 +45,6 @@ class PosteriorReport:
 
 
 def render_posterior(report: PosteriorReport) -> str:
-    """Renders the page as HTML.
-
-    Args:
-      report: What it shows.
-    """
     posterior = report.posterior
     summary = posterior.summary(report.confidence)
     named = {"ε": summary.epsilon, "s": summary.strength, "τ": summary.tau, "ρ": summary.rho}
@@ -90,14 +82,14 @@ def _densities(report: PosteriorReport) -> dict[str, Markup]:
     return {title: draw(title, _WIDTH, _HEIGHT, plot) for title, plot in plots.items()}
 
 
-def _chains(of_names: dict[str, FloatArray]) -> dict[str, Markup]:
+def _chains(chains_by_name: dict[str, FloatArray]) -> dict[str, Markup]:
     """The figures of the chains by title: traces, and the autocorrelation."""
-    correlation = partial(plot_autocorrelation, of_names=of_names)
+    correlation = partial(plot_autocorrelation, chains_by_name=chains_by_name)
     traces = {
         f"Trace of {name}": draw(
             f"trace-{name}", _WIDTH, 2.2, partial(plot_trace, name=name, chains=chains)
         )
-        for name, chains in of_names.items()
+        for name, chains in chains_by_name.items()
     }
     return {"Autocorrelation": draw("autocorrelation", _WIDTH, _HEIGHT, correlation)} | traces
 
@@ -114,13 +106,13 @@ def _words_of_prior(prior: Prior) -> str:
 
 _BINS = 60
 _LINES = 4
-"""The number of chains whose trace is drawn."""
+"""Number of chains whose trace is drawn."""
 _MOST_OF_A_TRACE = 500
 _NUM_LAGS = 100
 _NEGLIGIBLE = 5e-4
-"""The share of the posterior beyond each end of an axis."""
+"""Posterior probability beyond each end of an axis."""
 _HEAT = LinearSegmentedColormap.from_list("heat", [(0.835, 0.369, 0, a) for a in (0, 1)])
-"""From nothing to orange, on paper of any colour."""
+"""From transparent to orange, for any background."""
 
 
 def plot_epsilon(axes: Axes, posterior: Posterior, prior: Prior, interval: Marginal) -> None:
@@ -155,7 +147,7 @@ def plot_strength(axes: Axes, posterior: Posterior, prior: Prior, interval: Marg
 
 
 def plot_joint(axes: Axes, posterior: Posterior) -> None:
-    """Plots the joint density of epsilon and s; darker where it is larger."""
+    """Plots the joint density of epsilon and s; darker means larger."""
     start, end = _range_of_epsilon(posterior)
     strengths = np.linspace(0, 1, _BINS + 1)
     epsilons = np.linspace(start, end, _BINS + 1)
@@ -173,7 +165,7 @@ def plot_joint(axes: Axes, posterior: Posterior) -> None:
 
 
 def plot_rates(axes: Axes, counts: ChallengeCounts, delta: float, interval: Marginal) -> None:
-    """Plots each base's error rates, with the least rates that epsilon's interval allows."""
+    """Plots each base's error rates, and the smallest rates allowed by epsilon's interval."""
     x = np.linspace(0, 1, 401)
     for epsilon, style in ((interval.lower, ":"), (interval.mean, "-"), (interval.upper, ":")):
         steep = np.exp(min(epsilon, 700.0))
@@ -192,13 +184,21 @@ def plot_rates(axes: Axes, counts: ChallengeCounts, delta: float, interval: Marg
 
 
 def plot_trace(axes: Axes, name: str, chains: FloatArray) -> None:
-    """Plots what the first chains visited, in order; a long chain thinned."""
+    """Plots the states of the first chains in order, thinned if the chains are long."""
     every = max(chains.shape[1] // _MOST_OF_A_TRACE, 1)
-    at = np.arange(0, chains.shape[1], every)
+    iterations = np.arange(0, chains.shape[1], every)
     colours = (ORANGE, BLUE, INK, FAINT)
     for number, (chain, colour) in enumerate(zip(chains[:_LINES], colours, strict=False), start=1):
         label = f"chain {number}"
-        axes.plot(at, chain[at], color=colour, lw=0.5, alpha=0.8, rasterized=True, label=label)
+        axes.plot(
+            iterations,
+            chain[iterations],
+            color=colour,
+            lw=0.5,
+            alpha=0.8,
+            rasterized=True,
+            label=label,
+        )
     axes.set_xlabel("iteration after the burn-in")
     axes.set_ylabel(name)
     # Room for the legend above the chains.
@@ -207,9 +207,11 @@ def plot_trace(axes: Axes, name: str, chains: FloatArray) -> None:
     axes.legend(loc="upper right", ncols=_LINES)
 
 
-def plot_autocorrelation(axes: Axes, of_names: dict[str, FloatArray]) -> None:
+def plot_autocorrelation(axes: Axes, chains_by_name: dict[str, FloatArray]) -> None:
     """Plots the autocorrelation of each parameter's chains by lag (Figure 6)."""
-    for (name, chains), colour in zip(of_names.items(), (ORANGE, BLUE, INK, FAINT), strict=False):
+    for (name, chains), colour in zip(
+        chains_by_name.items(), (ORANGE, BLUE, INK, FAINT), strict=False
+    ):
         axes.plot(autocorrelations(chains, _NUM_LAGS), color=colour, label=name)
     axes.axhline(0, color=FAINT, lw=0.6)
     axes.set_xlabel("lag")
@@ -218,13 +220,13 @@ def plot_autocorrelation(axes: Axes, of_names: dict[str, FloatArray]) -> None:
 
 
 def free_chains(draws: MhaarDraws) -> dict[str, FloatArray]:
-    """The parameters that the chains move, by name, each float64 of shape (c, m)."""
+    """The parameters that the chains move, by name, each float64 of shape (chains, draws)."""
     named = {"ε": draws.epsilon, "s": draws.strength, "τ": draws.tau, "ρ": draws.rho}
     return {n: v for n, v in named.items() if v is not None and np.ptp(v) > 0}
 
 
 def has_free_strength(prior: Prior) -> bool:
-    """Whether the strength is unknown, so that it has a density."""
+    """Whether the strength is unknown and has a density."""
     return not isinstance(prior.strength, FixedStrength)
 
 
@@ -235,7 +237,7 @@ def _range_of_epsilon(posterior: Posterior) -> tuple[float, float]:
     else:
         first, last = (float(end) for end in np.quantile(posterior.epsilon, shares))
     start = 0.0 if first < last / 4 else first
-    # Chains that never moved have a range all the same.
+    # Chains that never moved still need a range.
     return start, max(last, start + 1e-9)
 
 

@@ -1,11 +1,10 @@
 """The report of an audit: the one record that is built, rendered, written and read back.
 
-It is made of the records of those who found its facts: estimates and ROC curves of `estimators`,
-checks and the canary check of `checks`, guarantees of `accounting`, the verdict of `verdict`, and
-what the run did. Only what nobody else has is defined here. Infinities are floats in memory and
-words in JSON (`json_records`).
+It combines the records of other packages: estimates and ROC curves of `estimators`, checks and the
+canary check of `checks`, upper bounds of `accounting`, the verdict of `verdict`, and the run's
+record. Infinities are floats in memory and words in JSON (`json_records`).
 
-A field has a default where scores alone do not say it.
+Fields have defaults if a report of scores alone lacks them.
 """
 
 import dataclasses
@@ -39,12 +38,7 @@ from fl_audit.verdict import Verdict
 
 @dataclass(frozen=True)
 class NormalityTests:
-    """The Anderson-Darling tests of the two groups of canaries.
-
-    Attributes:
-      included: Test of the included canaries' scores; None where it is not defined.
-      excluded: Test of the excluded canaries' scores; None where it is not defined.
-    """
+    """Anderson-Darling tests of both groups of canaries; None if a test is not defined."""
 
     included: AndersonDarling | None
     excluded: AndersonDarling | None
@@ -52,16 +46,9 @@ class NormalityTests:
 
 @dataclass(frozen=True)
 class NullCheck:
-    """Mean and variance of the excluded scores beside those of the null distribution N(0, 1/dim).
+    """Moments of the excluded scores compared with the null distribution N(0, 1/dim).
 
-    Attributes:
-      num_excluded: Number of excluded scores.
-      mean: Mean of the excluded scores.
-      mean_expected: Mean of the null distribution.
-      mean_standard_error: Standard error of the mean under the null distribution.
-      variance: Variance of the excluded scores (ddof=1).
-      variance_expected: Variance of the null distribution.
-      variance_standard_error: Standard error of the variance under the null distribution.
+    Standard errors are those under the null distribution; variances have ddof=1.
     """
 
     num_excluded: int
@@ -78,23 +65,20 @@ class StatisticReport(AuditResult):
     """The estimates on one statistic, and how well its scores fit what the methods assume.
 
     Attributes:
-      roc: How well scores separate included from excluded canaries; None where a group is empty.
-      left_out: The reason, in words, for each method that is left out.
-      threat_model: Name of what the attacker sees; empty for scores of a kind that is not known.
-      null: Null distribution of a score, as published estimators take it: "closed_form" or
-        "empirical".
-      bounds_null: Null distribution behind the bounds that hold for any mechanism or for Gaussian
-        ones: "closed_form" where it is known, exactly or by a bound on its tail, which an
-        estimate's detail `null_law` names; else "empirical".
-      anderson_darling: Tests of normality.
-      null_check: Check of the null distribution; None where it has no closed form.
-      found: The share of included canaries found at the false positive rates that attacks are
-        reported at, by thresholds of the null distribution; nothing where that is not known by
-        design.
-      knows: How much the attacker knows, by which threat models are ordered; only in a run with
-        plugins, whose threat models the reader of its folder may not have.
-      turned_round: The lower bound on epsilon of the negated scores, where included canaries score
-        below excluded ones by more than chance; else None.
+      roc: How well scores separate included from excluded canaries; None if a group is empty.
+      left_out: Why each missing method was left out.
+      threat_model: Name of the threat model; empty for unknown statistics.
+      null: Null distribution of published estimators: "closed_form" or "empirical".
+      bounds_null: Null distribution of the bounds that hold for any mechanism or for Gaussian ones:
+        "closed_form" if known exactly or by a bound on its tail, which an estimate's detail
+        `null_law` names; else "empirical".
+      null_check: None if the null distribution has no closed form.
+      found: True positive rates at the false positive rates of published attacks, by thresholds of
+        the null distribution; empty if that is not known by design.
+      knows: Rank of the attacker's knowledge; only in a run with plugins, whose threat models a
+        reader may not have installed.
+      turned_round: The lower bound on epsilon of the negated scores, if included canaries score
+        significantly below excluded ones.
     """
 
     roc: RocSummary | None = None
@@ -109,26 +93,26 @@ class StatisticReport(AuditResult):
     turned_round: float | None = field(default=None, metadata=WRITTEN_IF_SET)
 
     def estimate_by(self, method: str) -> Estimate | None:
-        """The estimate by a method; None where it was left out."""
+        """The estimate by a method; None if it was left out."""
         return next((estimate for estimate in self.estimates if estimate.method == method), None)
 
     def epsilon_by(self, method: str) -> float | None:
-        """Epsilon by a method; None where it was left out."""
+        """Epsilon by a method; None if it was left out."""
         estimate = self.estimate_by(method)
         return None if estimate is None else estimate.epsilon
 
 
 @dataclass(frozen=True)
 class SeenByAttacker:
-    """What one attacker sees.
+    """The view of one attacker.
 
     Attributes:
       title: A few words for a heading.
       sees: What the attacker sees, in words that follow "an attacker who sees".
-      first_round: First round, from 1, whose participants the attacker may find; None where the
-        rounds of canaries are not known, as for the numbers that follow.
-      last_round: Last round, from 1, whose participants the attacker may find.
-      num_included_in_rounds: Included canaries that took part in any of these rounds.
+      first_round: First attacked round, from 1; None (as the numbers below) if canaries' rounds are
+        not known.
+      last_round: Last attacked round, from 1.
+      num_included_in_rounds: Included canaries that participated in any of these rounds.
     """
 
     title: str
@@ -143,13 +127,11 @@ NOT_KNOWN = SeenByAttacker("Not known", "what these scores are made from")
 
 @dataclass(frozen=True)
 class Checks:
-    """The checks of the mechanism.
+    """The mechanism checks.
 
     Attributes:
-      false_alarm: How likely a check of a correct mechanism fails, at most.
-      not_checked: Why the aggregates, or some of them, are not checked, in words; None where they
-        are.
-      results: The checks that were made.
+      false_alarm: Upper bound on the probability that a check of a correct mechanism fails.
+      not_checked: Why some or all aggregates are not checked, in words; None if all are.
     """
 
     JSON_COMPUTED: ClassVar = ("passed",)
@@ -160,18 +142,21 @@ class Checks:
 
     @property
     def passed(self) -> bool | None:
-        """Whether no check failed; None where nothing was looked at."""
-        return all(check.passed for check in self.results) if self.results else None
+        """Whether no check failed; None where none was made."""
+        if any(check.failed for check in self.results):
+            return False
+        return True if any(check.was_made for check in self.results) else None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every check was made, and on all that there is to check."""
+        is_made = all(check.was_made for check in self.results)
+        return bool(self.results) and is_made and self.not_checked is None
 
 
 @dataclass(frozen=True)
 class FullGuarantees:
-    """The curves behind both guarantees against one kind of attacker.
-
-    Attributes:
-      client: Guarantee to a real client in full.
-      canary: Guarantee to an included canary in full.
-    """
+    """The privacy curves of both parties against one kind of attacker."""
 
     client: FullGuarantee
     canary: FullGuarantee
@@ -179,12 +164,10 @@ class FullGuarantees:
 
 @dataclass(frozen=True)
 class Guarantees:
-    """What the noise guarantees against one kind of attacker who sees every round.
+    """Upper bounds for both parties against an attacker who sees every round.
 
     Attributes:
-      client: Guarantee to a real client.
-      canary: Guarantee to an included canary.
-      in_full: Both guarantees in full; None where no curve is known.
+      in_full: Both privacy curves; None if no curve is known.
     """
 
     client: Guarantee
@@ -194,7 +177,7 @@ class Guarantees:
 
 @dataclass(frozen=True)
 class GaussianEfficiency:
-    """What bounds that hold for Gaussian mechanisms alone have proven and could have.
+    """The efficiency of bounds that hold for Gaussian mechanisms only.
 
     Attributes:
       lower_bound: The largest lower bound that holds for Gaussian mechanisms; None without any.
@@ -212,18 +195,18 @@ class Efficiency:
     """The lower bound on a statistic, the largest within reach, and the upper bound.
 
     Attributes:
-      lower_bound: The largest of the lower bounds that hold for any mechanism, each at the run's
-        confidence; None without any.
+      lower_bound: The largest lower bound that holds for any mechanism, at the run's confidence;
+        None without any.
       lower_bound_by: Its method.
       reachable: The median bound of the best single threshold, had it been known in advance, with
-        these included canaries at this confidence; None where that is not known.
-      upper_bound: The epsilon that the noise guarantees a canary against the statistic's attacker,
-        possibly infinite; None where none is known.
+        these included canaries at this confidence; None if unknown.
+      upper_bound: Accounting for a canary against the statistic's attacker, possibly infinite; None
+        if unknown.
       upper_bound_by: The accountant of the upper bound.
       knows_rounds: Whether the attacker knows in which rounds a canary is online.
-      gaussian: The same by bounds for Gaussian mechanisms; None where what the attacker sees is
-        not one, so that these bounds are about a stronger attacker.
-      sees_uploads: True where the attacker sees single uploads; None elsewhere.
+      gaussian: The same by bounds for Gaussian mechanisms; None if the attacker's view is not one,
+        as these bounds would then be about a stronger attacker.
+      sees_uploads: True if the attacker sees single uploads, else None.
     """
 
     lower_bound: float | None = field(metadata=json_key("proven"))
@@ -244,17 +227,16 @@ class Efficiency:
 
 
 AS_THE_LOG_STATES = "as the log states"
-"""What upper bounds rest on that are of a log."""
+"""Source of the upper bounds of a log."""
 
 
 @dataclass(frozen=True)
 class ScoreSource:
-    """Where scores come from whose training is not known.
+    """The origin of scores whose training is not known.
 
     Attributes:
       name: The name of the folder or file.
-      family: The canaries' family; None where it is not known.
-      num_rounds: The number of rounds that were scored; None where it is not known.
+      num_rounds: Number of scored rounds.
     """
 
     name: str
@@ -267,23 +249,22 @@ class Report:
     """The report of a finished run, or of scores whose training is not known.
 
     Attributes:
-      statistics: What was estimated, by statistic, in the order to show them.
-      threat_models: What attackers see, by name, from the weakest on.
-      verdict: What became of the claim; None where none was made.
+      statistics: Estimates by statistic, in the order of display.
+      threat_models: Attackers' views by name, weakest first.
+      verdict: The verdict on the claim; None without a claim.
       canary_check: Result of the canary check; None for a file of scores.
-      checks: Checks of the mechanism; None where there are scores alone.
-      faults: What went wrong in the training itself.
-      analytical: What the noise guarantees, at the run's delta; None for scores alone.
-      attackers: The guarantees against an attacker who "knows_rounds", each client's and canary's,
-        and against one who "does_not_know_rounds", and where clients add the noise against one who
-        "sees_uploads"; empty for scores alone.
-      efficiency: What was proven of what could have been, and of what is guaranteed, by statistic.
-      run: What the run did; None for scores alone.
-      config: What was asked for; None for scores alone.
-      source: Where scores come from; None for a run.
-      why_not_accounted: Why accounting says nothing, where it does not, in words.
-      is_stated_by_log: Whether what accounting says is of noise and rounds as a log states them.
-      arms: What arms of canaries show of patterns; None where there is one way for all.
+      checks: Mechanism checks; None for scores alone.
+      faults: Faults of the training itself.
+      analytical: Accounting at the run's delta; None for scores alone.
+      attackers: Upper bounds for client and canary, by attacker: "knows_rounds",
+        "does_not_know_rounds", and "sees_uploads" if clients add the noise; empty for scores alone.
+      efficiency: Lower, reachable and upper bound by statistic.
+      run: The run's record; None for scores alone.
+      config: The run's config; None for scores alone.
+      source: The origin of the scores; None for a run.
+      why_not_accounted: Why there is no accounting, in words.
+      is_stated_by_log: Whether accounting uses noise and rounds as stated by a log.
+      arms: Shifts of the arms of canaries; None without arms.
       fl_audit_version: Version that made the report.
     """
 
@@ -299,19 +280,21 @@ class Report:
     run: RunRecord | None = None
     config: Config | None = None
     source: ScoreSource | None = field(default=None, metadata=UNWRITTEN)
-    why_not_accounted: str = field(default="the noise is not known", metadata=UNWRITTEN)
+    why_not_accounted: str = field(
+        default="scores alone do not state the noise", metadata=UNWRITTEN
+    )
     is_stated_by_log: bool = field(default=False, metadata=UNWRITTEN)
     arms: ReportedArms | None = field(default=None, metadata=WRITTEN_IF_SET)
     fl_audit_version: str
 
     def upper_bounds_against(self, statistic: str) -> Guarantees | None:
-        """The guarantees against a statistic's attacker; None where no accounting is known."""
+        """The upper bounds against a statistic's attacker; None without accounting."""
         efficiency = self.efficiency.get(statistic)
         return None if efficiency is None else self.attackers.get(efficiency.attacker)
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a run's sampling decides in which rounds a canary takes part."""
+        """Whether a run's sampling decides in which rounds a canary participates."""
         if self.is_stated_by_log or self.analytical is None:
             return False
         return self.analytical.canary.participations is None
@@ -328,35 +311,35 @@ class Report:
 
     @property
     def dim(self) -> int | None:
-        """The number of trainable parameters; None where it is not known."""
+        """Number of trainable parameters, if known."""
         return self._any.dim if self.run is None else self.run.dim
 
     @property
     def num_included(self) -> int:
-        """The number of canaries that took part in training."""
+        """Number of included canaries."""
         return self._any.num_included if self.run is None else self.run.num_included
 
     @property
     def num_canaries(self) -> int:
-        """The number of canaries that were scored."""
+        """Number of scored canaries."""
         if self.run is not None:
             return self.run.num_canaries
         return self._any.num_included + self._any.num_excluded
 
     @property
     def num_rounds(self) -> int | None:
-        """The number of rounds; None where it is not known."""
+        """Number of rounds, if known."""
         if self.run is not None:
             return self.run.rounds
         return None if self.source is None else self.source.num_rounds
 
     @property
     def _any(self) -> StatisticReport:
-        """One of the statistics, which scores have at least one of, all with the same canaries."""
+        """Any statistic: scores have at least one, and all have the same canaries."""
         return next(iter(self.statistics.values()))
 
     def records(self) -> list[Record]:
-        """A row for each statistic and method, as `pandas.DataFrame` takes them, without words."""
+        """A row per statistic and method for `pandas.DataFrame`, without sentences."""
         words = ("assumes", "guarantee", "source")
         return [
             {"statistic": name, "threat_model": statistic.threat_model}
@@ -374,7 +357,7 @@ class Report:
         return data_frame(self.records())
 
     def _repr_html_(self) -> str | None:
-        """The answer of the audit as a notebook shows it; None where no module renders it."""
+        """The answer of the audit in a notebook; None if no renderer is registered."""
         return next((render(self) for render in _html), None)
 
 
@@ -382,12 +365,12 @@ _html: list[Callable[[Report], str]] = []
 
 
 def register_html(render: Callable[[Report], str]) -> None:
-    """Sets what notebooks show of a report, so that records do not import what renders them."""
+    """Sets how notebooks show a report; records do not import what renders them."""
     _html[:] = [render]
 
 
 def report_to_json(report: Report) -> dict[str, Any]:
-    """The JSON object of report.json; of scores alone, what `fl-audit estimate FOLDER` prints.
+    """The JSON object of report.json; for scores alone, of `fl-audit estimate FOLDER`.
 
     Raises:
       ValueError: A number is NaN.
@@ -403,6 +386,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
             "threat_models": report.threat_models,
             "analytical_epsilon": report.analytical.epsilon,
             "accuracy": report.run.accuracy,
+            **({"model_sha256": report.run.model_sha256} if report.run.model_sha256 else {}),
             "verdict": report.verdict,
             "arrival": report.canary_check,
             "checks": report.checks,
@@ -419,22 +403,22 @@ def report_to_json(report: Report) -> dict[str, Any]:
 
 
 def _scores_to_json(report: Report) -> dict[str, Any]:
-    """What is known of scores: the estimates as of score files, and what is there beside them."""
-    known = {
+    """The estimates as of score files, with the folder's canary check, checks and accounting."""
+    records = {
         "arrival": report.canary_check,
         "checks": report.checks,
         "verdict": report.verdict,
         "arms": report.arms,
     }
-    beside = {key: to_json(value) for key, value in known.items() if value is not None}
+    further = {key: to_json(value) for key, value in records.items() if value is not None}
     statistics = {
         name: estimates_to_json(statistic) for name, statistic in report.statistics.items()
     }
-    return {"statistics": statistics, **beside, **_stated_to_json(report)}
+    return {"statistics": statistics, **further, **_stated_to_json(report)}
 
 
 def _stated_to_json(report: Report) -> dict[str, Any]:
-    """What accounting says of the noise that a log states, under the keys of a run's."""
+    """Accounting of the noise stated by a log, under the keys of a run's."""
     if not report.is_stated_by_log or report.analytical is None:
         return {}
     analytical = fields_to_json(report.analytical) | {
@@ -445,17 +429,17 @@ def _stated_to_json(report: Report) -> dict[str, Any]:
 
 
 def estimates_to_json(statistic: StatisticReport) -> dict[str, Any]:
-    """The JSON object that `fl-audit estimate` prints of a score file."""
+    """The JSON object that `fl-audit estimate` prints for a score file."""
     names = {f.name for f in dataclasses.fields(AuditResult)} - {"left_out"} | {"turned_round"}
     return {key: value for key, value in fields_to_json(statistic).items() if key in names}
 
 
 def report_from_json(fields: Mapping[str, Any], name: str) -> Report:
-    """The report of a run that report.json holds; unknown keys are ignored.
+    """Reads the report of a run from the object of report.json; ignores unknown keys.
 
     Args:
       fields: The JSON object of the file.
-      name: What to call the file in an error message.
+      name: The file's name in error messages.
 
     Raises:
       InputError: The config in the report does not describe a run.

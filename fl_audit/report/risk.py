@@ -1,9 +1,8 @@
-"""Guarantees in full and what they mean, beside what the attack found: rows and lines.
+"""Privacy curves of the upper bounds, in words, with the attack's measured rates.
 
-An attacker who may take one in a thousand of those who did not participate for a participant finds
-at most so many of the participants: that is read from the curve of the guarantee. Beside it stands
-what the attack of this audit found at the same false alarm rate, by the known null distribution or
-by the excluded canaries: no more, but for chance.
+The curve bounds the true positive rate of any attacker at a given false positive rate, such as
+0.1 %. The attack's rate at the same false positive rate, by the known null distribution or by the
+excluded canaries, exceeds that bound by chance only.
 """
 
 import dataclasses
@@ -25,14 +24,12 @@ _ATTACKERS = {
 
 @dataclass(frozen=True)
 class CurveRow:
-    """The curve of the guarantee to one party.
+    """One party's privacy curve in words.
 
     Attributes:
-      party: The party.
-      mu: The mu of Gaussian differential privacy, in words.
-      rho: The rho of zero-concentrated differential privacy, in words.
-      profile: Epsilon at several deltas, in words; the reason where nothing is known.
-      is_known: Whether epsilon is known at any delta.
+      mu: Of Gaussian differential privacy.
+      rho: Of zero-concentrated differential privacy.
+      profile: Epsilon at several deltas; the reason if none is known.
     """
 
     party: str
@@ -43,7 +40,6 @@ class CurveRow:
 
     @property
     def line(self) -> str:
-        """The row as a line of text."""
         if not self.is_known:
             return f"{self.party.lower()}: none ({self.profile})"
         return f"{self.party.lower()}: μ {self.mu}, ρ {self.rho}, ε ≤ {self.profile} (δ)"
@@ -51,13 +47,12 @@ class CurveRow:
 
 @dataclass(frozen=True)
 class RiskRow:
-    """What an attacker finds at a share of false alarms: at most, and in this audit.
+    """True positive rates at one false positive rate, in words.
 
     Attributes:
-      false_alarms: The share of false alarms, in words.
-      client: The share of participating clients that is found at most, in words.
-      canary: The same share of canaries.
-      rate_found: The share of included canaries that this audit's attack found, in words.
+      client: Upper bound for clients.
+      canary: Upper bound for canaries.
+      rate_found: The rate of this audit's attack.
     """
 
     false_alarms: str
@@ -68,13 +63,11 @@ class RiskRow:
 
 @dataclass(frozen=True)
 class AttackerRisk:
-    """The guarantees in full against one attacker.
+    """The privacy curves against one attacker.
 
     Attributes:
-      title: Who the attacker is.
-      curves: A row per party.
-      attack: The title of the statistic that stands for the attacker; None where there is none.
-      risks: A row per share of false alarms; none where nothing is known.
+      attack: Title of the statistic that represents the attacker, if any.
+      risks: A row per false positive rate; empty if no curve is known.
     """
 
     title: str
@@ -84,17 +77,15 @@ class AttackerRisk:
 
     @property
     def curve_cells(self) -> list[tuple[str, ...]]:
-        """The cells of the table of curves, by row."""
         return [(row.party, row.mu, row.rho, row.profile) for row in self.curves]
 
     @property
     def risk_cells(self) -> list[tuple[str, ...]]:
-        """The cells of the table of shares, by row."""
         return [dataclasses.astuple(row) for row in self.risks]
 
 
 def attacker_risks(report: Report) -> list[AttackerRisk]:
-    """The guarantees in full by attacker; one where both attackers face the same ones."""
+    """The privacy curves by attacker; one entry if both attackers face the same curves."""
     distinct: dict[str, FullGuarantees] = {}
     for name, against in report.attackers.items():
         if against.in_full is not None and against.in_full not in distinct.values():
@@ -112,20 +103,20 @@ def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) ->
         attack=None if statistic is None else title_of(statistic),
         risks=tuple(
             RiskRow(
-                false_alarms=f"{100 * at.false_positive_rate:g} %",
+                false_alarms=f"{100 * rate.false_positive_rate:g} %",
                 client=_at_most(in_full.client, index),
                 canary=_at_most(in_full.canary, index),
                 rate_found="–"
                 if measured is None
-                else _detection_rate(measured, at.false_positive_rate),
+                else _detection_rate(measured, rate.false_positive_rate),
             )
-            for index, at in enumerate(rates)
+            for index, rate in enumerate(rates)
         ),
     )
 
 
 def _leading_of(report: Report, attackers: tuple[str, ...]) -> str | None:
-    """The first statistic of the strongest such attacker, whatever the scores; None without any."""
+    """The first statistic of the strongest such attacker, whatever the scores, if any."""
     efficiency = report.efficiency
     names = (name for name in strongest_first(report.statistics) if name in efficiency)
     return next((name for name in names if efficiency[name].attacker in attackers), None)
@@ -144,7 +135,7 @@ def _curve(party: str, full: FullGuarantee) -> CurveRow:
 
 
 def mu_words(full: FullGuarantee) -> str:
-    """The mu of a guarantee, with the one that holds except with a part of delta."""
+    """The mu of an upper bound, with the smaller one that holds up to a part of delta."""
     if full.mu is None:
         return "none known"
     mu = upper_bound_text(full.mu)
@@ -155,12 +146,11 @@ def mu_words(full: FullGuarantee) -> str:
 
 
 def rho_words(full: FullGuarantee) -> str:
-    """The rho of a guarantee."""
     return "none known" if full.rho is None else upper_bound_text(full.rho)
 
 
 def profile_words(full: FullGuarantee) -> str:
-    """Epsilon at several deltas; the reason where nothing is known."""
+    """Epsilon at several deltas; the reason if none is known."""
     points = (f"{upper_bound_text(p.epsilon)} at {delta_text(p.delta)}" for p in full.profile)
     return ", ".join(points) or str(full.unknown)
 
@@ -172,29 +162,37 @@ def _at_most(full: FullGuarantee, index: int) -> str:
 
 
 def _detection_rate(statistic: StatisticReport, false_positive_rate: float) -> str:
-    """What the attack found at a share of false alarms, with its interval."""
-    known = next((p for p in statistic.found if p.false_positive_rate == false_positive_rate), None)
-    if known is not None:
-        ends = f"{significant(100 * known.lower)} … {significant(100 * known.upper)}"
-        return f"{significant(100 * known.true_positive_rate)} % ({ends})"
+    """The attack's true positive rate, with its interval."""
+    by_null = next(
+        (point for point in statistic.found if point.false_positive_rate == false_positive_rate),
+        None,
+    )
+    if by_null is not None:
+        ends = f"{significant(100 * by_null.lower)} … {significant(100 * by_null.upper)}"
+        return f"{significant(100 * by_null.true_positive_rate)} % ({ends})"
     points = () if statistic.roc is None else statistic.roc.operating_points
-    at = next((p for p in points if p.false_positive_rate == false_positive_rate), None)
-    if at is None or at.interval is None:
+    operating_point = next(
+        (point for point in points if point.false_positive_rate == false_positive_rate), None
+    )
+    if operating_point is None or operating_point.interval is None:
         return f"too few excluded ({statistic.num_excluded:,}) to tell"
-    ends = f"{significant(100 * at.interval.lower)} … {significant(100 * at.interval.upper)}"
-    return f"{significant(100 * at.true_positive_rate)} % ({ends})"
+    interval = operating_point.interval
+    ends = f"{significant(100 * interval.lower)} … {significant(100 * interval.upper)}"
+    return f"{significant(100 * operating_point.true_positive_rate)} % ({ends})"
 
 
 def risk_sentence(risk: AttackerRisk, row: RiskRow) -> str:
-    """What a guarantee means at a share of false alarms, beside what the attack found."""
-    most = f"false positive rate {row.false_alarms}: true positive rate {row.client} for clients"
+    """Upper bound and measured rate at one false positive rate."""
+    upper_bound = (
+        f"false positive rate {row.false_alarms}: true positive rate {row.client} for clients"
+    )
     canary = "" if row.canary == row.client else f", {row.canary} for canaries"
     by_attack = "" if risk.attack is None else f"; measured by {risk.attack}: {row.rate_found}"
-    return f"{most}{canary}{by_attack}"
+    return f"{upper_bound}{canary}{by_attack}"
 
 
 def risk_lines(report: Report) -> list[str]:
-    """The guarantees in full, a line per party and per share of false alarms."""
+    """The privacy curves, a line per party and per false positive rate."""
     lines = []
     for risk in attacker_risks(report):
         lines += ["", f"upper bounds in full: {risk.title[0].lower()}{risk.title[1:]}"]

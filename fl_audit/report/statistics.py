@@ -1,7 +1,7 @@
-"""What scores on each statistic prove: estimates, checks of what they assume, and efficiency.
+"""Estimates on each statistic, checks of their assumptions, and the audit's efficiency.
 
-Efficiency sets the largest lower bound beside what the best threshold could have proven and the
-upper bound from accounting.
+Efficiency compares the largest lower bound with that of the best threshold and with the upper
+bound from accounting.
 """
 
 import dataclasses
@@ -49,16 +49,10 @@ _STOPPED = (
 def estimates_on(
     scored: ScoredStatistic, delta: float, confidence: float, methods: Sequence[str] | None = None
 ) -> AuditResult:
-    """The estimates on one statistic, by its own null distribution.
-
-    Args:
-      scored: The scores.
-      delta: The delta of differential privacy, in [0, 1).
-      confidence: Confidence of every bound, in (0, 1).
-      methods: Names of methods; None for all that the scores allow.
+    """The estimates on one statistic, by its null distribution.
 
     Raises:
-      InputError: No method can be applied to the scores, or an argument is out of range.
+      InputError: No method applies to the scores, or an argument is out of range.
     """
     return estimate(
         scored.scores,
@@ -70,15 +64,7 @@ def estimates_on(
 
 
 def statistic_of_run(run: FinishedRun, statistic: Statistic) -> StatisticReport:
-    """Estimates epsilon on one statistic, and checks how well its scores fit the assumptions.
-
-    Args:
-      run: The finished run.
-      statistic: One of the statistics that the run logged.
-
-    Raises:
-      InputError: No method can be applied to the scores.
-    """
+    """Estimates epsilon on one statistic of a run, with checks of the assumptions."""
     scored = run.scored(statistic)
     try:
         result = estimates_on(scored, run.record.delta, run.config.audit.confidence)
@@ -92,8 +78,8 @@ def statistic_of_run(run: FinishedRun, statistic: Statistic) -> StatisticReport:
 def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) -> AuditResult:
     """The estimates of a run that its scores ended, with the bound that holds at every round.
 
-    Other bounds are for a number of rounds that was fixed beforehand. When the run stops depends on
-    coins and scores, so that none of them holds at its confidence, and none of them says it does.
+    Other bounds are for a number of rounds fixed beforehand. When the run stops depends on coins
+    and scores, so none of them holds at its confidence, and none claims to.
     """
     others = tuple(
         dataclasses.replace(estimate, valid_for=None, guarantee=_STOPPED)
@@ -120,13 +106,7 @@ def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) ->
 
 
 def with_checks(result: AuditResult, scored: ScoredStatistic, threat_model: str) -> StatisticReport:
-    """The estimates on one statistic, with checks of what they assume.
-
-    Args:
-      result: The estimates.
-      scored: The scores that they are made from.
-      threat_model: Name of what the attacker sees.
-    """
+    """The estimates on one statistic, with checks of their assumptions."""
     scores = scored.scores
     estimated = {f.name: getattr(result, f.name) for f in dataclasses.fields(AuditResult)}
     return StatisticReport(
@@ -160,7 +140,7 @@ def _turned_round(result: AuditResult, scored: ScoredStatistic) -> float | None:
 
 
 def _detection_rates(scored: ScoredStatistic, confidence: float) -> tuple[DetectionRate, ...]:
-    """What the scores find at known false positive rates; nothing without a null by design."""
+    """True positive rates at known false positive rates; empty without a null by design."""
     null, included = scored.null.known_tail(), scored.scores.included
     if null is None or scored.null.source != "design" or not len(included):
         return ()
@@ -168,17 +148,16 @@ def _detection_rates(scored: ScoredStatistic, confidence: float) -> tuple[Detect
 
 
 def _normality(scores: FloatArray) -> AndersonDarling | None:
-    """The Anderson-Darling test; None for fewer than 3 scores, or where all are equal."""
+    """The Anderson-Darling test; None for fewer than 3 scores, or equal ones."""
     if len(scores) < 3 or np.all(scores == scores[0]):
         return None
     return anderson_darling(scores)
 
 
 def _null_check(null: Null, scores: CanaryScores) -> NullCheck | None:
-    """Mean and variance of the excluded scores beside those of the null distribution N(0, 1/dim).
+    """Moments of the excluded scores compared with the null distribution N(0, 1/dim).
 
-    Standard errors are those of the null distribution. The result is None where the null has no
-    closed form or there are fewer than 2 excluded scores.
+    None if the null has no closed form or there are fewer than 2 excluded scores.
     """
     num, dim = scores.num_excluded, null.dim
     if null.kind != "closed_form" or dim is None or num < 2:
@@ -197,14 +176,7 @@ def _null_check(null: Null, scores: CanaryScores) -> NullCheck | None:
 def guarantees_against(
     release: Release, client: AttackerBounds, canary: AttackerBounds, delta: float
 ) -> dict[str, Guarantees]:
-    """The guarantees to both parties by what an attacker knows, each of them in full too.
-
-    Args:
-      release: What was released.
-      client: The bounds for a client.
-      canary: The bounds for a canary.
-      delta: The delta of the bounds.
-    """
+    """The upper bounds for both parties by attacker, with their privacy curves."""
     guarantees = {
         name: Guarantees(
             client.against(knows).guarantee,
@@ -242,14 +214,7 @@ def efficiency_of(
     delta: float,
     confidence: float,
 ) -> dict[str, Efficiency]:
-    """What was proven on each statistic beside what could have been, and what is guaranteed.
-
-    Args:
-      bounds: The bounds for a canary.
-      statistics: What was estimated.
-      delta: The delta that they are at.
-      confidence: The confidence of the bounds.
-    """
+    """Lower, reachable and upper bound of each statistic, for a canary."""
     return {
         name: _efficiency(bounds, statistic, delta, confidence)
         for name, statistic in statistics.items()
@@ -257,7 +222,7 @@ def efficiency_of(
 
 
 def knows_rounds(threat_model: str) -> bool:
-    """Whether the attacker of a threat model knows the rounds of a canary; an unknown one may."""
+    """Whether a threat model's attacker knows a canary's rounds; an unknown one may."""
     model = THREAT_MODELS.get(threat_model)
     return model is None or not model.is_about_sampling
 
@@ -292,7 +257,7 @@ def _efficiency(
 def _largest_lower_bound(
     statistic: StatisticReport, valid_for: Collection[str]
 ) -> tuple[float | None, str | None]:
-    """The largest of the lower bounds that are valid for some mechanisms, and its method."""
+    """The largest lower bound valid for some mechanisms, and its method."""
     lower_bound = [
         (estimate.epsilon, estimate.method)
         for estimate in statistic.estimates

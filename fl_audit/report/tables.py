@@ -35,13 +35,7 @@ class Note:
 
 @dataclass(frozen=True)
 class MethodRow:
-    """One method's numbers on every statistic.
-
-    Attributes:
-      method: Name of the method.
-      epsilons: One cell per statistic, "–" where the method was left out.
-      notes: What the numbers guarantee and assume, and their source.
-    """
+    """One method's numbers, a cell per statistic; "–" if the method was left out."""
 
     method: str
     epsilons: tuple[str, ...]
@@ -50,7 +44,7 @@ class MethodRow:
 
 @dataclass(frozen=True)
 class GroupRows:
-    """The rows of methods whose numbers may be relied on to the same degree."""
+    """The rows of one group of methods."""
 
     title: str
     meaning: str
@@ -66,7 +60,7 @@ class GroupedMethods:
 
 
 def methods_by_group(statistics: Iterable[StatisticReport]) -> list[GroupedMethods]:
-    """The methods found on any statistic, in groups: bounds that hold first, estimates last."""
+    """The methods used on any statistic, in groups: bounds first, estimates last."""
     estimates = {
         estimate.method: estimate for statistic in statistics for estimate in statistic.estimates
     }
@@ -85,7 +79,6 @@ def methods_by_group(statistics: Iterable[StatisticReport]) -> list[GroupedMetho
 
 
 def group_rows(statistics: Mapping[str, StatisticReport]) -> list[GroupRows]:
-    """The rows of the methods, in their groups."""
     return [
         GroupRows(
             grouped.group.title,
@@ -121,7 +114,7 @@ def _method_row(method: str, statistics: Mapping[str, StatisticReport]) -> Metho
 
 
 def _notes(label: str, text_by_statistic: Mapping[str, str], num_statistics: int) -> list[Note]:
-    """One note per distinct text, which names its statistics unless the text is about all."""
+    """One note per distinct text, with its statistics unless it applies to all."""
     titles_by_text: dict[str, list[str]] = {}
     for name, text in text_by_statistic.items():
         titles_by_text.setdefault(text, []).append(title_of(name))
@@ -139,11 +132,9 @@ class ThreatModelRow:
     """What one attacker sees.
 
     Attributes:
-      title: Title of the threat model.
-      sees: What the attacker sees, in words.
       statistics: Titles of the statistics of the threat model.
-      included: How many of the included canaries took part in the rounds that the attacker sees.
-      sees_all: Whether all included canaries took part in these rounds.
+      included: How many included canaries participated in the rounds that the attacker sees.
+      sees_all: Whether all included canaries participated in these rounds.
     """
 
     title: str
@@ -184,14 +175,14 @@ def _threat_model_row(
 
 @dataclass(frozen=True)
 class NoiseRow:
-    """What the noise guarantees to one party against the attacker of each statistic."""
+    """One party's upper bound against the attacker of each statistic."""
 
     party: str
     epsilons: tuple[str, ...]
 
 
 def noise_rows(report: Report) -> list[NoiseRow]:
-    """The upper bounds for a canary and a real client, in one row where they agree."""
+    """The upper bounds for a canary and a client, in one row if they agree."""
     against = [
         bounds for name in report.statistics if (bounds := report.upper_bounds_against(name))
     ]
@@ -213,14 +204,14 @@ def _upper_bound(epsilon: float | None) -> str:
 
 @dataclass(frozen=True)
 class RefutedRow:
-    """Why the bounds on a statistic do without a null that was thought to be known."""
+    """A statistic whose closed-form null was rejected, and why."""
 
     statistic: str
     reason: str
 
 
 def refuted_rows(statistics: Mapping[str, StatisticReport]) -> list[RefutedRow]:
-    """A row per statistic whose scores do not go with its known null, by the statistic's name."""
+    """A row per statistic whose known null the scores reject, by the statistic's name."""
     return [
         RefutedRow(name, reason)
         for name, statistic in statistics.items()
@@ -230,7 +221,7 @@ def refuted_rows(statistics: Mapping[str, StatisticReport]) -> list[RefutedRow]:
 
 @dataclass(frozen=True)
 class AttackRow:
-    """How well one statistic tells included from excluded canaries."""
+    """How well one statistic separates included from excluded canaries."""
 
     statistic: str
     auc: str
@@ -269,7 +260,7 @@ class NormalityRow:
 
 
 def normality_rows(statistics: Mapping[str, StatisticReport]) -> list[NormalityRow]:
-    """A row per statistic and group of canaries, where the test is defined."""
+    """A row per statistic and group of canaries, if the test is defined."""
     return [
         _normality_row(name, group, num, test)
         for name, statistic in statistics.items()
@@ -301,7 +292,7 @@ def _normality_row(name: str, group: str, num: int, test: AndersonDarling) -> No
 
 @dataclass(frozen=True)
 class NullRow:
-    """A moment of excluded scores beside that of the null distribution."""
+    """A moment of excluded scores, and that of the null distribution."""
 
     statistic: str
     moment: str
@@ -311,7 +302,7 @@ class NullRow:
 
 
 def null_rows(statistics: Mapping[str, StatisticReport]) -> list[NullRow]:
-    """Mean and variance of excluded scores, for statistics whose null has a closed form."""
+    """Mean and variance of excluded scores, for statistics with a closed-form null."""
     return [
         row
         for name, statistic in statistics.items()
@@ -354,7 +345,7 @@ class AccountingRow:
 
 
 def accounting_rows(report: Report) -> list[AccountingRow]:
-    """A row per party and accountant; none where no accounting is known."""
+    """A row per party and accountant; none without accounting."""
     if report.analytical is None:
         return []
     plain = Guarantees(report.analytical.client, report.analytical.canary)
@@ -365,15 +356,15 @@ def accounting_rows(report: Report) -> list[AccountingRow]:
             participations=_participations(guarantee.participations),
             accountant=ACCOUNTANT_TITLES.get(by.accountant, by.accountant),
             epsilon="–" if by.accountant == "none_known" else upper_bound_text(by.epsilon),
-            reason=by.reason or _met_from_below(guarantee, by.epsilon),
+            reason=by.reason or _accounted_lower_bound(guarantee, by.epsilon),
         )
         for party, guarantee in (*parties, *_by_attacker(report.attackers, plain))
         for by in guarantee.by_accountant
     ]
 
 
-def _met_from_below(guarantee: Guarantee, epsilon: float | None) -> str | None:
-    """The lower bound beside the tightest upper one, in words; None where none was computed."""
+def _accounted_lower_bound(guarantee: Guarantee, epsilon: float | None) -> str | None:
+    """The accounting's lower bound on epsilon, shown with the tightest upper one; else None."""
     if guarantee.at_least is None or epsilon is None or epsilon != guarantee.epsilon:
         return None
     return f"at least {lower_bound_text(guarantee.at_least)} by what one attacker learns"
@@ -382,7 +373,7 @@ def _met_from_below(guarantee: Guarantee, epsilon: float | None) -> str | None:
 def _by_attacker(
     attackers: Mapping[str, Guarantees], plain: Guarantees
 ) -> Iterator[tuple[str, Guarantee]]:
-    """The guarantees that are others against an attacker who knows rounds, or does not."""
+    """Upper bounds that depend on whether the attacker knows the rounds."""
     for name, words in (
         ("knows_rounds", "attacker knows its rounds"),
         ("does_not_know_rounds", "attacker does not know its rounds"),
@@ -402,14 +393,10 @@ def _participations(number: int | None) -> str:
 
 @dataclass(frozen=True)
 class EfficiencyRow:
-    """How good the audit is on one statistic.
+    """The efficiency of the audit on one statistic, in words.
 
     Attributes:
-      title: Title of the statistic.
-      lower_bound: What was proven, in words.
-      reachable: What could have been proven, in words.
-      upper_bound: What is guaranteed, in words.
-      note: What bounds for Gaussian mechanisms proved, in words; empty where they are none.
+      note: On bounds for Gaussian mechanisms; empty if they do not apply.
     """
 
     title: str
@@ -420,7 +407,6 @@ class EfficiencyRow:
 
 
 def efficiency_rows(efficiency: Mapping[str, Efficiency]) -> list[EfficiencyRow]:
-    """A row per statistic, by its name; none for a report without such numbers."""
     return [_row(name, row) for name, row in efficiency.items()]
 
 

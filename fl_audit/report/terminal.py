@@ -23,16 +23,11 @@ from fl_audit.verdict import Verdict
 from fl_audit.verdict.sentences import claim_clause
 
 _STATES = {"arrived": "passed", "not_arrived": "FAILED", "cannot_tell": "not conclusive"}
-"""The outcomes of the canary check, by the state of an arrival."""
+"""Words for the outcome of the canary check, by its JSON state."""
 
 
 def answer_lines(headline: Headline, width: int = 100) -> list[str]:
-    """The answer of an audit: three numbers, and one sentence.
-
-    Args:
-      headline: The headline of the audit.
-      width: Number of characters that a line may have; fewer than 40 count as 40.
-    """
+    """The three numbers and one sentence, in lines of at most `width` (at least 40) characters."""
     indented = [
         textwrap.wrap(line, max(width, 40), subsequent_indent=" " * INDENT, break_on_hyphens=False)
         for line in headline.lines()
@@ -41,10 +36,10 @@ def answer_lines(headline: Headline, width: int = 100) -> list[str]:
 
 
 def brief_lines(report: Report) -> list[str]:
-    """What ran or was scored, whether the checks passed, and what became of canaries."""
+    """The run or scores, the checks and the canary check, in a few lines."""
     if report.run is None:
         refuted = [f"{row.statistic}: {row.reason}" for row in refuted_rows(report.statistics)]
-        return [_scores_head(report), *_each_wrapped(refuted), *_beside_scores(report)]
+        return [_scores_head(report), *_each_wrapped(refuted), *_checks_of_scores(report)]
     accuracy = f"accuracy {significant(100 * report.run.accuracy)} %"
     return [
         f"{_run_head(report.run)}, {accuracy}",
@@ -54,12 +49,12 @@ def brief_lines(report: Report) -> list[str]:
 
 
 def summary_lines(report: Report, width: int = 100) -> list[str]:
-    """All estimates as aligned tables, then what else is known of the run, or of the scores.
+    """All estimates as aligned tables, then further facts on the run or scores.
 
     Args:
       report: The report.
-      width: Number of characters that a line may have; where the statistics need more, they are in
-        several tables one below the other.
+      width: Longest line in characters; if the statistics need more, they are split into several
+        tables, one below the other.
     """
     run = report.run
     if run is None:
@@ -74,7 +69,7 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
                 for line in _notes(name, statistic)
             ),
             *([] if report.arms is None else arm_lines(report.arms)),
-            *_beside_scores(report),
+            *_checks_of_scores(report),
         ]
     accuracy = f"accuracy            {significant(100 * run.accuracy)} % "
     return [
@@ -94,7 +89,7 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
 
 
 def _indented(line: str, width: int) -> list[str]:
-    """A line in parts no longer than a width, all but the first indented."""
+    """Wraps a line; continuation lines are indented."""
     return textwrap.wrap(
         line, max(width, 40), subsequent_indent="    ", break_on_hyphens=False
     ) or [""]
@@ -114,16 +109,16 @@ def _scores_head(report: Report) -> str:
     )
 
 
-def _beside_scores(report: Report) -> list[str]:
-    """What became of canaries, and the checks of a log; nothing of a score file."""
+def _checks_of_scores(report: Report) -> list[str]:
+    """The canary check and mechanism checks of a folder or log; empty for a score file."""
     canary_check, checks = report.canary_check, report.checks
-    canaries = [] if canary_check is None else ["", *_wrapped(_arrived(canary_check))]
+    canaries = [] if canary_check is None else ["", *_wrapped(_canary_check_in_full(canary_check))]
     check_lines = [] if checks is None else _wrapped(f"mechanism checks: {checks_words(checks)}")
     return [*canaries, *check_lines]
 
 
 def verdict_lines(verdict: Verdict | None) -> list[str]:
-    """The outcome of a verdict in one line, and a sentence of its reason on each below it."""
+    """The outcome in one line, then each sentence of its reason on a line."""
     if verdict is None:
         return []
     sentences = reason_sentences(verdict)
@@ -146,15 +141,15 @@ def verdict_lines(verdict: Verdict | None) -> list[str]:
     ]
 
 
-def _arrived(canary_check: CanaryCheck) -> str:
-    """What became of the included canaries, with all that is said of it."""
+def _canary_check_in_full(canary_check: CanaryCheck) -> str:
+    """The canary check in full."""
     is_faulty = canary_check.state == "arrived" and canary_check.fault is not None
     fault = ", with a FAULT" if is_faulty else ""
     return f"canary check {_STATES[canary_check.state]}{fault}: {canary_check.reason}"
 
 
 def _wrapped(text: str) -> list[str]:
-    """A text in lines as long as the terminal's."""
+    """A text in lines of the terminal's width."""
     return textwrap.wrap(text, _room(), break_on_hyphens=False)
 
 
@@ -167,7 +162,7 @@ def _each_wrapped(texts: list[str]) -> list[str]:
 
 
 def _notes(name: str, statistic: StatisticReport) -> list[str]:
-    """How well a statistic's scores separate canaries, and why a null or a method is not used."""
+    """How well a statistic separates canaries, and why a null or a method is not used."""
     bounds = (estimate for estimate in statistic.estimates if estimate.valid_for is not None)
     known = dict.fromkeys(str(e.details["null_law"]) for e in bounds if "null_law" in e.details)
     texts = [
@@ -194,7 +189,7 @@ def _separation(roc: RocSummary) -> list[str]:
 
 
 def _checks(report: Report, indent: int) -> list[str]:
-    """Whether the checks passed, behind a label of so many characters."""
+    """The checks after a label of width `indent`."""
     checks = report.checks
     return [] if checks is None else _labelled("checks", checks_words(checks), indent)
 
@@ -214,7 +209,7 @@ def _analytical(analytical: Accounting | None) -> list[str]:
 
 
 def _canary_check(canary_check: CanaryCheck | None, indent: int) -> list[str]:
-    """What became of included canaries, behind a label of so many characters."""
+    """The canary check after a label of width `indent`."""
     return (
         []
         if canary_check is None
@@ -223,7 +218,7 @@ def _canary_check(canary_check: CanaryCheck | None, indent: int) -> list[str]:
 
 
 def _labelled(label: str, words: str, indent: int) -> list[str]:
-    """Words behind a label of so many characters, in lines as long as the terminal's."""
+    """Words after a label of width `indent`, in lines of the terminal's width."""
     return textwrap.wrap(
         f"{label:<{indent}}{words}",
         _room(),
@@ -233,7 +228,7 @@ def _labelled(label: str, words: str, indent: int) -> list[str]:
 
 
 def canary_check_words(canary_check: CanaryCheck) -> str:
-    """What became of included canaries, in a few words, and any fault and gap."""
+    """The canary check in a few words, with any fault and gap."""
     words = _STATES[canary_check.state]
     if canary_check.state != "arrived":
         return f"{words}: {canary_check.reason}"
@@ -244,7 +239,7 @@ def canary_check_words(canary_check: CanaryCheck) -> str:
 
 
 def _unscored(canary_check: CanaryCheck) -> str:
-    """How many included canaries have a scored round, where some have none; else empty."""
+    """How many included canaries have a scored round, if some have none; else empty."""
     scored, included = canary_check.num_scored, canary_check.num_included
     if scored is None or included is None or scored == included:
         return ""
@@ -252,7 +247,7 @@ def _unscored(canary_check: CanaryCheck) -> str:
 
 
 def _absences(report: Report) -> list[str]:
-    """A line for each threat model whose attacker does not see the rounds of every canary."""
+    """A line per threat model whose attacker does not see the rounds of every canary."""
     return [
         f"{name}: {num_participants} of {report.num_included} included canaries participated "
         f"in {_rounds(model.first_round, model.last_round)}"
@@ -267,7 +262,7 @@ def _rounds(first: int | None, last: int | None) -> str:
 
 
 def _tables(statistics: Mapping[str, StatisticReport], width: int) -> list[str]:
-    """The tables: a row per method in its group, a column per statistic; none without canaries."""
+    """A row per method in its group, a column per statistic; empty without canaries."""
     if not statistics:
         return []
     rows: list[tuple[str, ...] | str] = []
@@ -281,7 +276,7 @@ def _tables(statistics: Mapping[str, StatisticReport], width: int) -> list[str]:
 
 
 def report_html(report: Report) -> str:
-    """The lines with which `fl-audit run` ends, in HTML."""
+    """The last lines of `fl-audit run`, in HTML."""
     lines = [*answer_lines(headline(report)), *brief_lines(report)]
     return f"<pre>{escape(chr(10).join(lines))}</pre>"
 

@@ -62,7 +62,7 @@ _UNKNOWN_WITHOUT_CHECKS = (
 
 
 def run_facts(run: FinishedRun) -> dict[str, str]:
-    """The config in sentences with what came of it, by what they are about."""
+    """Sentences describing the run, by topic."""
     record, config = run.record, run.config
     return {
         "Task": f"The task is {record.task}: a model of d = {record.dim:,} trainable parameters, "
@@ -74,12 +74,22 @@ def run_facts(run: FinishedRun) -> dict[str, str]:
         "Mechanism": mechanism_words(record, config.mechanism),
         "Clients": client_training(config.client),
         "Server": server_step(config.server),
-        "Seed": f"The seed is {config.seed}.",
+        "Seed": f"The seed is {config.seed}.{_schedule_words(run)}",
     }
 
 
+def _schedule_words(run: FinishedRun) -> str:
+    if run.record.schedule_secret is None:
+        return ""
+    what = "of this run alone" if run.record.schedule_secret == "run" else "that the config names"
+    return (
+        f" Rounds are drawn from a secret {what}: bounds that count on sampling hold against those "
+        "who do not know it."
+    )
+
+
 def canary_cost(run: FinishedRun) -> dict[str, str]:
-    """What canaries are to the model, as far as the run knows it; nothing without vectors."""
+    """Estimated cost of canaries in model quality; empty without vector canaries."""
     participations = int(run.rounds.participants.sum())
     canaries = sum(map(len, run.canary_rounds))
     if not isinstance(run.config.canaries, Canaries) or not canaries or not participations:
@@ -140,7 +150,7 @@ def _kind_of(canaries: AnyCanaries) -> str:
 
 
 def scores_facts(report: Report, source: ScoreSource) -> dict[str, str]:
-    """What a folder or file of scores says, and what it leaves open, in sentences."""
+    """Known and unknown facts of a folder or file of scores, in sentences."""
     kind = "canaries" if source.family is None else f"{source.family.capitalize()} canaries"
     model = "" if report.dim is None else f", in a model of d = {report.dim:,} trainable parameters"
     rounds = "" if source.num_rounds is None else f" and {count(source.num_rounds, 'scored round')}"
@@ -153,7 +163,7 @@ def scores_facts(report: Report, source: ScoreSource) -> dict[str, str]:
 
 
 def _not_known(report: Report, *, is_checked: bool) -> str:
-    """What a log or scores leave open."""
+    """The facts that a log or scores lack."""
     if not report.is_stated_by_log:
         return _UNKNOWN if is_checked else _UNKNOWN_WITHOUT_CHECKS
     checks = "" if is_checked else ", no checks of the mechanism"
@@ -165,7 +175,7 @@ def _not_known(report: Report, *, is_checked: bool) -> str:
 
 
 def mechanism_words(record: RunRecord, mechanism: Mechanism) -> str:
-    """A sentence on clipping and noise, after one on zeroing where there is any."""
+    """A sentence on clipping and noise, after one on zeroing if there is any."""
     kind = MECHANISMS.kind_of(mechanism)
     has_noise = record.release.noise.noise_multiplier != 0
     noise = kind.noise_words(mechanism, record) if has_noise else "; no noise is added"
@@ -176,7 +186,7 @@ _NAMES = {"sgd": "SGD", "adagrad": "Adagrad", "adam": "Adam", "yogi": "Yogi"}
 
 
 def client_training(client: Client) -> str:
-    """A sentence on what a client does in a round."""
+    """A sentence on a client's work in a round."""
     if isinstance(client, FedSgd):
         return (
             "A client sends the gradient of its loss at the round’s model, mean over its examples "

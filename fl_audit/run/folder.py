@@ -30,7 +30,9 @@ from fl_audit.formats.round_chain import (
     digest_of,
     read_chain,
 )
+from fl_audit.formats.schedule_secret import new_secret, read_secret, write_secret
 from fl_audit.formats.text_files import (
+    OWNER_ALONE,
     atomic_writer,
     read_foreign,
     read_toml,
@@ -98,13 +100,36 @@ def check_same_config(folder: RunFolder, config: Table) -> None:
         raise InputError(f"{folder.path}: holds a run of another config: {difference}")
 
 
-def write_identity(folder: RunFolder, config: Config, canaries_csv: str) -> None:
-    """Writes the run's config and canaries, which identify it; the config first."""
+def write_identity(
+    folder: RunFolder, config: Config, canaries_csv: str, secret: int | None = None
+) -> None:
+    """Writes what identifies the run: the config first, a secret schedule for the owner alone."""
     write_text(folder.config, config_to_toml(config))
-    write_text(folder.canaries, canaries_csv)
+    _write_schedule(folder, canaries_csv, secret)
 
 
-def check_same_canaries(folder: RunFolder, canaries_csv: str) -> None:
+def _write_schedule(folder: RunFolder, canaries_csv: str, secret: int | None) -> None:
+    if secret is None:
+        write_text(folder.canaries, canaries_csv)
+        return
+    write_secret(folder.schedule_secret, secret)
+    write_text(folder.canaries, canaries_csv, OWNER_ALONE)
+
+
+def secret_of(folder: RunFolder, config: Config) -> int:
+    """The secret of a run: its folder's, else that of the config's file, else a new one.
+
+    Raises:
+      InputError: The file cannot be read or holds no secret.
+    """
+    if folder.schedule_secret.exists():
+        return read_secret(folder.schedule_secret)
+    if isinstance(config.schedule_secret, str):
+        return read_secret(Path(config.schedule_secret))
+    return new_secret()
+
+
+def check_same_canaries(folder: RunFolder, canaries_csv: str, secret: int | None = None) -> None:
     """Checks that an interrupted run has the canaries and rounds that it would have today.
 
     A run without a checkpoint may lack the file, which is then written.
@@ -112,12 +137,18 @@ def check_same_canaries(folder: RunFolder, canaries_csv: str) -> None:
     Args:
       folder: The folder of the interrupted run.
       canaries_csv: The pool as this version's `canaries_csv` writes it.
+      secret: The secret of its schedule; None where the seed draws it.
 
     Raises:
-      InputError: The folder's pool is missing or differs.
+      InputError: The folder's pool or secret is missing or differs.
     """
     if not folder.canaries.exists() and not folder.checkpoint.exists():
-        write_text(folder.canaries, canaries_csv)  # the process was killed before it did
+        _write_schedule(folder, canaries_csv, secret)  # the process was killed before it did
+    if secret is not None and not folder.schedule_secret.exists():
+        raise InputError(
+            f"{folder.schedule_secret}: is missing, and the run's rounds were drawn from it; put "
+            "it back, or start the run anew"
+        )
     try:
         earlier = read_foreign(folder.canaries).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -262,7 +293,7 @@ class Checkpoint:
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint; the file appears whole or not at all."""
     arrays = {f"leaf_{i:04d}": np.asarray(leaf) for i, leaf in enumerate(checkpoint.leaves)}
-    with atomic_writer(path) as file:
+    with atomic_writer(path, OWNER_ALONE) as file:  # it may hold noise to come, or its key
         np.savez(
             file,
             format_version=np.int64(_FORMAT_VERSION),

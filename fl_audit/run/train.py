@@ -15,9 +15,10 @@ from fl_audit.attacks.threat_models import compared_by, scores_of, statistics_of
 from fl_audit.canaries.pool import pair_names
 from fl_audit.canaries.tables import coin_probability
 from fl_audit.checks import write_replay
-from fl_audit.engines.engine import Engine, as_vector
+from fl_audit.engines.engine import Engine, Weights, as_vector
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.model_file import model_digest, write_model
 from fl_audit.formats.round_chain import ChainWriter, Scored, digest, digests_of
 from fl_audit.formats.run_record import LiveRecord, RunRecord, record_text
 from fl_audit.formats.score_file import ScoreFile, write_score_file
@@ -90,9 +91,10 @@ def train(
     if engine.compile_seconds is not None:
         hint(f"compiled for {engine.compile_seconds:.1f} s in all")
     with doing("scoring the canaries"):
-        final = as_vector(engine.weights(reached.state))
+        model = engine.weights(reached.state)
+        final = as_vector(model)
         scores, compared = scores_of(attackers, final), compared_by(attackers, final)
-    done = _Done(reached.completed_rounds, engine, live.record, chain)
+    done = _Done(reached.completed_rounds, engine, live.record, chain, model)
     _write_results(run, folder, done, scores, compared)
 
 
@@ -130,12 +132,13 @@ def replay_first_round(run: PreparedRun, engine: Engine, folder: RunFolder) -> N
 
 @dataclass(frozen=True)
 class _Done:
-    """The number of rounds that were trained, by what, what they proved, and their chain."""
+    """The number of rounds that were trained, by what, what they proved, their chain and model."""
 
     rounds: int
     engine: Engine
     live: LiveRecord | None
     chain: ChainWriter
+    model: Weights
 
 
 def _write_results(
@@ -145,10 +148,14 @@ def _write_results(
     scores: Mapping[str, FloatArray],
     compared: Mapping[str, ComparedVectors],
 ) -> None:
-    """Writes the score files, then the record."""
+    """Writes the score files and the models that they compare, then the record."""
     ids = tuple(str(canary) for canary in range(len(run.included)))
     canaries = run.config.canaries
-    for statistic in statistics_of(canaries, run.config.audit):
+    statistics = statistics_of(canaries, run.config.audit)
+    write_model(folder.model, done.model)
+    if any("initial_model" in statistic.needs for statistic in statistics):
+        write_model(folder.initial_model, run.task.classifier.initial_weights)
+    for statistic in statistics:
         scored = ScoreFile(
             ids,
             run.included,
@@ -160,14 +167,16 @@ def _write_results(
         write_score_file(folder.scores(statistic.name), scored)
     if compared:
         write_compared_vectors(folder.compared_vectors, compared)
-    record = record_text(_record(run, folder, done))
+    made = _record(run, folder, done)
+    record = record_text(made)
     files = digests_of(folder.training_outputs()) | {folder.record.name: digest(record.encode())}
-    done.chain.add(Scored(rounds=done.rounds, files=files))
+    done.chain.add(Scored(rounds=done.rounds, files=files, model_sha256=made.model_sha256))
     done.chain.flush()
     write_text(folder.record, record)
 
 
 def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
+    """The record of a run whose rounds are done, with what metrics.csv says of them."""
     rows = read_rows(folder.metrics)
     packages = (*_PACKAGES_BEFORE, *done.engine.packages, *_PACKAGES_AFTER)
     return RunRecord(
@@ -187,6 +196,8 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
         stopped_after=done.rounds if done.rounds < run.schedule.num_rounds else None,
         live=done.live,
         labels=run.task.labels,
+        model_sha256=model_digest(done.model),
+        schedule_secret=run.secret_from,
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         compile_seconds=done.engine.compile_seconds,
         versions={name: importlib.metadata.version(name) for name in packages},

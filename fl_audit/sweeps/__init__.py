@@ -1,4 +1,11 @@
-"""Sweeps: many runs of one base config, side by side on Ray, each in a run folder of its own."""
+"""Sweeps: many runs of one base config, in parallel on Ray, each in its own run folder.
+
+from fl_audit.sweeps import plan_sweep, run_sweep
+
+for state in plan_sweep(Path("sweep.toml"), Path("sweep")):
+    print(state.name, state.state)
+run_sweep(Path("sweep.toml"), Path("sweep"), jobs=4)
+"""
 
 from fl_audit.sweeps.sweep import RunState, SweepRun, plan_sweep, read_grid, run_sweep, sweep_json
 

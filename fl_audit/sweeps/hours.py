@@ -1,4 +1,4 @@
-"""The hours that a sweep's remaining runs take on this machine, by what was measured on it."""
+"""The hours of a sweep's remaining runs on this machine, from measured times."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ class RunTime:
     """The time of a run on this machine.
 
     Attributes:
-      start_seconds: The seconds before its second round; 0 where only rounds were timed.
-      round_seconds: The seconds of a round, with its scoring.
+      start_seconds: Seconds before the second round; 0 if only rounds were timed.
+      round_seconds: Seconds of a round, with its scoring.
       source: What was measured, in words.
     """
 
@@ -26,27 +26,30 @@ class RunTime:
 
 
 def time_of_finished(states: Sequence[RunState]) -> RunTime | None:
-    """The mean time of the finished runs' rounds; None where there are none."""
-    each = []
+    """The mean time of the finished runs' rounds, if any."""
+    round_seconds = []
     for folder in (RunFolder(state.folder) for state in states if state.state == "finished"):
         if folder.record.exists():
             record = read_record(folder)
-            each.append((record.training_seconds + record.scoring_seconds) / record.rounds_done)
-    if not each:
+            round_seconds.append(
+                (record.training_seconds + record.scoring_seconds) / record.rounds_done
+            )
+    if not round_seconds:
         return None
-    return RunTime(0.0, sum(each) / len(each), f"{count(len(each), 'finished run')} of the sweep")
+    return RunTime(
+        0.0,
+        sum(round_seconds) / len(round_seconds),
+        f"{count(len(round_seconds), 'finished run')} of the sweep",
+    )
 
 
 def calibrated(config: Config, name: str, seconds: float) -> RunTime:
-    """The time of a run whose first rounds are trained now, on all cores.
+    """The time of a run, from training its first rounds now on all cores.
 
     Args:
       config: The config of the run.
-      name: Its name, for people.
+      name: Its name in messages.
       seconds: The seconds for rounds after the first.
-
-    Raises:
-      InputError: The config or its data cannot be used.
     """
     from fl_audit.planning.cost import calibrate
 
@@ -56,13 +59,7 @@ def calibrated(config: Config, name: str, seconds: float) -> RunTime:
 
 
 def hours_line(runs: Sequence[SweepRun], states: Sequence[RunState], time: RunTime) -> str:
-    """One line: how long the runs take that are left, one after another.
-
-    Args:
-      runs: All runs of the sweep.
-      states: Their states, in the same order.
-      time: The measured time, which is taken for every run.
-    """
+    """One line: the time of the remaining runs one after another, if each takes `time`."""
     left = [
         run.config.participation.rounds
         for run, state in zip(runs, states, strict=True)
@@ -72,5 +69,5 @@ def hours_line(runs: Sequence[SweepRun], states: Sequence[RunState], time: RunTi
     if not rounds:
         return "hours: not known, as the runs' logs set their rounds"
     seconds = sum(time.start_seconds + number * time.round_seconds for number in rounds)
-    each = f"{significant(time.round_seconds, 2)} s a round, as {time.source} took"
-    return f"hours: about {duration(seconds)} for {count(len(rounds), 'run')} in turn; {each}"
+    measured = f"{significant(time.round_seconds, 2)} s a round, as {time.source} took"
+    return f"hours: about {duration(seconds)} for {count(len(rounds), 'run')} in turn; {measured}"

@@ -1,8 +1,8 @@
-"""Many runs of one config, side by side on Ray, from the grid to the comparison.
+"""Many runs of one config, in parallel on Ray, from the grid to the comparison.
 
-`read_grid` reads a sweep's file into runs; the state of each is told by its folder. Runs that are
-not finished are made by tasks of Ray on this machine, so many at a time, eight in a process;
-sweep.json follows every end, and the page that compares them is written last.
+`read_grid` reads a sweep's file into runs; each run's folder tells its state. Ray tasks on this
+machine perform the unfinished runs, several at a time, eight per process. sweep.json is updated
+whenever a run ends, and the page that compares the runs is written last.
 """
 
 import copy
@@ -45,11 +45,11 @@ _LONGEST_NAME = 120
 
 
 class Variant(Table, frozen=True):
-    """One named change of the base config.
+    """A named change of the base config.
 
     Attributes:
-      name: The beginning of its runs' names.
-      set: The values of the keys that it changes, by `section.key`.
+      name: Prefix of its runs' names.
+      set: The values of the changed keys, by `section.key`.
     """
 
     name: str
@@ -61,9 +61,9 @@ class GridFile(Table, frozen=True):
 
     Attributes:
       base: The config that all runs start from; a relative path starts at the sweep's file.
-      seeds: The seeds of every setting; none leaves the base config's.
+      seeds: The seeds of every setting; empty keeps the base config's.
       grid: The values of each `section.key`; all combinations are run.
-      variant: The named changes that are combined with the grid.
+      variant: Named changes that are combined with the grid.
     """
 
     base: str
@@ -94,8 +94,8 @@ def read_grid(path: Path) -> tuple[SweepRun, ...]:
       path: The TOML file.
 
     Raises:
-      InputError: The file or its base config cannot be used, a combination describes no run, or two
-        runs would have one name.
+      InputError: The file or its base config is invalid, a combination does not describe a run, or
+        two runs have the same name.
     """
     grid = _read(path)
     base = path.parent / grid.base
@@ -141,7 +141,7 @@ def _check_keys(table: Mapping[str, Any], kind: type[Table], name: str, prefix: 
 
 
 def _check(grid: GridFile, path: Path) -> None:
-    """Raises an `InputError` where the parts of a sweep's file do not fit together."""
+    """Raises InputError if the parts of a sweep's file do not fit together."""
     if not (grid.seeds or grid.grid or grid.variant):
         raise InputError(f"{path}: has one run alone; must have `seeds`, [grid] or [[variant]]")
     for key, values in grid.grid.items():
@@ -173,7 +173,7 @@ def _combinations(grid: GridFile) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _short_names(keys: Sequence[str]) -> dict[str, str]:
-    """The last word of each key, or all words where two keys end alike."""
+    """The last word of each key; all words if two keys share the last."""
     lasts = Counter(key.rpartition(".")[2] for key in keys)
     return {
         key: last if lasts[last := key.rpartition(".")[2]] == 1 else key.replace(".", "_")
@@ -211,7 +211,7 @@ def _run(
     return SweepRun(name, settings, config)
 
 
-# How far each run is, and sweep.json, which says it.
+# States of runs, and sweep.json.
 
 
 State = Literal["planned", "finished", "failed"]
@@ -219,15 +219,15 @@ State = Literal["planned", "finished", "failed"]
 
 @dataclass(frozen=True)
 class RunState:
-    """One run of a sweep and how far it is.
+    """One run of a sweep and its state.
 
     Attributes:
       name: The name of the run.
       settings: The keys that it changes in the base config.
-      state: `finished` with a report, `failed` where it ended without one, else `planned`: not
-        begun, at work or interrupted.
+      state: `finished` with a report; `failed` if it ended without one; else `planned`: not
+        started, running or interrupted.
       folder: Its run folder.
-      error: Why it failed, in one line; None where it did not.
+      error: Why it failed, in one line; None otherwise.
     """
 
     name: str
@@ -243,14 +243,10 @@ class RunState:
 
 
 def state_on_disk(run: SweepRun, out: Path) -> RunState:
-    """The state of a run before the sweep starts it, recognised by its resolved config.
-
-    Args:
-      run: The run.
-      out: The sweep's folder.
+    """The state of a run in the sweep's folder `out`, matched by its resolved config.
 
     Raises:
-      InputError: The run's folder is taken by something else, such as a run of another config.
+      InputError: The run's folder holds something else, such as a run of another config.
     """
     folder = RunFolder(out / "runs" / run.name)
     if folder.config.exists() or folder.report_json.exists():
@@ -267,7 +263,7 @@ def sweep_json(states: Sequence[RunState]) -> dict[str, object]:
 
 
 def write_states(states: Sequence[RunState], out: Path) -> None:
-    """Writes sweep.json, which appears whole."""
+    """Writes sweep.json atomically."""
     text = json.dumps(sweep_json(states), indent=1, default=str)
     write_text(out / "sweep.json", text + "\n")
 
@@ -276,19 +272,14 @@ def write_states(states: Sequence[RunState], out: Path) -> None:
 
 
 def count_run(progress: Progress, state: RunState) -> None:
-    """Counts a run that has ended, and says at once if it failed."""
+    """Counts a run that has ended, and reports a failure at once."""
     progress.advance()
     if state.error is not None:
         warn(f"{state.name} failed: {state.error}")
 
 
 def rounds_at_work(runs: Sequence[SweepRun], at_work: Sequence[RunState]) -> str:
-    """How many rounds the runs at work have behind them, in words.
-
-    Args:
-      runs: All runs of the sweep.
-      at_work: The runs that are at work.
-    """
+    """The completed rounds of running runs, in words."""
     rounds = {run.name: run.config.participation.rounds for run in runs}
     return ", ".join(f"{state.name} {_completed(state, rounds)}" for state in at_work)
 
@@ -299,31 +290,32 @@ def _completed(state: RunState, rounds: Mapping[str, int | None]) -> str:
 
 
 def _rows(metrics: Path) -> int:
-    """The rounds that a run's metrics count so far."""
+    """The number of rounds in a run's metrics."""
     try:
         return max(read_foreign(metrics).count(b"\n") - 1, 0)
     except OSError:
-        return 0  # not begun
+        return 0  # not started
 
 
-# One run, in a process of Ray's.
+# One run, in a Ray process.
 
 
 def start_or_continue(
     config_toml: str, out: str, shared: str, cores: int, gpu_share: float
 ) -> str | None:
-    """Starts a run, or goes on with an interrupted one; returns why it failed, None if it did not.
+    """Starts or resumes a run; returns why it failed, else None.
 
     Args:
       config_toml: The resolved config.
       out: The run's folder.
-      shared: The folder of what the sweep's runs read alike.
-      cores: The number of cores that it may use.
-      gpu_share: The GPUs that it may use; below 1 it shares one with other runs.
+      shared: The folder of data that all runs of the sweep read.
+      cores: Number of cores that it may use.
+      gpu_share: GPUs that it may use; below 1 it shares one with other runs.
     """
-    from fl_audit.tasks.text import sharing_parts  # TensorFlow, which a dry run does not need
+    # Imports TensorFlow, which a dry run does not need.
+    from fl_audit.tasks.text import sharing_arrays
 
-    end_with_parent()  # a run may be killed at any time: it goes on from its last checkpoint
+    end_with_parent()  # safe to kill at any time: a run resumes from its last checkpoint
     os.environ["OMP_NUM_THREADS"] = str(cores)
     if 0 < gpu_share < 1:
         os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
@@ -331,11 +323,11 @@ def start_or_continue(
     try:
         config = parse_config(tomllib.loads(config_toml), out)
         go = continue_run if RunFolder(folder).config.exists() else start_run
-        with sharing_parts(Path(shared)):
+        with sharing_arrays(Path(shared)):
             go(config, folder)
     except MemoryError as error:
         return one_line(f"needs more memory than there is: {error}".removesuffix(": "))
-    except ValueError as error:  # an InputError is one, and its line says it all
+    except ValueError as error:  # includes InputError, whose one line suffices
         return one_line(str(error))
     except Exception as error:
         return one_line(f"{type(error).__name__}: {error}")
@@ -346,27 +338,27 @@ def start_or_continue(
 
 
 MEMORY_OF_A_RUN = 2 * 2**30
-"""The memory that a run is taken to need where `--jobs` does not say how many run at a time."""
+"""Assumed memory of a run, in bytes, without `--jobs`."""
 
 RUNS_OF_A_PROCESS = 8
-"""The runs that a process makes one after another. All but the first find TensorFlow imported; then
-a new process takes over, as the memory of graphs is not given back (80 MB a quickstart)."""
+"""Number of consecutive runs of a process. All but the first find TensorFlow imported; then a new
+process takes over, because TensorFlow does not free the memory of graphs (80 MB a quickstart)."""
 
 _CALL_AGAIN = "the same command makes the runs that are left, and goes on with those at work"
 _SECONDS_BETWEEN_LOOKS = 0.5
-_OBJECT_STORE = 80 * 2**20  # what travels is a config and a line; this is Ray's least
+_OBJECT_STORE = 80 * 2**20  # only a config and a line are passed; this is Ray's minimum
 
 Work = tuple[SweepRun, RunState]
 
 
 @dataclass(frozen=True)
 class Share:
-    """What one run of a sweep may use of the machine.
+    """The resources of one run of a sweep.
 
     Attributes:
-      jobs: The number of runs at a time.
-      cores: The number of cores of each, at least 1.
-      gpus: The number of GPUs of each; a part of one where runs share it, 0 without a GPU.
+      jobs: Number of runs at a time.
+      cores: Cores of each, at least 1.
+      gpus: GPUs of each; a fraction if runs share one, 0 without a GPU.
     """
 
     jobs: int
@@ -375,15 +367,15 @@ class Share:
 
 
 def share_of(jobs: int | None, cores: int, gpus: int, memory: int, runs: int) -> Share:
-    """What each run may use.
+    """The resources of each run.
 
     Args:
-      jobs: The number of runs at a time; None takes one a GPU, or without a GPU one a core, as far
-        as the memory goes.
-      cores: The cores of the machine.
-      gpus: Its GPUs.
-      memory: Its free memory, in bytes.
-      runs: The number of runs to come.
+      jobs: Number of runs at a time; None takes one per GPU, or per core without a GPU, if memory
+        suffices.
+      cores: Cores of the machine.
+      gpus: GPUs of the machine.
+      memory: Free memory in bytes.
+      runs: Number of remaining runs.
     """
     most = max(1, min(gpus or cores, memory // MEMORY_OF_A_RUN))
     at_a_time = min(most if jobs is None else jobs, max(runs, 1))
@@ -393,14 +385,10 @@ def share_of(jobs: int | None, cores: int, gpus: int, memory: int, runs: int) ->
 
 
 def runs_of_a_process(work: Sequence[Work], gpus: int) -> int:
-    """How many runs a process makes; the next one is then made by a new process.
+    """The number of runs of a process before a new process takes over.
 
-    TensorFlow keeps a GPU's memory until its process ends, and what a module of the user's own
-    keeps from one run to the next is not known: there each run has a process of its own.
-
-    Args:
-      work: The runs to come, and their states.
-      gpus: The GPUs of the machine.
+    TensorFlow keeps a GPU's memory until its process ends, and a user's module may keep state
+    between runs: in both cases each run has its own process.
     """
     has_own_code = any(
         bool(run.config.plugins) or isinstance(run.config.task, PythonTask) for run, _ in work
@@ -415,17 +403,17 @@ def run_on_ray(
     ended: Callable[[RunState], None],
     look: Callable[[Sequence[RunState]], None],
 ) -> None:
-    """Runs all that is given, `jobs` at a time; a run that fails does not keep others from going.
+    """Runs `work`, `jobs` at a time; the other runs continue if one fails.
 
     Args:
       work: The runs, and their states.
-      shared: The folder of what they read alike.
-      jobs: The number of runs at a time; None lets the machine decide.
-      ended: A function that is called with the state of each run as it ends.
-      look: A function that is called every half second with the runs that are at work.
+      shared: The folder of data that all runs read.
+      jobs: Number of runs at a time; None chooses by the machine.
+      ended: Called with the state of each run as it ends.
+      look: Called every half second with the running runs.
 
     Raises:
-      InputError: Ray itself has come to an end.
+      InputError: Ray itself has ended.
     """
     cores = num_cores()
     with ray_on_this_machine(max(cores, jobs or 1), _OBJECT_STORE) as ray:
@@ -457,7 +445,7 @@ def run_on_ray(
 
 
 def _error_of(ray: Any, future: Any) -> str | None:
-    """Why a run failed; None where it did not."""
+    """Why a run failed, else None."""
     try:
         error: str | None = ray.get(future)
     except ray.exceptions.RayError as lost:
@@ -470,43 +458,40 @@ def _error_of(ray: Any, future: Any) -> str | None:
 
 
 _SHARED = "shared"
-"""The folder of what the runs read alike, such as a parsed text, until all are finished."""
+"""Folder of data that all runs read, such as a parsed text, kept until all are finished."""
 
 
 def plan_sweep(path: Path, out: Path) -> tuple[RunState, ...]:
-    """The runs of a sweep and which of them are finished; starts and writes nothing.
+    """The runs of a sweep with their states; starts and writes nothing.
 
     Args:
       path: The sweep's file.
       out: The sweep's folder, which need not exist.
 
     Raises:
-      InputError: The file cannot be used, or a run's folder is taken by something else.
+      InputError: The file is invalid, or a run's folder holds something else.
     """
     return _states_on_disk(read_grid(path), out)
 
 
 def _states_on_disk(runs: Sequence[SweepRun], out: Path) -> tuple[RunState, ...]:
-    """The states of all runs before the sweep starts any; the display is for thousands of them.
-
-    Raises:
-      InputError: A run's folder is taken by something else.
-    """
+    """The states of all runs before the sweep starts any, with a progress bar."""
     looked = bar(runs, "folders", "run", delay=1)
     return tuple(state_on_disk(run, out) for run in looked)
 
 
 def run_sweep(path: Path, out: Path, jobs: int | None = None) -> tuple[RunState, ...]:
-    """Runs all that is not finished, then writes results and comparison; returns all states.
+    """Runs all unfinished runs, then writes results and comparison; returns all states.
 
     Args:
       path: The sweep's file.
-      out: The sweep's folder, new or that of an earlier call.
-      jobs: The number of runs at a time; None lets the machine decide.
+      out: The sweep's folder, new or of an earlier call.
+      jobs: Number of runs at a time; None chooses by the machine.
 
     Raises:
-      InputError: See `plan_sweep`; or another sweep is at work in the folder.
-      ModuleNotFoundError: Ray is not installed though a run is to be made.
+      InputError: The file is invalid, a run's folder holds something else, or another sweep is
+        running in the folder.
+      ModuleNotFoundError: Ray is not installed and a run is left.
     """
     runs = read_grid(path)
     if any(state.state != "finished" for state in _states_on_disk(runs, out)):
@@ -521,7 +506,7 @@ def run_sweep(path: Path, out: Path, jobs: int | None = None) -> tuple[RunState,
 
 
 def _run_rest(runs: Sequence[SweepRun], out: Path, jobs: int | None) -> tuple[RunState, ...]:
-    """Runs what is not finished; sweep.json follows every end."""
+    """Runs the unfinished runs and updates sweep.json after each."""
     states = {state.name: state for state in _states_on_disk(runs, out)}
     work = [(run, states[run.name]) for run in runs if states[run.name].state != "finished"]
     write_states(list(states.values()), out)
@@ -547,7 +532,7 @@ def _run_rest(runs: Sequence[SweepRun], out: Path, jobs: int | None) -> tuple[Ru
 
 
 def _compare(states: Sequence[RunState], out: Path) -> None:
-    """Writes the results of the finished runs, and their page where there are two to compare."""
+    """Writes the results of the finished runs, and their page if there are at least two."""
     finished = [state.folder for state in states if state.state == "finished"]
     if not finished:
         return

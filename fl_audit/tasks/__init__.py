@@ -1,4 +1,4 @@
-"""Tasks: the models and the data that clients hold."""
+"""Tasks: models, clients and their data."""
 
 from typing import TYPE_CHECKING
 
@@ -8,11 +8,7 @@ if TYPE_CHECKING:  # a model alone needs neither a config nor what reads one
 
 
 def load_task(config: "Task", seed: int) -> "LearningTask":
-    """Loads the task that a config asks for.
-
-    Args:
-      config: The task table of a config.
-      seed: The seed of the run.
+    """Loads the task of a config's table for the run's seed.
 
     Raises:
       InputError: The task's data cannot be used.

@@ -1,4 +1,4 @@
-"""Tasks on a user's own examples: an NPZ file for each client, or one Parquet or CSV table."""
+"""Tasks on a user's data: an NPZ file per client, or one Parquet or CSV table."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,14 +20,12 @@ _HOLD_OUT_EVERY = 10
 
 
 def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
-    """The task of a folder with an NPZ file for each client, which is named as the file is.
+    """The task of a folder with an NPZ file per client; files are named after clients.
 
-    Args:
-      config: The folder, the held-out file and the model.
-      seed: The seed of the run; it decides the initial weights, and what is held out.
+    The seed decides the initial weights and which examples are held out.
 
     Raises:
-      InputError: A file cannot be read, or the files do not go together.
+      InputError: A file cannot be read, or two files differ in shape.
     """
     shaped = _flat if config.model == "dense" else _with_channels
     folder = Path(config.path)
@@ -45,7 +43,7 @@ def _flat(examples: Examples) -> Examples:
 
 
 def _with_channels(examples: Examples) -> Examples:
-    """Images of height x width with one channel."""
+    """Adds the channel axis to images of height x width."""
     inputs = examples.inputs[..., None] if examples.inputs.ndim == 3 else examples.inputs
     return Examples(inputs, examples.labels)
 
@@ -61,16 +59,9 @@ def _read(path: Path) -> Examples:
 def as_examples(
     inputs: AnyArray, labels: AnyArray, source: str, columns: Sequence[str] = ()
 ) -> Examples:
-    """Numbers as examples of a classifier: inputs in float32, labels classes from 0.
+    """Arrays as a classifier's examples: inputs in float32, labels as int32 classes from 0.
 
-    Args:
-      inputs: Numbers whose first axis is the example.
-      labels: Whole numbers, one for each example.
-      source: Where they are from, for messages.
-      columns: The name of each feature, for messages; empty where features have none.
-
-    Raises:
-      InputError: They are no such numbers.
+    `source` and the names of `columns` are for messages; an `InputError` says what is wrong.
     """
     if labels.ndim != 1 or inputs.ndim < 2 or len(inputs) != len(labels) or not inputs.size:
         raise InputError(
@@ -110,15 +101,15 @@ def clients_task(
 
     Args:
       config: The widths of a dense model and the number of classes.
-      name: The name of the data, for people.
+      name: The data's name in reports.
       clients: The examples of each client.
-      held_out: Examples that no client has; None takes a tenth of the clients' examples.
+      held_out: Held-out examples; None takes a tenth of the clients' examples.
       seed: The seed of the run.
       model: The model, `dense` or one of images.
 
     Raises:
-      InputError: Two clients differ in their features, the model does not take these, a label is
-        no class, there is no client, or too little data to hold any out.
+      InputError: There is no client, clients differ in their features, the model does not take
+        these, a label is not a class, or there are too few examples to hold any out.
     """
     if not clients:
         raise InputError(f"task.path: {config.path} has no client beside the held-out examples")
@@ -180,10 +171,9 @@ def _check_labels(num_classes: int, names: Sequence[str], parts: Sequence[Exampl
 def _split(
     config: ClientFilesTask, data: Sequence[Examples], seed: int
 ) -> tuple[list[Examples], Examples]:
-    """Holds out a tenth of the examples; every client keeps at least one."""
     client = np.repeat(np.arange(len(data)), [len(examples) for examples in data])
     order = generator(seed, Stream.PARTITION).permutation(len(client))
-    _, first = np.unique(client[order], return_index=True)  # the one that each client keeps
+    _, first = np.unique(client[order], return_index=True)  # each client keeps its first
     free = np.delete(order, first)
     held = free[: len(client) // _HOLD_OUT_EVERY]
     if not len(held):
@@ -207,14 +197,12 @@ _INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")
 
 
 def load_table_task(config: TableTask, seed: int) -> LearningTask:
-    """The task of a table with an example in each row.
+    """The task of a table with an example per row.
 
-    Args:
-      config: The table, its columns, the held-out table and the widths of the model.
-      seed: The seed of the run; it decides the initial weights, and what is held out.
+    The seed decides the initial weights and which examples are held out.
 
     Raises:
-      InputError: A table cannot be read, a column is missing, or a feature is no number.
+      InputError: A table cannot be read, lacks a column, or has a feature that is not a number.
     """
     path = Path(config.path)
     columns = _read_table(path)
@@ -224,34 +212,27 @@ def load_table_task(config: TableTask, seed: int) -> LearningTask:
     examples, features = _examples(path, columns, config, None)
     names, first, owner = np.unique(owners, return_index=True, return_inverse=True)
     ends = np.cumsum(np.bincount(owner))
-    rows = np.split(np.argsort(owner, kind="stable"), ends[:-1])  # of each client, as they stand
+    rows = np.split(np.argsort(owner, kind="stable"), ends[:-1])  # of each client, in order
     clients = {str(names[client]): examples.take(rows[client]) for client in np.argsort(first)}
     held_out = None
     if config.held_out is not None:
-        apart = Path(config.held_out)
-        held_out, _ = _examples(apart, _read_table(apart), config, features)
+        held_out_path = Path(config.held_out)
+        held_out, _ = _examples(held_out_path, _read_table(held_out_path), config, features)
     return clients_task(config, path.name, clients, held_out, seed)
 
 
 def _examples(
     path: Path, columns: dict[str, AnyArray], config: TableTask, features: list[str] | None
 ) -> tuple[Examples, list[str]]:
-    """The rows as examples, and the names of the features, in their order.
-
-    Args:
-      path: The table.
-      columns: Its columns.
-      config: The names of the columns that are no features.
-      features: The names of the features, if another table has fixed them.
-    """
+    """The rows as examples, and the names of their features; `features` fixes the order."""
     labels = _column(path, columns, config.label_column)
-    apart = (config.client_column, config.label_column)
-    others = [name for name in columns if name not in apart]
+    not_features = (config.client_column, config.label_column)
+    others = [name for name in columns if name not in not_features]
     names = features or [name for name in others if name not in _INDEX_COLUMNS]
     if features is None and (index := [name for name in others if name in _INDEX_COLUMNS]):
         warn(f"{path}: column {index[0]!r} is the rows' index and no feature; it is left out")
     if not names:
-        raise InputError(f"{path}: has no column of features beside {' and '.join(apart)}")
+        raise InputError(f"{path}: has no column of features beside {' and '.join(not_features)}")
     for name in (config.label_column, *names):
         if _column(path, columns, name).dtype.kind not in "iufb":
             raise InputError(f"{path}: column `{name}` must hold numbers in every row")
@@ -266,7 +247,7 @@ def _column(path: Path, columns: dict[str, AnyArray], name: str) -> AnyArray:
 
 
 def _read_table(path: Path) -> dict[str, AnyArray]:
-    """The columns of a table: numbers, or text where a column holds anything else."""
+    """The columns of a table: numbers, or text if a column holds anything else."""
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet

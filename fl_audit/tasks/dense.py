@@ -1,4 +1,4 @@
-"""A classifier of dense layers, linear without hidden ones; and all models' initial weights."""
+"""A classifier of dense layers, linear without hidden ones; and initial weights of all models."""
 
 import itertools
 import math
@@ -21,12 +21,9 @@ class Dense(Network):
 
 
 def dense_classifier(widths: Sequence[int], seed: int, accuracy_description: str) -> NetworkModel:
-    """The classifier with weights drawn by the seed.
+    """The classifier with weights drawn from the seed.
 
-    Args:
-      widths: The number of features, the widths of hidden layers, and the number of classes.
-      seed: The seed of the run.
-      accuracy_description: The meaning of accuracy, in words.
+    `widths` are the number of features, the widths of hidden layers and the number of classes.
 
     Raises:
       InputError: The model is too large for the memory.
@@ -50,21 +47,16 @@ def dense_classifier(widths: Sequence[int], seed: int, accuracy_description: str
     )
 
 
-# Initial weights, drawn by NumPy so that they are a function of the seed on every device.
-
+# Initial weights, drawn by NumPy, so that they depend on the seed alone on every device.
 
 _LEAST_COPIES = 4
-"""The copies of a model that a round holds at least: model, client's model, update and sum."""
+"""Copies of a model that a round holds at least: model, client's model, update and sum."""
 
 
 def check_model_size(shapes: Iterable[tuple[int, ...]]) -> None:
-    """Checks that a model can be trained in the memory there is, before its weights are drawn.
+    """Raises an `InputError` if a float32 model of these shapes cannot be trained in free memory.
 
-    Args:
-      shapes: The shapes of the model's variables, float32.
-
-    Raises:
-      InputError: It cannot.
+    It is called before weights are drawn.
     """
     dim = sum(map(math.prod, shapes))
     needed, room = 4 * dim * _LEAST_COPIES, available_memory()
@@ -96,5 +88,4 @@ def orthogonal(random: np.random.Generator, rows: int, columns: int) -> Float32A
 
 
 def zeros(size: int) -> Float32Array:
-    """A bias of zeros."""
     return np.zeros(size, np.float32)

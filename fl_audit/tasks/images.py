@@ -1,8 +1,8 @@
 """Models of images: the CNN of Reddi et al. 2020 (appendix C), and Wide ResNets.
 
 The Wide ResNets (Zagoruyko & Komodakis 2016) are those of De et al. (2022, arXiv:2204.13650), which
-Steinke et al. (2023) train: group normalisation of 16 groups and standardised filters in place of
-batch statistics, which would mix examples, so that each example has a gradient of its own.
+Steinke et al. (2023) train. They normalise 16 groups of channels and standardise filters, because
+batch statistics would mix examples, and then an example would have no gradient of its own.
 """
 
 import math
@@ -23,22 +23,15 @@ from fl_audit.tasks.network import Network, NetworkModel
 class Cnn(Network):
     """Two 3 x 3 convolutions, max-pooling and two dense layers, with ReLU after all but the last.
 
-    Reddi et al. add dropout. It is left out here, so that a client's update is a function of its
-    data and its order alone.
+    Reddi et al. add dropout. It is omitted here, so that a client's update depends only on its data
+    and their order.
     """
 
 
 def cnn_classifier(
     shape: tuple[int, int, int], num_classes: int, seed: int, accuracy_description: str
 ) -> NetworkModel:
-    """The CNN with weights drawn by the seed; 1,206,590 parameters for EMNIST.
-
-    Args:
-      shape: The height, the width and the channels of an image.
-      num_classes: The number of classes.
-      seed: The seed of the run.
-      accuracy_description: The meaning of accuracy, in words.
-    """
+    """The CNN with weights drawn from the seed; 1,206,590 parameters for EMNIST."""
     return NetworkModel(
         network=Cnn(),
         initial_weights=_cnn_weights(shape, num_classes, seed),
@@ -56,7 +49,7 @@ def _cnn_weights(
 ) -> tuple[Float32Array, ...]:
     random = generator(seed, Stream.INITIAL_WEIGHTS)
     height, width, channels = shape
-    flat = ((height - 4) // 2) * ((width - 4) // 2) * 64  # of 28 x 28 pixels 9,216 are left
+    flat = ((height - 4) // 2) * ((width - 4) // 2) * 64  # 9,216 for 28 x 28 pixels
     return (
         glorot_uniform(random, (3, 3, channels, 32), 9 * channels, 9 * 32),
         zeros(32),
@@ -71,30 +64,23 @@ def _cnn_weights(
 
 # Wide ResNets without batch normalisation, for private training.
 
-
 _Variable = tuple[str, tuple[int, ...]]
-"""What a variable is: filters, matrix, scale or offset; and its shape."""
+"""A variable's kind (filters, matrix, scale or offset) and its shape."""
 
 _STEM_WIDTH = 16
 
 
 @dataclass(frozen=True)
 class ResidualBlock:
-    """A residual block of two convolutions.
-
-    Attributes:
-      width_before: The number of channels of what comes in.
-      width: The number of channels of what goes out.
-      stride: The stride of the first convolution.
-    """
+    """A residual block of two convolutions; widths are numbers of channels."""
 
     width_before: int
     width: int
-    stride: int
+    stride: int  # of the first convolution
 
     @property
     def is_projected(self) -> bool:
-        """Whether what the block is added to goes through a 1 x 1 convolution."""
+        """Whether the shortcut is a 1 x 1 convolution."""
         return self.width_before != self.width or self.stride != 1
 
 
@@ -102,11 +88,7 @@ class ResidualBlock:
 class WideResnet(Network):
     """A convolution, residual blocks, the mean over the image and a dense layer.
 
-    Normalisation and ReLU come before each convolution of a block, and before a projection of what
-    the block is added to.
-
-    Attributes:
-      blocks: The residual blocks.
+    Normalisation and ReLU come before each convolution of a block, and before a projected shortcut.
     """
 
     blocks: tuple[ResidualBlock, ...]
@@ -121,15 +103,9 @@ def wide_resnet_classifier(
     depth: int = 16,
     widening: int = 4,
 ) -> NetworkModel:
-    """The network with weights drawn by the seed; WRN-16-4 has 2,748,890 parameters for CIFAR-10.
+    """The network with weights drawn from the seed; WRN-16-4 has 2,748,890 parameters for CIFAR-10.
 
-    Args:
-      shape: The height, the width and the channels of an image.
-      num_classes: The number of classes.
-      seed: The seed of the run.
-      accuracy_description: The meaning of accuracy, in words.
-      depth: The number of layers, 4 more than a multiple of 6.
-      widening: The factor of the widths 16, 32 and 64.
+    `depth` is 4 more than a multiple of 6; the widths are `widening` times 16, 32 and 64.
 
     Raises:
       InputError: The model is too large for the memory.
@@ -190,11 +166,10 @@ def _resnet_weights(plan: Sequence[_Variable], seed: int) -> tuple[Float32Array,
     return tuple(initial(kind, shape) for kind, shape in plan)
 
 
-# The models by the names that a config gives them.
-
+# The models by their names in a config.
 
 _SMALLEST_SIDE = 6
-"""The side of the smallest image that two convolutions without padding and pooling leave any of."""
+"""The smallest image that the CNN's two convolutions and pooling do not reduce to nothing."""
 
 _MAKERS: Mapping[str, Callable[[tuple[int, int, int], int, int, str], NetworkModel]] = {
     "cnn": cnn_classifier,
@@ -209,17 +184,11 @@ def image_classifier(
     seed: int,
     accuracy_description: str,
 ) -> NetworkModel:
-    """A model of images with weights drawn by the seed.
-
-    Args:
-      model: The name of the model.
-      shape: The shape of an image: height, width and channels.
-      num_classes: The number of classes.
-      seed: The seed of the run.
-      accuracy_description: The meaning of accuracy, in words.
+    """A model of images, by its name in a config, with weights drawn from the seed.
 
     Raises:
-      InputError: The inputs are no images, or the model is too large for the memory.
+      InputError: `shape` is not (height, width, channels), or the model is too large for the
+        memory.
     """
     if len(shape) != 3 or min(shape[:2]) < _SMALLEST_SIDE:
         raise InputError(

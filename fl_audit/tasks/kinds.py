@@ -26,13 +26,13 @@ __all__ = [
 
 _Widths = Annotated[tuple[PositiveInt, ...], Meta(max_length=100)]
 ImageModel = Literal["cnn", "wrn_16_4"]
-"""The models of images: `tasks.images` makes them."""
+"""The models of images, which `tasks.images` makes."""
 
 _NumClasses = Annotated[int, Meta(ge=2, le=1_000_000)]
 
 
 class Task:
-    """The base of every task's config table, beside `Table`."""
+    """The base of every task's config table, besides `Table`."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ class DigitsTask(Table, Task, frozen=True, tag_field="kind", tag="digits"):
 
 
 class PartitionedTask(Table, Task, frozen=True):
-    """The keys of tasks whose examples are partitioned among clients at random: a dense model.
+    """The keys of tasks whose examples are randomly split among clients; the model is dense.
 
     Attributes:
       num_clients: Number of real clients.
@@ -117,7 +117,7 @@ class PythonTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag="
     Attributes:
       module: Module and function, such as `my_task:make`.
       folder: Folder searched for the module, before Python's path.
-      options: Keyword arguments of the function, beside the seed.
+      options: Keyword arguments of the function, besides the seed.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("folder",)
@@ -156,7 +156,7 @@ class NpzTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag=
     model: Literal["dense", "cnn", "wrn_16_4"] = "dense"
 
     def __post_init__(self) -> None:
-        """Checks that only a dense model has hidden layers."""
+        """Refuses hidden layers for a model that is not dense."""
         if self.hidden and self.model != "dense":
             raise ValueError(f"hidden goes with model 'dense', not {self.model!r}")
 
@@ -174,14 +174,14 @@ class TableTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", ta
 
 
 class NextWordTask(Table, Task, frozen=True, kw_only=True):
-    """The keys that next-word tasks have in common: the sizes of the model of Reddi et al. 2020.
+    """The keys that next-word tasks share: the sizes of the model of Reddi et al. 2020.
 
     Attributes:
-      vocabulary_size: Words, beside four special tokens.
+      vocabulary_size: Number of words, besides four special tokens.
       sequence_length: Tokens per sentence, cut or padded.
       embedding_size: Width of the embedding and the last hidden layer.
       lstm_size: Number of LSTM units.
-      max_sequences_per_client: Most sentences of a client in a round.
+      max_sequences_per_client: Maximum number of a client's sentences in a round.
     """
 
     vocabulary_size: PositiveInt = 10_000
@@ -238,12 +238,12 @@ TableType = TypeVar("TableType", bound=Table)
 
 @dataclass(frozen=True)
 class TaskKind(Generic[TableType]):
-    """The record of all that is known of one kind of task.
+    """A kind of task.
 
     Attributes:
       table: The config table, a `Task`.
-      load: A function that loads the task of a table for the run's seed. It raises an `InputError`
-        where the data cannot be used. TensorFlow is imported when it is called, not before.
+      load: Loads the task of a table for the run's seed; raises an `InputError` if its data cannot
+        be used. TensorFlow is imported when this is called, not before.
     """
 
     table: type[TableType]
@@ -251,11 +251,11 @@ class TaskKind(Generic[TableType]):
 
 
 TASKS = Kinds[TaskKind[Any]]("task", Task)
-"""All kinds of tasks; a further one is a module that registers its own."""
+"""All kinds of tasks; a plugin registers its own here."""
 
 
 def _loaded_by(loader: str) -> Callable[[Any, int], "LearningTask"]:
-    """The function `MODULE.FUNCTION` of this room, imported with TensorFlow when it is called."""
+    """A loader that imports the function `MODULE.FUNCTION` of this package when it is called."""
 
     def load(config: Any, seed: int) -> "LearningTask":
         module, _, function = loader.partition(".")

@@ -1,4 +1,4 @@
-"""A task: a model, its clients and their examples, whatever engine trains it."""
+"""A task: a model, its clients and their examples, independent of the engine that trains it."""
 
 import abc
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fl_audit.array_types import Float32Array
 
 NO_CLASS = -1
-"""The label that stands for no class."""
+"""The label of padding that is not a class."""
 
 
 @dataclass(frozen=True)
@@ -20,15 +20,14 @@ class Examples:
 
     Attributes:
       inputs: The inputs, whose first axis is the example.
-      labels: The labels, one per example or one per token: int32, or float32 where a model of one's
-        own predicts numbers.
+      labels: The labels, one per example or per token: int32, or float32 if a custom model predicts
+        numbers.
     """
 
     inputs: npt.NDArray[np.float32] | npt.NDArray[np.int32]
     labels: npt.NDArray[Any]
 
     def __len__(self) -> int:
-        """The number of examples."""
         return len(self.labels)
 
     def take(self, index: npt.NDArray[np.int64]) -> "Examples":
@@ -37,7 +36,7 @@ class Examples:
 
     @staticmethod
     def concatenate(parts: Sequence["Examples"]) -> "Examples":
-        """The examples of all parts, at least one, one part after another."""
+        """All examples of the parts, in order; at least one part."""
         return Examples(
             np.concatenate([part.inputs for part in parts]),
             np.concatenate([part.labels for part in parts]),
@@ -47,15 +46,15 @@ class Examples:
 class Model(abc.ABC):
     """A model as every engine sees it: its weights, and what its outputs mean.
 
-    The functions of its weights that an engine trains are those of a subclass, such as
+    Subclasses add the functions that an engine trains, such as
     `fl_audit.tasks.tf.classifier.Classifier` with functions in TensorFlow.
 
     Attributes:
       initial_weights: The initial weights, float32 arrays.
-      padding_label: The label of positions that count neither for the loss nor for accuracy; it is
-        no class, or one that is never counted. It is `NO_CLASS` where examples are padded only to
+      padding_label: The label of positions that count neither for the loss nor for accuracy: not a
+        class, or one that is never counted. `NO_CLASS` if only whole examples are padding, which
         fill a block of clients.
-      accuracy_description: The meaning of accuracy for this model, in words.
+      accuracy_description: What accuracy means for this model, in words.
     """
 
     initial_weights: tuple[Float32Array, ...]
@@ -65,7 +64,7 @@ class Model(abc.ABC):
     @property
     @abc.abstractmethod
     def num_classes(self) -> int:
-        """The number of classes, including a padding label that is one of them."""
+        """The number of classes; counts a padding label that is one of them."""
 
     @property
     def dim(self) -> int:
@@ -79,7 +78,7 @@ class Model(abc.ABC):
 
 
 class Population(abc.ABC):
-    """The real clients and their data; a client may be read from any thread."""
+    """The real clients and their data; clients may be read from any thread."""
 
     client_ids: Sequence[str]
     """The names of the clients, in a fixed order."""
@@ -90,31 +89,24 @@ class Population(abc.ABC):
 
     @abc.abstractmethod
     def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
-        """One client's examples at these positions, in this order, made when asked for."""
+        """A client's examples at these positions, in this order, created by the call."""
 
     def examples(self, client: int) -> Examples:
-        """All the data of one client."""
+        """All examples of one client."""
         return self.take(client, np.arange(self.num_examples(client)))
 
 
 @dataclass(frozen=True)
 class InMemoryPopulation(Population):
-    """Clients whose data is held as arrays in memory.
-
-    Attributes:
-      client_ids: The names of the clients.
-      data: The examples of each client, in the same order.
-    """
+    """Clients whose examples are in memory, in the order of `client_ids`."""
 
     client_ids: Sequence[str]
     data: Sequence[Examples]
 
     def num_examples(self, client: int) -> int:
-        """The number of examples of one client."""
         return len(self.data[client])
 
     def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
-        """One client's examples at these positions, in this order."""
         return self.data[client].take(index)
 
 
@@ -122,22 +114,15 @@ class PartOfPopulation(Population):
     """Some of another population's clients, in its order."""
 
     def __init__(self, whole: Population, members: npt.NDArray[np.int64]) -> None:
-        """Chooses the clients, without reading an example.
-
-        Args:
-          whole: The other population.
-          members: The ascending indices of the chosen clients in it.
-        """
+        """`members` are ascending indices of clients of `whole`; no example is read."""
         self._whole = whole
         self._members = members
         self.client_ids = [whole.client_ids[member] for member in members]
 
     def num_examples(self, client: int) -> int:
-        """The number of examples of one client."""
         return self._whole.num_examples(int(self._members[client]))
 
     def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
-        """One client's examples at these positions, in this order."""
         return self._whole.take(int(self._members[client]), index)
 
 
@@ -150,14 +135,13 @@ class LearningTask:
     """A model with its clients and its held-out data.
 
     Attributes:
-      name: The name of the task, for people.
+      name: The name of the task in reports.
       classifier: The model.
       population: The real clients.
       held_out: Examples that no client has.
-      max_examples_per_client: The number of one client's examples that are used in one round, drawn
-        anew each time; None for all of them.
-      examples_of_sentences: A function that makes examples of a user's own text; None where data is
-        no text.
+      max_examples_per_client: Number of a client's examples in one round, sampled each time; None
+        uses all of them.
+      examples_of_sentences: Encodes text that a user supplies; None if the data are not text.
     """
 
     name: str
@@ -169,5 +153,5 @@ class LearningTask:
 
     @property
     def labels(self) -> Literal["classes", "numbers"]:
-        """The kind of the labels: numbers in a regression, else classes."""
+        """`numbers` in a regression, else `classes`."""
         return "numbers" if self.held_out.labels.dtype.kind == "f" else "classes"

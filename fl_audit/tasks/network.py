@@ -1,7 +1,8 @@
-"""A classifier as a network with initial weights, whatever engine trains it.
+"""A classifier as a network with initial weights, independent of the engine that trains it.
 
-A `Network` says what is computed, and holds no function: `fl_audit.tasks.tf` has the functions of
-each in TensorFlow. So a task is loaded, drawn and scored without any such package.
+A `Network` describes what is computed and holds no function: `fl_audit.tasks.tf` and
+`fl_audit.tasks.jax` have the functions. So a task is loaded, and its examples are sampled, without
+importing either framework.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from fl_audit.tasks.learning_task import Model
 
 
 class Network:
-    """The base of the descriptions of networks, each a value that engines know."""
+    """The base of descriptions of networks, which engines translate to functions."""
 
 
 @dataclass(frozen=True)
@@ -19,14 +20,15 @@ class NetworkModel(Model):
     """A classifier with softmax cross-entropy loss.
 
     Attributes:
-      network: What is computed from weights and inputs: logits, whose last axis is the class.
-      initial_weights: The initial weights, float32 arrays in the order that the network takes them.
+      network: The network, which computes logits from weights and inputs; their last axis is the
+        class.
+      initial_weights: Float32 arrays in the network's order.
       input_shape: The shape of one example's input.
-      input_dtype: The dtype of inputs: `float32`, or `int32` for tokens.
-      label_shape: The shape of one example's labels: empty, or one label for each token.
-      padding_label: The label of positions that count neither for the loss nor for accuracy.
+      input_dtype: `float32`, or `int32` for tokens.
+      label_shape: The shape of one example's labels: empty, or one label per token.
+      padding_label: As in `Model`.
       uncounted_labels: Further labels that do not count for accuracy.
-      accuracy_description: The meaning of accuracy for this model, in words.
+      accuracy_description: As in `Model`.
     """
 
     network: Network
@@ -40,8 +42,5 @@ class NetworkModel(Model):
 
     @property
     def num_classes(self) -> int:
-        """The number of classes, including a padding label that is one of them.
-
-        Every network ends with a bias for each class.
-        """
+        """The size of the last weight: every network ends with a bias per class."""
         return self.initial_weights[-1].size

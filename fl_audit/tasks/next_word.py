@@ -23,11 +23,11 @@ from fl_audit.tasks.text import (
     SentencePopulation,
     Vocabulary,
     build_vocabulary,
+    cached_arrays,
     collect,
     corpus_of_arrays,
     encode,
     examples_of,
-    made_once,
     read_sentences,
 )
 
@@ -71,13 +71,7 @@ def _initial_weights(
 
 
 def next_word_classifier(config: "NextWordTask", vocabulary: Vocabulary, seed: int) -> NetworkModel:
-    """The model over one vocabulary.
-
-    Args:
-      config: The sizes of the layers.
-      vocabulary: The vocabulary, whose special tokens do not count for accuracy, as in Reddi et al.
-      seed: The seed of the run; it decides the initial weights.
-    """
+    """The model over a vocabulary; special tokens do not count for accuracy (Reddi et al.)."""
     length = config.sequence_length
     return NetworkModel(
         network=NextWord(),
@@ -95,11 +89,7 @@ def next_word_classifier(config: "NextWordTask", vocabulary: Vocabulary, seed: i
 
 
 def load_text_task(config: "TextTask", seed: int) -> LearningTask:
-    """The task of a CSV's clients, with a vocabulary built from the training rows.
-
-    Args:
-      config: The file and the sizes of the model.
-      seed: The seed of the run; it decides the initial weights.
+    """The task of a CSV's clients; the vocabulary is built from training rows only.
 
     Raises:
       InputError: The file cannot be read, lacks a column, has a client without a word, or too few
@@ -127,12 +117,10 @@ def load_text_task(config: "TextTask", seed: int) -> LearningTask:
 
 
 def _corpus(path: Path, length: int) -> Corpus:
-    """The corpus of a CSV, which the first run of a sweep reads for all of them.
-
-    Raises:
-      InputError: The file cannot be used.
-    """
+    """The corpus of a CSV, read once for all runs of a sweep."""
     settings = f"{path.suffix} {length}"
     return corpus_of_arrays(
-        made_once("text", path, settings, lambda: collect(read_sentences(path), length).arrays())
+        cached_arrays(
+            "text", path, settings, lambda: collect(read_sentences(path), length).arrays()
+        )
     )

@@ -1,4 +1,4 @@
-"""A model and data of a user's own, as a Python function hands them over (docs/own_task.md)."""
+"""A custom model and data, which a Python function returns (docs/own_task.md)."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -21,10 +21,10 @@ Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 """Inputs and labels, whose first axis is the example."""
 
 Tensor = Any
-"""A tensor of TensorFlow or an array of JAX, as the task's framework is."""
+"""A tensor of TensorFlow or an array of JAX, depending on the task's framework."""
 
 PerExample = Callable[[Tensor, Tensor], Tensor]
-"""A function of a batch's outputs and labels that gives a number for each example."""
+"""A function of a batch's outputs and labels that returns a number per example."""
 
 _CACHED_CLIENTS = 64
 
@@ -34,22 +34,22 @@ class OwnTask:
     """A model, its loss, and its clients' data.
 
     Attributes:
-      initial_weights: The arrays of the initial model, in the order that `predict` takes them.
-      predict: The function of (weights, inputs), tensors of the framework, that gives the outputs.
-      loss: The function of (outputs, labels) that gives each example's loss, of shape (examples,).
-      correct: The function of (outputs, labels) that gives each example's part of the accuracy, a
-        truth value or a number in [0, 1], of shape (examples,).
+      initial_weights: The arrays of the initial model, in the order of `predict`.
+      predict: Outputs of a batch: a function of (weights, inputs), tensors of the framework.
+      loss: Loss of each example, shape (examples,): a function of (outputs, labels).
+      correct: Each example's part of the accuracy, a truth value or a number in [0, 1], shape
+        (examples,): a function of (outputs, labels).
       client_ids: The names of the clients.
-      client_data: The function of a client's name that gives its inputs and labels; it may be
-        called often and from any thread.
-      held_out: The inputs and labels that no client has, for the accuracy.
-      name: The name of the task, for people.
+      client_data: Inputs and labels of a client, by its name; may be called repeatedly and from any
+        thread.
+      held_out: Inputs and labels that no client has, for the accuracy.
+      name: The name of the task in reports.
       accuracy_description: The meaning of the accuracy, in words.
-      log_odds: The function of (outputs, labels) that gives the log-odds of each example's label,
-        of shape (examples,); attacks on the model's losses take them negated. None, as where labels
-        are no classes: attacks take `loss`.
-      framework: The framework that the functions are written in: `tensorflow`, for the runtimes of
-        TensorFlow Federated, or `jax`, for runtime `jax`.
+      log_odds: Log-odds of each example's label, shape (examples,): a function of (outputs,
+        labels). Attacks on the model's losses negate it. If None, for example because labels are
+        not classes, attacks use `loss`.
+      framework: The framework of the functions: `tensorflow`, for the runtimes of TensorFlow
+        Federated, or `jax`, for runtime `jax`.
     """
 
     initial_weights: Sequence[npt.ArrayLike]
@@ -66,20 +66,17 @@ class OwnTask:
 
 
 class _OwnPopulation(Population):
-    """The clients of a user's function, whose data is checked when it is read."""
+    """Clients of a custom task; data are checked against the first client's as they are read."""
 
     def __init__(self, task: OwnTask, like: Examples, source: str) -> None:
-        """Takes a task whose first client's examples are `like`."""
         self.client_ids = [str(name) for name in task.client_ids]
         self._task, self._like, self._source = task, like, source
         self._read = functools.lru_cache(_CACHED_CLIENTS)(self._read_client)
 
     def num_examples(self, client: int) -> int:
-        """The number of examples of one client."""
         return len(self._read(client))
 
     def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
-        """One client's examples at these positions, in this order."""
         return self._read(client).take(index)
 
     def _read_client(self, client: int) -> Examples:
@@ -90,14 +87,10 @@ class _OwnPopulation(Population):
 
 
 def learning_task(task: OwnTask, source: str) -> LearningTask:
-    """Checks a task of one's own, and gives it the form of all tasks.
-
-    Args:
-      task: The task.
-      source: Where it is from, for messages, such as "my_task:make".
+    """Checks a custom task and converts it; `source` names it in messages, as "my_task:make".
 
     Raises:
-      InputError: A part of the task is missing, of another shape, or does not go with the others.
+      InputError: A part of the task is missing, has a wrong shape, or does not fit the others.
     """
     weights = _checked_weights(task.initial_weights, source)
     ids = [str(name) for name in task.client_ids]
@@ -112,7 +105,7 @@ def learning_task(task: OwnTask, source: str) -> LearningTask:
 
 
 def _model(task: OwnTask, weights: tuple[Float32Array, ...], like: Examples, source: str) -> Model:
-    """The model of a task in its framework, called once on the first client's data."""
+    """The model in the task's framework; its functions are tried on the first client's data."""
     if task.framework == "jax":
         import_extra("jax")
         from fl_audit.tasks.jax import own_model as in_jax
@@ -137,15 +130,15 @@ def _checked_weights(weights: Sequence[npt.ArrayLike], source: str) -> tuple[Flo
 
 
 def checked_examples(arrays: Arrays, what: str, like: Examples | None = None) -> Examples:
-    """Inputs and labels as examples: float32, or int32 where they are whole numbers.
+    """Inputs and labels as examples: float32, or int32 if they are integers.
 
     Args:
       arrays: The inputs and the labels.
-      what: What they are, for messages.
-      like: Examples that these must be alike in shape and type; None for the first ones.
+      what: Their name in messages.
+      like: Examples whose shapes and dtypes these must have.
 
     Raises:
-      InputError: They are no such arrays, or are unlike the first ones.
+      InputError: They are not such arrays, or differ from `like`.
     """
     if not isinstance(arrays, tuple | list) or len(arrays) != 2:
         raise InputError(
@@ -188,14 +181,10 @@ def _numbers(array: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
 
 
 def load_python_task(config: PythonTask, seed: int) -> LearningTask:
-    """Imports the user's module, which runs it, and makes the task.
-
-    Args:
-      config: The name of the function, the folder of its module, and its options.
-      seed: The seed of the run, the function's first argument.
+    """Imports the user's module, which runs it, and calls its function with the seed and options.
 
     Raises:
-      InputError: The module or the function is missing or fails, or what it makes is no task.
+      InputError: The module or the function is missing or fails, or does not return a task.
     """
     name, _, function = config.module.partition(":")
     with users_code(f"task.module: {config.module}"):
@@ -212,7 +201,7 @@ def load_python_task(config: PythonTask, seed: int) -> LearningTask:
 
 
 def _module(name: str, folder: Path) -> ModuleType:
-    """The module from the folder if it is there, else from where Python looks."""
+    """The module from the folder if it is there, else from Python's path."""
     try:
         return module_in(name, folder)
     except MissingModuleError as error:

@@ -1,4 +1,4 @@
-"""Data sets without clients of their own, whose examples are partitioned among clients at random.
+"""Data sets without clients, whose examples are randomly split among clients.
 
 Digits, breast cancer and wine come with scikit-learn; Purchase-100 and CIFAR-10 are read from the
 user's files.
@@ -29,19 +29,13 @@ from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningT
 def partition(
     everything: Examples, num_clients: int, num_held_out: int, seed: int
 ) -> tuple[InMemoryPopulation, Examples]:
-    """Partitions shuffled examples among clients in equal shares, and holds the last ones out.
-
-    Args:
-      everything: All examples.
-      num_clients: The number of clients.
-      num_held_out: The number of examples that no client has.
-      seed: The seed of the run, which decides the order.
+    """Splits shuffled examples among clients in equal shares, and holds out the last ones.
 
     Returns:
-      The clients, named client-0 and so on, and the examples held out.
+      The clients, named client-0 and so on, and the held-out examples.
 
     Raises:
-      InputError: There are more clients than examples for them.
+      InputError: There are more clients than training examples.
     """
     num_training = len(everything) - num_held_out
     if not 1 <= num_clients <= num_training:
@@ -60,19 +54,13 @@ def partition(
 
 # Handwritten digits.
 
-
 _PIXELS = 64
 _DIGITS = 10
 _NUM_HELD_OUT = 297
 
 
 def load_digits_task(config: DigitsTask, seed: int) -> LearningTask:
-    """The task of 1,500 images, partitioned at random among the clients, with 297 held out.
-
-    Args:
-      config: The number of clients and the widths of the model.
-      seed: The seed of the run; it decides the split and the initial weights.
-    """
+    """The task of 1,500 images, randomly split among clients; 297 are held out."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -92,35 +80,18 @@ def load_digits_task(config: DigitsTask, seed: int) -> LearningTask:
 
 # Small tables of measurements: breast cancer and wine.
 
-
 _ROWS_HELD_OUT_EVERY = 6
 
 
 def load_breast_cancer_task(config: BreastCancerTask, seed: int) -> LearningTask:
-    """The task of 569 tumours, 30 measurements each, benign or malignant; 94 are held out.
-
-    Args:
-      config: The number of clients and the widths of the model.
-      seed: The seed of the run; it decides the split and the initial weights.
-
-    Raises:
-      InputError: There are more clients than examples for them.
-    """
+    """The task of 569 tumours, 30 measurements each, benign or malignant; 94 are held out."""
     from sklearn.datasets import load_breast_cancer
 
     return _measurements_task("breast cancer", load_breast_cancer, config, seed)
 
 
 def load_wine_task(config: WineTask, seed: int) -> LearningTask:
-    """The task of 178 wines, 13 measurements each, from three growers; 29 are held out.
-
-    Args:
-      config: The number of clients and the widths of the model.
-      seed: The seed of the run; it decides the split and the initial weights.
-
-    Raises:
-      InputError: There are more clients than examples for them.
-    """
+    """The task of 178 wines, 13 measurements each, from three growers; 29 are held out."""
     from sklearn.datasets import load_wine
 
     return _measurements_task("wine", load_wine, config, seed)
@@ -129,10 +100,10 @@ def load_wine_task(config: WineTask, seed: int) -> LearningTask:
 def _measurements_task(
     name: str, load: Callable[..., Any], config: PartitionedTask, seed: int
 ) -> LearningTask:
-    """The task of a table whose columns are scaled to mean 0 and deviation 1.
+    """The task of a table whose columns are scaled to mean 0 and standard deviation 1.
 
-    Both are those of the whole published table and the same for every training set: they tell
-    nobody which of its rows a model was trained on.
+    Both are taken from the whole published table and are the same for every training set, so they
+    do not reveal which of its rows a model was trained on.
     """
     features, labels = load(return_X_y=True)
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
@@ -152,7 +123,6 @@ def _measurements_task(
 
 # Purchase-100 (Shokri et al. 2017).
 
-
 _SHOPPERS = 100
 _SHOPPERS_HELD_OUT_EVERY = 10
 
@@ -160,12 +130,8 @@ _SHOPPERS_HELD_OUT_EVERY = 10
 def load_purchase_task(config: PurchaseTask, seed: int) -> LearningTask:
     """The task of shoppers by which products they bought; a tenth of them is held out.
 
-    Args:
-      config: The file, the number of clients and the widths of the model.
-      seed: The seed of the run; it decides the split and the initial weights.
-
     Raises:
-      InputError: The file cannot be read or has another form.
+      InputError: The file cannot be read or has another format.
     """
     path = Path(config.path)
     everything = _examples(path, _purchases(path))
@@ -184,7 +150,7 @@ def load_purchase_task(config: PurchaseTask, seed: int) -> LearningTask:
 
 
 def _examples(path: Path, table: AnyArray) -> Examples:
-    """The rows of the file: a class from 1 to 100, then a 0 or 1 for each product."""
+    """The rows of the file: a class from 1 to 100, then a 0 or 1 per product."""
     labels, bought = table[:, 0], table[:, 1:]
     if not bought.size:
         raise InputError(f"{path}: must have a class and at least one product in each row")
@@ -218,21 +184,16 @@ def _purchases(path: Path) -> AnyArray:
 
 # CIFAR-10 (Krizhevsky 2009).
 
-
 _CIFAR_CLASSES = 10
 _SIDE, _CHANNELS = 32, 3
 _RECORD = 1 + _CHANNELS * _SIDE * _SIDE
 
 
 def load_cifar10_task(config: CifarTask, seed: int) -> LearningTask:
-    """The task of the training images, partitioned at random; the test images are held out.
-
-    Args:
-      config: The folder of the binary version, the number of clients and the model.
-      seed: The seed of the run; it decides the split and the initial weights.
+    """The task of the training images, randomly split among clients; the test images are held out.
 
     Raises:
-      InputError: A file is missing, cut, or holds a label that is no class.
+      InputError: A file is missing, truncated, or holds a label that is not a class.
     """
     folder = Path(config.path)
     batches = sorted(folder.glob("data_batch_*.bin"))
@@ -259,7 +220,7 @@ def load_cifar10_task(config: CifarTask, seed: int) -> LearningTask:
 
 
 def _images(path: Path) -> Examples:
-    """The images of a file: of each a byte of class, then red, green and blue row by row."""
+    """The images of a file; each is a class byte, then red, green and blue row by row."""
     try:
         data = np.fromfile(path, np.uint8)
     except OSError as error:

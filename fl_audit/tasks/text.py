@@ -1,9 +1,9 @@
 """Text of clients as rows of tokens, without TensorFlow.
 
-A `client_id,text` CSV is read sentence by sentence into a `Corpus`, whose words are numbers; a
-`Vocabulary` of the most frequent ones, laid out as in TFF's Stack Overflow baseline, turns
-sentences into rows of tokens, cut or padded once and held in the smallest integers that fit. The
-runs of a sweep share the corpus.
+A `client_id,text` CSV is read sentence by sentence into a `Corpus`, whose words are numbers. A
+`Vocabulary` of the most frequent words, laid out as in TFF's Stack Overflow baseline, turns its
+sentences into rows of tokens, which are cut or padded once and held in the smallest integers that
+fit. The runs of a sweep share the corpus.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ from fl_audit.tasks.learning_task import Examples, Population
 from fl_audit.version import __version__
 
 PADDING = 0
-"""The token of the positions behind a sentence's end."""
+"""The token of positions after the end of a sentence."""
 
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
@@ -52,9 +52,7 @@ def words_of(text: str) -> list[str]:
 class Vocabulary:
     """The tokens: 0 padding, 1 to `size` words, then unknown word, beginning, end of sentence.
 
-    Attributes:
-      size: The number of words that there is room for.
-      index: The token of each known word.
+    `index` has the token of each known word, of which there may be fewer than `size`.
     """
 
     size: int
@@ -62,31 +60,27 @@ class Vocabulary:
 
     @property
     def unknown(self) -> int:
-        """The token of a word outside the vocabulary."""
         return self.size + 1
 
     @property
     def beginning(self) -> int:
-        """The token of the beginning of a sentence."""
         return self.size + 2
 
     @property
     def end(self) -> int:
-        """The token of the end of a sentence."""
         return self.size + 3
 
     @property
     def num_tokens(self) -> int:
-        """The number of tokens, words and special ones together."""
+        """The number of tokens, special ones included."""
         return self.size + 4
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The smallest unsigned integers that hold every token: uint16 for 257 to 65,536."""
+        """The smallest unsigned integer type for all tokens: uint16 for 257 to 65,536."""
         return np.min_scalar_type(self.num_tokens - 1)
 
     def tokens(self, words: Iterable[str]) -> list[int]:
-        """The tokens of words, known or not."""
         token, unknown = self.index.get, self.unknown
         return [token(word, unknown) for word in words]
 
@@ -105,20 +99,19 @@ def build_vocabulary(counts: Mapping[str, int], size: int) -> Vocabulary:
 # Sentences as rows of tokens.
 
 TokenRows = npt.NDArray[np.unsignedinteger[Any]]
-"""Rows of shape (sentences, length + 1): inputs without the last column, labels without the first.
-"""
+"""Shape (sentences, length + 1): inputs are all but the last column, labels all but the first."""
 
 
 def token_rows(
     tokens: npt.ArrayLike, lengths: npt.NDArray[Any], vocabulary: Vocabulary, length: int
 ) -> TokenRows:
-    """One row for each sentence: the beginning, its words, the end if it still fits, padding.
+    """One row per sentence: the beginning, its words, the end if it still fits, padding.
 
     Args:
-      tokens: The tokens of the words of all sentences, one sentence after another.
+      tokens: The tokens of the words of all sentences, concatenated.
       lengths: The number of words of each sentence, at most `length`; of shape (sentences,).
-      vocabulary: The vocabulary of the tokens; it decides the width of the integers.
-      length: The number of words that there is room for behind the beginning.
+      vocabulary: The vocabulary of the tokens; it decides the dtype of the rows.
+      length: The maximum number of words in a row, after the beginning.
     """
     rows = np.zeros((len(lengths), length + 1), vocabulary.dtype)
     rows[:, 0] = vocabulary.beginning
@@ -129,7 +122,7 @@ def token_rows(
 
 
 def encode(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, length: int) -> TokenRows:
-    """The rows of sentences that are lists of words; words behind the first `length` are cut."""
+    """The rows of sentences that are lists of words, cut after `length` words."""
     cut = [sentence[:length] for sentence in sentences]
     tokens = vocabulary.tokens(itertools.chain.from_iterable(cut))
     return token_rows(tokens, np.array([len(s) for s in cut], np.int64), vocabulary, length)
@@ -144,11 +137,7 @@ def examples_of(rows: TokenRows) -> Examples:
 class SentencePopulation(Population):
     """Clients whose sentences are ranges of rows of one array.
 
-    Attributes:
-      client_ids: The names of the clients.
-      rows: The sentences of all clients, client by client.
-      first: The row of each client's first sentence, then the number of rows; of shape (clients +
-        1,).
+    `first` has each client's first row, then the number of rows: shape (clients + 1,).
     """
 
     client_ids: Sequence[str]
@@ -156,16 +145,13 @@ class SentencePopulation(Population):
     first: npt.NDArray[np.int64]
 
     def num_examples(self, client: int) -> int:
-        """The number of sentences of one client."""
         return int(self.first[client + 1] - self.first[client])
 
     def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
-        """One client's sentences at these positions, in this order."""
         return examples_of(self.rows[self.first[client] : self.first[client + 1]][index])
 
 
-# Sentences before there is a vocabulary to encode them with.
-
+# Sentences before they are encoded with a vocabulary.
 
 _HOLD_OUT_EVERY = 10
 _HELD_OUT = -1
@@ -173,12 +159,7 @@ _HELD_OUT = -1
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence of a client.
-
-    Attributes:
-      client_id: The name of the client.
-      words: The words of the sentence, at least one.
-    """
+    """One sentence of a client, of at least one word."""
 
     client_id: str
     words: Sequence[str]
@@ -191,12 +172,12 @@ class Corpus:
     Attributes:
       length: The number of words that are kept of each sentence.
       client_ids: The names of the clients, in order of appearance.
-      all_words: All words; a word's number is its place.
-      counts: The number of occurrences of each word in the training sentences, with those that are
-        not kept; int64 of shape (words,).
-      numbers: The numbers of the words kept, sentence after sentence; uint32.
+      all_words: All words; a word's number is its index here.
+      counts: The occurrences of each word in training sentences, before these are cut; int64 of
+        shape (words,).
+      numbers: The numbers of the words kept, concatenated over sentences; uint32.
       lengths: The number of words kept of each sentence; int32 of shape (sentences,).
-      clients: The client of each sentence, -1 where it is held out; int32 of shape (sentences,).
+      clients: The client of each sentence, -1 if it is held out; int32 of shape (sentences,).
     """
 
     length: int
@@ -215,11 +196,10 @@ class Corpus:
 
     @property
     def num_held_out(self) -> int:
-        """The number of sentences that no client has."""
         return int(np.sum(self.clients == _HELD_OUT))
 
     def first_rows(self) -> IndexArray:
-        """The first row of each client in `rows`, then the end of all, of shape (clients + 1,)."""
+        """The first row of each client in `rows`, then their number; of shape (clients + 1,)."""
         return np.cumsum(np.bincount(self.clients - _HELD_OUT))
 
     def rows(self, vocabulary: Vocabulary) -> TokenRows:
@@ -229,7 +209,7 @@ class Corpus:
         return rows[np.argsort(self.clients, kind="stable")]
 
     def arrays(self) -> dict[str, AnyArray]:
-        """The corpus as plain arrays, which `corpus_of_arrays` takes."""
+        """The corpus as plain arrays, the inverse of `corpus_of_arrays`."""
         return {
             "length": np.array(self.length),
             "client_ids": _as_bytes(self.client_ids),
@@ -242,7 +222,6 @@ class Corpus:
 
 
 def corpus_of_arrays(arrays: Mapping[str, AnyArray]) -> Corpus:
-    """The corpus that gave these arrays."""
     return Corpus(
         length=int(arrays["length"]),
         client_ids=_texts_from_bytes(arrays["client_ids"]),
@@ -264,11 +243,9 @@ def _texts_from_bytes(array: AnyArray) -> list[str]:
 
 
 def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
-    """Reads sentences one by one; every tenth is held out, unless its client were left with none.
+    """Reads sentences one by one; holds out every tenth, unless it is its client's first.
 
-    Args:
-      sentences: The sentences of all clients, in any order.
-      length: The number of words that are kept of each sentence; all words are counted.
+    `length` words are kept of each sentence; all its words are counted.
     """
     collected = _Collected(length)
     for position, sentence in enumerate(sentences, start=1):
@@ -277,7 +254,7 @@ def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
 
 
 class _Collected:
-    """What has been read of a corpus so far."""
+    """The part of a corpus that has been read."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -299,7 +276,7 @@ class _Collected:
         self._numbers.extend([self._number.setdefault(word, len(self._number)) for word in words])
 
     def corpus(self) -> Corpus:
-        words = list(dict.fromkeys([*self._number, *self._counts]))  # those that are kept first
+        words = list(dict.fromkeys([*self._number, *self._counts]))  # kept words first
         return Corpus(
             length=self._length,
             client_ids=list(self._client),
@@ -311,23 +288,17 @@ class _Collected:
         )
 
 
-# Parts of a task that the runs of a sweep share: the first makes them, the others read. A part is
-# plain arrays in an NPZ file, which is named by a hash of all that it depends on, so that another
-# text or another setting is another file. It appears whole.
-
+# Arrays that the runs of a sweep share: the first run makes them, the others read an NPZ file. Its
+# name contains a hash of everything that the arrays depend on.
 
 Arrays = Mapping[str, AnyArray]
 
-_folder: ContextVar[Path | None] = ContextVar("the folder of shared parts", default=None)
+_folder: ContextVar[Path | None] = ContextVar("the folder of cached arrays", default=None)
 
 
 @contextlib.contextmanager
-def sharing_parts(folder: Path) -> Iterator[None]:
-    """Lets the tasks that are loaded inside the block share parts through a folder.
-
-    Args:
-      folder: The folder, which is made.
-    """
+def sharing_arrays(folder: Path) -> Iterator[None]:
+    """Tasks that are loaded inside the block cache arrays in a folder, which is created."""
     folder.mkdir(parents=True, exist_ok=True)
     token = _folder.set(folder)
     try:
@@ -336,21 +307,21 @@ def sharing_parts(folder: Path) -> Iterator[None]:
         _folder.reset(token)
 
 
-def made_once(name: str, source: Path, settings: str, make: Callable[[], Arrays]) -> Arrays:
-    """The arrays that `make` gives, or has given to another run with this source and settings.
+def cached_arrays(name: str, source: Path, settings: str, make: Callable[[], Arrays]) -> Arrays:
+    """The arrays that `make` returns, cached by the content of `source` and by the settings.
 
-    Outside `sharing_parts` they are made anew. Of several runs that start at one moment one makes
-    them, while the others wait.
+    Outside `sharing_arrays` nothing is cached. If several runs start at once, one makes the arrays,
+    and the others wait.
 
     Args:
-      name: The name of the part, which begins that of its file.
-      source: The file that the part is made of; its content counts, not its name.
-      settings: All else that it depends on.
-      make: A function that makes the arrays.
+      name: The first part of the file's name.
+      source: The file from which the arrays are made; its name does not matter.
+      settings: Everything else that the arrays depend on.
+      make: Makes the arrays.
 
     Raises:
       OSError: The folder cannot be written.
-      InputError: The file of the part is damaged.
+      InputError: The cached file is damaged.
     """
     folder = _folder.get()
     if folder is None:
@@ -358,24 +329,24 @@ def made_once(name: str, source: Path, settings: str, make: Callable[[], Arrays]
     try:
         path = folder / f"{name}-{_key(source, settings)}.npz"
     except OSError:
-        return make()  # which says what is wrong with the source
+        return make()  # raises the error for an unreadable source
     with in_turn(path.with_suffix(".lock")):
         return read_or_make(path, "a part that the runs of a sweep share; delete it", make)
 
 
 def _key(source: Path, settings: str) -> str:
-    """A hash of the content of a file, of settings, and of this package's version."""
+    """A hash of the content of a file, of settings, and of the version of fl_audit."""
     with source.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
     digest.update(f"\0{__version__}\0{settings}".encode())
     return digest.hexdigest()[:32]
 
 
-# The file.
+# CSV files.
 
 
 def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[Sentence]:
-    """The rows with at least one word; every client must have one."""
+    """The sentences of rows with at least one word; raises if a client has none."""
     seen: dict[str, bool] = {}
     columns = rows.fieldnames or ["(no header)"]
     for column in ("client_id", "text"):
@@ -399,17 +370,16 @@ def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[Sentence]:
 
 
 def read_sentences(path: Path) -> Iterator[Sentence]:
-    """The sentences of a `client_id,text` CSV, one in each row; rows without a word are left out.
+    """The sentences of a `client_id,text` CSV, one per row; rows without a word are skipped.
 
-    Args:
-      path: The CSV, compressed by gzip where its name ends with `.gz`.
+    A file whose name ends with `.gz` is decompressed.
 
     Raises:
       InputError: The file cannot be read, lacks a column, or has a client without a word.
     """
     try:
         with _opened(path) as file:
-            # strict, as a quote that is never closed would swallow all rows behind it.
+            # strict: else a quote that is never closed would swallow all later rows.
             rows = csv.DictReader(file, strict=True)
             yield from _sentences(path, rows)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

@@ -1,12 +1,11 @@
 """The data sets that TFF publishes: EMNIST by writer, and Stack Overflow (Reddi et al. 2020).
 
-Clients are read one by one from TFF's SQLite files, without holding their examples in memory. The
+Clients are read one by one from TFF's SQLite files; their examples are not held in memory. The
 tables are those of `tff.simulation.datasets.SqlClientData`: `client_metadata` (client_id,
 split_name, num_examples) and `examples` (split_name, client_id, serialized_example_proto), one
-serialized `tf.train.Example` in each row. According to FedJAX (`TFFSQLiteClientsIterator`), the
-files that TFF publishes have an index on (split_name, client_id). Those that
-`save_to_sql_client_data` writes have none, and each read of a client then passes over the whole
-table.
+serialized `tf.train.Example` per row. According to FedJAX (`TFFSQLiteClientsIterator`), the files
+that TFF publishes have an index on (split_name, client_id). Files written by
+`save_to_sql_client_data` have none, and then each read of a client scans the whole table.
 """
 
 import contextlib
@@ -58,11 +57,11 @@ class SqliteClients(Population):
           path: The SQLite file.
           split: The name of the split, such as "train".
           features: The features to parse of each example.
-          to_examples: A function that makes inputs and labels of the features.
-          max_clients: The number of clients to use, the first ones; 0 means all of them.
+          to_examples: Converts features to inputs and labels.
+          max_clients: The number of first clients to use; 0 for all.
 
         Raises:
-          InputError: The file cannot be read, is not in this format, or has no such split.
+          InputError: The file cannot be read, has another format, or lacks the split.
         """
         self._path = path
         self._split = split
@@ -78,14 +77,13 @@ class SqliteClients(Population):
         self._num_examples = np.array([count for _, count in rows], np.int64)
 
     def num_examples(self, client: int) -> int:
-        """The number of examples of one client."""
         return int(self._num_examples[client])
 
     def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
-        """One client's examples at these positions, in this order; parses no others.
+        """Parses a client's examples at these positions, in this order.
 
         Raises:
-          InputError: The client does not have the examples that the file says it has.
+          InputError: The file's two tables disagree on the number of the client's examples.
         """
         name = self.client_ids[client]
         rows = self._query(_EXAMPLES, self._split, name)
@@ -98,7 +96,7 @@ class SqliteClients(Population):
         try:
             parsed = tf.io.parse_example(tf.constant(serialized, tf.string), self._features)
         except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:
-            # TensorFlow quotes bytes that it cannot parse, and its message may then be no text.
+            # TensorFlow quotes bytes that it cannot parse; its message may then not be UTF-8.
             raise InputError(
                 f"{self._path}: client {name!r} has an example that is damaged or of another data "
                 f"set: must be a tf.train.Example with {' and '.join(self._features)}"
@@ -123,8 +121,7 @@ class SqliteClients(Population):
         return connection
 
 
-# New files in this format, as stand-ins of TFF's data.
-
+# Writing files in this format, as synthetic replacements of TFF's data.
 
 _TABLES = """
     PRAGMA journal_mode = OFF;
@@ -141,11 +138,7 @@ class NewSqliteFile:
     """A file that is being written."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Makes the tables.
-
-        Args:
-          connection: The connection to an empty file.
-        """
+        """Creates the tables in an empty file."""
         self._connection = connection
         connection.executescript(_TABLES)
 
@@ -160,11 +153,7 @@ class NewSqliteFile:
 
 @contextlib.contextmanager
 def new_sqlite_file(path: Path) -> Iterator[NewSqliteFile]:
-    """A new file, which appears with its index when the block has ended without an error.
-
-    Args:
-      path: The file, which is replaced; its folder is made.
-    """
+    """Writes a file, and its folder; it appears, indexed, if the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f"{path.name}.part")
     unfinished.unlink(missing_ok=True)
@@ -175,18 +164,16 @@ def new_sqlite_file(path: Path) -> Iterator[NewSqliteFile]:
     unfinished.replace(path)
 
 
-# Files that TFF downloads, or that the user has downloaded already.
-
+# Files that TFF downloads, or that the user has already.
 
 _ORIGIN = "https://storage.googleapis.com/tff-datasets-public"
 
 
 def tff_database(path: str | None, kind: str, name: str) -> Path:
-    """The SQLite file of one of TFF's data sets.
+    """The SQLite file of one of TFF's data sets: `path`, or TFF's download in ~/.tff.
 
     Args:
-      path: The path of a file that is there already; without it TFF's downloader fetches the file,
-        once, to ~/.tff.
+      path: The path of an existing file; None downloads it once.
       kind: The kind of the task.
       name: The name of the file at TFF, such as "emnist_all.sqlite".
 
@@ -201,11 +188,12 @@ def tff_database(path: str | None, kind: str, name: str) -> Path:
 
 @contextlib.contextmanager
 def download_of(kind: str, key: str) -> Iterator[None]:
-    """Turns a failed download into an error of one line that names the key to set instead."""
+    """Turns a failed download into an `InputError` that names the key to set instead."""
     try:
         yield
     except Exception as error:
-        if type(error) is not Exception and not isinstance(error, OSError):  # Keras raises that one
+        # Keras raises a plain Exception.
+        if type(error) is not Exception and not isinstance(error, OSError):
             raise
         raise InputError(
             f"task.kind {kind!r}: TFF could not load its data: {error}; the first run has to be "
@@ -214,7 +202,6 @@ def download_of(kind: str, key: str) -> Iterator[None]:
 
 
 # EMNIST with the CNN of Reddi et al. 2020 (appendix C).
-
 
 _CLASSES = 62
 _HELD_OUT_CLIENTS = 100
@@ -227,10 +214,6 @@ _IMAGE = {
 
 def load_emnist_task(config: EmnistTask, seed: int) -> LearningTask:
     """The task of 3,400 writers; the test images of the first 100 of them are held out.
-
-    Args:
-      config: The path of the file and the number of clients to use.
-      seed: The seed of the run; it decides the initial weights.
 
     Raises:
       InputError: The file cannot be downloaded or used.
@@ -256,17 +239,12 @@ def _to_examples(features: Features) -> Examples:
 
 # Stack Overflow next-word prediction.
 
-
 _TOKENS = {"tokens": tf.io.FixedLenFeature([], tf.string)}
 _HELD_OUT_SENTENCES = 10_000
 
 
 def load_stackoverflow_task(config: StackOverflowTask, seed: int) -> LearningTask:
     """The task of 342,477 clients; 10,000 sentences of the first test clients are held out.
-
-    Args:
-      config: The files, the sizes of the model, and the number of clients to use.
-      seed: The seed of the run; it decides the initial weights.
 
     Raises:
       InputError: A file cannot be downloaded or used.
@@ -278,7 +256,7 @@ def load_stackoverflow_task(config: StackOverflowTask, seed: int) -> LearningTas
         return examples_of(encode(sentences, vocabulary, config.sequence_length))
 
     def to_examples(features: Features) -> Examples:
-        # TFF's text is ASCII; a word that is no UTF-8 is one outside the vocabulary.
+        # TFF's text is ASCII; a word that is not UTF-8 is outside the vocabulary.
         return encoded([text.decode("utf-8", "replace").split() for text in features["tokens"]])
 
     test = SqliteClients(path, "test", _TOKENS, to_examples)

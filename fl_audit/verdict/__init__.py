@@ -22,13 +22,14 @@ from fl_audit.verdict.claims import (
     ZeroConcentratedClaim,
 )
 from fl_audit.verdict.curve_claim_tests import curve_tests
-from fl_audit.verdict.curve_verdict import reach_curve_verdict
-from fl_audit.verdict.decision import after_checks, reach_verdict
+from fl_audit.verdict.decision import after_checks, reach_curve_verdict, reach_verdict
+from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.record import Verdict
 from fl_audit.verdict.separation import separation
 
 __all__ = [
     "LARGEST_EPSILON",
+    "Background",
     "ChosenTests",
     "Claim",
     "ClaimTests",

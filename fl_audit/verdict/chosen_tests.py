@@ -1,6 +1,6 @@
 """The tests of a verdict, which are chosen before any score is seen."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from fl_audit.attacks.statistics import RunFacts, Statistic
@@ -8,7 +8,7 @@ from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config import Config
 from fl_audit.estimators import CanaryScores, valid_methods
 from fl_audit.estimators.scores import Inclusion
-from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic, level_of_each
+from fl_audit.verdict.claim_tests import ScoredStatistic, level_of_each
 from fl_audit.verdict.live_verdict import shared_confidence
 from fl_audit.verdict.scope import is_about_sampling, sees_uploads
 
@@ -35,22 +35,6 @@ class ChosenTests:
     def level(self) -> float:
         """The probability with which each single bound may fail."""
         return level_of_each(self.confidence, len(self))
-
-    def on(self, scores: Mapping[str, CanaryScores], facts: RunFacts) -> ClaimTests:
-        """The chosen tests on a run's scores.
-
-        Args:
-          scores: The scores of canaries by the name of the statistic.
-          facts: What the null distributions of the statistics depend on.
-
-        Raises:
-          InputError: No statistic or no method is chosen.
-        """
-        return ClaimTests(
-            [scored_statistic(s, scores[s.name], facts) for s in self.statistics],
-            self.confidence,
-            self.methods,
-        )
 
 
 def scored_statistic(

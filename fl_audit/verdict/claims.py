@@ -14,6 +14,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -222,8 +223,13 @@ class ZeroConcentratedClaim(OneCurveClaim):
 
     @functools.cached_property
     def epsilon(self) -> float:
-        """The epsilon that the claim allows at delta."""
-        return epsilon_of_curve(self.trade_off, self.delta)
+        """The epsilon that the claim allows at delta.
+
+        It is that of the curve, or by proposition 1.3 of Bun & Steinke where that is less: the
+        curve is tabulated, which is coarse for a tiny rho.
+        """
+        closed = self.rho + 2 * math.sqrt(-self.rho * math.log(self.delta))
+        return min(epsilon_of_curve(self.trade_off, self.delta), closed)
 
     @property
     def short(self) -> str:
@@ -282,6 +288,16 @@ class NoiseClaim(OneCurveClaim):
         return GaussianTradeOff(1 / self.noise_multiplier)
 
 
+_LEAST_DIGITS = 3
+"""The digits of an epsilon or a delta below which rounding moves a claim visibly."""
+
+
+def _is_rounded(point: tuple[float, float]) -> bool:
+    """Whether neither number of a point of a profile has three significant digits."""
+    digits = (len(Decimal(repr(number)).normalize().as_tuple().digits) for number in point)
+    return max(digits) < _LEAST_DIGITS
+
+
 @dataclass(frozen=True)
 class ProfileClaim(OneCurveClaim):
     """The claim of a privacy profile: for a client, an epsilon at each of several deltas.
@@ -297,7 +313,7 @@ class ProfileClaim(OneCurveClaim):
     Raises:
       InputError: A number is out of range, or the points allow no epsilon up to LARGEST_EPSILON.
 
-    >>> ProfileClaim(((0.5, 1e-3), (2.0, 1e-6)), 1e-5).words
+    >>> ProfileClaim(((0.5, 1.23e-3), (2.0, 1.05e-6)), 1e-5).words
     'the claim of a privacy profile (ε ≤ 2.00 at δ = 10⁻⁵)'
     """
 
@@ -368,7 +384,12 @@ class ProfileClaim(OneCurveClaim):
     @property
     def words(self) -> str:
         """The claim in words."""
-        return f"the claim of a {self.short} ({_point(self.epsilon, self.delta)})"
+        rounded = sum(map(_is_rounded, self.points))
+        note = ""
+        if rounded:
+            points = "a point has" if rounded == 1 else f"{rounded} points have"
+            note = f"; {points} under three digits, and must have been rounded up"
+        return f"the claim of a {self.short} ({_point(self.epsilon, self.delta)}{note})"
 
     @property
     def short(self) -> str:
@@ -424,6 +445,12 @@ class ConfiguredClaim:
 
 
 CurveClaim = GaussianClaim | ZeroConcentratedClaim | NoiseClaim | ProfileClaim | ConfiguredClaim
+
+
+def claimed_noise(claim: CurveClaim) -> float | None:
+    """The noise multiplier that is claimed; None where the claim is about something else."""
+    return claim.noise_multiplier if isinstance(claim, ConfiguredClaim | NoiseClaim) else None
+
 
 _KINDS: dict[str, type[Claim | CurveClaim]] = {
     Claim.kind: Claim,

@@ -2,12 +2,16 @@
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from fl_audit.attacks.known_rounds import OWN_ROUNDS
+from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks import CanaryCheck
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
 from fl_audit.estimators.roc import auc_interval
+from fl_audit.estimators.trade_off import GaussianTradeOff
 from fl_audit.verdict import sentences
 from fl_audit.verdict.claim_tests import (
     Bound,
@@ -16,11 +20,14 @@ from fl_audit.verdict.claim_tests import (
     ScoredStatistic,
     p_value,
 )
-from fl_audit.verdict.claims import Claim, CurveClaim
-from fl_audit.verdict.power import ArrivedSignal, SimulatedAudit, hardest, standard_null
-from fl_audit.verdict.record import Outcome, Verdict
+from fl_audit.verdict.claims import Claim, CurveClaim, GaussianClaim, claimed_noise
+from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTests, curve_tests
+from fl_audit.verdict.exposure import Background
+from fl_audit.verdict.power import Lengths
+from fl_audit.verdict.record import AgainstAttacker, AsCurve, Outcome, Verdict
 from fl_audit.verdict.scope import Scope
 from fl_audit.verdict.separation import separation
+from fl_audit.verdict.simulation import Seen, Simulation, simulate_curve, simulate_point
 
 
 def reach_verdict(
@@ -30,8 +37,9 @@ def reach_verdict(
     *,
     canary_check: CanaryCheck | None = None,
     others: Sequence[ScoredStatistic] = (),
+    background: Background | None = None,
 ) -> Verdict:
-    """Reaches the verdict on a claim.
+    """Reaches the verdict on a claimed (epsilon, delta).
 
     Args:
       claim: The claim for a client.
@@ -39,28 +47,170 @@ def reach_verdict(
       scope: For whom the canaries stand; by default for clients who take part as they did.
       canary_check: Result of the canary check; by default of one on the scores alone.
         Without their arrival the claim is not called consistent.
-      others: Statistics of the same audit that are not tested. If one of them tells canaries apart
+      others: Statistics of the same audit that are not tested. If one of them separates canaries
         clearly better than all that are, the claim is not called consistent.
+      background: What hides the canaries in their rounds, by which the power is simulated; None
+        where scores alone are known.
     """
     bounds = tests.bounds(claim.delta)
     scope = scope or Scope()
+    found = _of_point(claim, tests, bounds)
     if scope.unfit is not None:
-        reason = sentences.not_fit(scope.unfit, scope.say_so)
-        return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds)
+        return _ended(found, sentences.not_fit(scope.unfit, scope.say_so))
     if not bounds:
-        return _verdict(Outcome.INCONCLUSIVE, sentences.NO_METHOD, claim, tests, bounds)
+        return _ended(found, sentences.NO_METHOD)
     p = p_value(tests, bounds, claim)
+    found = dataclasses.replace(found, p_value=p)
     if bounds[0].estimate.epsilon > claim.epsilon:
         reason = sentences.point_contradicted(tests, bounds[0], p)
-        return _verdict(Outcome.CONTRADICTED, reason, claim, tests, bounds, p_value=p)
+        return _ended(found, reason, Outcome.CONTRADICTED)
     canary_check = canary_check or separation(tests.statistics)
+    seen = _seen(scope, canary_check, background)
+    nearly = nearly_decided(claim, tests, bounds, p) or ()
     doubtful = doubt(claim, tests.statistics, canary_check, others, scope)
     if doubtful is not None:
-        nearly = nearly_decided(claim, tests, bounds, p)
-        if nearly is not None:
-            doubtful = sentences.before_next_steps(doubtful, *nearly)
-        return _verdict(Outcome.INCONCLUSIVE, doubtful, claim, tests, bounds, p_value=p)
-    return _not_contradicted(claim, tests, bounds, p, canary_check=canary_check, scope=scope)
+        return _ended(found, sentences.before_next_steps(doubtful, *nearly))
+    simulation = None
+    if claim.delta > 0:
+        simulation = simulate_point(claim, tests, seen)
+    said = _Said(
+        nothing=f"{sentences.nothing_contradicts(claim)} {scope.whom}",
+        names=[statistic.name for statistic in tests.statistics],
+        why_not_simulated=sentences.NOT_AT_DELTA_0 if claim.delta == 0 else sentences.NO_SIGNAL,
+        tested=sentences.what_was_tested(tests, limit_of_so_many(claim, tests)),
+        nearly=nearly,
+    )
+    if simulation is not None and not simulation.power.is_enough:
+        most = reachable_epsilon(claim, tests, simulation.statistic)
+        number = simulation.audit.num_canaries
+        few = sentences.too_few_canaries(number, [simulation.statistic], most)
+        said = dataclasses.replace(said, too_few=few if most <= claim.epsilon else None)
+    return _not_contradicted(found, simulation, canary_check, scope, said)
+
+
+def reach_curve_verdict(
+    tests: CurveTests,
+    scope: Scope | None = None,
+    *,
+    canary_check: CanaryCheck | None = None,
+    others: Sequence[ScoredStatistic] = (),
+    background: Background | None = None,
+) -> Verdict:
+    """Reaches the verdict on a claimed curve; see `reach_verdict`."""
+    scope = scope or Scope()
+    adjusted = adjusted_p_values(tests)
+    found = _of_curve(tests, adjusted)
+    if not tests.tests:
+        return _ended(found, sentences.NO_CURVE)
+    if scope.unfit is not None or not adjusted:
+        unfit = scope.unfit or "the scores allow no test of a curve"
+        untested = _of_curve(tests, [])
+        return _ended(untested, sentences.not_fit(unfit, scope.say_so))
+    best, p = min(adjusted, key=lambda pair: pair[1])
+    if p <= tests.level:
+        mu = best.mu_lower_bound
+        noise = None if mu is None else noise_of(tests.claim, best, mu)
+        reason = sentences.curve_contradicted(tests, best, min(p, 1.0), noise)
+        least = tests.claim.epsilon if mu is None else epsilon_of_mu(mu, tests.claim.delta)
+        return _ended(found, reason, Outcome.CONTRADICTED, epsilon_lower=least)
+    canary_check = canary_check or separation(tests.statistics)
+    seen = _seen(scope, canary_check, background)
+    doubtful = doubt(tests.claim, tests.statistics, canary_check, others, scope)
+    if doubtful is not None:
+        return _ended(found, doubtful)
+    is_known = tests.tests[0].method == "trade_off_sum"
+    said = _Said(
+        nothing=sentences.curve_not_contradicted(tests, scope),
+        names=[statistic.name for statistic in tests.statistics],
+        why_not_simulated=sentences.NO_SIGNAL if is_known else sentences.POWER_NOT_KNOWN,
+    )
+    simulation = simulate_curve(tests, seen)
+    return _not_contradicted(found, simulation, canary_check, scope, said)
+
+
+@dataclass(frozen=True)
+class _Said:
+    """The sentences in which points and curves differ.
+
+    Attributes:
+      nothing: The clause that nothing contradicts the claim.
+      names: The names of the tested statistics.
+      why_not_simulated: Why no audit was simulated, and what to do next.
+      tested: What was tested, where a consistent claim says it.
+      nearly: The bound that exceeds the claim by itself, and what to do next.
+      too_few: The clause that so few canaries cannot exceed the claim, whatever they score.
+    """
+
+    nothing: str
+    names: Sequence[str | None]
+    why_not_simulated: tuple[str, str]
+    tested: str | None = None
+    nearly: tuple[str, ...] = ()
+    too_few: str | None = None
+
+
+_ASSUMES: dict[CurveMethod, str] = {
+    "trade_off_sum": (
+        "The claim limits the score of each included canary, whatever the canaries before it "
+        "scored. That is so if scores are independent given who was included."
+    ),
+    "trade_off_guesses": "Each canary was included by an independent fair coin.",
+}
+
+
+def with_curve(verdict: Verdict, statistics: Sequence[ScoredStatistic]) -> Verdict:
+    """A verdict on a point, with the outcome if the Gaussian curve through it had been claimed.
+
+    Args:
+      verdict: The verdict on a claimed (epsilon, delta).
+      statistics: The statistics that it rests on.
+    """
+    claim = verdict.claim
+    if not isinstance(claim, Claim) or claim.delta == 0 or verdict.p_value is None:
+        return verdict
+    curve = GaussianClaim(1 / sigma_of_epsilon(claim.epsilon, claim.delta), claim.delta)
+    tests = curve_tests(curve, statistics, verdict.confidence)
+    adjusted = adjusted_p_values(tests)
+    if not adjusted:
+        return verdict
+    p = min(1.0, *(p for _, p in adjusted))
+    return dataclasses.replace(verdict, as_curve=AsCurve(curve.mu, p, p <= tests.level))
+
+
+def adjusted_p_values(tests: CurveTests) -> list[tuple[CurveTest, float]]:
+    """The tests that scores allow, each with its p-value times the level of all over its own."""
+    p_values = [(test, test.p_value) for test in tests.tests]
+    return [(test, p * tests.level / test.level) for test, p in p_values if p is not None]
+
+
+def _against(
+    tests: CurveTests, adjusted: Sequence[tuple[CurveTest, float]]
+) -> tuple[AgainstAttacker, ...]:
+    """The tests' outcome for each attacker whose threat model is known, the strongest first."""
+    smallest: dict[str, float] = {}
+    for test, p in adjusted:
+        statistic = STATISTICS.get(test.statistic.name or "")
+        if statistic is not None:
+            name = statistic.threat_model
+            smallest[name] = min(p, smallest.get(name, 1.0))
+    return tuple(AgainstAttacker(name, p, p <= tests.level) for name, p in smallest.items())
+
+
+def noise_of(claim: CurveClaim, test: CurveTest, mu: float) -> float | None:
+    """The noise multiplier with which a canary's mu is the given one.
+
+    Args:
+      claim: The claim, whose noise multiplier is the one that its curve has.
+      test: The test of the claim's curve.
+      mu: The mu of the canary, above 0.
+
+    Returns:
+      None where the claim states no noise, or its curve is not that of a Gaussian mechanism.
+    """
+    claimed = claimed_noise(claim)
+    if claimed is None or not isinstance(test.curve, GaussianTradeOff):
+        return None
+    return claimed * test.curve.mu / mu
 
 
 def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | None) -> Verdict:
@@ -74,9 +224,11 @@ def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | Non
       failed: Titles of the checks that failed.
       not_checked: Why aggregates, or some of them, were not checked; None where they were.
     """
-    if failed and verdict.outcome is not Outcome.CONTRADICTED:
-        reason = sentences.after_failed_checks(failed, verdict.reason)
-        return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
+    if failed:
+        reason = sentences.after_failed_checks(failed, verdict)
+        is_contradicted = verdict.outcome is Outcome.CONTRADICTED
+        outcome = Outcome.CONTRADICTED if is_contradicted else Outcome.INCONCLUSIVE
+        return dataclasses.replace(verdict, outcome=outcome, reason=reason)
     if not_checked is not None and verdict.outcome is Outcome.CONSISTENT:
         reason = sentences.not_all_checked(not_checked, verdict.reason)
         return dataclasses.replace(verdict, reason=reason)
@@ -109,23 +261,18 @@ def doubt(
     return None if stronger is None else sentences.stronger_left_out(claim, stronger)
 
 
-def _verdict(
-    outcome: Outcome,
-    reason: str,
-    claim: Claim,
-    tests: ClaimTests,
-    bounds: Sequence[Bound],
-    *,
-    p_value: float | None = None,
-    power: float | None = None,
-    detectable_epsilon: float | None = None,
-    canaries_needed: int | None = None,
-) -> Verdict:
-    """A verdict whose bound is the first of `bounds`, which are sorted, the largest first."""
+def _seen(scope: Scope, canary_check: CanaryCheck, background: Background | None) -> Seen:
+    """What simulated audits know: canaries are as long as was measured, or as expected."""
+    length = 1.0 if canary_check.length is None else canary_check.length
+    return Seen(background, Lengths(length, canary_check.missing), scope)
+
+
+def _of_point(claim: Claim, tests: ClaimTests, bounds: Sequence[Bound]) -> Verdict:
+    """The verdict on a point, of which only the tests are known yet; the largest bound is first."""
     best = bounds[0] if bounds else None
     return Verdict(
-        outcome=outcome,
-        reason=reason,
+        outcome=Outcome.INCONCLUSIVE,
+        reason="",
         claim=claim,
         confidence=tests.confidence,
         num_tests=len(tests),
@@ -133,103 +280,72 @@ def _verdict(
         method=best.test.method if best else None,
         statistic=best.test.statistic.name if best else None,
         assumes=best.estimate.assumes if best else None,
-        p_value=p_value,
-        power=power,
-        detectable_epsilon=detectable_epsilon,
-        canaries_needed=canaries_needed,
     )
+
+
+def _of_curve(tests: CurveTests, adjusted: Sequence[tuple[CurveTest, float]]) -> Verdict:
+    """The verdict on a curve, of which only the tests are known yet."""
+    best, p = min(adjusted, key=lambda pair: pair[1], default=(None, None))
+    return Verdict(
+        outcome=Outcome.INCONCLUSIVE,
+        reason="",
+        claim=tests.claim,
+        confidence=tests.confidence,
+        num_tests=len(tests.tests),
+        method=None if best is None else best.method,
+        statistic=None if best is None else best.statistic.name,
+        assumes=None if best is None else _ASSUMES[best.method],
+        p_value=None if p is None else min(p, 1.0),
+        against=_against(tests, adjusted),
+    )
+
+
+def _ended(
+    found: Verdict, reason: str, outcome: Outcome = Outcome.INCONCLUSIVE, **rest: Any
+) -> Verdict:
+    """A verdict with its outcome and reason."""
+    unstated = sentences.tested_unstated(found.claim, found.confidence)
+    reason = sentences.lines((unstated, *reason.splitlines()))
+    return dataclasses.replace(found, outcome=outcome, reason=reason, **rest)
 
 
 def _not_contradicted(
-    claim: Claim,
-    tests: ClaimTests,
-    bounds: Sequence[Bound],
-    p: float,
-    *,
+    found: Verdict,
+    simulation: Simulation | None,
     canary_check: CanaryCheck,
     scope: Scope,
+    said: _Said,
 ) -> Verdict:
-    """The verdict where no bound exceeds the claim: consistent or inconclusive.
+    """The verdict where no test contradicts the claim: consistent or inconclusive.
 
-    The claim is consistent if enough simulated audits of a mechanism with FACTOR times the claimed
-    epsilon contradict it, with as much of the canaries' signal as arrived.
+    The claim is consistent if enough simulated audits contradict it where a client's epsilon is
+    FACTOR times the claimed one.
     """
-    nothing = f"{sentences.nothing_contradicts(claim)} {scope.whom}"
-    if claim.delta == 0:
-        reason = sentences.lines((canary_check.fault, nothing, *sentences.NOT_AT_DELTA_0))
-        return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds, p_value=p)
-    nearly = nearly_decided(claim, tests, bounds, p)
-    simulated_on = _simulated_statistics(tests, canary_check)
-    scores = simulated_on[0].scores
-    num_canaries = scores.num_included + scores.num_excluded
-    simulated = _simulated_audit(claim, tests, simulated_on[0], canary_check)
-    simulation = simulated.simulate(num_canaries)
-    power = sentences.point_power_words(
-        claim, simulated_on, canary_check, arrived_signal(canary_check), simulation
-    )
-    needed = None
-    if simulation.is_enough:
+    claim, start = found.claim, (canary_check.fault, said.nothing)
+    if simulation is None:
+        return _ended(found, sentences.lines((*start, *said.why_not_simulated)))
+    power, needed = simulation.power, None
+    words = sentences.power_words(claim, simulation, canary_check)
+    if power.is_enough:
         outcome = Outcome.CONSISTENT
-        tested = sentences.what_was_tested(tests, limit_of_so_many(claim, tests))
-        rest = (
-            tested,
-            *(nearly or ()),
-            sentences.OTHER_ATTACKS,
-            *(() if nearly else (sentences.after_consistent(claim),)),
-        )
+        closing = () if said.nearly else (sentences.after_consistent(claim),)
+        rest = (said.tested, *said.nearly, sentences.OTHER_ATTACKS, *closing)
     else:
-        outcome, most = Outcome.INCONCLUSIVE, reachable_epsilon(claim, tests, simulated_on[0])
-        if not nearly:
-            needed = simulated.canaries_needed(num_canaries, simulation.detectable_epsilon)
-        if most <= claim.epsilon:
-            power = sentences.too_few_canaries(num_canaries, simulated_on, most)
-        rest = nearly or (sentences.more_power(tests, needed, scope),)
-    return _verdict(
+        outcome = Outcome.INCONCLUSIVE
+        if not said.nearly:
+            needed = simulation.audit.canaries_needed()
+        words = said.too_few or words
+        rest = said.nearly or (sentences.more_power(simulation, needed, scope, said.names),)
+    assumed = sentences.assumed_words(claim, simulation)
+    return _ended(
+        found,
+        sentences.lines((*start, words, assumed, *rest)),
         outcome,
-        sentences.lines((canary_check.fault, nothing, power, *rest)),
-        claim,
-        tests,
-        bounds,
-        p_value=p,
-        power=simulation.power,
-        detectable_epsilon=simulation.detectable_epsilon,
+        power=power.power,
+        detectable_epsilon=power.detectable_epsilon,
+        detectable=None if isinstance(claim, Claim) else simulation.detectable(claim),
         canaries_needed=needed,
     )
-
-
-def _simulated_audit(
-    claim: Claim, tests: ClaimTests, statistic: ScoredStatistic, canary_check: CanaryCheck
-) -> SimulatedAudit:
-    """The audit like that of a statistic whose true epsilon is free."""
-    scores = statistic.scores
-    return SimulatedAudit(
-        claim=claim,
-        methods=tuple(tests.methods),
-        level=tests.level,
-        null=standard_null(statistic),
-        included_share=scores.num_included / (scores.num_included + scores.num_excluded),
-        inclusion=scores.inclusion,
-        inclusion_probability=scores.inclusion_probability,
-        arrived=arrived_signal(canary_check),
-    )
-
-
-def _simulated_statistics(tests: ClaimTests, canary_check: CanaryCheck) -> list[ScoredStatistic]:
-    """The statistics whose power is simulated; what the first of them shows, they all would.
-
-    Where the signal was measured in canaries' own rounds, it is the statistic of those, if that is
-    tested; else those with whose null distributions least can be proven.
-    """
-    measured = [statistic for statistic in tests.statistics if statistic.name == OWN_ROUNDS.name]
-    return measured if measured and canary_check.signal is not None else hardest(tests.statistics)
-
-
-def arrived_signal(canary_check: CanaryCheck) -> ArrivedSignal:
-    """What included canaries show, by their arrival; all of it where nothing is known."""
-    signal = 1.0 if canary_check.signal is None else min(max(canary_check.signal, 0.0), 1.0)
-    if canary_check.num_scored is None or not canary_check.num_included:
-        return ArrivedSignal(signal)
-    return ArrivedSignal(signal, canary_check.num_scored / canary_check.num_included)
 
 
 # What was tested, and what was not.

@@ -1,33 +1,40 @@
-"""The simulated probability that an audit contradicts a claim, by how wrong the claim is.
+"""What an audit would have contradicted: its own scores and tests, under less noise, simulated.
 
-A simulated canary's score is Gaussian noise and, if it is included, the signal of a Gaussian
-mechanism of some epsilon: as much of it as arrived. Nothing else is lost: the attacker sees all of
-that in one statistic. A real attack may see less.
+Canaries' scores are drawn as exposure.py says, at a share f of the noise; the tests of the verdict
+are made on them. The detectable epsilon is what accounting gives a client at the largest f at which
+ENOUGH_POWER of the audits contradict the claim (less_noise.py). Points and curves differ in the
+tests alone.
 """
 
+import abc
+import dataclasses
 import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal, Protocol
 
 import numpy as np
+from scipy import special
 
 from fl_audit.array_types import BoolArray, FloatArray, IndexArray
+from fl_audit.checks.canary_check import Missing
 from fl_audit.estimators import (
     METHODS,
     CanaryScores,
     GaussianCanaryNull,
     LargestOfRoundsNull,
-    Null,
     NullTail,
-    ScaledNull,
 )
-from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma, sigma_of_epsilon
+from fl_audit.estimators.anytime import deviates
+from fl_audit.estimators.curve_tests import SumTest, sum_test
 from fl_audit.estimators.methods import Rejection
 from fl_audit.estimators.null import unit_of
-from fl_audit.estimators.scores import Inclusion
 from fl_audit.verdict.claim_tests import ScoredStatistic
 from fl_audit.verdict.claims import Claim
+from fl_audit.verdict.curve_claim_tests import CurveTest
+from fl_audit.verdict.exposure import Exposure
+from fl_audit.verdict.less_noise import LessNoise, claimed_mu
 
 FACTOR = 2.0
 """Ratio of the epsilon that has to be detectable to the claimed one, for "consistent"."""
@@ -45,18 +52,14 @@ _SEED = 20_230_516
 _CLOSE = 1.2
 """Ratio of two numbers of canaries, too few and enough, between which the search tries no other."""
 
-_STEP, _STEP_FROM_GUESS = 4, 2
-"""Ratio of two numbers of canaries that the search tries in turn, without a guess and with one."""
-
-_POWER_OF_SIGNAL = 5
-"""With k times the canaries a signal k^(1/5) times smaller is detectable, roughly. Where nothing is
-lost and epsilon is small it is k^(1/2); large epsilons and lost canaries take far more of them."""
+_STEP = 3
+"""Ratio of two numbers of canaries that the search tries in turn."""
 
 _PRECISION = 0.005
-"""Relative precision of the signal that is detected."""
+"""Relative precision of the share of the noise that is detected."""
 
-_LARGEST_SIGNAL = 100.0
-"""The largest signal of a canary that is tried, in standard deviations of its score."""
+_LEAST_FACTOR = 1e-4
+"""The smallest share of the noise that is told from none."""
 
 _PARTS = 4
 """Parts of the trials, after each of which it is asked whether the power is decided."""
@@ -65,9 +68,41 @@ _AT_ONCE = 2_000_000
 """Number of simulated scores in memory at a time."""
 
 
+# The tests that are made on each simulated audit.
+
+
+Groups = Sequence[tuple[int, float, float]]
+"""Numbers of canaries whose scores have a Gaussian distribution, with its mean and spread."""
+
+
+class AuditTests(Protocol):
+    """The tests of one claim, which are made on many simulated audits."""
+
+    @property
+    def number(self) -> int:
+        """The number of tests, fast ones first."""
+
+    def contradict_by(self, number: int, samples: Sequence[ScoredStatistic]) -> BoolArray:
+        """Whether one of the tests contradicts the claim, bool of shape (samples,)."""
+
+    def resized(self, num_included: int) -> "AuditTests":
+        """The tests of so many included canaries."""
+
+    def may_contradict(self, shift: float) -> bool:
+        """Whether ever so many canaries that are shifted so far could contradict the claim."""
+
+    def chance(self, null: NullTail | None, groups: Groups) -> float | None:
+        """The probability of a contradiction, where it can be computed without samples.
+
+        Args:
+          null: The null of the scores.
+          groups: The number of included canaries with each mean and spread of their scores.
+        """
+
+
 @dataclass(frozen=True, eq=False)
-class RepeatedTests:
-    """The tests of one claim, which are applied to many simulated samples.
+class PointTests:
+    """The tests of a claimed (epsilon, delta) by several methods.
 
     Attributes:
       claim: The claim that each test may contradict.
@@ -79,31 +114,29 @@ class RepeatedTests:
     methods: Sequence[str]
     level: float
 
-    def contradict(self, samples: Sequence[ScoredStatistic]) -> BoolArray:
-        """Whether any method's bound exceeds the claim.
-
-        Args:
-          samples: Samples of one statistic's scores.
-
-        Returns:
-          An entry for each sample, bool of shape (samples,).
-        """
-        contradicted = np.zeros(len(samples), bool)
-        for number in range(len(self.methods)):
-            left = np.flatnonzero(~contradicted)
-            if len(left):
-                contradicted[left] = self.contradict_by(number, [samples[index] for index in left])
-        return contradicted
+    @property
+    def number(self) -> int:
+        """See `AuditTests.number`."""
+        return len(self.methods)
 
     def contradict_by(self, number: int, samples: Sequence[ScoredStatistic]) -> BoolArray:
-        """Whether one method's bound exceeds the claim, bool of shape (samples,).
-
-        Args:
-          number: The method's place among the methods, of which the fast ones come first.
-          samples: Samples of one statistic's scores.
-        """
+        """See `AuditTests.contradict_by`."""
         settings = [sample.setting(self.claim.delta, 1 - self.level) for sample in samples]
         return self._rejections[number](settings)
+
+    def resized(self, num_included: int) -> "PointTests":
+        """See `AuditTests.resized`."""
+        del num_included
+        return self
+
+    def may_contradict(self, shift: float) -> bool:
+        """See `AuditTests.may_contradict`."""
+        return shift > claimed_mu(self.claim)
+
+    def chance(self, null: NullTail | None, groups: Groups) -> float | None:
+        """See `AuditTests.chance`."""
+        del null, groups
+        return None
 
     @functools.cached_property
     def _rejections(self) -> list[Rejection]:
@@ -113,31 +146,100 @@ class RepeatedTests:
         return [METHODS[m].rejection(claim.epsilon, claim.delta, self.level) for m in fast_first]
 
 
-@dataclass(frozen=True)
-class ArrivedSignal:
-    """What included canaries show of the signal of a client that takes part as they do.
+@dataclass(frozen=True, eq=False)
+class CurveSum:
+    """The test of a claimed curve by the sum of scores, as that of a point.
 
     Attributes:
-      signal: The share of it that they show on average, in [0, 1].
-      canaries: The share of included canaries that show anything: with a scored round, in [0, 1].
+      leading: The test of the verdict whose power is asked for.
+      mu: The mu of the Gaussian mechanism that leaks as much as the claim allows at its delta.
+      test: The sum.
     """
 
-    signal: float = 1.0
-    canaries: float = 1.0
+    leading: CurveTest
+    mu: float
+    test: SumTest
 
-    def shares(self, num_included: int) -> list[FloatArray]:
-        """The share that each canary shows, in every way that is simulated.
+    number = 1
 
-        Part of the signal may be missing as all canaries show less of it, or as fewer show all of
-        it. Which of the two hides more from an audit depends on the claim.
+    def contradict_by(self, number: int, samples: Sequence[ScoredStatistic]) -> BoolArray:
+        """See `AuditTests.contradict_by`."""
+        del number
+        scores = np.stack([sample.scores.included for sample in samples])
+        tail = samples[0].null.known_tail()
+        if tail is None:
+            raise ValueError("the sum of scores needs a known null")
+        sums = self.test.statistic(deviates(tail.log_tail_upper(scores)))
+        return np.asarray(sums >= self._critical_value)
+
+    def resized(self, num_included: int) -> "CurveSum":
+        """See `AuditTests.resized`."""
+        test = sum_test(self.leading.curve, num_included, self.leading.level)
+        return dataclasses.replace(self, test=test)
+
+    def may_contradict(self, shift: float) -> bool:
+        """See `AuditTests.may_contradict`."""
+        return shift > self.mu
+
+    def chance(self, null: NullTail | None, groups: Groups) -> float | None:
+        """See `AuditTests.chance`."""
+        if null is None:
+            raise ValueError("the sum of scores needs a known null")
+        unit = unit_of(null) or 1.0
+        scores = unit * np.linspace(-_BELOW, self.test.edges[-1] + _BELOW, _SCORES)
+        z = np.maximum.accumulate(deviates(null.log_tail_upper(scores)))
+        edges = np.interp(self.test.edges, z, scores)
+        below = [(n, special.ndtr((edges - mean) / spread)) for n, mean, spread in groups]
+        return self.test.power(self._critical_value, below)
+
+    @functools.cached_property
+    def _critical_value(self) -> int:
+        return self.test.critical_value(self.leading.level)
+
+
+_BELOW, _SCORES = 10.0, 4_000
+"""How far beyond the edges of a sum's cells scores are looked at, and how many of them."""
+
+
+# What of a mechanism was seen to arrive.
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """The lengths of included canaries over those expected.
+
+    Attributes:
+      share: Their mean, in [0, 1].
+      missing: How the rest is missing; None where either may be.
+    """
+
+    share: float = 1.0
+    missing: Missing | None = None
+
+    def ways(self, num_included: int) -> list[FloatArray]:
+        """The length of each canary, in every way that is simulated.
+
+        Part of the length may be missing as all canaries are shorter, or as fewer are there. Which
+        of the two hides more from an audit depends on the claim.
 
         Returns:
           Arrays, float64 of shape (num_included,); a single one where nothing is missing.
         """
-        scored = np.arange(num_included) < round(self.canaries * num_included)
-        shorter = np.where(scored, self.signal, 0.0)
-        fewer = np.arange(num_included) < round(self.signal * scored.sum())
-        return [shorter] if self.signal in (0.0, 1.0) else [shorter, fewer.astype(np.float64)]
+        shorter = np.full(num_included, self.share)
+        if self.share in (0.0, 1.0) or self.missing == "shorter":
+            return [shorter]
+        order = np.random.default_rng(_SEED).permutation(num_included)
+        fewer = (order < round(self.share * num_included)) * 1.0
+        return [fewer] if self.missing == "lost" else [shorter, fewer]
+
+
+# The simulated audit.
+
+
+Hidden = Literal["by clients", "by little signal"]
+"""Why no number of canaries would show a violation: clients' updates hide each of them, or they
+show less than the claim allows, as they participate less often than a client or only a part of
+their signal is in what is scored."""
 
 
 @dataclass(frozen=True)
@@ -148,10 +250,17 @@ class Power:
       power: The share of them that contradict the claim where FACTOR times it is true.
       detectable_epsilon: The smallest true epsilon, at the claim's delta, of which ENOUGH_POWER of
         them contradict the claim, rounded up by at most 1 % or so; None where there is none.
+      detectable_factor: The share of the noise with which that epsilon is true.
+      clients_share: The share of what hides canaries that is not noise.
+      hidden: Why no number of canaries would contradict FACTOR times the claim; None where some
+        number may, or the power is enough.
     """
 
     power: float
     detectable_epsilon: float | None
+    detectable_factor: float | None = None
+    clients_share: float = 0.0
+    hidden: Hidden | None = None
 
     @property
     def is_enough(self) -> bool:
@@ -159,306 +268,336 @@ class Power:
         return self.power >= ENOUGH_POWER
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SimulatedAudit:
-    """An audit of a Gaussian mechanism.
+    """An audit whose noise is free.
 
     Attributes:
-      claim: The claim that the audit may contradict; its delta is above 0.
-      methods: Names of the valid methods, any of which may contradict the claim.
-      level: The probability with which each single bound may fail.
-      null: The null distribution that the scores are held against, in units of the simulation
-        (`standard_null`); None where it is empirical.
-      included_share: Share of the canaries that are included, in (0, 1].
-      inclusion: How it was decided which canaries take part.
-      inclusion_probability: Probability with which a canary is included.
-      arrived: What included canaries show.
+      claimed_epsilon: The claimed epsilon, at the claim's delta.
+      tests: What may contradict the claim.
+      like: The statistic that is simulated: its null, and how canaries were included.
+      exposure: How far its included canaries stand out.
+      less_noise: The alternatives.
+      num_excluded: The number of excluded canaries.
+      lengths: The lengths of included canaries.
     """
 
-    claim: Claim
-    methods: tuple[str, ...]
-    level: float
-    null: NullTail | None
-    included_share: float = 0.5
-    inclusion: Inclusion = "coins"
-    inclusion_probability: float = 0.5
-    arrived: ArrivedSignal = ArrivedSignal()
+    claimed_epsilon: float
+    tests: AuditTests
+    like: ScoredStatistic
+    exposure: Exposure
+    less_noise: LessNoise
+    num_excluded: int
+    lengths: Lengths = Lengths()
 
-    def simulate(self, num_canaries: int) -> Power:
-        """What TRIALS simulated audits with so many canaries contradict.
+    @property
+    def num_canaries(self) -> int:
+        """The number of canaries, included or not."""
+        return self.exposure.num_included + self.num_excluded
 
-        All epsilons are tried on the same noise. A sample that contradicts the claim at one of them
-        is taken to do so at larger ones, as it does but for rare exceptions. FACTOR times the claim
-        is tried first, so that no more than that is detectable where, and only where, its power is
-        enough.
+    @functools.cached_property
+    def twice(self) -> float:
+        """The share of the noise with which FACTOR times the claim is true."""
+        return self.less_noise.factor(FACTOR * self.claimed_epsilon)
+
+    def simulate(self, trials: int = TRIALS) -> Power:
+        """What simulated audits contradict.
+
+        All shares of the noise are tried on the same chance. A sample that contradicts the claim at
+        one of them is taken to do so at smaller ones, as it does but for rare exceptions. That of
+        FACTOR times the claim is tried first, so that no more than FACTOR times it is detectable
+        where, and only where, its power is enough.
         """
-        power, detectable = 1.0, 0.0
-        for samples in self._samples(num_canaries, TRIALS):
-            power = min(power, samples.power(self._wrong_claim))
-            signal = samples.detectable(self._true_claim, self._wrong_claim, at_least=detectable)
-            detectable = max(detectable, signal)
-        if math.isinf(detectable):
-            return Power(power, None)
-        if detectable == self._wrong_claim:  # to the digit: rounding must not tell another story
-            return Power(power, FACTOR * self.claim.epsilon)
-        return Power(power, epsilon_of_sigma(1 / detectable, self.claim.delta))
+        power, factor = 1.0, math.inf
+        for samples in self.samples(trials):
+            power = min(power, samples.power(self.twice))
+            factor = min(factor, samples.detectable(self._claimed, self.twice, factor))
+        share = self.exposure.clients_share
+        hidden = self.hidden if power < ENOUGH_POWER else None
+        if factor == 0:
+            return Power(power, None, None, share, hidden)
+        epsilon = FACTOR * self.claimed_epsilon
+        if factor != self.twice:  # to the digit: rounding must not tell another story
+            epsilon = self.less_noise.epsilon(factor)
+        return Power(power, epsilon, factor, share, hidden)
 
-    def power_at(self, num_canaries: int, epsilon: float, trials: int = TRIALS) -> float:
-        """The share of simulated audits that contradict the claim where epsilon is true."""
-        signal = self._signal(epsilon)
-        return min(samples.power(signal) for samples in self._samples(num_canaries, trials))
+    def power_at(self, factor: float, trials: int = TRIALS) -> float:
+        """The share of simulated audits that contradict the claim with a share of the noise."""
+        return min(samples.power(factor) for samples in self.samples(trials))
 
-    def is_enough(self, num_canaries: int) -> bool:
-        """Whether ENOUGH_POWER of SEARCH_TRIALS contradict the claim at FACTOR times it."""
-        simulated = self._samples(num_canaries, SEARCH_TRIALS)
-        return all(samples.has_power(self._wrong_claim) for samples in simulated)
+    @property
+    def hidden(self) -> Hidden | None:
+        """Why no number of canaries contradicts FACTOR times the claim; None where some may."""
+        if self._may_contradict(self.exposure):
+            return None
+        alone = self.exposure.without_clients()
+        return "by clients" if self._may_contradict(alone) else "by little signal"
 
-    def canaries_needed(self, at_least: int, detectable: float | None = None) -> int | None:
+    def _may_contradict(self, exposure: Exposure) -> bool:
+        shifts = exposure.shifts(self.twice, self.lengths.share)
+        return self.tests.may_contradict(float(shifts.max(initial=0.0)))
+
+    def canaries_needed(self) -> int | None:
         """Estimates the number of canaries that gives ENOUGH_POWER.
-
-        The search starts at a guess and goes from there in steps to numbers that are too small and
-        enough; then numbers between the two are tried.
-
-        Args:
-          at_least: A number of canaries that is known to be too small.
-          detectable: The detectable epsilon with so many, which tells a better guess; None where
-            there is none.
 
         Returns:
           The number of canaries, rounded up to two significant digits; None where no number up to
             MOST_CANARIES that was tried is enough.
         """
-        if at_least >= MOST_CANARIES:
+        too_few = self.num_canaries
+        if self.hidden is not None or not too_few:
             return None
-        step = _STEP if detectable is None else _STEP_FROM_GUESS
-        tried = self._guess(at_least, detectable)
-        if not self.is_enough(tried):
+        while too_few < MOST_CANARIES:
+            tried = min(_STEP * too_few, MOST_CANARIES)
+            if self._is_enough(tried):
+                return self._between(too_few, tried)
             too_few = tried
-            while too_few < MOST_CANARIES:
-                tried = min(step * too_few, MOST_CANARIES)
-                if self.is_enough(tried):
-                    return self._between(too_few, tried)
-                too_few = tried
+        return None
+
+    def fewest_canaries(self, factor: float) -> int | None:
+        """The number of canaries that gives ENOUGH_POWER at a share of the noise, up or down."""
+        if not self.tests.may_contradict(float(self.exposure.shifts(factor, 1.0).max(initial=0))):
             return None
-        while (fewer := tried // step) > at_least:
-            if not self.is_enough(fewer):
-                return self._between(fewer, tried)
-            tried = fewer
-        return self._between(at_least, tried)
+        enough = self.num_canaries
+        while not self._is_enough(enough, factor):
+            if enough >= MOST_CANARIES:
+                return None
+            enough = min(_STEP * enough, MOST_CANARIES)
+        too_few = enough // _STEP
+        while too_few > 2 and self._is_enough(too_few, factor):
+            too_few, enough = too_few // _STEP, too_few
+        return self._between(max(too_few, 1), enough, factor)
 
-    def _guess(self, at_least: int, detectable: float | None) -> int:
-        """A number of canaries to start from, above `at_least`."""
-        times = float(_STEP)
-        if detectable is not None:
-            times = (self._signal(detectable) / self._wrong_claim) ** _POWER_OF_SIGNAL
-        return min(max(round(times * at_least), at_least + 1), MOST_CANARIES)
-
-    def _between(self, too_few: int, enough: int) -> int:
+    def _between(self, too_few: int, enough: int, factor: float | None = None) -> int:
         while enough > _CLOSE * too_few and enough > too_few + 1:
             middle = round(math.sqrt(too_few * enough))
-            too_few, enough = (too_few, middle) if self.is_enough(middle) else (middle, enough)
+            is_enough = self._is_enough(middle, factor)
+            too_few, enough = (too_few, middle) if is_enough else (middle, enough)
         unit = int(10 ** (len(str(enough)) - 2))
-        return -(-enough // unit) * unit
+        return -(-enough // max(unit, 1)) * max(unit, 1)
+
+    def _is_enough(self, num_canaries: int, factor: float | None = None) -> bool:
+        simulated = self._resized(num_canaries).samples(SEARCH_TRIALS)
+        share = self.twice if factor is None else factor
+        return all(samples.has_power(share) for samples in simulated)
+
+    def _resized(self, num_canaries: int) -> "SimulatedAudit":
+        """The audit with so many canaries, as many of them included as in this one."""
+        share = self.exposure.num_included / self.num_canaries
+        num_canaries -= num_canaries % 2 if self.like.scores.inclusion == "pairs" else 0
+        num_included = max(round(share * num_canaries), 1)
+        return dataclasses.replace(
+            self,
+            tests=self.tests.resized(num_included),
+            exposure=self.exposure.resized(num_included, np.random.default_rng(_SEED)),
+            num_excluded=num_canaries - num_included,
+        )
+
+    @property
+    def _claimed(self) -> float:
+        return self.less_noise.factor(self.claimed_epsilon)
+
+    def samples(self, trials: int) -> Iterator["_Asked"]:
+        """Simulated audits in every way in which canaries may be short."""
+        chance = _Chance(self, trials)
+        for lengths in self.lengths.ways(self.exposure.num_included):
+            silent = np.full((self.tests.number, trials), math.inf)
+            samples = _Samples(self, chance, lengths, silent, np.full(trials, -1.0))
+            yield samples if self.exact(self.twice, lengths) is None else _Exact(self, lengths)
+
+    def exact(self, factor: float, lengths: FloatArray) -> float | None:
+        """The power with a share of the noise, where it can be computed without samples."""
+        groups = self.exposure.groups(factor, lengths)
+        if groups is None:
+            return None
+        scale, null = self.null
+        scaled = [(number, scale * mean, scale * spread) for number, mean, spread in groups]
+        return self.tests.chance(null, scaled)
 
     @functools.cached_property
-    def _true_claim(self) -> float:
-        return self._signal(self.claim.epsilon)
-
-    @functools.cached_property
-    def _wrong_claim(self) -> float:
-        return self._signal(FACTOR * self.claim.epsilon)
-
-    def _signal(self, epsilon: float) -> float:
-        return 1 / sigma_of_epsilon(epsilon, self.claim.delta)
-
-    def _samples(self, num_canaries: int, trials: int) -> "Iterator[_Samples]":
-        num_canaries -= num_canaries % 2 if self.inclusion == "pairs" else 0
-        noise = _Noise(num_canaries, trials)
-        for shares in self.arrived.shares(round(self.included_share * num_canaries)):
-            silent = np.zeros((len(self.methods), trials))
-            yield _Samples(self, self._tests, noise, shares, silent, np.full(trials, math.inf))
-
-    @functools.cached_property
-    def _tests(self) -> RepeatedTests:
-        return RepeatedTests(self.claim, self.methods, self.level)
+    def null(self) -> tuple[float, NullTail | None]:
+        """The factor from simulated cosines to scores, and the null of these."""
+        return simulated_null(self.like, self.exposure.dim)
 
 
-@dataclass(frozen=True)
-class _Noise:
-    """The noise of simulated scores, the same for each signal and each way in which it shows.
+class _Asked(abc.ABC):
+    """The power of an audit by the share of the noise that is left."""
+
+    @abc.abstractmethod
+    def power(self, factor: float) -> float:
+        """The share of audits that contradict the claim."""
+
+    def has_power(self, factor: float) -> bool:
+        """Whether ENOUGH_POWER of the audits contradict the claim."""
+        return self.power(factor) >= ENOUGH_POWER
+
+    def detectable(self, most: float, likely: float, at_most: float) -> float:
+        """The largest share of the noise with ENOUGH_POWER, to _PRECISION from below; 0 if none.
+
+        Args:
+          most: A share at which next to no sample contradicts the claim.
+          likely: A share that is tried before smaller ones.
+          at_most: A share; larger ones are not looked for.
+        """
+        if at_most == 0 or not self.has_power(0.0):
+            return 0.0
+        if math.isfinite(at_most) and self.has_power(at_most):
+            return at_most
+        high, low = min(most, at_most), min(likely, at_most)
+        while not self.has_power(low):
+            if low <= _LEAST_FACTOR:
+                return 0.0
+            high, low = low, max(low / 1.5, _LEAST_FACTOR)
+        while high > low * (1 + _PRECISION):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self.has_power(middle) else (low, middle)
+        return low
+
+
+@dataclass(frozen=True, eq=False)
+class _Exact(_Asked):
+    """An audit whose power is computed.
 
     Attributes:
-      num_canaries: Number of canaries in each sample.
+      audit: The audit.
+      lengths: The lengths of canaries, float64 of shape (num_included,).
+    """
+
+    audit: SimulatedAudit
+    lengths: FloatArray
+
+    def power(self, factor: float) -> float:
+        """See `_Asked.power`."""
+        return self.audit.exact(factor, self.lengths) or 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Chance:
+    """What chance adds to each simulated audit, the same at each noise and length.
+
+    Attributes:
+      audit: The audit.
       trials: Number of samples.
     """
 
-    num_canaries: int
+    audit: SimulatedAudit
     trials: int
 
-    def sample(self, number: int) -> FloatArray:
-        """The noise of one sample, float64 of shape (num_canaries,), in standard deviations."""
-        if self.num_canaries * self.trials > _AT_ONCE:
+    def sample(self, number: int) -> tuple[FloatArray, ...]:
+        """What is added in one audit."""
+        if self.audit.num_canaries * self.trials > _AT_ONCE:
             return self._sampled(number)
         if number not in self._kept:
             self._kept[number] = self._sampled(number)
         return self._kept[number]
 
-    def _sampled(self, number: int) -> FloatArray:
-        return np.random.default_rng((_SEED, self.num_canaries, number)).standard_normal(
-            self.num_canaries
-        )
+    def _sampled(self, number: int) -> tuple[FloatArray, ...]:
+        random = np.random.default_rng((_SEED, self.audit.num_canaries, number))
+        return self.audit.exposure.draw(self.audit.num_excluded, random)
 
     @functools.cached_property
-    def _kept(self) -> dict[int, FloatArray]:
+    def _kept(self) -> dict[int, tuple[FloatArray, ...]]:
         return {}
 
 
 @dataclass(frozen=True, eq=False)
-class _Samples:
-    """Simulated samples with fixed noise, of which the signal is free.
+class _Samples(_Asked):
+    """Simulated audits with fixed chance, of which the noise is free.
 
     Attributes:
       audit: The audit.
-      tests: Its tests.
-      noise: The noise of each sample.
-      shares: The share of the signal that each included canary shows, float64 of shape (n1,).
-      silent: The largest signal tried at which a method does not contradict the claim on a sample,
-        float64 of shape (methods, trials).
-      loud: The smallest signal tried at which any method does, float64 of shape (trials,).
+      chance: What chance adds to each sample.
+      lengths: The lengths of canaries, float64 of shape (num_included,).
+      silent: The smallest share of the noise tried at which a test does not contradict the claim on
+        a sample, float64 of shape (tests, trials).
+      loud: The largest share tried at which any test does, float64 of shape (trials,); below 0
+        where none is known.
     """
 
     audit: SimulatedAudit
-    tests: RepeatedTests
-    noise: _Noise
-    shares: FloatArray
+    chance: _Chance
+    lengths: FloatArray
     silent: FloatArray
     loud: FloatArray
 
-    def power(self, signal: float) -> float:
+    def power(self, factor: float) -> float:
         """The share of the samples that contradict the claim."""
-        for method in range(len(self.silent)):
-            self._try(method, np.arange(len(self.loud)), signal)
-        return float(np.mean(self.loud <= signal))
+        for test in range(len(self.silent)):
+            self._try(test, np.arange(len(self.loud)), factor)
+        return float(np.mean(self.loud >= factor))
 
-    def has_power(self, signal: float) -> bool:
+    def has_power(self, factor: float) -> bool:
         """Whether ENOUGH_POWER of the samples contradict the claim.
 
-        Some samples after others are asked, until it is decided; and methods that take longer only
-        of samples that have to contradict the claim by them.
+        Some samples after others are asked, until it is decided; and tests that take longer only of
+        samples that have to contradict the claim by them.
         """
         needed = math.ceil(ENOUGH_POWER * len(self.loud))
-        undecided = np.flatnonzero((self.silent < signal).any(axis=0) & (signal < self.loud))
+        undecided = np.flatnonzero((self.silent > factor).any(axis=0) & (factor > self.loud))
         at_a_time = -(-len(self.loud) // _PARTS)
         for end in range(at_a_time, len(undecided) + at_a_time, at_a_time):
-            if int(np.sum(self.loud <= signal)) >= needed:
+            if int(np.sum(self.loud >= factor)) >= needed:
                 return True
-            for method in range(len(self.silent)):
-                self._try(method, undecided[:end], signal)
-                may = (self.loud <= signal) | (self.silent[: method + 1] < signal).any(axis=0)
+            for test in range(len(self.silent)):
+                self._try(test, undecided[:end], factor)
+                may = (self.loud >= factor) | (self.silent[: test + 1] > factor).any(axis=0)
                 if int(np.sum(may)) >= needed:
                     break
             else:
                 return False
-        return int(np.sum(self.loud <= signal)) >= needed
+        return int(np.sum(self.loud >= factor)) >= needed
 
-    def detectable(self, low: float, likely: float, at_least: float) -> float:
-        """The smallest signal with ENOUGH_POWER, to _PRECISION from above; infinite if none has.
-
-        Args:
-          low: A signal of which next to no sample contradicts the claim.
-          likely: A signal that is tried before larger ones.
-          at_least: A signal; smaller ones are not looked for.
-        """
-        if at_least and self.has_power(at_least):
-            return at_least
-        low, high = max(low, at_least), max(likely, at_least)
-        while not self.has_power(high):
-            if high >= _LARGEST_SIGNAL or not self.has_power(_LARGEST_SIGNAL):
-                return math.inf
-            low, high = high, min(1.5 * high, _LARGEST_SIGNAL)
-        while high > low * (1 + _PRECISION):
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if self.has_power(middle) else (middle, high)
-        return high
-
-    def _try(self, method: int, samples: IndexArray, signal: float) -> None:
-        """Learns whether a method contradicts the claim at a signal, where that is not known."""
-        is_open = (self.silent[method, samples] < signal) & (signal < self.loud[samples])
+    def _try(self, test: int, samples: IndexArray, factor: float) -> None:
+        """Learns whether a test contradicts the claim at a share, where that is not known."""
+        is_open = (self.silent[test, samples] > factor) & (factor > self.loud[samples])
         open_ = samples[is_open]
-        at_once = max(_AT_ONCE // self.noise.num_canaries, 1)
+        at_once = max(_AT_ONCE // max(self.audit.num_canaries, 1), 1)
         for part in (open_[start : start + at_once] for start in range(0, len(open_), at_once)):
-            scored = [self._scored(int(number), signal) for number in part]
-            contradict = self.tests.contradict_by(method, scored)
-            self.loud[part[contradict]] = signal
-            self.silent[method, part[~contradict]] = signal
+            scored = [self._scored(int(number), factor) for number in part]
+            contradict = self.audit.tests.contradict_by(test, scored)
+            self.loud[part[contradict]] = factor
+            self.silent[test, part[~contradict]] = factor
 
-    def _scored(self, number: int, signal: float) -> ScoredStatistic:
-        audit, num_included = self.audit, len(self.shares)
-        unit = 1.0 if audit.null is None else UNIT  # a known null is that of a cosine
-        scores = unit * self.noise.sample(number)
-        canary_scores = CanaryScores(
-            scores[:num_included] + unit * signal * self.shares,
-            scores[num_included:],
-            audit.inclusion,
-            audit.inclusion_probability,
+    def _scored(self, number: int, factor: float) -> ScoredStatistic:
+        audit = self.audit
+        included, excluded = audit.exposure.scores(self.chance.sample(number), factor, self.lengths)
+        unit, null = audit.null
+        was = audit.like.scores
+        scores = CanaryScores(
+            unit * included, unit * excluded, was.inclusion, was.inclusion_probability
         )
-        return ScoredStatistic(None, canary_scores, Null(tail=audit.null))
+        return ScoredStatistic(None, scores, dataclasses.replace(audit.like.null, tail=null))
 
-
-# Null distributions in common units, in which they can be compared and audits be simulated.
-
-
-SIMULATED_DIM = 10**12
-"""The dimension of simulated cosines, so large that all of them are below 1."""
-
-UNIT = SIMULATED_DIM**-0.5
-"""The standard deviation of simulated cosines."""
 
 _FAR_OUT = 5.0
 """Standard deviations at which null distributions are compared: about where bounds of audits are
 proven."""
 
-_ALIKE = 0.5
-"""Difference of log probabilities there up to which null distributions count as equally hard."""
 
+def simulated_null(statistic: ScoredStatistic, dim: int) -> tuple[float, NullTail | None]:
+    """The factor from simulated cosines to scores of a statistic, and the null of these.
 
-def standard_null(statistic: ScoredStatistic) -> NullTail | None:
-    """What is known of an excluded score, as if it were a cosine in `SIMULATED_DIM` dimensions.
-
-    Bounds lose as much to it as to the statistic's own distribution: a bound that holds for any
-    vector is heavier than the Gaussian, and the union over rounds heavier than one of them.
+    Args:
+      statistic: The statistic.
+      dim: The dimension of the simulated cosines.
 
     Returns:
-      None where nothing is known, so that excluded scores have to tell.
+      None as the null where nothing is known of an excluded score; excluded scores, which then have
+        to say it, have a standard deviation of 1.
     """
     tail = statistic.null.known_tail()
     if tail is None:
-        return None
+        return math.sqrt(dim), None
     unit = unit_of(tail)
     if unit is None:  # a null from outside the package that does not say
-        return GaussianCanaryNull(SIMULATED_DIM)
-    return ScaledNull(_with_equal_rounds(tail), UNIT / unit)
+        return 1.0, GaussianCanaryNull(dim)
+    return unit * math.sqrt(dim), _with_equal_rounds(tail, unit)
 
 
-def hardest(statistics: Sequence[ScoredStatistic]) -> list[ScoredStatistic]:
-    """The statistics whose nulls let least be proven: unknown ones, else the heaviest.
-
-    Args:
-      statistics: The statistics to choose from, at least one.
-    """
-    nulls = [standard_null(statistic) for statistic in statistics]
-    unknown = [statistic for statistic, null in zip(statistics, nulls, strict=True) if null is None]
-    if unknown:
-        return unknown
-    heavy = [float(n.log_tail_upper(_FAR_OUT * UNIT)) for n in nulls if n is not None]
-    order = np.argsort(heavy)[::-1]
-    return [statistics[at] for at in order if heavy[at] >= max(heavy) - _ALIKE]
-
-
-def _with_equal_rounds(tail: NullTail) -> NullTail:
+def _with_equal_rounds(tail: NullTail, unit: float) -> NullTail:
     """The null of a maximum over as many rounds, all like the heaviest, computed once."""
     if not isinstance(tail, LargestOfRoundsNull):
         return tail
-    at = _FAR_OUT * (unit_of(tail) or 0.0)
+    at = _FAR_OUT * unit
     heaviest = max(set(tail.rounds), key=lambda null: float(null.log_tail_upper(at)))
     return LargestOfRoundsNull(len(tail.rounds) * (heaviest,))

@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from fl_audit.json_records import (
     WRITTEN_IF_SET,
@@ -14,12 +14,16 @@ from fl_audit.json_records import (
 from fl_audit.verdict.claims import Claim, CurveClaim, claim_from_json, claim_to_json
 from fl_audit.verdict.power import FACTOR
 
+Basis = Literal["scores", "parts", "accounting"]
+"""What a verdict rests on: the canaries' scores; the noise and the sampling rate, each tested by
+itself (parts.py); or what accounting gives for the configured noise (accounting_basis.py)."""
+
 
 class Outcome(enum.StrEnum):
     """The outcome of a verdict on a claim."""
 
     CONTRADICTED = "contradicted"
-    """A lower bound that holds for any mechanism exceeds the claim."""
+    """A lower bound that holds for any mechanism exceeds the claim, or that of accounting does."""
     CONSISTENT = "consistent"
     """No bound exceeds it, canaries were seen to arrive, no other statistic sees clearly more, and
     the audit had the power to contradict a claim wrong by FACTOR, with what arrived."""
@@ -78,6 +82,7 @@ class Verdict:
 
     Attributes:
       outcome: Whether the claim is contradicted, consistent, or neither can be told.
+      basis: What the outcome rests on.
       reason: The reason for the outcome, what the audit could have noticed and what to do next, in
         sentences (sentences.py), one a line.
       claim: The claim.
@@ -107,6 +112,7 @@ class Verdict:
     claim: Claim | CurveClaim
     confidence: float
     num_tests: int
+    basis: Basis = "scores"
     epsilon_lower: float = 0.0
     method: str | None = None
     statistic: str | None = None
@@ -129,6 +135,7 @@ class Verdict:
         fields = fields_to_json(self)
         claim = {
             "outcome": fields.pop("outcome"),
+            "basis": fields.pop("basis"),
             "reason": fields.pop("reason"),
             "claimed_epsilon": self.claim.epsilon,
             "claimed_delta": self.claim.delta,

@@ -24,6 +24,9 @@ from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
 from fl_audit.formats.participation_files import Participation
 from fl_audit.formats.run_record import RunRecord
 
+_ROUNDING = 1e-9
+"""The share by which sums of squares differ by rounding."""
+
 _BY_CHANCE = 1e-3
 """Rounds without an included canary count as left out if that is less likely by chance."""
 
@@ -154,13 +157,13 @@ def scope_of_log(
     weight = None if participation is None else participation.client_weight
     is_drawn = participation is not None and participation.sampling != "none"
     unfit = not_covered = None
-    if numbers is not None and client is not None:
-        if max(numbers) > client and not is_drawn:
-            unfit = _too_often(max(numbers), client)
-        elif max(numbers) < client:
-            not_covered = _too_seldom(max(numbers), client)
-    if is_drawn and counts and participation is not None and rounds is not None:
-        unfit = None if are_sampled_alike(participation, rounds, released) else _DRAWN_OTHERWISE
+    if participation is not None and rounds is not None:
+        unfit = _unlike_clients(participation, rounds, included)
+        if is_drawn and counts and unfit is None:
+            is_alike = are_sampled_alike(participation, rounds, released)
+            unfit = None if is_alike else _DRAWN_OTHERWISE
+    if numbers is not None and client is not None and max(numbers) < client:
+        not_covered = _too_seldom(max(numbers), client)
     if not_covered is None and weight is not None and weight > 1:
         not_covered = f"a client may weigh {weight:g} times as much as a canary"
     if not_covered is None and rounds is not None:
@@ -176,6 +179,32 @@ def scope_of_log(
     )
 
 
+def _unlike_clients(
+    participation: Participation, rounds: Sequence[IndexArray], included: npt.NDArray[np.bool_]
+) -> str | None:
+    """Why an included canary is none of the clients that a log describes; None where all may be."""
+    own = [rounds[canary] for canary in np.flatnonzero(included)]
+    client, weight = participation.client_rounds, participation.client_weight
+    most = max(map(len, own), default=0)
+    if client is not None and most > client:
+        return _too_often(most, client)
+    least = participation.separation
+    nearest = min(
+        (int(np.diff(np.sort(each)).min()) for each in own if len(each) > 1), default=None
+    )
+    if least is not None and nearest is not None and nearest < least:
+        return (
+            f"an included canary participated in rounds {nearest} apart and a client only in "
+            f"rounds at least {least} apart, so a bound for the canary is no bound for a client"
+        )
+    if weight is not None and weight < 1:
+        return (
+            f"a client weighs at most {weight:g} times as much as a canary, so a bound for the "
+            "canary is no bound for a client"
+        )
+    return None
+
+
 def why_unfit(release: Release) -> str | None:
     """Why a bound on a canary does not bound a client's epsilon; None where it does.
 
@@ -188,7 +217,7 @@ def why_unfit(release: Release) -> str | None:
     """
     canary, client = release.canary.participations, release.client.participations
     if canary is not None and client is not None:
-        return None if canary <= client else _too_often(canary, client)
+        return _too_often(canary, client) if canary > client else _too_near(release)
     sampling = release.client.sampling
     is_one_draw = sampling == release.canary.sampling and not isinstance(sampling, UnknownRounds)
     if canary is None and client is None and is_one_draw:
@@ -200,6 +229,18 @@ def _too_often(canary: int, client: int) -> str:
     return (
         f"an included canary participated in up to {canary} rounds and a client in at most "
         f"{client}, so a bound for the canary is no bound for a client"
+    )
+
+
+def _too_near(release: Release) -> str | None:
+    """Why rounds of canaries are nearer than clients' under correlated noise; None where not."""
+    canary, client = release.canary.squared_sensitivity, release.client.squared_sensitivity
+    if canary is None or client is None or canary <= client * (1 + _ROUNDING):
+        return None
+    return (
+        "correlated noise hides the rounds of an included canary less than those of any client "
+        f"(squared sensitivity {canary:.3g} and {client:.3g}), so a bound for the canary is no "
+        "bound for a client"
     )
 
 

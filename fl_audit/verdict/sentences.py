@@ -17,11 +17,12 @@ from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.roc import auc
 from fl_audit.number_words import count, lower_bound_text, significant
 from fl_audit.verdict.claim_tests import Bound, ClaimTests, ScoredStatistic
-from fl_audit.verdict.claims import Claim, ConfiguredClaim, CurveClaim, NoiseClaim
+from fl_audit.verdict.claims import Claim, ConfiguredClaim, CurveClaim, claimed_noise
 from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTests
-from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, ArrivedSignal, Power
+from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, PointTests
 from fl_audit.verdict.record import Detectable, Outcome, Verdict
 from fl_audit.verdict.scope import Scope
+from fl_audit.verdict.simulation import Simulation
 
 NEXT = "Next: "
 """The start of the sentence that says what to do."""
@@ -233,16 +234,21 @@ def stronger_left_out(claim: Claim | CurveClaim, stronger: ScoredStatistic) -> s
     )
 
 
-def after_failed_checks(failed: Sequence[str], reason: str) -> str:
-    """What checks of the mechanism found, before what the canaries say."""
-    canaries = [line for line in reason.splitlines() if not line.startswith(NEXT)]
-    return lines(
-        (
-            f"the mechanism is not as configured: it failed {', '.join(failed)} (see the checks)",
-            *canaries,
-            f"{NEXT}repair what the checks name, then audit again",
-        )
-    )
+def after_failed_checks(failed: Sequence[str], verdict: Verdict) -> str:
+    """What checks of the mechanism found, before what the canaries say, or after a contradiction.
+
+    Args:
+      failed: The titles of the checks that failed.
+      verdict: The verdict without the checks.
+    """
+    rest = [line for line in verdict.reason.splitlines() if not line.startswith(NEXT)]
+    found = f"the mechanism is not as configured: it failed {', '.join(failed)} (see the checks)"
+    if verdict.outcome is not Outcome.CONTRADICTED:
+        return lines((found, *rest, f"{NEXT}repair what the checks name, then audit again"))
+    step = "repair what the checks name, then audit again"
+    if verdict.basis == "accounting":
+        step = "repair what the checks name, and claim what accounting gives for more noise or less"
+    return lines((*rest, found, f"{NEXT}do not publish this ε; {step}"))
 
 
 def not_all_checked(not_checked: str, reason: str) -> str:
@@ -329,63 +335,94 @@ NOT_AT_DELTA_0 = (
 )
 
 
-def curve_power_words(
-    claim: CurveClaim,
-    leading: CurveTest,
-    detectable: Detectable | None,
-    arrived: ArrivedSignal,
-    *,
-    is_enough: bool,
+NO_SIGNAL = (
+    "the power is not simulated: scores show no canary, and nothing else says how far canaries "
+    "stand out",
+    f"{NEXT}audit with a log that says every canary's rounds and the lengths of aggregates",
+)
+
+
+def power_words(
+    claim: Claim | CurveClaim, simulation: Simulation, canary_check: CanaryCheck
 ) -> str:
-    """The power of the canaries against a claimed curve.
+    """The power of the canaries against a claim.
 
     Args:
       claim: The claim.
-      leading: The test whose power it is.
-      detectable: The smallest violation that is contradicted with enough power; None where none is.
-      arrived: What included canaries show of their signal.
-      is_enough: Whether that is small enough to reassure.
-    """
-    return (
-        f"power of the canaries: {curve_detectable_words(claim, detectable, is_enough=is_enough)} "
-        f"({leading.statistic.scores.num_included:,} included canaries"
-        f"{_scored_by([leading.statistic])}, {_at_norm(arrived)})"
-    )
-
-
-def point_power_words(
-    claim: Claim,
-    statistics: Sequence[ScoredStatistic],
-    canary_check: CanaryCheck,
-    arrived: ArrivedSignal,
-    simulation: Power,
-) -> str:
-    """What of a claimed point simulated audits contradict.
-
-    Args:
-      claim: The claim.
-      statistics: The statistics that are simulated.
-      canary_check: What became of the included canaries.
-      arrived: What they show of their signal.
       simulation: The simulated audits.
+      canary_check: What became of the included canaries.
     """
-    scores = statistics[0].scores
-    least = detectable_words(simulation.detectable_epsilon, only=not simulation.is_enough)
-    signal = (
-        "at the expected norm, which was not measured"
-        if canary_check.signal is None
-        else _at_norm(arrived)
-    )
-    silent = ""
-    if canary_check.num_scored is not None and canary_check.num_scored != canary_check.num_included:
-        silent = (
-            f", {canary_check.num_scored:,} of {canary_check.num_included:,} included ones scored"
+    audit, power = simulation.audit, simulation.power
+    statistic, lengths = simulation.statistic, ""
+    if simulation.knows_rounds:
+        lengths = ", at the expected norm, which was not measured"
+        if canary_check.length is not None:
+            lengths = f", at {100 * canary_check.length:.3g} % of the expected norm, as measured"
+    if power.detectable_epsilon is None and power.hidden is not None:
+        return f"power of the canaries: {_hidden_words(simulation)}: more canaries do not help"
+    number = f"{audit.exposure.num_included:,} included canaries"
+    if not isinstance(claim, Claim):
+        least = curve_detectable_words(
+            claim, simulation.detectable(claim), is_enough=power.is_enough
         )
+        return f"power of the canaries: {least} ({number}{_scored_by([statistic])}{lengths})"
+    least = detectable_words(power.detectable_epsilon, only=not power.is_enough)
     return (
         f"power of the canaries: {least} in {100 * ENOUGH_POWER:g} % of simulated audits, twice "
-        f"the claim (ε = {FACTOR * claim.epsilon:g}) in {100 * simulation.power:.3g} % "
-        f"({scores.num_included + scores.num_excluded:,} canaries{_scored_by(statistics)}, "
-        f"{signal}{silent})"
+        f"the claim (ε = {FACTOR * claim.epsilon:g}) in {100 * power.power:.3g} % "
+        f"({audit.num_canaries:,} canaries{_scored_by([statistic])}{lengths})"
+    )
+
+
+def _hidden_words(simulation: Simulation) -> str:
+    """Why no violation, however large, would be contradicted."""
+    power = simulation.power
+    if power.hidden == "by little signal":
+        why = "canaries show less than the claim allows a client, whatever the noise"
+    else:
+        what = "clients' updates hide" if simulation.knows_rounds else "more than noise hides"
+        why = (
+            f"{what} the canaries ({_percent(power.clients_share)} of what hides them is not noise)"
+        )
+    return f"no true ε, however large, would have been contradicted, as {why}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share >= 0.995 else f"{100 * share:.0f} %"
+
+
+_NOTICED = 0.05
+"""The share of what hides canaries that is worth a sentence."""
+
+
+def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | None:
+    """What the simulated audits assume; None where all of it was measured or stated.
+
+    Args:
+      claim: The claim.
+      simulation: The simulated audits.
+    """
+    power, less = simulation.power, simulation.audit.less_noise
+    share = power.clients_share
+    rest = f"the other {_percent(share)} of what hides canaries stays under less noise"
+    if not simulation.knows_rounds:
+        return (
+            "the simulated audits know the scores alone: they assume a Gaussian mechanism in which "
+            "every canary participates as often as a client, and the least noise with which "
+            f"{subject(claim)} is true; {rest}"
+        )
+    if not less.is_stated:
+        noise = less.noise_multiplier
+        is_it = "" if noise is None else f" (noise multiplier {significant(noise)})"
+        return (
+            "the noise is not stated: the simulated audits start from the least with which "
+            f"{subject(claim)} is true{is_it}, and {rest}"
+        )
+    is_said = power.detectable_epsilon is None and power.hidden is not None
+    if share < _NOTICED or is_said:
+        return None
+    return (
+        f"{_percent(share)} of what hides canaries is clients' updates, which stay under less noise"
     )
 
 
@@ -421,37 +458,42 @@ def nearly_decided(confidence: float, alone: float, bound: Bound, number: int) -
     )
 
 
-def more_power(tests: ClaimTests, canaries_needed: int | None, scope: Scope) -> str:
-    """The sentence on what to do next where an audit had little power against a point claim.
+def more_power(
+    simulation: Simulation,
+    canaries_needed: int | None,
+    scope: Scope,
+    names: Sequence[str | None],
+) -> str:
+    """The sentence on what to do next where an audit had little power against a claim.
 
     Args:
-      tests: The tests of the claim.
+      simulation: The simulated audits.
       canaries_needed: The number of canaries with enough power; None where no number has it.
       scope: How the canaries bear on the claim.
+      names: The names of the tested statistics.
     """
-    names = {statistic.name for statistic in tests.statistics}
-    scores = tests.statistics[0].scores
     steps = []
     if canaries_needed is not None:
-        steps.append(_more_canaries(canaries_needed, scores.num_included + scores.num_excluded))
-    if names - {None} and OWN_ROUNDS.name not in names:
+        steps.append(_more_canaries(canaries_needed, simulation.audit.num_canaries))
+    if set(names) - {None} and OWN_ROUNDS.name not in names:
         if scope.covers(OWN_ROUNDS.name):
             steps.append("score by own_rounds, the statistic that shows most")
         elif scope.say_so is not None and scope.counts_on_sampling is None:
             steps.append(f"{scope.say_so}, and own_rounds counts")
-    if len(tests) > 1:
-        steps.append("choose one statistic and one method before training")
-    if canaries_needed is None:
-        steps.append("use more rounds per canary and more canaries")
+    several = [
+        f"one {what}"
+        for what, number in (("statistic", len(names)), ("method", simulation.audit.tests.number))
+        if number > 1 and isinstance(simulation.audit.tests, PointTests)
+    ]
+    if several and simulation.power.hidden is None:
+        steps.append(f"choose {' and '.join(several)} before training")
+    if not simulation.knows_rounds:
+        steps.append("audit with a log that says every canary's rounds and the noise")
+    elif canaries_needed is None:
+        if simulation.power.hidden == "by clients":
+            steps.append("audit with fewer clients in a round")
+        steps.append("claim the noise as a curve (docs/verdict.md)")
     return f"{NEXT}{', or '.join(steps)}"
-
-
-def more_power_of_curve(leading: CurveTest, canaries_needed: int | None) -> str:
-    """The sentence on what to do next where an audit had little power against a claimed curve."""
-    if canaries_needed is None:
-        return f"{NEXT}use more rounds per canary and more canaries"
-    scores = leading.statistic.scores
-    return f"{NEXT}{_more_canaries(canaries_needed, scores.num_included + scores.num_excluded)}"
 
 
 def _more_canaries(needed: int, number: int) -> str:
@@ -459,18 +501,6 @@ def _more_canaries(needed: int, number: int) -> str:
 
 
 # Clauses.
-
-
-def _at_norm(arrived: ArrivedSignal) -> str:
-    """The part of the expected norm that included canaries are taken to have, the least measured.
-
-    >>> _at_norm(ArrivedSignal(signal=0.931))
-    'at 93.1 % of the expected norm, the lower end of the canary check’s interval'
-    """
-    return (
-        f"at {100 * arrived.signal:.3g} % of the expected norm, the lower end of the canary "
-        "check’s interval"
-    )
 
 
 def _scored_by(statistics: Sequence[ScoredStatistic]) -> str:
@@ -523,11 +553,6 @@ def curve_detectable_words(
         f"{condition} the true {violation}, an audit like this would contradict {contradicted} "
         f"{probability}"
     )
-
-
-def claimed_noise(claim: CurveClaim) -> float | None:
-    """The noise multiplier that is claimed; None where the claim is about something else."""
-    return claim.noise_multiplier if isinstance(claim, ConfiguredClaim | NoiseClaim) else None
 
 
 def _claimed_noise_words(claim: CurveClaim) -> str:

@@ -1,7 +1,8 @@
 """Whether what a folder says follows from its logs; no data, and no TensorFlow, is needed.
 
-`verify_folder` reads a finished run or a log, makes all that can be made again from its seed and
-its rounds, and names what does not fit. docs/verify.md says what that shows, and what it does not.
+`verify_folder` reads a finished run or a log, makes all that can be made again from its seed, its
+models and its rounds, names what does not fit, and which scores could not be made again.
+docs/verify.md says what that shows, and what it does not.
 """
 
 from fl_audit.verification.findings import Finding, Verified

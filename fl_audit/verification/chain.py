@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_audit.formats.folders import LogFolder, RunFolder, ScoredFolder
+from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.round_chain import (
     Chain,
@@ -35,6 +35,9 @@ def verify_chain(folder: RunFolder | LogFolder, findings: Findings) -> Chain | N
     Returns:
       The chain; None where there is none, or it cannot be read.
     """
+    if not folder.chain.exists() and isinstance(folder, RunFolder):
+        findings.add(folder.chain, "is missing: every run has one")
+        return None
     if not folder.chain.exists():
         findings.note(
             "no chain: another system wrote the folder, so that rounds which were changed, dropped "
@@ -65,8 +68,11 @@ def verify_chain(folder: RunFolder | LogFolder, findings: Findings) -> Chain | N
     return chain
 
 
-def _verify_files(folder: ScoredFolder, chain: Chain, findings: Findings) -> None:
-    _compare(folder.path, chain.begun.files, "since the audit began", findings)
+def _verify_files(folder: RunFolder | LogFolder, chain: Chain, findings: Findings) -> None:
+    begun = dict(chain.begun.files)
+    if isinstance(folder, RunFolder) and not folder.schedule_secret.exists():
+        begun.pop(folder.schedule_secret.name, None)  # its owner may keep it back
+    _compare(folder.path, begun, "since the audit began", findings)
     scored, reported = chain.last(Scored), chain.last(Reported)
     if not chain.is_scored and isinstance(folder, RunFolder):
         findings.add(folder.chain, "has rounds, or a resume, behind its last scores")
@@ -76,10 +82,19 @@ def _verify_files(folder: ScoredFolder, chain: Chain, findings: Findings) -> Non
         findings.note("the report is not in the chain: the run was killed right behind it")
     if reported is not None:
         _compare(folder.path, reported.files, "since the report was written", findings)
-    known = scored.files if scored is not None else {}
-    for path in sorted(folder.path.glob("scores_*.csv")):
-        if path.name not in known:
-            findings.note(f"{path.name}: is not in the chain; it was added by hand")
+    _verify_added(folder, chain, findings)
+
+
+def _verify_added(folder: RunFolder | LogFolder, chain: Chain, findings: Findings) -> None:
+    """Files that a report would read and that the chain does not know."""
+    known = {name for line in chain.lines for name in getattr(line, "files", {})}
+    known |= {name for line in chain.rounds.values() for name in (*line.rows, *line.step_rows)}
+    read = [*folder.identity(), *folder.path.glob("scores_*.csv")]
+    if isinstance(folder, RunFolder):
+        read += [*folder.training_outputs(), *folder.round_logs(), *folder.release_logs()]
+    for path in sorted(set(read)):
+        if path.name not in known and path.exists():
+            findings.add(path, "was added later: the chain does not know it")
 
 
 def _compare(folder: Path, files: dict[str, str], since: str, findings: Findings) -> None:

@@ -18,6 +18,7 @@ from fl_audit.config.commitment import (
     words_of_other,
 )
 from fl_audit.config.file import load_recorded
+from fl_audit.config.inputs import PREFIX
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import Chain, read_chain
@@ -67,7 +68,8 @@ def _verify_config(folder: RunFolder, opened: Opened, findings: Findings) -> Non
         findings.add(folder.commitment, "its nonce does not open the commitment: no key fits")
         return
     for key in others:
-        findings.add(folder.config, words_of_other(key, keys))
+        file = folder.inputs if key.startswith(PREFIX) else folder.config
+        findings.add(file, words_of_other(key, keys))
     config = load_recorded(folder.config)
     for name, recorded, now in (
         ("claim", opened.commitment.claim, committed_claim(config)),

@@ -32,16 +32,35 @@ class Verified:
 
     Attributes:
       findings: What does not fit; empty where everything does.
-      notes: What is to be known beside, such as what was not looked at.
+      notes: What else is to be known.
+      not_made_again: The files of scores that the headline rests on and that could not be made
+        again, for which there is nothing but the chain.
     """
 
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
+    not_made_again: tuple[str, ...] = ()
+
+    @property
+    def outcome(self) -> Literal["held", "partly", "broken"]:
+        """Broken if something does not fit; partly if scores were not made again; else held."""
+        if self.findings:
+            return "broken"
+        return "partly" if self.not_made_again else "held"
 
     @property
     def held(self) -> bool:
-        """Whether everything fits."""
-        return not self.findings
+        """Whether all that the headline rests on was made again and is equal."""
+        return self.outcome == "held"
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `fl-audit verify --json` prints."""
+        return {
+            "outcome": self.outcome,
+            "held": self.held,
+            "findings": [{"file": one.file, "what": one.what} for one in self.findings],
+            "not_made_again": list(self.not_made_again),
+        }
 
 
 @dataclass(eq=False)
@@ -50,11 +69,13 @@ class Findings:
 
     Attributes:
       wrong: What does not fit.
-      notes: What is to be known beside.
+      notes: What else is to be known.
+      not_made_again: See `Verified`.
     """
 
     wrong: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    not_made_again: list[str] = field(default_factory=list)
 
     def add(self, file: Path | str, what: str) -> None:
         """Adds what does not fit; once, however often it is found."""

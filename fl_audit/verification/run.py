@@ -16,12 +16,16 @@ from fl_audit.canaries.tables import family_of
 from fl_audit.config import Config
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.config.file import load_recorded
+from fl_audit.config.inputs import input_files, read_recorded_inputs
 from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.model_file import model_digest
+from fl_audit.formats.npy_file import read_arrays
 from fl_audit.formats.participation_files import CanaryRow, canaries_text, read_canaries
 from fl_audit.formats.round_chain import Chain, Reported, digest_of
 from fl_audit.formats.run_record import LiveRecord, RunRecord, read_record
+from fl_audit.formats.schedule_secret import read_secret
 from fl_audit.formats.text_files import read_foreign, read_json
 from fl_audit.json_records import to_json
 from fl_audit.participation import PATTERNS
@@ -52,6 +56,7 @@ def verify_run(folder: RunFolder, chain: Chain | None, findings: Findings) -> No
         config = load_recorded(folder.config)
     if record is None or config is None:
         return
+    _verify_inputs(folder, config, record, findings)
     design = _design(config, record, folder, findings)
     pool = _pool(folder, design, findings)
     if pool is None:
@@ -69,6 +74,26 @@ def verify_run(folder: RunFolder, chain: Chain | None, findings: Findings) -> No
         _verify_report(run, chain, findings)
 
 
+def _verify_inputs(
+    folder: RunFolder, config: Config, record: RunRecord, findings: Findings
+) -> None:
+    """Holds what the folder says of its inputs against the record, and files that are still there.
+
+    Data are not read.
+    """
+    with findings.reading(folder.inputs):
+        inputs = read_recorded_inputs(folder)
+        if inputs.clients != record.num_clients:
+            findings.add(
+                folder.record,
+                f"`num_clients` is {record.num_clients}, and {inputs.clients} by "
+                f"{folder.inputs.name}",
+            )
+        for key, path in input_files(config):
+            if path.exists() and digest_of(path) != inputs.files.get(key):
+                findings.add(path, f"has changed since the run read it as `{key}`")
+
+
 # What the seed fixes.
 
 
@@ -76,17 +101,20 @@ def _design(
     config: Config, record: RunRecord, folder: RunFolder, findings: Findings
 ) -> RunDesign | None:
     """The run as config and seed fix it; None where that takes what the folder does not have."""
-    if (why_not := _why_not_drawn(config, record)) is not None:
+    if (why_not := _why_not_drawn(config, record, folder)) is not None:
         findings.note(f"coins, rounds and noise are not drawn again from the seed: {why_not}")
         return None
+    secret, clients = None, NumberedClients(record.num_clients)
     try:
-        return design_run(config, NumberedClients(record.num_clients), record.num_canaries)
+        if folder.schedule_secret.exists():
+            secret = read_secret(folder.schedule_secret)
+        return design_run(config, clients, record.num_canaries, secret)
     except InputError as error:
         findings.add(folder.config, f"does not go with {folder.record.name}: {error}")
         return None
 
 
-def _why_not_drawn(config: Config, record: RunRecord) -> str | None:
+def _why_not_drawn(config: Config, record: RunRecord, folder: RunFolder) -> str | None:
     """Why a run's design cannot be made again from its folder; None where it can."""
     tables = (config.participation, config.canaries, config.mechanism)
     if any(isinstance(table, RecordedTable) for table in tables):
@@ -95,6 +123,8 @@ def _why_not_drawn(config: Config, record: RunRecord) -> str | None:
         return "its noise is known to TensorFlow Federated alone"
     if PATTERNS.kind_of(config.participation).names_clients:
         return "its cohorts are those of a file, which names clients"
+    if record.schedule_secret is not None and not folder.schedule_secret.exists():
+        return f"rounds are drawn from {folder.schedule_secret.name}, which is not in the folder"
     return None
 
 
@@ -159,8 +189,12 @@ def _verify_record(of_logs: RunScores, design: RunDesign | None, findings: Findi
             "release": design.release,
             "delta": design.delta,
             "num_included": int(design.included.sum()),
+            "schedule_secret": design.secret_from,
         }
         derived_fields |= _live(of_logs, design)
+    if folder.model.exists():
+        model = read_arrays(folder.model, "a model")
+        derived_fields["model_sha256"] = model_digest(model.values())
     derived = dataclasses.replace(record, **derived_fields)
     recorded = read_json(folder.record, dict[str, Any], "a run record")
     for difference in differences(recorded, _as_read(to_json(derived))):

@@ -1,56 +1,59 @@
-"""The scores of a run, made again from the logs of its rounds."""
+"""The scores of a run, made again from its models and from the logs of its rounds."""
 
+import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.attacks.all_iterates import over_rounds
-from fl_audit.attacks.attacker import AttackContext
+from fl_audit.attacks.all_iterates import SUM, WINDOW_SUM, over_rounds
+from fl_audit.attacks.attacker import AttackContext, Attacker
 from fl_audit.attacks.checkpoints import CHECKPOINTS_MAX, CHECKPOINTS_SUM
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
+from fl_audit.attacks.directions import read_sum, sum_of_cosines
+from fl_audit.attacks.known_rounds import CorrelatedRounds, lengths_in_metrics
 from fl_audit.attacks.one_upload import ONE_UPLOAD
-from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.attacks.round_cosines import FinishedRounds
-from fl_audit.attacks.statistics import Statistic
+from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
+from fl_audit.attacks.own_sums import KeptSums
+from fl_audit.attacks.round_cosines import FinishedRounds, largest_of_rounds
+from fl_audit.attacks.statistics import Sight, Statistic
 from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_of, statistics_of
 from fl_audit.attacks.update_logs import UpdateLogs
-from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads, UploadScores
-from fl_audit.canaries.families import FAMILIES
+from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
+from fl_audit.canaries.families import FAMILIES, CanaryFamily
 from fl_audit.canaries.pool import pair_names
 from fl_audit.canaries.tables import Canaries, coin_probability, family_of
 from fl_audit.config import Config
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.model_file import read_model
 from fl_audit.formats.participation_files import CanaryRow
 from fl_audit.formats.round_logs import ConcentrationLog, CosineLog
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.formats.score_file import ScoreFile, read_score_file
+from fl_audit.inner_products import euclidean_norm
 from fl_audit.report.finished_run import read_scores_of
-from fl_audit.verification.findings import Findings
+from fl_audit.verification.findings import Findings, differences
 
 
-class _NoCanaries:
-    """Canaries whose vectors nobody needs, as all rounds are logged."""
-
-    def cosines(self, target: Float32Array, /) -> FloatArray:
-        """Raises a `ValueError`."""
-        raise ValueError("the rounds of a log are over")
-
-    def vector(self, canary: int, /) -> Float32Array:
-        """Raises a `ValueError`."""
-        raise ValueError("the rounds of a log are over")
-
-
-def compare_scores(path: Path, derived: ScoreFile, findings: Findings) -> None:
-    """Holds a score file against the scores that follow from coins and logged rounds.
+def compare_scores(
+    path: Path, derived: ScoreFile, findings: Findings, error: float = 0.0
+) -> ScoreFile:
+    """Holds a score file against the scores that follow from coins and logs.
 
     Args:
       path: The file.
       derived: The scores that follow.
       findings: What is wrong is added to it.
+      error: By how much rounding may move a score.
+
+    Returns:
+      What the file has where it fits, else what follows.
 
     Raises:
       InputError: The file cannot be read.
@@ -58,15 +61,16 @@ def compare_scores(path: Path, derived: ScoreFile, findings: Findings) -> None:
     recorded = read_score_file(path)
     if recorded.canary_id != derived.canary_id:
         findings.add(path, "lists other canaries than the pool has, or in another order")
-        return
+        return derived
     if (recorded.inclusion, recorded.pair) != (derived.inclusion, derived.pair):
         findings.add(path, "says otherwise than the pool how it was decided who takes part")
     coins = np.asarray(recorded.included) != np.asarray(derived.included)
-    wrong = np.flatnonzero(coins | (np.asarray(recorded.score) != derived.score))
+    differ = ~(np.abs(np.asarray(recorded.score) - derived.score) <= error)
+    wrong = np.flatnonzero(coins | differ)
     if len(wrong) == 0:
-        return
+        return recorded
     at = int(wrong[0])
-    follows = "; the logged rounds give " + repr(float(derived.score[at]))
+    follows = "; the logs give " + repr(float(derived.score[at]))
     if coins[at]:
         follows = f"; by its coin it was {'included' if derived.included[at] else 'excluded'}"
     more = f" (and {len(wrong) - 1} other canaries)" if len(wrong) > 1 else ""
@@ -75,6 +79,36 @@ def compare_scores(path: Path, derived: ScoreFile, findings: Findings) -> None:
         f"canary {derived.canary_id[at]} has included {int(recorded.included[at])} and score "
         f"{float(recorded.score[at])!r}{follows}{more}",
     )
+    return derived
+
+
+@dataclass(frozen=True, eq=False)
+class Derived:
+    """A statistic's scores as logs or models give them.
+
+    Attributes:
+      scores: The scores, float64 of shape (num_canaries,).
+      compared: What is known of the vectors behind them; None where nothing is.
+      error: By how much rounding may move a score.
+    """
+
+    scores: FloatArray
+    compared: ComparedVectors | None
+    error: float = 0.0
+
+
+def _derived(
+    attackers: Sequence[Attacker], final: Float32Array | None = None, error: float = 0.0
+) -> dict[str, Derived]:
+    scores, compared = scores_of(attackers, final), compared_by(attackers, final)
+    return {name: Derived(values, compared.get(name), error) for name, values in scores.items()}
+
+
+_ROUNDING = 1e-3
+"""By how many standard deviations of chance float32 may move a cosine, generously."""
+
+_ROUNDING_OF_STORED = 0.05
+"""The same for vectors that were stored with 16 bits a coordinate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +147,25 @@ class RunScores:
         if not folder.round_cosines.exists():
             return None
         log = CosineLog.read(folder.round_cosines, self.record.num_canaries)
-        path = folder.round_concentrations
+        path, kept = folder.round_concentrations, folder.kept_directions
         concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
-        return FinishedRounds(log, concentrations, None)
+        directions = KeptSums.read(kept) if kept.exists() else None
+        return FinishedRounds(log, concentrations, None, directions)
+
+    @functools.cached_property
+    def vectors(self) -> CanaryFamily | None:
+        """The canaries' vectors, drawn again from the seed; None where canaries hold examples."""
+        canaries = self.config.canaries
+        if not isinstance(canaries, Canaries):
+            return None
+        return FAMILIES[canaries.family](self.config.seed, canaries.count, self.record.dim)
+
+    @property
+    def _rounding(self) -> float:
+        """By how much a cosine that is computed with vectors may differ from the run's."""
+        canaries = self.config.canaries
+        is_stored = isinstance(canaries, Canaries) and canaries.store != "none"
+        return (_ROUNDING_OF_STORED if is_stored else _ROUNDING) / math.sqrt(self.record.dim)
 
     @property
     def statistics(self) -> tuple[Statistic, ...]:
@@ -134,44 +184,36 @@ class RunScores:
           The scores by statistic and what is known behind them: made again where the logs allow,
             else as the folder has them; without those that cannot be read.
         """
-        derived: dict[str, FloatArray] = {}
-        compared: Mapping[str, ComparedVectors] = {}
+        derived: dict[str, Derived] = {}
+        sources: tuple[tuple[Path, Callable[[], Mapping[str, Derived]]], ...] = (
+            (self.folder.round_cosines, self._from_rounds),
+            (self.folder.model, self._from_models),
+            (self.folder.release_cosines, self._from_steps),
+            (self.folder.round_products, self._from_updates),
+            (self.folder.upload_cosines, self._from_uploads),
+        )
+        for path, derive in sources:
+            with findings.reading(path):
+                if path.exists():
+                    derived |= derive()
         with findings.reading(self.folder.round_cosines):
-            derived, compared = self._from_rounds()
-        steps, products = self.folder.release_cosines, self.folder.round_products
-        with findings.reading(steps):
-            if steps.exists():
-                derived |= _from_steps(CosineLog.read(steps, self.record.num_canaries))
-        with findings.reading(products):
-            if products.exists():
-                derived |= UpdateLogs.read(self.folder, self.record.num_canaries).scores(self.own)
-        with findings.reading(self.folder.upload_cosines):
-            of_uploads = self._from_uploads()
-            if of_uploads is not None:
-                derived |= {ONE_UPLOAD.name: of_uploads.values}
-                compared = {**compared, ONE_UPLOAD.name: of_uploads.compared}
-        left = [s.name for s in self.statistics if s.name not in derived]
-        if left:
-            findings.note(
-                f"not made again, as the folder has neither the models nor the directions of "
-                f"rounds or uploads: {', '.join(self.folder.scores(name).name for name in left)}"
-            )
+            derived |= self._with_sums(derived, findings)
+            self._verify_kept_sums(findings)
         scores = dict(self._files(derived, findings))
-        return scores, self._compared(compared, findings)
+        return scores, self._compared(derived, findings)
 
     def _files(
-        self, derived: Mapping[str, FloatArray], findings: Findings
+        self, derived: Mapping[str, Derived], findings: Findings
     ) -> Iterator[tuple[str, ScoreFile]]:
         for statistic in self.statistics:
-            path = self.folder.scores(statistic.name)
-            values = derived.get(statistic.name)
+            path, made = self.folder.scores(statistic.name), derived.get(statistic.name)
             with findings.reading(path):
-                if values is None:
+                if made is None:
+                    findings.not_made_again.append(path.name)
                     yield statistic.name, read_scores_of(path, self.pool)
                     continue
-                file = self._file(values)
-                yield statistic.name, file
-                compare_scores(path, file, findings)
+                file = self._file(made.scores)
+                yield statistic.name, compare_scores(path, file, findings, made.error)
 
     def _file(self, scores: FloatArray) -> ScoreFile:
         canaries = self.config.canaries
@@ -185,59 +227,147 @@ class RunScores:
         )
 
     def _compared(
-        self, derived: Mapping[str, ComparedVectors], findings: Findings
+        self, derived: Mapping[str, Derived], findings: Findings
     ) -> Mapping[str, ComparedVectors]:
+        """What is known of vectors: made again where it can be, else as the folder has it."""
         path = self.folder.compared_vectors
-        recorded: Mapping[str, ComparedVectors] = {}
+        made = {name: one.compared for name, one in derived.items() if one.compared is not None}
+        recorded: dict[str, ComparedVectors] = {}
         with findings.reading(path):
-            recorded = read_compared_vectors(path)
-            for name, vectors in derived.items():
-                if recorded and recorded.get(name) != vectors:
-                    findings.add(path, f"`statistics.{name}` is not what the logged rounds give")
-        return {**recorded, **derived} if recorded else {}
+            recorded = dict(read_compared_vectors(path))
+            for name in sorted({*made, *recorded}):
+                if name not in made:
+                    findings.not_made_again.append(f"{path.name}: {name}")
+                elif name not in recorded or not _are_alike(recorded[name], made[name]):
+                    findings.add(path, f"`statistics.{name}` is not what the logs give")
+                    recorded[name] = made[name]
+        return recorded
 
-    def _from_rounds(self) -> tuple[dict[str, FloatArray], Mapping[str, ComparedVectors]]:
-        """The scores by attackers who see aggregates; without sums whose directions are gone."""
-        if self.rounds is None:
-            return {}, {}
-        has_one = self.own.most <= 1
-        statistics = [
-            s
-            for s in self.statistics
-            if s.needs <= {"round_cosines", "canary_rounds"}
-            and (has_one or "canary_rounds" not in s.needs)
-        ]
-        context = AttackContext(
-            canaries=_NoCanaries(),
+    def _context(self, vectors: CanaryFamily, **known: Any) -> AttackContext:
+        return AttackContext(
+            canaries=vectors,
             num_canaries=self.record.num_canaries,
             num_rounds=self.record.rounds,
             audit=self.config.audit,
-            initial=None,
-            given_cosines=self.rounds,
             family=family_of(self.config.canaries),
             canary_rounds=self.own,
             seed=self.config.seed,
+            **known,
         )
-        attackers = make_attackers(context, statistics)
-        return dict(scores_of(attackers, None)), compared_by(attackers, None)
 
-    def _from_uploads(self) -> UploadScores | None:
-        """The scores of uploads, or None.
+    def _needing(self, *sights: Sight) -> list[Statistic]:
+        """The run's statistics that need nothing but some of these."""
+        return [statistic for statistic in self.statistics if statistic.needs <= {*sights}]
 
-        There are none where a canary has several, whose directions a run does not keep, and where
-        vectors were stored, which rounds them.
+    def _from_rounds(self) -> dict[str, Derived]:
+        """The scores by attackers who see aggregates; without sums of which nothing is kept."""
+        if self.vectors is None:
+            return {}
+        correlation = self.record.release.correlation
+        needs_directions = correlation is not None or self.own.most > 1
+        has_directions = self.folder.kept_directions.exists()
+        statistics = [
+            statistic
+            for statistic in self._needing("round_cosines", "canary_rounds")
+            if has_directions or not needs_directions or "canary_rounds" not in statistic.needs
+        ]
+        context = self._context(
+            self.vectors,
+            initial=None,
+            given_cosines=self.rounds,
+            correlation=correlation,
+            aggregate_lengths=functools.partial(lengths_in_metrics, self.folder.metrics),
+        )
+        error = _ROUNDING * 1e-6 if needs_directions else 0.0
+        return _derived(make_attackers(context, statistics), None, error)
+
+    def _from_models(self) -> dict[str, Derived]:
+        """The scores by attackers who see the model alone, or also where training began."""
+        if self.vectors is None:
+            return {}
+        final, initial = read_model(self.folder.model, self.record.dim), None
+        sights: list[Sight] = ["final_model"]
+        if self.folder.initial_model.exists():
+            initial = read_model(self.folder.initial_model, self.record.dim)
+            sights.append("initial_model")
+        attackers = make_attackers(
+            self._context(self.vectors, initial=initial), self._needing(*sights)
+        )
+        return _derived(attackers, final, self._rounding)
+
+    def _from_steps(self) -> dict[str, Derived]:
+        """The scores by steps between released models."""
+        log = CosineLog.read(self.folder.release_cosines, self.record.num_canaries)
+        path = self.folder.release_concentrations
+        concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
+        steps, largest = over_rounds(log.rows(), log.num_canaries), largest_of_rounds
+        return {
+            CHECKPOINTS_MAX.name: Derived(steps.maximum, largest(log, concentrations)),
+            CHECKPOINTS_SUM.name: Derived(steps.total, None),
+        }
+
+    def _from_updates(self) -> dict[str, Derived]:
+        """The scores of canaries that hold examples, by what they would have sent."""
+        logs = UpdateLogs.read(self.folder, self.record.num_canaries)
+        return {name: Derived(scores, None) for name, scores in logs.scores(self.own).items()}
+
+    def _from_uploads(self) -> dict[str, Derived]:
+        """The scores of uploads; of several uploads, if what is known of their sums is kept."""
+        canaries, folder = self.config.canaries, self.folder
+        needs_directions = self.own.most > 1 and not folder.kept_upload_directions.exists()
+        if self.vectors is None or not isinstance(canaries, Canaries) or needs_directions:
+            return {}
+        pool = PoolOfUploads(
+            self.vectors, canaries.family, self.config.seed, self.record.dim, self.own
+        )
+        made = CanaryUploads.read(folder, pool, self.record.num_canaries).scores()
+        return {ONE_UPLOAD.name: Derived(made.values, made.compared, self._rounding)}
+
+    def _with_sums(
+        self, derived: Mapping[str, Derived], findings: Findings
+    ) -> Iterator[tuple[str, Derived]]:
+        """The statistics that add up cosines, with what follows from the sum of directions.
+
+        A sum of directions is held against the logged cosines: its inner product with each canary
+        is the sum of that canary's cosines.
         """
-        canaries = self.config.canaries
-        if not self.folder.upload_cosines.exists() or not isinstance(canaries, Canaries):
-            return None
-        if self.own.most > 1 or canaries.store != "none":
-            return None
-        vectors = FAMILIES[canaries.family](self.config.seed, canaries.count, self.record.dim)
-        pool = PoolOfUploads(vectors, canaries.family, self.config.seed, self.record.dim, self.own)
-        return CanaryUploads.read(self.folder, pool, self.record.num_canaries).scores()
+        if self.vectors is None:
+            return
+        for name in (SUM.name, WINDOW_SUM.name, CHECKPOINTS_SUM.name):
+            files = self.folder.direction_sums(name)
+            if name not in derived or not files:
+                continue
+            made, total = derived[name], read_sum(files[-1], self.record.dim)
+            products = self.vectors.inner_products(total.astype(np.float32))
+            allowed = self._rounding * max(1.0, euclidean_norm(total))
+            if not (np.abs(products - made.scores) <= allowed).all():
+                findings.add(files[-1], "is not the sum of the directions of the logged rounds")
+            compared = sum_of_cosines(family_of(self.config.canaries), total)
+            yield name, dataclasses.replace(made, compared=compared)
+
+    def _verify_kept_sums(self, findings: Findings) -> None:
+        """Holds the kept sums of a canary's rounds against the logged cosines, as `_with_sums`."""
+        path, family, rounds = self.folder.kept_directions, self.vectors, self.rounds
+        if family is None or rounds is None or not path.exists():
+            return
+        kept = KeptSums.read(path)
+        scored, rows = zip(*rounds.numbered_rows(), strict=True)
+        weights = RoundWeights.from_presences(self.own, np.array(scored))
+        if (correlation := self.record.release.correlation) is not None:
+            lengths = functools.partial(lengths_in_metrics, self.folder.metrics)
+            known = CorrelatedRounds(correlation, lengths).weights(weights, np.array(scored))
+            weights = weights if known is None else known
+        squares = np.einsum("st,st->s", weights.of_set @ kept.products, weights.of_set)
+        for worst in kept.worst:
+            norm = euclidean_norm(worst)
+            sets = weights.of_set[np.isclose(squares, norm**2, rtol=1e-6)]
+            products = family.inner_products(worst.astype(np.float32))
+            errors = np.abs(sets @ np.stack(rows) - products)
+            if not (errors <= self._rounding * max(1.0, norm)).all(axis=1).any():
+                findings.add(path, "has a sum of directions that is of no canary's logged rounds")
 
 
-def _from_steps(log: CosineLog) -> dict[str, FloatArray]:
-    """The scores by steps between released models."""
-    steps = over_rounds(log.rows(), log.num_canaries)
-    return {CHECKPOINTS_MAX.name: steps.maximum, CHECKPOINTS_SUM.name: steps.total}
+def _are_alike(recorded: ComparedVectors, derived: ComparedVectors) -> bool:
+    """Whether both are equal but for last digits, as on another processor."""
+    found = differences(msgspec.to_builtins(recorded), msgspec.to_builtins(derived))
+    return all(difference.kind == "last digits" for difference in found)

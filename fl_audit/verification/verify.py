@@ -10,6 +10,7 @@ from fl_audit.formats.round_chain import Chain
 from fl_audit.verification.chain import verify_chain
 from fl_audit.verification.commitment import verify_commitment
 from fl_audit.verification.findings import Findings, Verified
+from fl_audit.verification.model import verify_model
 from fl_audit.verification.run import verify_run
 from fl_audit.verification.scores import compare_scores
 
@@ -21,7 +22,10 @@ NOT_SHOWN = (
 
 
 def verify_folder(
-    path: Path, commitment: Path | None = None, progress: Progress = iter
+    path: Path,
+    commitment: Path | None = None,
+    progress: Progress = iter,
+    model: Path | None = None,
 ) -> Verified:
     """Holds what a folder says against its logs.
 
@@ -30,29 +34,34 @@ def verify_folder(
       commitment: The commitment that the run was begun under, as it was published; None takes what
         the folder has of it, if it has any.
       progress: The function that goes through the files of aggregates that are read.
+      model: A file of the model that is released, which must be the run's; None for none.
 
     Raises:
-      InputError: The folder is of neither, or the commitment cannot be read.
+      InputError: The folder is of neither, or the commitment or the model cannot be read.
     """
     findings = Findings()
     log, run = LogFolder(path), RunFolder(path)
     if log.pool.exists():
         if commitment is not None:
             raise InputError(f"--commitment: {path} is a log; only runs are made under one")
+        if model is not None:
+            raise InputError(f"--model: {path} is a log, which says nothing of the released model")
         _verify_log(log, verify_chain(log, findings), progress, findings)
     elif run.record.exists() or run.chain.exists():
-        for file in (run.config, run.canaries, run.metrics, run.record, run.report_json):
+        for file in (run.config, run.canaries, run.metrics, run.record, run.model, run.report_json):
             if not file.exists():
                 findings.add(file, "is missing")
         chain = verify_chain(run, findings)
         verify_commitment(run, chain, commitment, findings)
         verify_run(run, chain, findings)
+        if model is not None:
+            verify_model(run, model, findings)
     else:
         raise InputError(
             f"{path}: holds neither a finished run ({run.report_json.name}) nor a log "
             f"({log.pool.name})"
         )
-    return Verified(tuple(findings.wrong), tuple(findings.notes))
+    return Verified(tuple(findings.wrong), tuple(findings.notes), tuple(findings.not_made_again))
 
 
 def _verify_log(
@@ -94,5 +103,4 @@ def _verify_log(
                     compare_scores(path, derived, findings)
         names = {folder.scores(name).name for name in scored.scores}
         left = [p.name for p in sorted(folder.path.glob("scores_*.csv")) if p.name not in names]
-        if left:
-            findings.note(f"not made again, as the folder has no models: {', '.join(left)}")
+        findings.not_made_again.extend(left)

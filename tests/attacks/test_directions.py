@@ -5,8 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from fl_audit.attacks import directions
-from fl_audit.attacks.directions import Sketch, largest_lengths, width_of
+from fl_audit.attacks import own_sums
+from fl_audit.attacks.directions import RoundDirections, Sketch, width_of
+from fl_audit.attacks.own_rounds import RoundWeights
+from fl_audit.attacks.own_sums import KeptSums, largest_lengths
+from fl_audit.errors import InputError
+from fl_audit.estimators.random_signs import concentration_of
 
 
 def test_what_fits_is_kept_whole():
@@ -65,7 +69,7 @@ def vectors_of(kind: str, random: np.random.Generator, dim: int) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["orthogonal", "alike", "cancelling", "few coordinates"])
 @pytest.mark.parametrize("width", [64, 1024])
 def test_lengths_are_exceeded_no_more_often_than_is_said(monkeypatch, kind, width):
-    monkeypatch.setattr(directions, "FAILURE", 0.2)
+    monkeypatch.setattr(own_sums, "FAILURE", 0.2)
     dim, runs = 3000, 200
     vectors = vectors_of(kind, np.random.default_rng(1), dim).astype(np.float32)
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -119,3 +123,63 @@ def test_the_length_of_what_is_left_of_cancelling_directions_is_told():
     length = np.linalg.norm(total)
     assert length < 3  # of 60
     assert length < bound < 1.15 * length
+
+
+# What is kept of directions.
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """Twelve directions of 500 numbers, three sets of them, and the file of what is kept."""
+    random = np.random.default_rng(3)
+    vectors = random.normal(size=(12, 500)).astype(np.float32)
+    log = RoundDirections.create(tmp_path / "directions.npy", 12, seed=1, dim=500)
+    for index, vector in enumerate(vectors):
+        log.add(index, vector)
+    weights = RoundWeights(random.normal(size=(3, 12)), np.array([0, 1, 2, 1]))
+    sums = log.weighted_sums(weights, np.arange(12), tmp_path / "kept.npz")
+    return vectors, weights, sums, tmp_path / "kept.npz"
+
+
+def test_lengths_follow_from_what_is_kept(kept):
+    vectors, weights, sums, path = kept
+    again = KeptSums.read(path).weighted_sums(weights, np.arange(12))
+    assert (again.lengths == sums.lengths).all()
+    assert again.concentration == sums.concentration
+    unit = vectors / np.linalg.norm(vectors, axis=1)[:, None].astype(np.float64)
+    direct = weights.of_set @ unit
+    assert again.lengths == pytest.approx(np.linalg.norm(direct, axis=1)[weights.set_of], rel=1e-6)
+    known = [concentration_of(one) for one in direct]
+    assert again.concentration.cubes == pytest.approx(max(k.cubes for k in known), rel=1e-5)
+    fourth_powers = max(k.fourth_powers for k in known)
+    assert again.concentration.fourth_powers == pytest.approx(fourth_powers, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a: a.update(products=1.1 * a["products"]),
+        lambda a: a.update(products=a["products"] + np.triu(np.full((12, 12), 0.1), 1)),
+        lambda a: a.update(products=np.ones((12, 12)) * 2 - np.eye(12)),
+        lambda a: a.update(products=a["products"][:-1]),
+        lambda a: a.update(worst=a["worst"][:, :-1]),
+        lambda a: a.update(worst=np.full_like(a["worst"], np.nan)),
+        lambda a: a.update(products=a["products"].astype(np.float32)),
+        lambda a: a.pop("fourth_norms"),
+        lambda a: a.update(lengths=np.array([500])),
+    ],
+)
+def test_what_no_directions_have_is_refused(kept, change):
+    path = kept[-1]
+    with np.load(path) as file:
+        arrays = dict(file)
+    change(arrays)
+    np.savez(path, **arrays)
+    with pytest.raises(InputError, match=r"kept\.npz"):
+        KeptSums.read(path)
+
+
+def test_other_rounds_than_are_known_are_refused(kept):
+    _, weights, _, path = kept
+    with pytest.raises(InputError, match="knows 12 directions, and 11 were scored"):
+        KeptSums.read(path).weighted_sums(weights, np.arange(11))

@@ -26,7 +26,7 @@ NAMES = ("enough_noise", "fresh_noise", "bounded_length", "no_echo")
 
 
 def failed(run):
-    return {check.name for check in check_aggregates(run) if not check.passed}
+    return {check.name for check in check_aggregates(run) if check.failed}
 
 
 def one(run, name):
@@ -38,7 +38,7 @@ def test_a_correct_run_passes(make_run, seed):
     """80 checks, each of which fails by chance in one run of a million: 8e-5, seeds fixed."""
     checks = check_aggregates(make_run(seed=seed))
     assert tuple(check.name for check in checks) == NAMES
-    assert all(check.passed for check in checks)
+    assert not any(check.failed for check in checks)
     assert all(check.p_value > 1e-3 for check in checks)
 
 
@@ -195,7 +195,7 @@ def test_a_run_of_one_round_has_nothing_to_compare(make_run):
         whole, stddev=whole.stddev[:1], norm_bound=whole.norm_bound[:1], measured=whole.measured[:1]
     )
     check = one(run, "fresh_noise")
-    assert (check.passed, check.num_tests, check.round) == (True, 0, None)
+    assert (check.passed, check.num_tests, check.round) == (None, 0, None)
 
 
 def test_p_values_of_a_correct_mechanism_are_large_enough():
@@ -222,7 +222,7 @@ def test_a_canary_twice_in_a_round():
     check = check_rounds(rounds)
     assert (check.passed, check.round, check.ratio) == (False, 7, 1.0)
     assert check_rounds([np.array([0, 3]), np.array([3, 0])]).passed
-    assert check_rounds([]).passed
+    assert check_rounds([]).passed is None
 
 
 # Noise on every coordinate: the tail against binomial tails, and what rounding may do.
@@ -441,3 +441,12 @@ def test_a_little_too_much_noise_shows_in_all_rounds_together(make_run):
     check = one(make_run(lambda noise, _: 1.04 * noise), "bounded_length")
     assert (check.passed, check.round) == (False, None)
     assert check.ratio == pytest.approx(1.035, abs=0.01)
+
+
+def test_a_single_coordinate_near_zero_is_as_likely_as_it_is():
+    # Below 1e-16 the share and 1 cannot be told apart: the bound was 0, and correct noise failed.
+    lengths = 10.0 ** -np.arange(1, 60)
+    bound = log_p_shorter(lengths, np.ones_like(lengths))
+    exact = scipy.stats.chi2.logcdf(lengths, 1)
+    assert (bound >= exact).all()
+    assert (bound - exact < 0.8).all()  # sqrt(e q) against sqrt(2 q / pi)

@@ -25,6 +25,7 @@ from fl_audit.config.commitment import (
     write_commitment,
 )
 from fl_audit.config.file import config_to_toml, parse_config
+from fl_audit.config.inputs import Inputs, write_recorded_inputs
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import ChainWriter
@@ -44,10 +45,13 @@ def _config(seed=7, **audit):
     )
 
 
+INPUTS = Inputs({"mechanism.coefficients": "ab"}, {"my_task": "cd"}, 300, 1500, "ef")
+
+
 @pytest.fixture
 def committed(tmp_path):
     path = tmp_path / "commitment.json"
-    write_commitment(path, commitment_to(_config()))
+    write_commitment(path, commitment_to(_config(), INPUTS))
     return path
 
 
@@ -68,13 +72,13 @@ def test_no_seed_is_found_by_trying_small_ones_without_the_opening(committed):
             for key in (b"", bytes(32), b"seed"):
                 assert hmac.new(key, text.encode(), hashlib.sha256).hexdigest() != said
     opened = open_commitment(committed)
-    keys = committed_keys(_config())
+    keys = committed_keys(_config()) | INPUTS.keys()
     fitting = [seed for seed in range(1000) if not opened.others({**keys, "seed": seed})]
     assert fitting == [7]
 
 
 def test_two_commitments_to_one_config_have_nothing_in_common():
-    one, other = (commitment_to(_config()).commitment.config for _ in range(2))
+    one, other = (commitment_to(_config(), INPUTS).commitment.config for _ in range(2))
     assert one.keys() == other.keys()
     assert not set(one.values()) & set(other.values())
 
@@ -85,14 +89,15 @@ def test_the_opening_is_for_its_owner_alone(committed):
 
 def test_a_commitment_is_never_replaced(committed):
     with pytest.raises(InputError, match=r"is there already; a commitment is never replaced"):
-        write_commitment(committed, commitment_to(_config()))
+        write_commitment(committed, commitment_to(_config(), INPUTS))
     committed.unlink()
     with pytest.raises(InputError, match=r"commitment\.json\.opening: is there already"):
-        write_commitment(committed, commitment_to(_config()))
+        write_commitment(committed, commitment_to(_config(), INPUTS))
 
 
 def test_another_config_is_refused_by_its_first_other_key(committed):
-    assert check_committed(committed, _config()).others(committed_keys(_config())) == []
+    keys = committed_keys(_config()) | INPUTS.keys()
+    assert check_committed(committed, _config()).others(keys) == []
     with pytest.raises(InputError, match=r"key `seed` is 8, which is not what was committed to$"):
         check_committed(committed, _config(8))
     with pytest.raises(InputError, match=r"key `audit\.claimed_epsilon` is 5\.0, which is not"):
@@ -103,7 +108,7 @@ def test_another_config_is_refused_by_its_first_other_key(committed):
 
 def test_a_key_that_was_committed_to_and_is_not_set_is_named(tmp_path):
     path = tmp_path / "commitment.json"
-    write_commitment(path, commitment_to(_config(delta=0.1)))
+    write_commitment(path, commitment_to(_config(delta=0.1), INPUTS))
     with pytest.raises(InputError, match=r"key `audit\.delta` is not set, which is not what"):
         check_committed(path, _config())
 
@@ -141,6 +146,7 @@ def _begun(committed, path):
     folder = RunFolder(path)
     path.mkdir()
     folder.config.write_text(config_to_toml(_config()))
+    write_recorded_inputs(folder, INPUTS)
     begin_try(committed, open_commitment(committed), folder)
     ChainWriter.begin(folder.chain, folder.identity())
     return folder
@@ -153,6 +159,7 @@ def test_every_run_is_listed_once(committed, tmp_path):
     assert [list_try(committed, run) for run in (runs[1], runs[0], runs[1])] == [2, 1, 2]
     assert [one.folder for one in read_tries(tries_of(committed))] == ["one", "two"]
     assert [read_try(run).number for run in runs] == [1, 2]
+    assert {stat.S_IMODE(run.commitment.stat().st_mode) for run in runs} == {0o600}  # the nonce
     opened = open_commitment(committed)
     assert opened.others(recorded_keys(runs[1])) == []
     check_same_try(committed, opened, runs[1])
@@ -189,4 +196,5 @@ def test_the_config_class_has_the_same_keys_as_its_file(tmp_path):
     )
     folder = RunFolder(tmp_path)
     folder.config.write_text(config_to_toml(config))
-    assert committed_keys(config) == recorded_keys(folder)
+    write_recorded_inputs(folder, INPUTS)
+    assert committed_keys(config) | INPUTS.keys() == recorded_keys(folder)

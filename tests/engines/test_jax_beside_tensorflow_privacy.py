@@ -13,7 +13,7 @@ from fl_audit.engines.jax.from_config import aggregation_of
 from fl_audit.engines.jax.noise import TreeNoise
 from fl_audit.mechanisms import round_noise
 from fl_audit.mechanisms.independent import GaussianAdaptive
-from tests.engines.jax.test_aggregation import COHORT, key
+from tests.engines.jax.test_aggregation import COHORT, many_keys
 from tests.engines.jax.test_jax_correlated_noise import DIM, ROUNDS, noise_of
 
 tf = pytest.importorskip("tensorflow")
@@ -36,7 +36,7 @@ def ours(unclipped):
         below_zeroing=one,
         totals=np.zeros(2, np.float32),
     )
-    keys = jax.random.split(key(5), DRAWS)
+    keys = many_keys(5, DRAWS)
     (aggregate,), norms, _ = jax.jit(
         jax.vmap(lambda k: aggregation.release(aggregation.begin, (), total, k))
     )(keys)

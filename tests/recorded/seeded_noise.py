@@ -1,7 +1,8 @@
 """Noise of training that is the same in every run.
 
-tensorflow-privacy draws noise without a seed, as it must. A recording cannot be compared then, so
-that its three sources are replaced while a call is recorded: nothing of fl_audit is.
+Noise has keys from the system's entropy, as it must. A recording cannot be compared then, so that
+its sources on TensorFlow are replaced while a call is recorded: by operations with a seed, and by
+tensorflow-privacy's trees and Skellam noise, whose seed is a time.
 """
 
 import contextlib
@@ -11,6 +12,9 @@ from typing import Any
 from unittest import mock
 
 SEED = 1
+SECRET = 3
+"""What sampled schedules are drawn from: the seed of all recorded configs."""
+
 TIME = 1.5e9
 """Seconds since 1970, from which the noise on trees and Skellam noise take their seeds."""
 
@@ -20,25 +24,22 @@ def seeded_noise() -> Iterator[None]:
     """Inside the `with` block computations that are built draw noise from a fixed seed."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # as fl_audit does before its own import
     import tensorflow as tf
+    import tensorflow_privacy as tfp
 
-    normal = tf.random.normal
+    from fl_audit.mechanisms import tff_aggregators, tff_noise
 
-    class RandomNormal:
-        """As `tf.random_normal_initializer`."""
+    def normal_like(key: Any, number: Any, specs: Any) -> Any:
+        del key, number
+        return tf.nest.map_structure(
+            lambda spec: tf.random.normal(spec.shape, dtype=spec.dtype, seed=SEED), specs
+        )
 
-        def __init__(self, mean: Any = 0.0, stddev: Any = 0.05, seed: int | None = None) -> None:
-            self._law = mean, stddev
-            self._seed = seed
-
-        def __call__(self, shape: Any, dtype: Any = tf.float32, **_: Any) -> Any:
-            return normal(shape, *self._law, dtype, seed=self._seed or SEED)
-
-    def seeded_normal(*arguments: Any, **named: Any) -> Any:
-        return normal(*arguments, **({"seed": SEED} | named))
-
+    nodes = tfp.tree_aggregation.GaussianNoiseGenerator
     with (
-        mock.patch.object(tf.random, "normal", seeded_normal),
-        mock.patch.object(tf, "random_normal_initializer", RandomNormal),
+        mock.patch.object(tff_noise, "normal_like", normal_like),
+        mock.patch.object(tff_noise, "SkellamSum", tfp.DistributedSkellamSumQuery),
+        mock.patch.object(tff_aggregators, "NodeNoise", nodes),
+        mock.patch("fl_audit.run.folder.new_secret", lambda: SECRET),
         mock.patch.object(tf, "timestamp", lambda name=None: tf.constant(TIME, tf.float64)),
     ):
         yield

@@ -1,6 +1,7 @@
 """The release sheet of a run: every field with its evidence, and nothing that nobody said."""
 
 import dataclasses
+import hashlib
 import json
 import shutil
 import tomllib
@@ -12,12 +13,14 @@ from fl_audit.cli import main
 from fl_audit.comparison import read_report
 from fl_audit.config import ReleaseStatement
 from fl_audit.config.file import config_to_toml, parse_config
+from fl_audit.engines.runtimes import RUNTIMES
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_chain import read_chain
 from fl_audit.number_words import delta_text
 from fl_audit.release_sheet.from_run import (
+    Provenance,
     claim_words,
-    read_provenance,
     read_statement,
     sheet_of_run,
     statement_of,
@@ -33,7 +36,12 @@ from fl_audit.release_sheet.sheet import (
     render_sheet,
 )
 from fl_audit.report import write_report
+from fl_audit.tasks.kinds import TASKS
+from fl_audit.verification import Verified
+from tests.engines import toy_engine
+from tests.release_sheet.registry_schema import errors, read_schema, schema_path
 from tests.report.conftest import CONFIG, fill
+from tests.verification.toy_runs import committed_run
 
 STATED = {
     "released_to": "Everybody.",
@@ -62,10 +70,11 @@ def claimed(tmp_path_factory) -> RunFolder:
     return folder
 
 
+HELD = Provenance("a run", Verified((), ()), "0f" * 32)
+
+
 def sheet_of(folder, statement=None, sweep=None):
-    return sheet_of_run(
-        read_report(folder), statement or ReleaseStatement(), read_provenance(folder), sweep
-    )
+    return sheet_of_run(read_report(folder), statement or ReleaseStatement(), HELD, sweep)
 
 
 def texts(sheet, key):
@@ -102,9 +111,7 @@ def test_claim_verdict_and_detectable_violation_are_the_reports(claimed):
     assert report.verdict.power is None
     assert texts(sheet, "detectable").startswith("Not simulated, as the claim is ")
     simulated = dataclasses.replace(report.verdict, power=0.9, detectable_epsilon=1.23)
-    again = sheet_of_run(
-        dataclasses.replace(report, verdict=simulated), ReleaseStatement(), read_provenance(claimed)
-    )
+    again = sheet_of_run(dataclasses.replace(report, verdict=simulated), ReleaseStatement(), HELD)
     assert texts(again, "detectable") == "A true ε of 1.3 or more would have been contradicted."
     (verdict,) = sheet.lines("verdict")
     assert "95 %" in verdict.evidence
@@ -112,7 +119,7 @@ def test_claim_verdict_and_detectable_violation_are_the_reports(claimed):
 
 def test_without_a_claim_nothing_was_audited_of_it(claimed):
     report = dataclasses.replace(read_report(claimed), verdict=None)
-    sheet = sheet_of_run(report, ReleaseStatement(), read_provenance(claimed))
+    sheet = sheet_of_run(report, ReleaseStatement(), HELD)
     assert claim_words(None) in texts(sheet, "claim")
     assert [line.text for line in sheet.lines("verdict")] == [NOT_AUDITED]
     assert [line.text for line in sheet.lines("detectable")] == [NOT_AUDITED]
@@ -171,21 +178,105 @@ def test_the_page_has_all_of_it_and_escapes_what_is_stated(claimed):
     assert "http" not in html.replace("https://", "").split("<style>")[0]
 
 
-def test_the_command_writes_a_page_and_prints_one_object(claimed, tmp_path, capsys):
+def test_a_sheet_says_first_what_it_rests_on(claimed):
+    sheet = sheet_of(claimed)
+    assert sheet.sections[0].title == "Evidence"
+    assert "computed again from logs and models: equal" in texts(sheet, "verified")
+    assert HELD.link in texts(sheet, "chain")
+    assert texts(sheet, "commitment") == "None was made before training."
+    partly = Verified((), (), ("scores_final_loss.csv",))
+    report, commitment = read_report(claimed), "ab" * 32
+    by = Provenance("a run", partly, "0f" * 32, commitment)
+    sheet = sheet_of_run(report, ReleaseStatement(), by)
+    assert "covered by the chain alone: scores_final_loss.csv." in texts(sheet, "verified")
+    (line,) = sheet.lines("commitment")
+    assert commitment in line.text
+
+
+# The command, which verifies the run first.
+
+
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory):
+    """A run of a NumPy engine under a commitment, beside it."""
+    toy_engine.register()
+    yield committed_run(tmp_path_factory.mktemp("committed"))
+    RUNTIMES.remove("toy")
+    TASKS.remove("vectors")
+
+
+def test_the_command_writes_a_page_and_a_model_card_and_prints_one_object(
+    committed, tmp_path, capsys
+):
     statement = tmp_path / "statement.toml"
     statement.write_text(tomli_w.dumps({"release": STATED}))
-    out = tmp_path / "sheet.html"
-    words = ["release", str(claimed.path), "--out", str(out), "--statement", str(statement)]
+    out, card = tmp_path / "sheet.html", tmp_path / "card.md"
+    published = committed.parent / "commitment.json"
+    words = ["release", str(committed), "--out", str(out), "--statement", str(statement)]
+    words += ["--commitment", str(published), "--model-card", str(card)]
     assert main(words) == 0
-    assert capsys.readouterr().out == f"release sheet: {out}\n"
+    printed = f"verification: held\nrelease sheet: {out}\nmodel card: {card}\n"
+    assert capsys.readouterr().out == printed
+    record = json.loads((committed / "run.json").read_text())
+    for text in (out.read_text(), card.read_text()):
+        assert record["model_sha256"] in text
+        assert read_chain(committed / "chain.jsonl").lines[-1].link in text
     assert "privacy@example.org" in out.read_text()
+    assert hashlib.sha256(published.read_bytes()).hexdigest() in out.read_text()
+    assert card.read_text().startswith("---\ntags: [")
     assert main([*words, "--json"]) == 0
     entry = json.loads(capsys.readouterr().out)
     assert entry["deployment"]["privacy_loss"]["privacy_unit"] == "A phone."
-    parameters = entry["deployment"]["privacy_loss"]["privacy_parameters"]
-    assert parameters["rho"] == pytest.approx(2 / 0.3**2)
-    assert entry["deployment"]["product"]["intended_use"] is None
-    assert set(entry["fields"]) == {key for fields in LAYOUT.values() for key in fields}
+    if (schema := schema_path()) is not None:
+        assert list(errors(entry, read_schema(schema))) == []
+
+
+@pytest.mark.parametrize("name", ["report.json", "commitment.json", "run.json", "model.npz"])
+@pytest.mark.parametrize("damage", ["empty", "half", "gone"])
+def test_there_is_no_sheet_of_a_damaged_folder(committed, tmp_path, capsys, name, damage):
+    folder = tmp_path / "run"
+    shutil.copytree(committed, folder)
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(
+        {"empty": b"", "half": content[: len(content) // 2]}.get(damage, b"")
+    )
+    if damage == "gone":
+        (folder / name).unlink()
+    out = tmp_path / "sheet.html"
+    status = main(["release", str(folder), "--out", str(out)])
+    assert status == (2 if (name, damage) == ("report.json", "gone") else 1)
+    said = capsys.readouterr()
+    assert name in said.err
+    assert said.out == ""
+    assert not out.exists()
+
+
+def test_a_statement_names_model_and_chain(committed, tmp_path, capsys):
+    out = tmp_path / "statement.json"
+    model = str(committed / "model.npz")
+    assert main(["verify", str(committed), "--model", model, "--statement", str(out)]) == 0
+    made = json.loads(out.read_text())
+    assert made["_type"] == "https://in-toto.io/Statement/v1"
+    record = json.loads((committed / "run.json").read_text())
+    digests = {one["name"]: one["digest"]["sha256"] for one in made["subject"]}
+    assert digests["model"] == record["model_sha256"]
+    assert digests["chain.jsonl"] == read_chain(committed / "chain.jsonl").lines[-1].link
+    report = json.loads((committed / "report.json").read_text())
+    predicate = made["predicate"]
+    assert predicate["verification"]["outcome"] == "held"
+    assert predicate["claim"] == report["verdict"]["claim"]
+    assert predicate["verdict"]["outcome"] == report["verdict"]["outcome"]
+    assert predicate["guarantees"]["epsilon"] == report["analytical"]["client"]["epsilon"]
+    capsys.readouterr()
+
+
+def test_no_statement_is_made_of_a_broken_folder(committed, tmp_path):
+    folder, out = tmp_path / "run", tmp_path / "statement.json"
+    shutil.copytree(committed, folder)
+    with (folder / "scores_max.csv").open("a") as file:
+        file.write("30,1,0.5\n")
+    assert main(["verify", str(folder), "--statement", str(out)]) == 1
+    assert not out.exists()
 
 
 @pytest.mark.parametrize(
@@ -210,7 +301,7 @@ def test_a_folder_without_a_finished_run_is_refused(tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
     assert not (tmp_path / "x.html").exists()
     assert main(["release", str(tmp_path)]) == 2
-    assert "--out or --json" in capsys.readouterr().err
+    assert "--out, --model-card or --json" in capsys.readouterr().err
 
 
 def test_the_configs_statement_fills_what_is_not_given_apart(tmp_path):
@@ -231,6 +322,6 @@ def test_a_sheet_has_no_other_fields():
 
 
 def test_a_registry_knows_the_notion_by_its_parameters():
-    assert Parameters().flavor is None
-    assert Parameters(epsilon=1.0, delta=1e-5).flavor == "Approximate DP"
-    assert Parameters(epsilon=1.0, delta=1e-5, rho=0.1).flavor == "Zero-concentrated DP"
+    assert Parameters().variant is None
+    assert Parameters(epsilon=1.0, delta=1e-5).variant == "Approximate DP"
+    assert Parameters(epsilon=1.0, delta=1e-5, rho=0.1).variant == "Zero-concentrated DP"

@@ -63,10 +63,10 @@ def test_known_rounds_count_where_no_claim_counts_on_sampling(tmp_path):
     ):
         folder = log(tmp_path / str(number), said)
         assert verdict_on(folder, 1.0, "own_rounds").outcome == "contradicted"
-        right = verdict_on(folder, 8.4, "own_rounds")
+        right = verdict_on(folder, 7.6, "own_rounds")
         assert right.outcome == "consistent"
         assert "exceeds the claim for a client in one round of weight 1." in right.reason
-        assert 8.4 < right.detectable_epsilon <= 16.8
+        assert 7.6 < right.detectable_epsilon <= 15.2
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,34 @@ def test_a_canary_in_more_rounds_than_a_client_contradicts_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            {"sampling": "fixed_size", "probability": 0.05, "members": 400, "client_rounds": 1},
+            "participated in up to 2 rounds and a client in at most 1",
+        ),
+        (
+            {"sampling": "none", "client_rounds": 2, "separation": 8},
+            "in rounds 7 apart and a client only in rounds at least 8 apart",
+        ),
+        (
+            {"sampling": "none", "client_rounds": 2, "client_weight": 0.5},
+            "client weighs at most 0.5 times as much as a canary",
+        ),
+    ],
+)
+def test_canaries_that_are_no_clients_contradict_nothing(tmp_path, said, words):
+    often = [[1 + canary % (ROUNDS - 7), 8 + canary % (ROUNDS - 7)] for canary in range(POOL.count)]
+    said = Participation(**{"claim_counts_on_sampling": False, **said})
+    verdict = verdict_on(log(tmp_path / "audit", said, often), 1.0, "own_rounds")
+    assert (verdict.outcome, verdict.p_value) == ("inconclusive", None)
+    assert words in verdict.reason
+
+
+@pytest.mark.parametrize(
     ("claim", "required", "status"),
     [
-        ("8.4", True, 0),
+        ("7.6", True, 0),
         ("30", True, 4),  # at delta 0, where nothing is simulated
         ("30", False, 0),
         ("1", True, 3),

@@ -92,7 +92,7 @@ def test_what_a_folder_does_not_know_is_left_out_in_words(audit, tmp_path, capsy
         assert f" {heading} " not in text
     assert 'class="verdict' not in page.read_text()
     assert "No claim was tested" in text
-    assert "unknown (the noise is not known)" in text
+    assert "unknown (the log does not state" in text
     assert f"fl-audit estimate {audit.folder.path} --delta 0.0001" in text
 
 

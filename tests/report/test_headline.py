@@ -156,7 +156,7 @@ def test_scores_alone_know_no_guarantee_but_the_attacker():
     lines = answer_lines(made, 60)
     assert max(map(len, lines)) <= 60
     text = " ".join(" ".join(lines).split())
-    assert "unknown (the noise is not known)" in text
+    assert "unknown (scores alone do not state the noise)" in text
     assert "ε ≥ 11.4 for a canary, with 95 % confidence" in text
     assert (
         "threat model known_rounds (the attacker has rounds and clients): audited ε ≥ 11.4" in text

@@ -24,11 +24,12 @@ def _claimed(reported, outcome):
 @pytest.mark.parametrize(
     ("outcome", "required", "expected"),
     [
-        ("contradicted", None, "failure"),
-        ("contradicted", "consistent", "failure"),
-        ("inconclusive", None, "skipped"),
-        ("inconclusive", "consistent", "failure"),
-        ("consistent", "consistent", "passed"),
+        ("contradicted", [], "failure"),
+        ("contradicted", ["consistent"], "failure"),
+        ("inconclusive", [], "skipped"),
+        ("inconclusive", ["checks"], "skipped"),
+        ("inconclusive", ["consistent"], "failure"),
+        ("consistent", ["consistent", "checks"], "passed"),
     ],
 )
 def test_the_claim_fails_as_the_exit_status_says(reported, outcome, required, expected):
@@ -54,9 +55,20 @@ def test_every_check_is_a_case_and_a_failed_one_a_failure(reported):
     assert list(named.values()).count("failure") == 1
 
 
+@pytest.mark.parametrize(("required", "expected"), [([], "skipped"), (["checks"], "failure")])
+def test_a_check_that_made_no_test_has_not_passed(reported, required, expected):
+    report = reported.report
+    untested = dataclasses.replace(report.checks.results[0], num_tests=0, log_p=0.0)
+    checks = dataclasses.replace(report.checks, results=(untested,))
+    assert checks.passed is None
+    assert untested.to_json()["passed"] is None
+    *_, check = cases(dataclasses.replace(report, checks=checks), required)
+    assert check.outcome == expected
+
+
 def test_the_counts_are_those_of_the_cases_and_words_are_escaped(reported):
     report = _claimed(reported, "inconclusive")
-    suite = ET.fromstring(junit_xml(report, "consistent"))[0]
+    suite = ET.fromstring(junit_xml(report, ["consistent"]))[0]
     tests = list(suite)
     assert suite.get("tests") == str(len(tests)) == str(len(list(cases(report))))
     assert suite.get("failures") == str(sum(t.find("failure") is not None for t in tests))

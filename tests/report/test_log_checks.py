@@ -30,7 +30,7 @@ from tests.checks.told_servers import (
     Server,
 )
 
-COUNT, ROUNDS, CLAIM = 400, 20, 12.0
+COUNT, ROUNDS, CLAIM = 400, 20, 7.6
 
 
 def scored(path: Path, server: Server, *, is_told: bool = True, rounds: range = range(ROUNDS)):
@@ -67,7 +67,7 @@ def report(path: Path):
 
 
 def failed(path: Path) -> set[str]:
-    return {check.name for check in folder_checks(AuditedFolder(path)).results if not check.passed}
+    return {check.name for check in folder_checks(AuditedFolder(path)).results if check.failed}
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -81,8 +81,10 @@ def test_a_wrong_log_is_not_consistent(name, tmp_path):
         assert "The mechanism is not as configured" in made.verdict.reason
 
 
-@pytest.mark.parametrize("name", ["as told", "correlated noise"])
-def test_a_right_log_is_consistent_and_says_what_was_not_looked_at(name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "outcome"), [("short updates", "consistent"), ("correlated noise", "inconclusive")]
+)
+def test_a_right_log_is_consistent_where_clients_do_not_hide_canaries(name, outcome, tmp_path):
     """Six checks fail with 1e-6 each; canaries arrive by chance with the seed that is fixed."""
     scored(tmp_path / "log", RIGHT[name](1, ROUNDS)).finish()
     made = report(tmp_path / "log")
@@ -93,8 +95,10 @@ def test_a_right_log_is_consistent_and_says_what_was_not_looked_at(name, tmp_pat
         "fresh_noise",
         "bounded_length",
     ]
-    assert made.verdict.outcome == "consistent"
-    assert ("norm_bound" in made.verdict.reason) is (name == "correlated noise")
+    assert made.verdict.outcome == outcome, made.verdict.reason
+    assert ("norm_bound" in (made.checks.not_checked or "")) is (name == "correlated noise")
+    is_hidden = "clients' updates hide the canaries" in made.verdict.reason
+    assert is_hidden is (outcome == "inconclusive")
 
 
 def unstated(path: Path):
@@ -139,7 +143,7 @@ def test_noise_that_is_not_told_or_of_several_rounds_is_not_tested(tmp_path):
 
 
 def test_a_log_that_was_told_nothing_says_so(tmp_path, capsys):
-    scored(tmp_path / "log", RIGHT["as told"](1, ROUNDS), is_told=False).finish()
+    scored(tmp_path / "log", RIGHT["short updates"](1, ROUNDS), is_told=False).finish()
     made = report(tmp_path / "log")
     assert made.verdict.outcome == "consistent"
     assert (

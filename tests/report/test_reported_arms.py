@@ -1,6 +1,7 @@
 """Arms in reports: of a log whose canaries.csv names them, and of a run that deals them."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
 from fl_audit.errors import InputError
-from fl_audit.formats.participation_files import read_canaries
+from fl_audit.formats.participation_files import CanaryRow, read_canaries
+from fl_audit.formats.score_file import ScoreFile
+from fl_audit.report.arms import arms_of_log, arms_words
 from tests.small_configs import TINY_RUN
 
 DIM, COUNT, ROUNDS = 20_000, 240, 8
@@ -55,6 +58,25 @@ def test_a_logs_arms_are_compared(log, capsys, tmp_path):
     assert "twice − once" in text
     assert main([*argv, "--verbose"]) == 0
     assert "shift of included canaries" in capsys.readouterr().out
+
+
+def test_an_arm_of_which_few_participate_has_no_interval():
+    # 30 included canaries of each arm; of `rare` a fifth of the pool participates: 6 are expected.
+    random = np.random.default_rng(4)
+    pool, scores = {}, []
+    for number in range(180):
+        arm = ("once", "rare", "twice")[number % 3]
+        present = arm != "rare" or number % 15 == 1
+        rounds = np.arange(1 + (arm == "twice")) if present else np.zeros(0, np.int64)
+        included = number // 3 % 2 == 0
+        pool[str(number)] = CanaryRow(included, rounds, arm)
+        scores.append(random.normal() / math.sqrt(DIM))
+    flags = np.array([row.included for row in pool.values()])
+    made = arms_of_log(pool, ScoreFile(tuple(pool), flags, np.array(scores)), DIM, 1e-4, 0.95)
+    assert made is not None
+    assert made.left_out == ("rare",)
+    assert [arm.arm for arm in made.comparison.arms] == ["once", "twice"]
+    assert arms_words(made).startswith("Left out, as few of their canaries participate: rare.")
 
 
 def test_arms_of_a_log_must_be_as_many_as_canaries(tmp_path):

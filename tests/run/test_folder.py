@@ -283,6 +283,7 @@ def test_only_the_last_checkpoint_stays(tmp_path):
     save_checkpoint(path, Checkpoint(2, _leaves(0.2)))
     assert load_checkpoint(path, _leaves(0.0)).completed_rounds == 2
     assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.npz"]
+    assert path.stat().st_mode & 0o777 == 0o600  # it may hold noise to come
 
 
 @pytest.mark.parametrize("keep", [0, 10, 200])

@@ -20,12 +20,12 @@ from fl_audit.tasks.text import (
     SentencePopulation,
     Vocabulary,
     build_vocabulary,
+    cached_arrays,
     collect,
     corpus_of_arrays,
     encode,
     examples_of,
-    made_once,
-    sharing_parts,
+    sharing_arrays,
     token_rows,
     vocabulary_of_words,
     words_of,
@@ -435,16 +435,16 @@ def _counted():
 
 def test_it_is_made_once_for_a_content_and_its_settings(source, tmp_path):
     make, calls = _counted()
-    with sharing_parts(tmp_path / "shared"):
-        first = made_once("text", source, "20", make)
-        again = made_once("text", source.rename(tmp_path / "moved.csv"), "20", make)
+    with sharing_arrays(tmp_path / "shared"):
+        first = cached_arrays("text", source, "20", make)
+        again = cached_arrays("text", source.rename(tmp_path / "moved.csv"), "20", make)
         assert len(calls) == 1
         np.testing.assert_array_equal(first["numbers"], again["numbers"])
-        made_once("text", tmp_path / "moved.csv", "21", make)
+        cached_arrays("text", tmp_path / "moved.csv", "21", make)
         (tmp_path / "moved.csv").write_text("abd")
-        made_once("text", tmp_path / "moved.csv", "20", make)
+        cached_arrays("text", tmp_path / "moved.csv", "20", make)
         assert len(calls) == 3
-    made_once("text", tmp_path / "moved.csv", "20", make)  # outside a sweep
+    cached_arrays("text", tmp_path / "moved.csv", "20", make)  # outside a sweep
     assert len(calls) == 4
 
 
@@ -452,8 +452,8 @@ def test_what_cannot_be_made_leaves_nothing(source, tmp_path):
     def refuse():
         raise InputError("no")
 
-    with sharing_parts(tmp_path / "shared"), pytest.raises(InputError, match=r"^no$"):
-        made_once("text", source, "", refuse)
+    with sharing_arrays(tmp_path / "shared"), pytest.raises(InputError, match=r"^no$"):
+        cached_arrays("text", source, "", refuse)
     assert not list((tmp_path / "shared").glob("*.npz"))
 
 
@@ -461,13 +461,13 @@ _RUN = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from fl_audit.tasks.text import made_once, sharing_parts
+from fl_audit.tasks.text import cached_arrays, sharing_arrays
 def make():
     Path(sys.argv[2], f"made_{time.monotonic_ns()}").touch()
     time.sleep(0.5)
     return {"numbers": np.arange(3)}
-with sharing_parts(Path(sys.argv[2]) / "shared"):
-    print(made_once("text", Path(sys.argv[1]), "", make)["numbers"].sum())
+with sharing_arrays(Path(sys.argv[2]) / "shared"):
+    print(cached_arrays("text", Path(sys.argv[1]), "", make)["numbers"].sum())
 """
 
 
@@ -496,7 +496,7 @@ def test_a_text_that_is_shared_makes_the_same_task(tmp_path, monkeypatch):
     path.write_text("\n".join(["client_id,text", *rows]) + "\n")
     config = TextTask(path=str(path), vocabulary_size=9, embedding_size=2, lstm_size=2)
     alone = load_task(config, 1)
-    with sharing_parts(tmp_path / "shared"):
+    with sharing_arrays(tmp_path / "shared"):
         load_task(config, 2)
         monkeypatch.setattr(text, "read_sentences", lambda path: pytest.fail("read again"))
         shared = load_task(config, 1)

@@ -19,6 +19,7 @@ from fl_audit.estimators import (
     remove_method,
     valid_methods,
 )
+from fl_audit.estimators.gaussian.mechanism import sigma_of_epsilon
 from fl_audit.estimators.known_mechanisms import bounds_on, gaussian
 from fl_audit.planning.prediction import predicted_methods
 from fl_audit.report import Report, summary_lines
@@ -31,7 +32,9 @@ from fl_audit.verdict import (
     chosen_tests,
     reach_verdict,
 )
-from fl_audit.verdict.power import SimulatedAudit
+from fl_audit.verdict.exposure import VectorExposure
+from fl_audit.verdict.less_noise import least_noise
+from fl_audit.verdict.power import PointTests, SimulatedAudit
 from tests.report.made_reports import statistic as made_statistic
 
 THRESHOLD = 2.0
@@ -120,7 +123,18 @@ def test_a_verdict_tests_it(toy):
 
 
 def test_simulated_power_counts_it(toy):
-    power = SimulatedAudit(CLAIM, (toy,), 0.05, None).simulate(NUM_CANARIES).power
+    half, dim = NUM_CANARIES // 2, 10**12
+    ones, twice = np.ones(half), sigma_of_epsilon(2 * CLAIM.epsilon, CLAIM.delta)
+    exposure = VectorExposure(ones, ones, dim * twice**2 * ones, dim)
+    audit = SimulatedAudit(
+        CLAIM.epsilon,
+        PointTests(CLAIM, (toy,), 0.05),
+        ScoredStatistic("max", released()),
+        exposure,
+        least_noise(CLAIM),
+        NUM_CANARIES - half,
+    )
+    power = audit.power_at(1.0)
     runs = 200
     settings = (AuditSetting(released(seed=seed), CLAIM.delta, 0.95) for seed in range(runs))
     exceeding = sum(METHODS[toy](setting).epsilon > CLAIM.epsilon for setting in settings)

@@ -22,8 +22,7 @@ from fl_audit.estimators.scores import CanaryScores
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
 from fl_audit.verdict.claims import Claim, sampled_claim
 from fl_audit.verdict.curve_claim_tests import curve_tests
-from fl_audit.verdict.curve_verdict import reach_curve_verdict
-from fl_audit.verdict.decision import reach_verdict
+from fl_audit.verdict.decision import reach_curve_verdict, reach_verdict
 from fl_audit.verdict.scope import Scope, scope_of_log
 
 ROUNDS, COUNT, DIM, NOISE, DELTA = 40, 100, 1000, 2.0, 1e-3

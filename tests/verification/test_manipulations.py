@@ -189,7 +189,7 @@ CARELESS = {
         lambda run: edit_json(
             run / "concentrations.json", "statistics", "max", "scale", value=lambda _: 2.0
         ),
-        ("concentrations.json", "`statistics.max` is not what the logged rounds give"),
+        ("concentrations.json", "`statistics.max` is not what the logs give"),
     ),
     "echo": (
         lambda run: edit_json(run / "first_round_echo.json", "product", value=lambda p: 2 * p),
@@ -308,7 +308,7 @@ def _commitment_left_out(run):
 
 
 CAREFUL = {
-    "score": (_score_and_report, ("scores_own_rounds.csv", "; the logged rounds give")),
+    "score": (_score_and_report, ("scores_own_rounds.csv", "; the logs give")),
     "coin": (_coin_and_report, ("canaries.csv", "the seed of the config draws")),
     "claim": (_claim_and_report, ("config.toml", "key `audit.claimed_epsilon` is 30.0, which is")),
     "statistic": (_statistic_and_report, ("config.toml", "key `audit.verdict_statistic` is 'max'")),
@@ -328,7 +328,7 @@ CAREFUL = {
     "round_left_out": (_round_left_out, ("chain.jsonl", "is round 5 behind round 3")),
     "round_twice": (_round_twice, ("chain.jsonl", "is round 4 behind round 4")),
     "last_rounds_left_out": (_last_rounds_left_out, ("chain.jsonl", "8 rounds behind round 6")),
-    "cosines": (_cosines_and_chain, ("scores_own_rounds.csv", "; the logged rounds give")),
+    "cosines": (_cosines_and_chain, ("scores_own_rounds.csv", "; the logs give")),
     "commitment_left_out": (_commitment_left_out, ("commitment.json", "is missing")),
 }
 

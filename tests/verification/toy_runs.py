@@ -8,7 +8,10 @@ from typing import Any
 import msgspec
 
 from fl_audit import load_config, start_run
-from fl_audit.config.commitment import commitment_to, write_commitment
+from fl_audit.config import Config
+from fl_audit.config.commitment import Opened, commitment_to, write_commitment
+from fl_audit.config.inputs import read_inputs
+from fl_audit.engines.prepare import prepare
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import (
     Begun,
@@ -61,10 +64,15 @@ def config_file(path: Path, *overrides: str) -> Path:
     return path
 
 
+def committed(config: Config) -> Opened:
+    """A commitment to a config and what it reads."""
+    return commitment_to(config, read_inputs(config, prepare(config).task))
+
+
 def committed_run(folder: Path, *overrides: str) -> Path:
     """A run under a commitment, both in a folder."""
     config = load_config(config_file(folder / "config.toml", *overrides))
-    write_commitment(folder / "commitment.json", commitment_to(config))
+    write_commitment(folder / "commitment.json", committed(config))
     start_run(config, folder / "run", commitment=folder / "commitment.json")
     return folder / "run"
 

@@ -1,1 +1,1 @@
-"""The engine in JAX: clients, aggregation and the server, with or without TensorFlow beside it."""
+"""The engine in JAX: clients, aggregation and the server, with or without TensorFlow installed."""

@@ -1,19 +1,19 @@
-"""What becomes of updates: zeroing, clipping, the sum, Gaussian noise, and norms that adapt.
+"""Zeroing, clipping, the sum, Gaussian noise, and adaptive norms.
 
-It is what TFF's `DifferentiallyPrivateFactory` does with tensorflow-privacy's queries, in the same
-order, and the tests hold it against these: without noise the same aggregates and norms, with noise
-the same distribution. It stands here for a second time because those two packages do not install on
-current Python, and because one engine serves both beside them and without them.
+This does what TFF's `DifferentiallyPrivateFactory` does with tensorflow-privacy's queries, in the
+same order, and tests compare the two: without noise the same aggregates and norms, with noise the
+same distribution. It is implemented again because those two packages do not install on current
+Python, where this engine runs too.
 """
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from fl_audit.engines.jax.noise import FreshNoise, NoiseProcess, normal_like, standard_normal
+from fl_audit.engines.jax.threefry import fold_in
 from fl_audit.tasks.jax.classifier import Array, Weights
 
 if TYPE_CHECKING:  # `benchmarks/gpu.py` runs where JAX and NumPy are all there is
@@ -22,27 +22,22 @@ if TYPE_CHECKING:  # `benchmarks/gpu.py` runs where JAX and NumPy are all there 
 
 
 class Norms(NamedTuple):
-    """The norms that a round clips and zeroes by, float32 scalars; infinite where it does not.
-
-    Attributes:
-      clip: The L2 norm that updates are clipped to.
-      zeroing_estimate: The running quantile of the updates' largest coordinates, or the fixed norm.
-    """
+    """The norms that a round clips and zeroes by, float32 scalars; infinite if it does not."""
 
     clip: Array
     zeroing_estimate: Array
 
 
 class Summed(NamedTuple):
-    """What a sum over participants holds.
+    """A sum over participants.
 
     Attributes:
       updates: The sum of the zeroed and clipped updates, a list of arrays like the weights; under
         `IntegerSums` one array of integers.
       participants: The number of participants.
-      unclipped: How many of them were no longer than the clip norm.
+      unclipped: How many of them had at most the clip norm.
       below_zeroing: How many had no coordinate above the zeroing estimate.
-      totals: The sum of the losses over the tokens that they trained on, and of these tokens.
+      totals: The sum of the losses over the tokens that they trained on, and the number of these.
     """
 
     updates: Any
@@ -54,14 +49,14 @@ class Summed(NamedTuple):
 
 @dataclass(frozen=True)
 class Aggregation:
-    """The numbers of a mechanism.
+    """The parameters of a mechanism.
 
     Attributes:
       begin: The norms of the first round.
-      clip_quantile: The share of updates that should be below the clip norm.
-      clip_rate: The rate of its geometric update; 0 where the clip norm is fixed.
-      zeroing: The adaptive zeroing; None where the zeroing norm is fixed, or infinite.
-      noise: The noise of a round; of an upload, where participants add it.
+      clip_quantile: The target share of updates below the clip norm.
+      clip_rate: The rate of its geometric update; 0 for a fixed clip norm.
+      zeroing: The adaptive zeroing; None if the zeroing norm is fixed, or infinite.
+      noise: The noise of a round; of an upload, if participants add it.
       denominator: The number that sums are divided by.
       process: How the noise is made: fresh in each round, correlated over rounds, or by each
         participant.
@@ -91,7 +86,7 @@ class Aggregation:
           updates: The updates, whose first axis is the participant.
           totals: The summed loss and the tokens of each, of shape (participants, 2).
           numbers: The number of each in the round, int32 of shape (participants,); -1 is padding.
-          key: The words of the round's key, by which participants who add noise draw it.
+          key: The round's key, by which participants who add noise draw it.
 
         Returns:
           A `Summed`.
@@ -148,10 +143,10 @@ class Aggregation:
           norms: The norms of the round.
           like: Arrays in the shapes of its update.
           number: Its number in the round.
-          key: The words of the round's key.
+          key: The round's key.
         """
         stddev = norms.clip * self.noise.sum_noise_multiplier
-        own = jax.random.fold_in(jax.random.wrap_key_data(key), number)
+        own = fold_in(key, number)
         return [stddev * part for part in normal_like(own, like)]
 
     def nothing(self, weights: Weights) -> Any:
@@ -165,16 +160,11 @@ class Aggregation:
     def release(
         self, norms: Norms, noise: Any, total: Any, key: Array
     ) -> tuple[Weights, Norms, Any]:
-        """What a round releases, and what the next one starts from.
-
-        Args:
-          norms: The norms of the round.
-          noise: The state of the noise.
-          total: The `Summed` of all participants.
-          key: The key of the round's noise.
+        """The aggregate of a round and the start of the next one.
 
         Returns:
-          The noised sum over the denominator, as the model moves; norms and state of the noise.
+          The noised sum over the denominator, in the direction the model moves; the next norms; the
+          noise's next state.
         """
         aggregate, noise = self._aggregate(norms, noise, total, key)
         next_norms = Norms(self._next_clip(norms, total, key), self._next_zeroing(norms, total))
@@ -200,13 +190,13 @@ class Aggregation:
         # Counted from one half, so that a client changes the count by one half.
         count = total.unclipped - 0.5 * total.participants
         if self.noise.count_noise_stddev:
-            of_count = jax.random.fold_in(key, len(total.updates))
+            of_count = fold_in(key, len(total.updates))
             count += self.noise.count_noise_stddev * standard_normal(of_count, ())
         share = jnp.clip(count / self.denominator + 0.5, 0.0, 1.0)
         return norms.clip * jnp.exp(-self.clip_rate * (share - self.clip_quantile))
 
     def _next_zeroing(self, norms: Norms, total: Any) -> Array:
-        """The estimate after a round, without noise; it stays in a round without participants."""
+        """The estimate after a round, without noise; an empty round does not change it."""
         if self.zeroing is None:
             return norms.zeroing_estimate
         share = total.below_zeroing / jnp.maximum(total.participants, 1.0)

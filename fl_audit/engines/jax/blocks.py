@@ -1,8 +1,8 @@
-"""Blocks of clients on one device or on many: trained, clipped and summed where they are.
+"""Blocks of clients on one device or on many: trained, clipped and summed there.
 
 A block is as many clients as train at once on one device. Its result depends on its own clients
-alone, and blocks are added one after another in the cohort's order, so that the sum has the same
-bits on any number of devices of one kind.
+alone, and blocks are added one after another in the cohort's order. So the sum is the same to the
+last bit on any number of devices of one kind.
 """
 
 import math
@@ -34,22 +34,17 @@ else:
     _on_each_device = partial(shard_map, check_rep=False)
 
 _BATCHES_AT_ONCE = 4
-"""The batches of a client that one call of a compiled function trains on, or fewer."""
+"""The largest number of a client's batches in one call of a compiled function."""
 
 CLIENTS_PER_BLOCK_ON_CPU = 4
 
-NO_KEY = np.zeros(2, np.uint32)
-"""The words of a key that nobody draws by."""
+NO_KEY = np.zeros(4, np.uint32)
+"""A key that nobody draws by."""
 
 
 @dataclass(frozen=True)
 class Cohort:
-    """The clients of a round in blocks.
-
-    Attributes:
-      clients: The examples of each client; those with alike numbers stand together.
-      rows: The number of examples in a batch, padding included.
-    """
+    """The clients of a round, by their numbers of examples; a padded batch has `rows` examples."""
 
     clients: Sequence[Examples]
     rows: int
@@ -58,7 +53,7 @@ class Cohort:
     def from_clients(cls, clients: Sequence[Examples], batch_size: int) -> "Cohort":
         """The cohort of some clients.
 
-        The rows of a batch are a power of two where no client fills one, so that a run has few
+        If no client fills a batch, its rows are rounded up to a power of two, so that a run has few
         shapes; each is compiled once.
         """
         longest = max(map(len, clients), default=1)
@@ -81,20 +76,20 @@ class Blocks:
         precision: str = "float32",
         side_by_side: bool | None = None,
     ) -> None:
-        """Takes the parts; functions are compiled when they are first called.
+        """Functions are compiled when they are first called.
 
         Args:
-          training: What a client does.
-          aggregation: What becomes of its update.
+          training: The training of a client.
+          aggregation: The aggregation of updates.
           devices: The devices, of one kind.
           clients_per_block: The number of clients that train at once on a device.
           batch_size: The number of examples in a step.
           padding_label: The task's label of padding.
-          precision: The precision of the factors of clients' products, as JAX names it. Less than
-            `float32` changes nothing on a CPU.
-          side_by_side: Whether the clients of a block train in the same products of matrices, as
-            they do by default but on a CPU. A CPU is no faster at products of many matrices at once
-            than at one after another, and a client without batches takes no time there.
+          precision: The precision of the factors of clients' products, as JAX names it. Below
+            `float32` it has no effect on a CPU.
+          side_by_side: Whether the clients of a block share matrix products, the default except on
+            a CPU. There batched products are no faster than separate ones, and clients without
+            batches take no time if they are separate.
         """
         self._precision = precision
         self._training = training
@@ -148,7 +143,7 @@ class Blocks:
           norms: Its norms.
           clients: The examples of each participant that trains.
           vectors: The update of each participant that sends a vector, in arrays like the weights.
-          key: The words of the round's key, by which participants who add noise draw it.
+          key: The round's key, by which participants who add noise draw it.
         """
         first = self._devices[0]
         model = jax.device_put(list(weights), self._copied)
@@ -171,12 +166,7 @@ class Blocks:
     def updates(
         self, weights: Sequence[Float32Array], clients: Sequence[Examples]
     ) -> Iterator[tuple[IndexArray, Float32Array]]:
-        """The update of each client; see `fl_audit.engines.engine.ClientUpdates`.
-
-        Args:
-          weights: The model that the clients start from.
-          clients: The examples of each client, at least one.
-        """
+        """The update of each client, as `fl_audit.engines.engine.ClientUpdates` has them."""
         model = jax.device_put(list(weights), self._copied)
         order = np.argsort([len(client) for client in clients], kind="stable")
         rows = Cohort.from_clients(clients, self._batch_size).rows
@@ -189,9 +179,7 @@ class Blocks:
     def planned_bytes(self, weights: Sequence[Float32Array], client: Examples) -> int:
         """The memory of a device that XLA plans for the steps of a block, the model included.
 
-        Args:
-          weights: The model.
-          client: A client whose examples fill at least one batch; all of the block are like it.
+        All clients are taken to be like `client`, whose examples fill at least one batch.
         """
         model = jax.device_put(list(weights), self._copied)
         count = self._size * len(self._devices)
@@ -225,13 +213,13 @@ class Blocks:
         return jax.device_put(shaped, self._split)
 
     def _numbers(self, first: int, count: int, size: int) -> Array:
-        """The numbers of a group's participants, -1 behind them, of shape (devices, size)."""
+        """The numbers of a group's participants, -1 for padding, of shape (devices, size)."""
         places = np.arange(len(self._devices) * size, dtype=np.int32)
         numbers = np.where(places < count, first + places, -1).astype(np.int32)
         return jax.device_put(numbers.reshape(len(self._devices), size), self._split)
 
     def _stacked(self, group: Sequence[Sequence[Float32Array]]) -> Weights:
-        """Vectors as blocks of one, with zeros where there are fewer than devices."""
+        """Vectors as blocks of one, with zeros if there are fewer than devices."""
         missing = len(self._devices) - len(group)
         stacked = []
         for leaves in zip(*group, strict=True):
@@ -270,7 +258,7 @@ class Blocks:
         return self._aggregation.clipped_sum(norms, updates, totals, numbers, key)
 
     def _added(self, total: Any, sums: Any) -> Any:
-        """The total with the sums of a group's blocks, one after another."""
+        """The total plus the sums of a group's blocks, one after another."""
 
         def added(leaf: Array, of_blocks: Array) -> Array:
             for at in range(len(self._devices)):
@@ -281,14 +269,14 @@ class Blocks:
 
 
 def _one_by_one(function: Any) -> Any:
-    """As `jax.vmap`, one client after another."""
+    """Like `jax.vmap`, but one client after another."""
     return lambda *arguments: lax.map(lambda each: function(*each), arguments)
 
 
 def _first_of(function: Any) -> Any:
-    """A function of one block as one of a device's part of blocks, which is one block.
+    """Adapts a function of one block to a device's share of the blocks, which is one block.
 
-    The arguments but the first have an axis of blocks in front, and so has the result.
+    All arguments but the first, and the result, get a leading axis of blocks.
     """
 
     def on_part(same: Any, *parts: Any) -> Any:
@@ -310,12 +298,7 @@ def _in_groups(items: Any, size: int) -> Iterator[Any]:
 
 
 def default_clients_per_block(dim: int, device: Any) -> int:
-    """How many clients train at once on a device, where the config does not say.
-
-    Args:
-      dim: The number of trainable parameters.
-      device: The device.
-    """
+    """How many clients train at once on a device, if the config does not say."""
     if device.platform == "cpu":
         return CLIENTS_PER_BLOCK_ON_CPU
     return clients_in_memory(dim, device.memory_stats()["bytes_limit"])

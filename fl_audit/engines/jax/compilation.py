@@ -1,4 +1,4 @@
-"""The time that JAX spends on compiling, by its own monitoring events."""
+"""The time that JAX spends on compiling, from its own monitoring events."""
 
 from jax import monitoring
 
@@ -6,7 +6,7 @@ _COUNTED = (
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
     "/jax/core/compile/backend_compile_duration",
 )
-"""Lowering and compilation by XLA. Tracing is left out: its events lie within one another."""
+"""Lowering, and compilation by XLA. Tracing is not counted: its events are nested."""
 
 _reported = {event: [0, 0.0] for event in _COUNTED}
 
@@ -17,15 +17,14 @@ def _count(event: str, seconds: float, **of_event: object) -> None:
         _reported[event][1] += seconds
 
 
-# JAX offers no way to take one listener away, so there is one for the process.
+# JAX cannot remove a single listener, so the process has one.
 monitoring.register_event_duration_secs_listener(_count)
 
 
 class CompilationClock:
-    """The programs that this process has compiled since the clock was made, and the time for it."""
+    """Number and time of compilations in this process since the clock was created."""
 
     def __init__(self) -> None:
-        """Starts at zero."""
         self._before = _so_far()
 
     @property

@@ -43,13 +43,13 @@ from fl_audit.tasks.learning_task import Examples
 
 
 class State(NamedTuple):
-    """What a round starts from.
+    """The state of training before a round.
 
     Attributes:
       weights: The model, a list of float32 arrays.
-      slots: What the server's optimizer remembers.
+      slots: The state of the server's optimizer.
       norms: The norms that the round clips and zeroes by.
-      noise: What its noise follows from, where that is correlated over rounds; else empty.
+      noise: The state of correlated or client-side noise; else empty.
     """
 
     weights: Any
@@ -70,7 +70,7 @@ class JaxEngine(Engine):
         devices: Sequence[Any] | None = None,
         noise_keys: NoiseKeys | None = None,
     ) -> None:
-        """Makes the functions of a run.
+        """Creates the functions of a run.
 
         Args:
           run: The run, made by `prepare`.
@@ -78,7 +78,7 @@ class JaxEngine(Engine):
           noise_keys: The keys of the rounds' noise; by default fresh ones.
 
         Raises:
-          InputError: The config asks for what the engine does not have.
+          InputError: The config needs something that the engine does not have.
         """
         self._compilation = CompilationClock()
         config, model = run.config, run.task.classifier
@@ -111,11 +111,9 @@ class JaxEngine(Engine):
 
     @property
     def compile_seconds(self) -> float:
-        """The seconds of lowering and compilation since the engine was made."""
         return self._compilation.seconds
 
     def begin(self) -> State:
-        """The initial model, and what optimizer and mechanism begin with."""
         weights = [jnp.asarray(array) for array in self._run.task.classifier.initial_weights]
         noise = self._aggregation.process.begin(weights, self._keys(0))
         slots = self._optimizer.begin(weights)
@@ -127,7 +125,6 @@ class JaxEngine(Engine):
         return placed
 
     def reader(self, run: PreparedRun) -> CohortReader:
-        """The reader of all participants' data in this process."""
         return run.cohort_data.round_data
 
     def run_round(self, state: State, data: RoundData, index: int) -> TrainedRound:
@@ -138,8 +135,7 @@ class JaxEngine(Engine):
             self._run.config.mechanism, clip, float(self._aggregation.zeroing_norm(state.norms))
         )
         key = self._aggregation.process.key_of_round(state.noise, self._keys(index))
-        words = jax.random.key_data(key)
-        total = self.sum_of(weights, state.norms, data, length, words)
+        total = self.sum_of(weights, state.norms, data, length, key)
         after, aggregate = self._finish(state, total, key)
         loss, tokens = np.asarray(total.totals, np.float64)
         seen = SeenRound(
@@ -148,7 +144,7 @@ class JaxEngine(Engine):
             aggregate=as_vector([np.asarray(part) for part in aggregate]),
             after=as_vector([np.asarray(array) for array in after.weights]),
             clip_norm=clip,
-            uploads=self._uploads(state, data, length, words),
+            uploads=self._uploads(state, data, length, key),
         )
         stddev = clip * self._aggregation.noise.sum_noise_multiplier if np.isfinite(clip) else 0.0
         if self._aggregation.process.is_at_clients:
@@ -175,7 +171,7 @@ class JaxEngine(Engine):
           norms: Its norms.
           data: What the reader gave for the round.
           length: The length of the update of a canary that is a vector.
-          key: The words of the round's key, by which participants who add noise draw it.
+          key: The round's key, by which participants who add noise draw it.
         """
         vectors = (
             unflatten(self._run.family.vector(int(canary)) * np.float32(length), weights)
@@ -186,7 +182,7 @@ class JaxEngine(Engine):
     def _uploads(
         self, state: State, data: RoundData, length: float, key: Any
     ) -> dict[int, Float32Array]:
-        """What canaries upload, with the noise that the round's sum has of them."""
+        """The uploads of canaries, with the noise that they have in the round's sum."""
         if not (self._aggregation.process.is_at_clients and shows_uploads(self._run)):
             return {}
         uploads = {}
@@ -205,7 +201,6 @@ class JaxEngine(Engine):
         return State(weights, slots, norms, noise), aggregate
 
     def weights(self, state: State) -> Weights:
-        """The model in a state."""
         return [np.asarray(array) for array in state.weights]
 
     def leaves(self, state: State) -> list[Leaf]:
@@ -213,11 +208,10 @@ class JaxEngine(Engine):
         return [np.asarray(leaf) for leaf in tree_flatten(state)[0]]
 
     def from_leaves(self, like: State, leaves: Sequence[Leaf]) -> State:
-        """The state with these parts."""
         return self._placed(tree_unflatten(tree_flatten(like)[1], list(leaves)))
 
     def replay(self, run: PreparedRun) -> tuple[Finding, ...]:
-        """Replays the first round with updates that are vectors, so that nothing is trained."""
+        """Replays the first round with vectors as updates, so that nothing is trained."""
         if why_not := MECHANISMS.kind_of(run.config.mechanism).why_not_replayed:
             return (not_replayed(why_not),)
         process = self._aggregation.process
@@ -247,16 +241,14 @@ class JaxEngine(Engine):
         ).findings
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
-        """Canaries that an accelerator scores where there is one."""
+        """Canaries whose scores an accelerator computes, if there is one."""
         return scored_on(run.family, self._devices[0]) or run.family
 
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
-        """The losses of canaries' examples, by their log-odds where labels have such."""
         padding = run.task.classifier.padding_label
         return MeanLosses(self._functions, run.canary_examples, padding).evaluate
 
     def client_updates(self, run: PreparedRun) -> ClientUpdates:
-        """What clients would send, trained in blocks; see `Engine.client_updates`."""
         initial = run.task.classifier.initial_weights
 
         def updates(
@@ -267,7 +259,6 @@ class JaxEngine(Engine):
         return updates
 
     def evaluator(self, run: PreparedRun) -> Callable[[Weights], float]:
-        """The accuracy on the held-out examples."""
         padding = run.task.classifier.padding_label
         return Evaluator(self._functions, run.task.held_out, padding).accuracy
 
@@ -275,11 +266,8 @@ class JaxEngine(Engine):
 def make_jax(run: PreparedRun) -> JaxEngine:
     """The engine of a run on all devices that JAX sees.
 
-    Args:
-      run: The run, made by `prepare`.
-
     Raises:
-      InputError: The config asks for what the engine does not have.
+      InputError: The config needs something that the engine does not have.
     """
     environment.set_defaults()
     return JaxEngine(run)

@@ -9,11 +9,10 @@ _THREADS = "--xla_cpu_multi_thread_eigen"
 
 
 def set_defaults() -> None:
-    """Sets what the user has not set; to be called before the first operation of JAX.
+    """Sets defaults for what the user has not set; call it before the first operation of JAX.
 
-    Each core becomes a device with blocks of clients of its own, instead of cutting every product
-    in as many parts as there are cores. Flags of the same names in XLA_FLAGS stay. On accelerators
-    they change nothing.
+    Each core becomes a device with its own blocks of clients; by default every product would be
+    split over all cores. Flags of the same names in XLA_FLAGS stay. Accelerators are not affected.
     """
     flags = os.environ.get("XLA_FLAGS", "")
     if _DEVICES not in flags:

@@ -1,4 +1,4 @@
-"""Local training, aggregation and optimizers of a config's tables."""
+"""Local training, aggregation and optimizers from a config's tables."""
 
 import math
 from collections.abc import Sequence
@@ -52,12 +52,6 @@ from fl_audit.tasks.jax.classifier import JaxModel
 
 
 def local_training(config: Client, model: JaxModel) -> LocalTraining:
-    """The training of the clients of a config.
-
-    Args:
-      config: The client table.
-      model: The model's functions.
-    """
     if isinstance(config, FedSgd):
         return MeanGradient(model)
     strength = config.proximal_strength if isinstance(config, FedProx) else 0.0
@@ -65,11 +59,7 @@ def local_training(config: Client, model: JaxModel) -> LocalTraining:
 
 
 def client_optimizer(config: LocalSteps) -> Optimizer:
-    """The optimizer of a client's local steps; the constants of adaptive ones are TFF's defaults.
-
-    Args:
-      config: The client table of a config.
-    """
+    """The optimizer of a client's local steps; constants of adaptive ones are TFF's defaults."""
     match config.optimizer:
         case "sgd":
             return sgd(config.learning_rate, config.momentum)
@@ -82,11 +72,6 @@ def client_optimizer(config: LocalSteps) -> Optimizer:
 
 
 def server_optimizer(config: Server) -> Optimizer:
-    """The optimizer that applies aggregates.
-
-    Args:
-      config: The server table of a config.
-    """
     match config:
         case ServerSgd():
             return sgd(config.learning_rate, config.momentum)
@@ -113,8 +98,8 @@ def aggregation_of(
       table: The mechanism table of a config.
       noise: The noise of a round.
       expected_cohort: The expected number of clients and canaries in a round.
-      num_rounds: The number of rounds of training, which a matrix is made for.
-      shapes: The shapes of the weights, which a grid of integers has to be fine enough for.
+      num_rounds: The number of rounds of training, for matrices and trees.
+      shapes: The shapes of the weights, for which a grid of integers must be fine enough.
 
     Raises:
       InputError: Runtime `jax` does not have the mechanism, or the grid is too coarse.
@@ -161,7 +146,7 @@ def aggregation_of(
 
 
 def _zeroing_estimate(zeroing: Zeroing | None) -> float:
-    """The fixed zeroing norm, or what an adaptive one starts from; infinite where there is none."""
+    """The fixed zeroing norm, or an adaptive one's first estimate; infinite without zeroing."""
     if isinstance(zeroing, FixedZeroing):
         return zeroing.norm
     return math.inf if zeroing is None else zeroing.initial_estimate
@@ -170,7 +155,7 @@ def _zeroing_estimate(zeroing: Zeroing | None) -> float:
 def _integer_sums(
     table: Distributed, like: Aggregation, cohort: int, shapes: Sequence[tuple[int, ...]]
 ) -> IntegerSums:
-    """The same aggregation of integers, on the grid that the bits have room for."""
+    """The same aggregation with integers, on the finest grid that the bits allow."""
     dim = sum(math.prod(shape) for shape in shapes)
     check_grid(table, cohort, dim)
     multiplier = like.noise.sum_noise_multiplier

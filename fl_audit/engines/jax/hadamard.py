@@ -12,17 +12,12 @@ from fl_audit.tasks.jax.classifier import Array
 
 
 def sylvester_factors(sizes: Sequence[int]) -> list[Float32Array]:
-    """The matrices whose Kronecker product is H, of sizes as `factor_sizes` gives them."""
+    """The matrices whose Kronecker product is H, of sizes from `factor_sizes`."""
     return [sylvester(size).astype(np.float32) for size in sizes]
 
 
 def walsh_hadamard(values: Array, factors: Sequence[Array]) -> Array:
-    """The product of H with 2^p values; see `fl_audit.canaries.families.walsh_hadamard`.
-
-    Args:
-      values: The values, float32 of shape (2^p,).
-      factors: The Sylvester matrices whose Kronecker product is H, float32.
-    """
+    """H times 2^p float32 values, as `fl_audit.canaries.families.walsh_hadamard` defines it."""
     first, middle, last = factors
     sizes = [factor.shape[0] for factor in factors]
     with jax.default_matmul_precision("float32"):

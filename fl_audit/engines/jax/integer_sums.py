@@ -7,13 +7,13 @@ Agarwal, Kairouz & Liu 2021, arXiv:2110.04995, algorithm 1):
 
     z_i = round(s U clip(u_i)) + Skellam(variance (s z C)^2 / n),   mean = U^T (sum_i z_i mod m) / s
 
-over the number of those who came. It is what `tff.aggregators` makes of its
-`DistributedDpSumFactory` and `UnweightedMeanFactory`, and tests hold it against these. As they do,
-it rounds without a condition on the result's length (beta = 0), which accounting counts as
-sqrt(d) steps of the grid.
+divided by the number of actual participants. `DistributedDpSumFactory` inside
+`UnweightedMeanFactory` of `tff.aggregators` computes the same, and tests compare the two. As in
+TFF, rounding has no condition on the result's length (beta = 0); accounting adds sqrt(d) steps of
+the grid for it.
 
 Integers are added modulo 2^32, which m divides, so that their sum modulo m is exact and has the
-same bits in whatever order, and on however many devices, it is made.
+same bits in any order and on any number of devices.
 """
 
 import math
@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -30,6 +29,7 @@ from fl_audit.canaries.families import factor_sizes
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.hadamard import sylvester_factors, walsh_hadamard
 from fl_audit.engines.jax.skellam import skellam
+from fl_audit.engines.jax.threefry import fold_in, random_bits
 from fl_audit.mechanisms.distributed import padded_size
 from fl_audit.tasks.jax.classifier import Array, Weights
 
@@ -39,28 +39,17 @@ _OF_SIGNS, _OF_PARTICIPANTS = 0, 2
 
 def random_signs(key: Array, size: int) -> Array:
     """Independent fair signs, float32 of shape (size,)."""
-    return jnp.where(jax.random.bits(key, (size,), jnp.uint32) >> 31 == 1, -1.0, 1.0)
+    return jnp.where(random_bits(key, (size,)) >> 31 == 1, -1.0, 1.0)
 
 
 def rotated(vector: Array, signs: Array) -> Array:
-    """The vector U x = H D x / sqrt(2^p), for random signs D (arXiv:2102.06387, section 4.2).
-
-    Args:
-      vector: The vector x, of shape (dim,), which is filled up with zeros.
-      signs: The signs, of shape (2^p,).
-    """
+    """The vector U x = H D x / sqrt(2^p), for random signs D (arXiv:2102.06387, section 4.2)."""
     filled = jnp.zeros_like(signs).at[: vector.shape[0]].set(vector)
     return _orthonormal(filled * signs)
 
 
 def rotated_back(vector: Array, signs: Array, dim: int) -> Array:
-    """The first coordinates of U^T y, which is the inverse of `rotated`.
-
-    Args:
-      vector: The vector y, of shape (2^p,).
-      signs: The signs.
-      dim: The number of coordinates.
-    """
+    """The first `dim` coordinates of U^T y, the inverse of `rotated`."""
     return (_orthonormal(vector) * signs)[:dim]
 
 
@@ -81,17 +70,13 @@ def rounded(key: Array, values: Array) -> Array:
       values: The values, float32, below 2^31 in absolute value.
     """
     floor = jnp.floor(values)
-    is_up = jax.random.uniform(key, values.shape) < values - floor
+    chance = (random_bits(key, values.shape) >> 8).astype(jnp.float32) * jnp.float32(2.0**-24)
+    is_up = chance < values - floor
     return floor.astype(jnp.int32) + is_up.astype(jnp.int32)
 
 
 def centred(sums: Array, bits: int) -> Array:
-    """Integers modulo 2^bits, from -2^(bits - 1) up; int32.
-
-    Args:
-      sums: The integers, int32.
-      bits: The bits, at most 31.
-    """
+    """Integers modulo 2^bits (bits at most 31), from -2^(bits - 1) up; int32."""
     half = 1 << (bits - 1)
     return ((sums + half) & (2 * half - 1)) - half
 
@@ -100,14 +85,14 @@ def centred(sums: Array, bits: int) -> Array:
 class IntegerSums(Aggregation):
     """The aggregation of integers with Skellam noise of each participant.
 
-    The denominator is the whole number n of participants that are expected: each adds a share 1/n
-    of the noise's variance, and the clip's count is over it. Sums are over the number of those who
-    came; where nobody does, the aggregate is zero.
+    The denominator is the expected number n of participants, an integer: each adds a share 1/n of
+    the noise's variance, and the count for the clip norm is divided by n. Sums are divided by the
+    number of actual participants; without any the aggregate is zero.
 
     Attributes:
       shapes: The shapes of the weights.
       bits: The bits of a sum.
-      most_cells: The clip norm in steps of the grid that the bits have room for.
+      most_cells: The clip norm in steps of the grid for which the bits suffice.
       largest_scale: The largest number of steps of the grid in one unit.
     """
 
@@ -125,15 +110,14 @@ class IntegerSums(Aggregation):
         return jnp.minimum(self.most_cells / norms.clip, jnp.float32(self.largest_scale))
 
     def _signs(self, key: Array) -> Array:
-        return random_signs(jax.random.fold_in(key, _OF_SIGNS), padded_size(self._dim))
+        return random_signs(fold_in(key, _OF_SIGNS), padded_size(self._dim))
 
     def _sum(
         self, norms: Norms, updates: Weights, factors: Array, numbers: Array, key: Array
     ) -> list[Array]:
         """The sum of what participants send, who are encoded one after another."""
-        of_round = jax.random.wrap_key_data(key)
-        of_participants = jax.random.fold_in(of_round, _OF_PARTICIPANTS)
-        signs = self._signs(of_round)
+        of_participants = fold_in(key, _OF_PARTICIPANTS)
+        signs = self._signs(key)
 
         def with_next(at: Array, total: Array) -> Array:
             # An update that counts as zero may hold what is no number.
@@ -141,7 +125,7 @@ class IntegerSums(Aggregation):
                 jnp.where(factors[at] > 0, factors[at] * update[at].reshape(-1), 0.0)
                 for update in updates
             ]
-            own = jax.random.fold_in(of_participants, numbers[at])
+            own = fold_in(of_participants, numbers[at])
             return total + self._sent(norms, jnp.concatenate(clipped), signs, own)
 
         def add(at: Array, total: Array) -> Array:
@@ -153,7 +137,7 @@ class IntegerSums(Aggregation):
     def _sent(self, norms: Norms, clipped: Array, signs: Array, own: Array) -> Array:
         """The integers that a participant sends, by its own key."""
         scale = self.scale(norms)
-        of_rounding, of_noise = jax.random.split(own)
+        of_rounding, of_noise = fold_in(own, 0), fold_in(own, 1)
         integers = rounded(of_rounding, scale * rotated(clipped, signs))
         if not self.noise.sum_noise_multiplier:
             return integers

@@ -1,7 +1,7 @@
 """The training of one client: what it does with the gradients of its batches.
 
-A client trains on some batches at a time, so that one compiled function serves clients with any
-number of them: `begin`, `steps` as often as there are batches left, `end`.
+A client trains on some batches at a time: `begin`, then `steps` until no batch is left, then `end`.
+So one compiled function serves clients with any number of batches.
 """
 
 import abc
@@ -16,14 +16,13 @@ from fl_audit.engines.jax.optimizers import Optimizer
 from fl_audit.tasks.jax.classifier import Array, JaxModel, Weights
 
 ClientState = Any
-"""What a client holds between two batches: a structure of arrays."""
+"""The state of a client between two batches: a structure of arrays."""
 
 
 class LocalTraining(abc.ABC):
-    """What a client does, between the round's model and the update that it sends."""
+    """How a client gets from the round's model to the update that it sends."""
 
     def __init__(self, model: JaxModel) -> None:
-        """Takes the model whose loss clients train on."""
         self._gradient = jax.value_and_grad(model.mean_loss, has_aux=True)
 
     def begin(self, initial: Weights) -> tuple[ClientState, Array]:
@@ -40,8 +39,8 @@ class LocalTraining(abc.ABC):
           client: The client before them.
           inputs: The inputs, of shape (batches, examples, ...).
           labels: The labels, of shape (batches, examples, ...).
-          num_examples: The examples of each batch that are no padding, float32 of shape (batches,);
-            batches without any stand behind the others and are not looked at.
+          num_examples: The examples of each batch without padding, float32 of shape (batches,);
+            empty batches come last and are skipped.
         """
 
         def step(at: Array, client: Any) -> Any:
@@ -56,9 +55,9 @@ class LocalTraining(abc.ABC):
 
     @abc.abstractmethod
     def end(self, initial: Weights, client: Any) -> tuple[Weights, Array]:
-        """The update that a client sends, as its model moved, and its summed loss and tokens.
+        """The update that a client sends, in the direction its model moved; summed loss and tokens.
 
-        An update with a number that is not finite becomes zeros, as in TFF.
+        A non-finite update becomes zeros, as in TFF.
         """
 
     @abc.abstractmethod
@@ -76,16 +75,10 @@ class LocalTraining(abc.ABC):
 
 
 class OptimizerSteps(LocalTraining):
-    """Steps of an optimizer: FedAvg's clients, and FedProx's, pulled back to the round's model."""
+    """Steps of an optimizer, restarted for each client: FedAvg, and FedProx with its term."""
 
     def __init__(self, model: JaxModel, optimizer: Optimizer, proximal_strength: float) -> None:
-        """Takes the optimizer, which begins anew with each client.
-
-        Args:
-          model: The model.
-          optimizer: The optimizer.
-          proximal_strength: FedProx's factor mu; 0 for none.
-        """
+        """`proximal_strength` is FedProx's factor mu; 0 for FedAvg."""
         super().__init__(model)
         self._optimizer = optimizer
         self._strength = proximal_strength
@@ -112,7 +105,7 @@ class OptimizerSteps(LocalTraining):
         return weights, slots
 
     def end(self, initial: Weights, client: Any) -> tuple[Weights, Array]:
-        """Reached minus initial weights; if that is not finite, the client counts in no metric."""
+        """Trained minus initial weights; if not finite, metrics do not count the client."""
         (weights, _), totals = client
         update = [last - first for last, first in zip(weights, initial, strict=True)]
         result: tuple[Weights, Array] = _zeros_unless_finite(update, (update, totals))
@@ -136,7 +129,7 @@ class MeanGradient(LocalTraining):
         return sums, count + num_examples
 
     def end(self, initial: Weights, client: Any) -> tuple[Weights, Array]:
-        """Minus the mean; if that is not finite, the client still counts in the metrics."""
+        """Minus the mean; if it is not finite, metrics still count the client."""
         (sums, count), totals = client
         update = [-total / jnp.maximum(count, 1.0) for total in sums]
         return _zeros_unless_finite(update, update), totals

@@ -1,4 +1,4 @@
-"""What is measured of models in JAX: accuracy, and the losses that attacks look at."""
+"""Measures of models in JAX: accuracy, and the losses that attacks use."""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -19,18 +19,11 @@ class Evaluator:
     """Computes a model's accuracy on one set of held-out examples."""
 
     def __init__(self, model: JaxModel, held_out: Examples, padding_label: int) -> None:
-        """Takes what is evaluated.
-
-        Args:
-          model: The model's functions.
-          held_out: Examples that no client has.
-          padding_label: The task's label of padding.
-        """
         self._batches = functools.partial(_batches, held_out, padding_label)
         self._count = jax.jit(model.accuracy_counts)
 
     def accuracy(self, weights: Weights) -> float:
-        """The share of counted labels that are predicted, in [0, 1]; 0 where no label counts."""
+        """The share of counted labels that are predicted, in [0, 1]; 0 if no label counts."""
         arrays, total = jax.device_put(list(weights)), np.zeros(2)
         with in_full_precision():
             for batch in self._batches():
@@ -41,7 +34,7 @@ class Evaluator:
 
 
 def _batches(examples: Examples, padding_label: int) -> Iterator[PaddedBlock]:
-    """The examples, some at a time, the last ones padded to as many: one shape, one program."""
+    """The examples in batches, the last one padded to the same shape: one program."""
     shape = BlockShape(1, 1, min(_AT_ONCE, len(examples)))
     for start in range(0, len(examples), _AT_ONCE):
         part = examples.take(np.arange(start, min(start + _AT_ONCE, len(examples))))
@@ -52,13 +45,6 @@ class MeanLosses:
     """Computes a model's mean attacked losses on the examples of all owners."""
 
     def __init__(self, model: JaxModel, owners: Sequence[Examples], padding_label: int) -> None:
-        """Takes the examples.
-
-        Args:
-          model: The model's functions.
-          owners: The examples of each owner, at least one.
-          padding_label: The task's label of padding.
-        """
         everything = Examples.concatenate(owners)
         self._batches = functools.partial(_batches, everything, padding_label)
         self._count = len(everything)

@@ -1,10 +1,10 @@
 """The noise of rounds: fresh in each, correlated by a matrix or by trees, or of each participant.
 
 A `NoiseProcess` makes noise whose independent draws are standard normal; who adds it to a sum
-scales it. The generator is JAX's counter-based one. Fresh noise has a key that each process draws
-anew from the operating system. Correlated noise and that of participants have one key for all
-rounds, drawn when a run begins and kept in its state: a state fixes all noise to come, after any
-restart, and whoever sees it can take the noise off. A device in production draws its own.
+scales it. Fresh noise has a key that each round draws anew from the operating system. Correlated
+noise and that of participants have one key for all rounds, drawn when a run begins and kept in its
+state: a state fixes all noise to come, after any restart, and whoever sees it can take the noise
+off. A device in production draws its own.
 """
 
 import abc
@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from fl_audit.engines.jax.threefry import fold_in, random_words
 from fl_audit.tasks.jax.classifier import Array, Weights
 
 if TYPE_CHECKING:  # `benchmarks/gpu.py` runs where JAX and NumPy are all there is
@@ -31,38 +32,39 @@ NoiseKeys = Callable[[int], Array]
 
 
 def fresh_keys() -> NoiseKeys:
-    """Keys that nobody else has: 64 bits of the operating system's entropy for each round."""
-    return lambda index: jax.random.wrap_key_data(
-        np.frombuffer(secrets.token_bytes(8), np.uint32).copy()
-    )
+    """Keys that nobody else has: 128 bits of the operating system's entropy for each round."""
+    return lambda index: jnp.asarray(np.frombuffer(secrets.token_bytes(16), np.uint32))
 
 
 def keys_of(random: np.random.Generator) -> NoiseKeys:
     """Keys by a generator, for a round that is replayed.
 
     Args:
-      random: The generator; each key takes 64 bits of it.
+      random: The generator; each key takes 128 bits of it.
     """
-    return lambda index: jax.random.wrap_key_data(random.integers(0, 2**32, 2, np.uint32))
+    return lambda index: jnp.asarray(random.integers(0, 2**32, 4, np.uint32))
 
 
 def standard_normal(key: Array, shape: tuple[int, ...]) -> Array:
-    """Standard normal numbers, float32, by Box and Muller's method, as TensorFlow draws them.
+    """Standard normal numbers, float32, by Box and Muller's method.
 
     `jax.random.normal` inverts the distribution function at one of 2^23 numbers, so that nothing is
-    beyond 5.4. Here the radius has 32 bits, and ends at 6.8: the tail is what an audit looks at.
+    beyond 5.4. Here the radius has 64 bits, and ends at 9.49: the tail is what an audit looks at.
     """
-    bits = jax.random.bits(key, (2, *shape), jnp.uint32)
-    uniform = (bits[0].astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
-    angle = bits[1].astype(jnp.float32) * jnp.float32(2.0**-31 * math.pi)
-    return jnp.sqrt(-2.0 * jnp.log(jnp.minimum(uniform, 1.0))) * jnp.cos(angle)
+    size = math.prod(shape)
+    high, low, turn, _ = (word.astype(jnp.float32) for word in random_words(key, -(-size // 2)))
+    uniform = (high + (low + 0.5) * jnp.float32(2.0**-32)) * jnp.float32(2.0**-32)
+    radius = jnp.sqrt(-2.0 * jnp.log(jnp.minimum(uniform, 1.0)))
+    angle = turn * jnp.float32(2.0**-31 * math.pi)
+    pairs = jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle)], 1)
+    return pairs.reshape(-1)[:size].reshape(shape)
 
 
 def normal_like(key: Array, like: Weights) -> list[Array]:
     """Independent standard normal arrays in the shapes of others."""
-    return [
-        standard_normal(jax.random.fold_in(key, at), part.shape) for at, part in enumerate(like)
-    ]
+    ends = np.cumsum([math.prod(part.shape) for part in like])
+    pieces = jnp.split(standard_normal(key, (int(ends[-1]),)), ends[:-1])
+    return [piece.reshape(part.shape) for piece, part in zip(pieces, like, strict=True)]
 
 
 # Processes.
@@ -79,43 +81,29 @@ class NoiseProcess(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, weights: Weights, key: Array) -> Any:
-        """The state before the first round, a structure of arrays.
-
-        Args:
-          weights: Arrays in the shapes of the sum.
-          key: A key that nobody else has.
-        """
+        """The state before the first round, arrays; `weights` have the shapes of the sum."""
 
     @abc.abstractmethod
     def key_of_round(self, state: Any, fresh: Array) -> Array:
-        """The key of a round, by the state at its start or the fresh one that is given."""
+        """The key of a round, from the state at its start or the given fresh one."""
 
     @abc.abstractmethod
     def next(self, state: Any, key: Array, sums: Weights) -> tuple[list[Array], Any]:
-        """The noise of a round in the shapes of its sums, and the state after it.
-
-        Args:
-          state: The state at the round's start.
-          key: The round's key.
-          sums: The sums, for their shapes.
-        """
+        """The noise of a round in the shapes of its sums, and the next state."""
 
 
 class FreshNoise(NoiseProcess):
-    """Independent noise in each round, which nothing is kept for."""
+    """Independent noise in each round, without a state."""
 
     def begin(self, weights: Weights, key: Array) -> tuple[()]:
-        """See `NoiseProcess.begin`."""
         del weights, key
         return ()
 
     def key_of_round(self, state: Any, fresh: Array) -> Array:
-        """The fresh key."""
         del state
         return fresh
 
     def next(self, state: Any, key: Array, sums: Weights) -> tuple[list[Array], Any]:
-        """See `NoiseProcess.next`."""
         return normal_like(key, sums), state
 
 
@@ -123,7 +111,7 @@ class ClientNoiseState(NamedTuple):
     """The state of participants' noise between two rounds.
 
     Attributes:
-      key: The words of the key of all rounds, uint32.
+      key: The key of all rounds.
       calls: The number of rounds so far, int32.
     """
 
@@ -139,17 +127,17 @@ class ClientNoise(NoiseProcess):
     def begin(self, weights: Weights, key: Array) -> ClientNoiseState:
         """See `NoiseProcess.begin`."""
         del weights
-        return ClientNoiseState(jax.random.key_data(key), jnp.zeros((), jnp.int32))
+        return ClientNoiseState(key, jnp.zeros((), jnp.int32))
 
     def key_of_round(self, state: ClientNoiseState, fresh: Array) -> Array:
         """The state's key and the number of the round."""
         del fresh
-        return jax.random.fold_in(jax.random.wrap_key_data(state.key), state.calls)
+        return fold_in(state.key, state.calls)
 
     def next(
         self, state: ClientNoiseState, key: Array, sums: Weights
     ) -> tuple[list[Array], ClientNoiseState]:
-        """No noise on the sum; see `NoiseProcess.next`."""
+        """No noise on the sum."""
         del key
         return [jnp.zeros_like(part) for part in sums], state._replace(calls=state.calls + 1)
 
@@ -158,7 +146,7 @@ class CorrelatedState(NamedTuple):
     """The state of correlated noise between two rounds.
 
     Attributes:
-      key: The words of the key of all rounds, uint32.
+      key: The key of all rounds.
       calls: The number of rounds so far, int32.
       past: The vectors of past noise, stacked, one array for each of the sum.
       released: Under trees, the noise of the sum over the tree's rounds so far, in the shapes of
@@ -172,7 +160,7 @@ class CorrelatedState(NamedTuple):
 
 
 class CorrelatedNoise(NoiseProcess):
-    """Noise whose rounds depend on those before, all by one key."""
+    """Noise that depends on earlier rounds' noise, all from one key."""
 
     @property
     @abc.abstractmethod
@@ -183,7 +171,7 @@ class CorrelatedNoise(NoiseProcess):
         """See `NoiseProcess.begin`."""
         past = [jnp.zeros((self._num_kept, *w.shape), jnp.float32) for w in weights]
         calls = jnp.zeros((), jnp.int32)
-        return CorrelatedState(jax.random.key_data(key), calls, past, self._none_released(weights))
+        return CorrelatedState(key, calls, past, self._none_released(weights))
 
     def _none_released(self, weights: Weights) -> list[Array]:
         del weights
@@ -192,18 +180,13 @@ class CorrelatedNoise(NoiseProcess):
     def key_of_round(self, state: CorrelatedState, fresh: Array) -> Array:
         """The state's key and the number of the round."""
         del fresh
-        return jax.random.fold_in(jax.random.wrap_key_data(state.key), state.calls)
+        return fold_in(state.key, state.calls)
 
 
 class MatrixNoise(CorrelatedNoise):
-    """Rows of C^-1 z, see `fl_audit.mechanisms.noise_stream`."""
+    """Rows of C^-1 z; `mechanisms.noise_stream` has the weights of z and of kept vectors."""
 
     def __init__(self, stream: "NoiseStream") -> None:
-        """Takes how noise is made of fresh noise.
-
-        Args:
-          stream: The weights of fresh noise and of kept vectors.
-        """
         self._stream = stream
 
     @property
@@ -213,7 +196,6 @@ class MatrixNoise(CorrelatedNoise):
     def next(
         self, state: CorrelatedState, key: Array, sums: Weights
     ) -> tuple[list[Array], CorrelatedState]:
-        """See `NoiseProcess.next`."""
         pairs = [
             self._row(fresh, vectors)
             for fresh, vectors in zip(normal_like(key, sums), state.past, strict=True)
@@ -248,11 +230,7 @@ class TreeNoise(CorrelatedNoise):
     """
 
     def __init__(self, period: int) -> None:
-        """Takes the trees.
-
-        Args:
-          period: The number of rounds of a tree.
-        """
+        """`period` is the number of rounds of a tree."""
         self._period = period
 
     @property
@@ -265,7 +243,6 @@ class TreeNoise(CorrelatedNoise):
     def next(
         self, state: CorrelatedState, key: Array, sums: Weights
     ) -> tuple[list[Array], CorrelatedState]:
-        """See `NoiseProcess.next`."""
         leaf = state.calls % self._period
         is_first = leaf == 0
         past, prefix = self._with_leaf(leaf, key, state.past)
@@ -290,14 +267,14 @@ class TreeNoise(CorrelatedNoise):
 
         def merge(merged: tuple[Array, list[Array]]) -> tuple[Array, list[Array]]:
             height, right = merged
-            own = normal_like(jax.random.fold_in(key, height + 1), shapes)
+            own = normal_like(fold_in(key, height + 1), shapes)
             parents = [
                 mine + 0.5 * (vectors[height] + part)
                 for mine, vectors, part in zip(own, past, right, strict=True)
             ]
             return height + 1, parents
 
-        first = (jnp.zeros((), jnp.int32), normal_like(jax.random.fold_in(key, 0), shapes))
+        first = (jnp.zeros((), jnp.int32), normal_like(fold_in(key, 0), shapes))
         height, node = lax.while_loop(is_right, merge, first)
         heights = jnp.arange(self._num_kept)
         is_taken = ((leaf + 1) >> heights) & 1 == 1

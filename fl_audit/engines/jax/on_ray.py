@@ -1,7 +1,7 @@
 """The engine in JAX with its clients' work on Ray's actors.
 
-Noise, norms, the server's step and scores are this process's, as in `JaxEngine`; actors train,
-zero, clip and sum their shards of the cohort, each on one device.
+Noise, norms, the server's step and scores are computed in this process, as in `JaxEngine`; actors
+train, zero, clip and sum their shards of the cohort, each on one device.
 """
 
 import contextlib
@@ -29,23 +29,15 @@ from fl_audit.mechanisms import Distributed
 
 
 class JaxOnRay(JaxEngine):
-    """Rounds whose participants are summed by actors.
-
-    Attributes:
-      on_ray: The actors of the run.
-    """
+    """Rounds whose participants are summed by actors."""
 
     first_round = "before the first round each actor loads the task and compiles, up to a minute"
 
     def __init__(self, run: PreparedRun, noise_keys: NoiseKeys | None = None) -> None:
-        """Makes the functions of a run; Ray starts with its first round.
-
-        Args:
-          run: The run, made by `prepare`.
-          noise_keys: The keys of the rounds' noise; by default fresh ones.
+        """Creates the functions of a run; Ray starts with its first round.
 
         Raises:
-          InputError: The config asks for what the engine does not have.
+          InputError: The config needs something that the engine does not have.
         """
         size = run.config.clients_per_block or CLIENTS_PER_BLOCK_ON_CPU
         config = msgspec.structs.replace(run.config, clients_per_block=size)
@@ -54,26 +46,17 @@ class JaxOnRay(JaxEngine):
         self.description = f"{self.on_ray.words}, {size} clients at once, in JAX"
 
     def session(self) -> contextlib.AbstractContextManager[Any]:
-        """A block after which the actors end."""
         return contextlib.closing(self.on_ray)
 
     def reader(self, run: PreparedRun) -> CohortReader:
-        """A reader that reads nothing: actors read their own clients' data."""
+        """Reads nothing: actors read the data of their own clients."""
         del run
         return UnreadRound
 
     def sum_of(
         self, weights: Weights, norms: Norms, data: UnreadRound, length: float, key: Any = NO_KEY
     ) -> Any:
-        """The `Summed` of a round's participants; see `JaxEngine.sum_of`.
-
-        Args:
-          weights: The round's model.
-          norms: Its norms.
-          data: The participants.
-          length: The length of the update of a canary that is a vector.
-          key: Not used: no participant on an actor adds noise.
-        """
+        """The `Summed` of a round; the key is not used, as participants on actors add no noise."""
         del key
         nothing = self._aggregation.nothing(list(weights))
         leaves = self.on_ray.total(
@@ -92,13 +75,10 @@ class JaxOnRay(JaxEngine):
 def make_jax_on_ray(run: PreparedRun) -> JaxOnRay:
     """The engine of a run on Ray's actors.
 
-    Args:
-      run: The run, made by `prepare`.
-
     Raises:
-      InputError: The cluster or the config is not as `check_for_ray` asks, an actor would have
-        several devices, clients add shares of the noise, or the config asks for what the engine
-        does not have.
+      InputError: The cluster or the config does not pass `check_for_ray`, an actor would have
+        several devices, clients add shares of the noise, or the config needs something that the
+        engine does not have.
       ModuleNotFoundError: Ray is not installed.
     """
     cluster = run.config.ray or RayCluster()
@@ -108,13 +88,13 @@ def make_jax_on_ray(run: PreparedRun) -> JaxOnRay:
     if not cluster.gpus_per_actor and cluster.cpus_per_actor > 1:
         raise InputError(f"key `ray.cpus_per_actor`: must be 1, {one_device}")
     if isinstance(run.config.mechanism, Distributed):
-        # Shares of noise follow from the round's key and numbers in the cohort: no actor has these.
+        # Shares of noise depend on the round's key and positions in the cohort: actors have none.
         raise InputError(
             "mechanism.kind: 'distributed' is not for ray.engine 'jax'; must be another kind, or "
             "ray.engine 'tff', or runtime 'jax'"
         )
     check_for_ray(run)
-    # Actors on this machine's GPUs want their memory.
+    # Actors on this machine's GPUs need their memory.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     environment.set_defaults()
     return JaxOnRay(run)

@@ -1,6 +1,6 @@
 """Optimizers as pure functions, for clients and for the server.
 
-They are those of TFF's `tff.learning.optimizers`, step for step, so that runtimes agree.
+They follow TFF's `tff.learning.optimizers` step for step, so that runtimes agree.
 """
 
 from collections.abc import Callable
@@ -13,24 +13,19 @@ from jax.tree_util import tree_map
 from fl_audit.tasks.jax.classifier import Array, Weights
 
 Slots = tuple[Any, ...]
-"""What an optimizer remembers: structures like the weights, or scalars."""
+"""The state of an optimizer: structures like the weights, or scalars."""
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """An optimizer.
-
-    Attributes:
-      begin: The function of weights that gives the slots before the first step.
-      step: The function of (slots, weights, gradients) that gives slots and weights after a step.
-    """
+    """`begin` makes the slots; `step` maps (slots, weights, gradients) to new slots and weights."""
 
     begin: Callable[[Weights], Slots]
     step: Callable[[Slots, Weights, Weights], tuple[Slots, Weights]]
 
 
 def sgd(rate: float, momentum: float) -> Optimizer:
-    """Gradient descent with momentum where it is not 0: a = m a + g, w = w - r a."""
+    """Gradient descent with momentum m, if not 0, and rate r: a = m a + g, w = w - r a."""
     if momentum == 0:
 
         def plain(slots: Slots, weights: Weights, gradients: Weights) -> tuple[Slots, Weights]:
@@ -62,7 +57,7 @@ def adagrad(rate: float, initial: float, epsilon: float) -> Optimizer:
 
 
 def adam(rate: float, beta_1: float, beta_2: float, epsilon: float) -> Optimizer:
-    """Adam (Kingma & Ba 2015) with the correction of the first steps' bias."""
+    """Adam (Kingma & Ba 2015) with bias correction."""
 
     def next_square(p: Array, square: Array) -> Array:
         return p + (square - p) * (1.0 - beta_2)
@@ -71,7 +66,7 @@ def adam(rate: float, beta_1: float, beta_2: float, epsilon: float) -> Optimizer
 
 
 def yogi(rate: float, beta_1: float, beta_2: float, epsilon: float, initial: float) -> Optimizer:
-    """Yogi (Zaheer et al. 2018) whose squares start at `initial`, with Adam's correction."""
+    """Yogi (Zaheer et al. 2018) whose squares start at `initial`, with Adam's bias correction."""
 
     def next_square(p: Array, square: Array) -> Array:
         return p + (1.0 - beta_2) * jnp.sign(square - p) * square

@@ -18,14 +18,14 @@ _USUAL_MEMORY_FRACTION = 0.75
 class JaxWorker(ClientWorker):
     """An actor with the functions of a run's engine, compiled for its device.
 
-    More than one device would sit idle beside shards, which are about as large as a block; a run
-    has as many actors as devices instead.
+    A shard is about as large as a block, so further devices would be idle; a run has as many actors
+    as devices instead.
     """
 
     def _load_engine(self, run: PreparedRun, setup: WorkerSetup) -> None:
         if not setup.gpus:
             os.environ["JAX_PLATFORMS"] = "cpu"
-        elif setup.gpus < 1:  # others are on the same GPU
+        elif setup.gpus < 1:  # several actors share the GPU
             share = str(_USUAL_MEMORY_FRACTION * setup.gpus)
             os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", share)
         environment.set_defaults()

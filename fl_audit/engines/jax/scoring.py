@@ -2,11 +2,11 @@
 
 `hadamard`: the pool's signs and columns stay on the device, where one Walsh-Hadamard transform, as
 products with three small matrices, scores all canaries. `gaussian`: stretches of many canaries'
-streams of random bits run side by side; numbers are made and multiplied on the device, and never
-leave it.
+random streams run in parallel; the numbers are drawn and multiplied on the device, and never leave
+it.
 
-Everything is in float32 and unsigned words of 32 bits, which all devices have. Scores agree with
-`fl_audit.canaries.families` to float32's rounding.
+Everything is in float32 and 32-bit unsigned words, which all devices have. Scores agree with
+`fl_audit.canaries.families` up to rounding in float32.
 """
 
 import abc
@@ -34,27 +34,23 @@ from fl_audit.resources import num_cores
 from fl_audit.tasks.jax.classifier import Array
 
 _BYTES_PER_NUMBER = 32
-"""Of a canary's piece, the largest arrays that are in memory together, generously counted."""
+"""Memory per number of a canary's piece, for the largest arrays that coexist; generous."""
 
 _MOST_AT_ONCE = 4096
 _RUN = 256
 
 _STRETCH = 1 << 13
-"""The words of a stream that are made one after the other."""
+"""Words of a stream that are drawn sequentially."""
 
 _STRETCHES = PIECE // 2 // _STRETCH
 """The stretches of a whole piece."""
 
 
 def scored_on(family: CanaryFamily, device: Any) -> "ScoredFamily | None":
-    """A family whose scores an accelerator computes; None where its scores stay NumPy's.
+    """A family whose scores an accelerator computes; None if NumPy computes them.
 
-    On a CPU they do: `gaussian` canaries take JAX longer there, and NumPy's bits do not depend on
-    the engine.
-
-    Args:
-      family: The family of a run.
-      device: The device that rounds end on.
+    On a CPU it does: JAX is slower there for `gaussian` canaries, and NumPy's bits do not depend on
+    the engine. `device` is where rounds end.
     """
     if device.platform == "cpu":
         return None
@@ -75,11 +71,6 @@ class ScoredFamily(abc.ABC):
     """Canaries whose vectors a family makes, and whose scores a device computes."""
 
     def __init__(self, family: CanaryFamily) -> None:
-        """Takes the family.
-
-        Args:
-          family: The family.
-        """
         self._family = family
 
     def vector(self, canary: int) -> Float32Array:
@@ -87,7 +78,7 @@ class ScoredFamily(abc.ABC):
         return self._family.vector(canary)
 
     def cosines(self, target: Float32Array) -> FloatArray:
-        """The cosine of every canary with a vector, see `CanaryFamily.cosines`."""
+        """The cosine of every canary with a vector, as `CanaryFamily.cosines`."""
         return cosines_of(target, self.inner_products(target))
 
     @abc.abstractmethod
@@ -99,12 +90,7 @@ class HadamardOnDevice(ScoredFamily):
     """`hadamard` canaries on a device."""
 
     def __init__(self, family: HadamardFamily, device: Any) -> None:
-        """Puts the pool's signs, columns and rows there, five bytes a coordinate.
-
-        Args:
-          family: The family.
-          device: The device.
-        """
+        """Copies the pool's signs, columns and rows there, five bytes a coordinate."""
         super().__init__(family)
         columns, signs = family.columns_and_signs()
         self._placed = jax.device_put((columns, signs, family.rows()), device)
@@ -114,9 +100,8 @@ class HadamardOnDevice(ScoredFamily):
         self._products = jax.jit(_hadamard_products)
 
     def inner_products(self, target: Float32Array) -> FloatArray:
-        """See `ScoredFamily.inner_products`."""
-        there = jax.device_put(target, self._device)
-        products = self._products(there, *self._placed, self._factors)
+        on_device = jax.device_put(target, self._device)
+        products = self._products(on_device, *self._placed, self._factors)
         return np.asarray(products, np.float64) * self._scale
 
 
@@ -132,7 +117,7 @@ def _hadamard_products(
 
 
 Word = tuple[Array, Array]
-"""The low and high halves of words of 64 bits, uint32."""
+"""The low and high halves of 64-bit words, uint32."""
 
 
 def _add(left: Word, right: Word) -> Word:
@@ -174,35 +159,28 @@ def _sfc64(state: Sequence[Word], _: None) -> tuple[list[Word], Word]:
 
 
 class GaussianOnDevice(ScoredFamily):
-    """`gaussian` canaries on a device, made anew in every round.
+    """`gaussian` canaries on a device, drawn again in every round.
 
-    A canary's stream has no short cut to its later words. So the states at every 8,192 words are
-    kept, 16 MB for 2,000 canaries of 4 million coordinates, from which all of a piece is made side
-    by side.
+    A stream cannot be advanced without drawing its words. So its state is kept at every 8,192
+    words, 16 MB for 2,000 canaries of 4 million coordinates, and all stretches of a piece are drawn
+    in parallel.
     """
 
     def __init__(self, family: GaussianFamily, device: Any, at_once: int) -> None:
-        """Runs through the streams of all canaries, on the host.
-
-        Args:
-          family: The family.
-          device: The device.
-          at_once: The number of canaries that are made side by side.
-        """
+        """Runs through all streams on the host; `at_once` canaries are drawn in parallel."""
         super().__init__(family)
         self._count, self._dim, self._device = family.num_canaries, family.dim, device
         size = min(at_once, self._count)
-        # The last block is filled up with canaries that are scored twice: one shape, one program.
+        # Canaries scored twice fill the last block: one shape, one program.
         members = np.arange(-(-self._count // size) * size) % self._count
         stretches = _stretches_of(family)[members].reshape(-1, size, *_stretches_shape(family.dim))
         self._blocks = jax.device_put(list(stretches.transpose(0, 2, 3, 4, 1)), device)
         self._of_piece = jax.jit(_gaussian_piece)
 
     def inner_products(self, target: Float32Array) -> FloatArray:
-        """See `ScoredFamily.inner_products`."""
-        there = jax.device_put(target, self._device)
-        of_blocks = [self._block_products(stretches, there) for stretches in self._blocks]
-        return np.concatenate(of_blocks)[: self._count]
+        on_device = jax.device_put(target, self._device)
+        products = [self._block_products(stretches, on_device) for stretches in self._blocks]
+        return np.concatenate(products)[: self._count]
 
     def _block_products(self, stretches: Array, target: Array) -> FloatArray:
         sums = [
@@ -216,13 +194,13 @@ class GaussianOnDevice(ScoredFamily):
 
 
 def _stretches_shape(dim: int) -> tuple[int, int, int]:
-    """The stretches of a canary's words, the words of a state, and their halves."""
-    words = (dim + 1) // 2  # each gives a pair of numbers
+    """A canary's numbers of stretches, words in a state (4), and halves of a word (2)."""
+    words = (dim + 1) // 2  # a word gives a pair of numbers
     return -(-words // _STRETCH), 4, 2
 
 
 def _stretches_of(family: GaussianFamily) -> npt.NDArray[np.uint32]:
-    """The states of all canaries' streams at the begin of each stretch, low halves first."""
+    """The states of all canaries' streams at the start of each stretch, low halves first."""
     states = np.empty((family.num_canaries, *_stretches_shape(family.dim)), np.uint32)
 
     def run_through(canary: int) -> None:
@@ -238,7 +216,7 @@ def _stretches_of(family: GaussianFamily) -> npt.NDArray[np.uint32]:
 
 
 def _gaussian_piece(stretches: Array, target: Array) -> Array:
-    """The products of a piece with the target and its squares, of shape (2, canaries).
+    """The products of a piece with the target, and the piece's squares, of shape (2, canaries).
 
     The numbers are those of `HalfNormals.draw`: the first half of the words are radii, the second
     angles; all cosines come first, then all sines.
@@ -251,7 +229,7 @@ def _gaussian_piece(stretches: Array, target: Array) -> Array:
     pairs = (count + 1) // 2
     state = [(stretches[:, word, 0], stretches[:, word, 1]) for word in range(4)]
     _, words = lax.scan(_sfc64, state, None, length=_STRETCH, unroll=8)
-    # Of shape (stretches, words, halves, canaries), so that a stretch follows another.
+    # To shape (stretches, words, halves, canaries), so that stretches are in order.
     halves = jnp.stack(words, axis=1).transpose(2, 0, 1, 3)
     halves = halves.reshape(-1, halves.shape[-1])[: 2 * pairs]
     inverses = jnp.float32(2**32) / (halves[:pairs] | 1).astype(jnp.float32)

@@ -4,36 +4,32 @@ A Skellam variable of variance x is k with probability p(k) = exp(-x) I_k(x), wh
 modified Bessel function of the first kind (Skellam 1946; Agarwal, Kairouz & Liu 2021,
 arXiv:2110.04995, with both means x / 2). `jax.random.poisson` computes in float32, where the
 Poisson variables of a fine grid, of means up to 1e11, have no exact numbers, and logarithms of
-their factorials none at all. So the difference is drawn itself, whose numbers float32 holds. Like
-the normal numbers of `standard_normal` they end: about 1e-10 of the distribution is left out.
+their factorials none at all. So the difference is drawn itself, whose numbers float32 holds. They
+end: about 1e-10 of the distribution is left out.
 """
 
 import math
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
-from fl_audit.engines.jax.noise import standard_normal
+from fl_audit.engines.jax.threefry import fold_in, random_bits
 from fl_audit.tasks.jax.classifier import Array
 
 _SMALL_VARIANCE = 64.0
-"""Below it a table holds the distribution; above, Debye's expansion is exact to float32."""
+"""Below it a table has the distribution; above, Debye's expansion is exact to float32."""
 
 _TABLE = 128
-"""The numbers of the table; beyond them are 1e-30 of the distribution of the largest variance."""
+"""The size of the table; 1e-30 of the distribution of the largest variance lies beyond."""
 
 _FARTHEST = 6.77
-"""The largest number that `standard_normal` gives, rounded up."""
+"""The largest number that `_normal` gives, rounded up."""
 
 
 def skellam(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
-    """Independent Skellam numbers, int32.
+    """Independent Skellam numbers, int32 of a shape.
 
-    Args:
-      key: The key.
-      variance: Their variance, a float32 scalar of at most 1e12; where it is 0, so are they.
-      shape: The shape of the result.
+    `variance` is a float32 scalar of at most 1e12; if it is 0, so are the numbers.
     """
     return lax.cond(
         variance < _SMALL_VARIANCE,
@@ -43,13 +39,10 @@ def skellam(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
 
 
 def tail_probabilities(variance: Array) -> Array:
-    """The probabilities that a Skellam number is beyond 0, 1, 2, ... on either side, float32.
+    """The probabilities that |k| exceeds 0, 1, 2, ..., float32, for a variance x below 64.
 
     Ratios of neighbours follow from I_(k-1)(x) = I_(k+1)(x) + (2 k / x) I_k(x) (DLMF 10.29.1),
-    downwards, where errors fade.
-
-    Args:
-      variance: The variance x, a float32 scalar below 64.
+    downwards, where errors decay.
     """
 
     def ratio(above: Array, k: Array) -> tuple[Array, Array]:
@@ -65,7 +58,7 @@ def tail_probabilities(variance: Array) -> Array:
 
 def _by_table(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
     """By the inverse of the tails, whose smallest are the most exact, and a random sign."""
-    bits = jax.random.bits(key, (2, *shape), jnp.uint32)
+    bits = random_bits(key, (2, *shape))
     uniform = (bits[0].astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
     upwards = tail_probabilities(variance)[::-1]
     size = _TABLE - jnp.searchsorted(upwards, uniform, side="right").astype(jnp.int32)
@@ -73,15 +66,11 @@ def _by_table(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
 
 
 def log_probability(number: Array, variance: Array) -> Array:
-    """The logarithm of p(k), to 1e-5 or a millionth.
+    """The logarithm of p(k) for integers k (float32), to 1e-5 or a relative error of 1e-6.
 
-    Debye's expansion (DLMF 10.41.3) with w = (k^2 + x^2)^(1/2) and q = (k / w)^2:
+    Debye's expansion (DLMF 10.41.3) for x at least 64, w = (k^2 + x^2)^(1/2) and q = (k / w)^2:
     p(k) = exp(w - x - k asinh(k / x)) (2 pi w)^(-1/2)
     (1 + (3 - 5 q) / (24 w) + (81 - 462 q + 385 q^2) / (1152 w^2) + ...).
-
-    Args:
-      number: The numbers k, whole, float32.
-      variance: The variance x, at least 64.
     """
     slope = number / variance
     root = jnp.sqrt(1.0 + slope * slope)
@@ -91,6 +80,13 @@ def log_probability(number: Array, variance: Array) -> Array:
     q = jnp.square(slope / root)
     series = (3.0 - 5.0 * q) / (24.0 * w) + (81.0 + q * (385.0 * q - 462.0)) / (1152.0 * w * w)
     return exponent - 0.5 * jnp.log(2.0 * math.pi * w) + jnp.log1p(series)
+
+
+def _normal(high: Array, turn: Array) -> Array:
+    """Normal numbers of two words each, whose radius has 32 bits."""
+    uniform = (high.astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
+    angle = turn.astype(jnp.float32) * jnp.float32(2.0**-31 * math.pi)
+    return jnp.sqrt(-2.0 * jnp.log(jnp.minimum(uniform, 1.0))) * jnp.cos(angle)
 
 
 def _by_rejection(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
@@ -111,10 +107,10 @@ def _by_rejection(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
 
     def draw(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         tries, numbers, is_taken = state
-        of_normal, of_chance = jax.random.split(jax.random.fold_in(key, tries))
-        normal = standard_normal(of_normal, shape)
+        own = fold_in(key, tries)
+        high, turn, bits = random_bits(own, (3, *shape))
+        normal = _normal(high, turn)
         number = jnp.floor(scale * normal + 0.5)
-        bits = jax.random.bits(of_chance, shape, jnp.uint32)
         chance = (bits.astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
         log_density = log_height - 0.5 * normal * normal
         odds = log_probability(number, variance) - log_density - log_most

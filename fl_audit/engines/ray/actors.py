@@ -1,4 +1,4 @@
-"""The actors of a run: started, given work, replaced when they are lost."""
+"""Ray actors of a run: started, given work, and replaced when they are lost."""
 
 import time
 from collections import Counter
@@ -15,7 +15,7 @@ from fl_audit.participation import Cohort
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 _LOSSES_IN_A_ROW = 3
-"""How many actors may be lost at one piece of work, or while they start, before the run stops."""
+"""Number of actors lost at one piece of work, or while loading, after which the run stops."""
 
 RESUME = "once that is mended, --resume goes on from the last checkpoint"
 
@@ -24,7 +24,7 @@ Merge = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, eq=False)
 class _Actor:
-    """An actor, and the node where it is; "" until it has loaded the task."""
+    """An actor and its node, which is empty until the actor has loaded the task."""
 
     handle: Any
     node: str = ""
@@ -32,7 +32,7 @@ class _Actor:
 
 @dataclass(frozen=True, eq=False)
 class _Call:
-    """What is waited for: an actor's loading, its work at a piece, or a sum on its way here."""
+    """A pending call: an actor's loading, its work at a piece, or a sum being fetched."""
 
     actor: _Actor | None = None
     piece: Piece | None = None
@@ -45,14 +45,14 @@ class _Call:
 
     @property
     def subtree(self) -> Subtree | None:
-        """The subtree that is lost with the call; None where an actor was loading."""
+        """The subtree that is lost if the call fails; None for a loading actor."""
         if self.in_flight is not None:
             return self.in_flight.subtree
         return None if self.piece is None else self.piece.subtree
 
 
 class Actors:
-    """The actors of a run, and what each is busy with."""
+    """The actors of a run, and the pending calls of each."""
 
     def __init__(
         self,
@@ -62,14 +62,9 @@ class Actors:
         worker: type[Any],
         lost: Callable[[], str | None] = lost_part,
     ) -> None:
-        """Starts as many actors as the config asks for, or as there is room for.
+        """Starts `cluster.actors` actors, or as many as the nodes have room for.
 
-        Args:
-          ray: Ray's module, connected.
-          cluster: The config's table.
-          setup: What makes an actor one of the run.
-          worker: The class of the actors, with the methods of `ClientWorker`.
-          lost: The part of Ray that has ended though nothing goes on without it.
+        `lost` returns the name of the Ray process that died, or None, as `cluster.lost_part` does.
         """
         self._ray = ray
         self._cluster = cluster
@@ -90,14 +85,9 @@ class Actors:
     def total(self, sent: Sent, shards: Sequence[Cohort], merge: Merge) -> Any:
         """The sum over all shards of a round, in the order of the tree.
 
-        Args:
-          sent: What the round sends to every actor.
-          shards: The shards of the cohort, at least one.
-          merge: A function that adds the sum of later shards to that of earlier ones.
-
         Raises:
           InputError: An actor cannot read its data, or no actor is left.
-          ConnectionError: Ray itself has come to an end.
+          ConnectionError: Ray itself has ended.
         """
         self._check_ray()
         if self._cluster.lost_actors == "replace":
@@ -108,7 +98,7 @@ class Actors:
         done: list[tuple[Subtree, Arrays]] = []
         while work.is_open or self._at_work:
             self._give_work(put, work, shards)
-            # What has come is added while the actors work.
+            # Finished sums are added while the actors work.
             while done:
                 tree.add(*done.pop())
             call, result = self._next_end()
@@ -124,23 +114,20 @@ class Actors:
 
     @property
     def all(self) -> list[Any]:
-        """The handles of all actors, at work or not."""
+        """The handles of all actors, busy and idle."""
         busy = [call.actor for call in self._busy.values() if call.actor is not None]
         return [actor.handle for actor in (*self._idle, *busy)]
 
     @property
     def num_loading(self) -> int:
-        """The number of actors that had not loaded the task when the last round ended."""
         return sum(call.is_loading for call in self._busy.values())
 
     def close(self) -> None:
-        """Ends the actors."""
         for actor in self.all:
             self._ray.kill(actor)
         self._idle, self._busy = [], {}
 
     def _check_ray(self) -> None:
-        """Raises a `ConnectionError` where Ray itself has come to an end."""
         if (part := self._lost_part()) is not None:
             raise ConnectionError(f"Ray cannot go on, as {part} has ended")
 
@@ -149,12 +136,12 @@ class Actors:
         return not all(call.is_loading for call in self._busy.values())
 
     def _workers(self) -> Counter[str]:
-        """The number of actors on each node, those that load counted at none."""
+        """Actors per node; those still loading count at the node with an empty name."""
         busy = [call.actor for call in self._busy.values() if call.actor is not None]
         return Counter(actor.node for actor in (*self._idle, *busy))
 
     def _grow(self) -> None:
-        """Starts the actors that are missing."""
+        """Starts the missing actors."""
         wanted = self._cluster.actors or max(self._room(), 1)
         for _ in range(wanted - len(self.all)):
             actor = _Actor(self._class.remote())
@@ -171,16 +158,16 @@ class Actors:
         )
 
     def _give_work(self, sent: Any, work: RoundWork, shards: Sequence[Cohort]) -> None:
-        """Gives every idle actor a piece, as far as there are any."""
+        """Gives every idle actor a piece, as long as pieces are left."""
         while self._idle and (piece := work.take(self._idle[-1].node, self._workers())) is not None:
             actor = self._idle.pop()
-            below = [shards[index] for index in piece.subtree.shards(len(shards))]
+            its_shards = [shards[index] for index in piece.subtree.shards(len(shards))]
             total = actor.handle.total.options(num_returns=2)
-            reached, partial_sum = total.remote(sent, piece.subtree, below)
+            reached, partial_sum = total.remote(sent, piece.subtree, its_shards)
             self._busy[reached] = _Call(actor, piece, partial_sum)
 
     def _after_work(self, call: _Call, result: Any, work: RoundWork) -> list[RemoteSum]:
-        """Notes what a call came to; returns the sums that are to be fetched now."""
+        """Records a finished call; returns the sums to fetch now."""
         assert call.actor is not None
         if call.piece is None:
             self._idle.append(_Actor(call.actor.handle, result))
@@ -190,17 +177,16 @@ class Actors:
         return work.finished(call.piece, RemoteSum(result, call.partial_sum), merge_there)
 
     def _fetch(self, sums: Sequence[RemoteSum]) -> None:
-        """Has sums brought here."""
         for remote in sums:
             self._busy[remote.reference] = _Call(in_flight=remote)
 
     def _next_end(self) -> tuple[_Call, Any]:
-        """The next call that ends, and its result, or the error by which its actor was lost.
+        """The next call that ends, with its result or the error that lost its actor.
 
         Raises:
-          InputError: There has been no actor for longer than the config allows, or an actor says
-            what is wrong with the run.
-          ConnectionError: Ray itself has come to an end.
+          InputError: No actor was ready for longer than `wait_seconds`, or an actor reports an
+            error of the run.
+          ConnectionError: Ray itself has ended.
         """
         began = time.monotonic()
         while True:
@@ -216,14 +202,14 @@ class Actors:
                 raise InputError(self._why_none())
 
     def _result(self, call: Any) -> Any:
-        """The result of a call, or the error by which its actor was lost."""
+        """The result of a call, or the error that lost its actor."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(call)
         except errors.RayTaskError as error:
-            if isinstance(error.cause, errors.RayError):  # what was to be merged is lost
+            if isinstance(error.cause, errors.RayError):  # an input of the merge was lost
                 return error.cause
-            # The actor lives, and says what is wrong.
+            # The actor is alive and reports an error of the run.
             raise error.cause if isinstance(error.cause, Exception) else error from None
         except errors.RayError as error:
             return error
@@ -238,11 +224,7 @@ class Actors:
     def _after_loss(
         self, call: _Call, error: BaseException, work: RoundWork, losses: Counter[Subtree | None]
     ) -> list[RemoteSum]:
-        """Opens lost work again, does what the config says; returns the sums to be fetched.
-
-        Raises:
-          InputError: The config says that the run stops, or this work has taken several actors.
-        """
+        """Puts lost work back, acts on `lost_actors`; returns the sums to fetch."""
         why = str(error).strip().splitlines()[0]
         if call.actor is not None:
             self._lost += 1

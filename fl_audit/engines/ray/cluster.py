@@ -1,13 +1,13 @@
-"""Ray's processes on this machine: closed to strangers, quiet, and none left after any exit.
+"""Ray's processes on this machine: closed to other users, quiet, and none left after any exit.
 
-Whoever reaches Ray's ports and is let in runs code as this program's user. Left to itself Ray
-listens on every interface, asks for nothing and opens its folder to everybody. Here it listens on
-the loopback, which other users of the machine reach too, asks for a token that this user alone can
-read, and keeps its folder inside one of mode 0700.
+Anyone who can connect to Ray's ports runs code as this program's user. By default Ray listens on
+every interface, asks for no token and makes its folder readable by everybody. Here it listens on
+the loopback, which other users of the machine can reach too; so it asks for a token that only this
+user can read, and its folder lies inside one of mode 0700.
 
-Ray's processes ask the kernel to end with this program, but for two agents: they see within two
-seconds that it is gone, then try for a minute to tell a server that is gone as well. A guard, which
-reads a pipe from this program, ends them, and takes Ray's folder away.
+Ray's processes ask the kernel to end with this program, except two agents, which notice within two
+seconds that it is gone and then try for a minute to report to a server that is gone as well. A
+guard process, which reads a pipe from this program, kills them and deletes Ray's folder.
 """
 
 import contextlib
@@ -34,10 +34,10 @@ _GUARD_SECONDS = 20.0
 _LOOPBACK = "127.0.0.1"
 _NEEDED = {"gcs_server": "its head (GCS)", "raylet": "its raylet"}
 
-# Run with -I -S -c in a bare interpreter. It waits for the end of its input, then ends what was
-# started with the folder's name in its command line, and takes the folder away. The last word of a
-# program that ends by itself is a byte. Without it the program was killed, or Ray's C++ ended it in
-# the midst of an exchange with a raylet that was gone, which Python is not told.
+# Run with -I -S -c in a bare interpreter. It waits for the end of its input, then kills every
+# process with the folder's name in its command line and deletes the folder. A program that exits
+# normally writes one byte first. If that byte is missing, the program was killed, or Ray's C++
+# ended it while it talked to a raylet that had died, which Python cannot notice.
 _GUARD = """
 import glob, os, shutil, signal, sys, time
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -66,31 +66,25 @@ shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_ray() -> None:
-    """Checks that Ray is installed.
-
-    Raises:
-      ModuleNotFoundError: It is not.
-    """
+    """Raises a `ModuleNotFoundError` if Ray is not installed."""
     quiet_ray()
 
 
 @contextlib.contextmanager
 def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
-    """Ray on this machine while the block runs, for this program alone; yields the module.
+    """Starts Ray on this machine for this program alone; yields the module.
 
     Enter it from the main thread: the kernel's death signal follows the thread that started Ray.
-
-    Args:
-      num_cpus: The number of CPUs that Ray may give out, whatever the machine has.
-      store_bytes: The size of the object store, in bytes; Ray's least is 75 MiB.
+    `num_cpus` need not be what the machine has; Ray's minimum of `store_bytes` is 75 MiB.
     """
     ray = quiet_ray()
     usual = tempfile.gettempdir()
     parent = usual if len(usual) <= _LONGEST_TEMPORARY else "/tmp"
-    folder = tempfile.mkdtemp(prefix="fl-", dir=parent)  # 0700; Ray opens its own, inside, to all
+    # Of mode 0700; Ray makes its own folder inside world-readable.
+    folder = tempfile.mkdtemp(prefix="fl-", dir=parent)
     with _guarded(folder), token(Path(folder, "token")):
         try:
-            # What actors write to temporary files, and cannot take away when they are killed, goes.
+            # TMPDIR: temporary files of killed actors are deleted with the folder.
             with silent(), own_signals(), variables(TMPDIR=folder):
                 ray.init(
                     address="local",
@@ -111,15 +105,15 @@ def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def ray_at(address: str) -> Iterator[Any]:
-    """A Ray cluster that is there already, while the block runs; yields the module.
+    """Connects to a running Ray cluster; yields the module.
 
-    What it must provide to be closed to strangers is said in docs/runtimes.md.
+    docs/runtimes.md says how such a cluster is closed to others.
 
     Args:
-      address: The address of its head, `host:port`, or `auto` for the cluster of this machine.
+      address: `host:port` of its head, or `auto` for the cluster of this machine.
 
     Raises:
-      InputError: The cluster asks for another token than this program has, or is not there.
+      InputError: The cluster asks for a token that this program does not have, or does not answer.
     """
     ray = quiet_ray()
     try:
@@ -137,16 +131,11 @@ def ray_at(address: str) -> Iterator[Any]:
 
 
 def _connect(ray: Any, address: str) -> None:
-    """Connects to a cluster.
-
-    Raises:
-      InputError: The cluster asks for another token than this program has, or is not there.
-    """
     from ray._raylet import GcsClient
 
     try:
         if address != "auto":
-            GcsClient(address=address)  # a refusal is known at once, where Ray asks for minutes
+            GcsClient(address=address)  # fails at once, where ray.init retries for minutes
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except ray.exceptions.AuthenticationError as error:
         raise InputError(
@@ -159,10 +148,10 @@ def _connect(ray: Any, address: str) -> None:
 
 
 def lost_part() -> str | None:
-    """The part of Ray without which nothing goes on that has ended; None while all are there.
+    """Name of the Ray process that died (GCS or raylet), or None.
 
-    To be asked before objects are put and got: with a raylet that is gone Ray's C++ then ends the
-    program at once, without a word.
+    Call it before objects are put or fetched: if the raylet is gone, Ray's C++ then ends the
+    program at once, without a message.
     """
     from ray._private import worker
 
@@ -182,7 +171,7 @@ def lost_part() -> str | None:
 def _guarded(folder: str) -> Iterator[None]:
     """Starts the guard, and waits for its end."""
     command = [sys.executable, "-I", "-S", "-c", _GUARD, folder]
-    # A session of its own: Ctrl-C must not end it before Ray.
+    # In a new session, as Ctrl-C must not end it before Ray.
     guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     try:
         yield
@@ -196,7 +185,7 @@ def _guarded(folder: str) -> Iterator[None]:
 
 
 def node_of_this_process() -> str:
-    """The machine of the cluster on which an actor, or a program that is connected, runs."""
+    """Ray's id of the node on which this actor or connected program runs."""
     import ray
 
     node: str = ray.get_runtime_context().get_node_id()
@@ -204,27 +193,26 @@ def node_of_this_process() -> str:
 
 
 def end_with_parent() -> None:
-    """Asks the kernel to kill this process where Ray's, which started it, ends.
+    """Asks the kernel to kill this process when its parent, Ray's raylet, ends.
 
-    Left alone it would go on for the seconds in which TensorFlow comes to an end.
+    Otherwise it would go on for the seconds that TensorFlow takes to shut down.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-# What Ray takes of this process as it starts: its streams, signals, environment and token.
-
+# Process state that Ray changes or reads as it starts: environment, token, signals and streams.
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_BACKEND_LOG_LEVEL": "fatal",  # it would report that nobody collects its metrics
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # what later versions do; without it a warning
-    "RAY_worker_niceness": "0",  # Ray would give way to every other program
-    "RAY_prestart_worker_first_driver": "0",  # its workers would be started for nothing
+    "RAY_BACKEND_LOG_LEVEL": "fatal",  # else it logs that its metrics are not collected
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # the default of later versions; unset, Ray warns
+    "RAY_worker_niceness": "0",  # by default Ray's workers run at niceness 15
+    "RAY_prestart_worker_first_driver": "0",  # else it starts workers that are never used
 }
 
 
 def quiet_ray() -> Any:
-    """Ray's module, imported with `_ENVIRONMENT` where that does not say otherwise already."""
+    """Imports Ray with `_ENVIRONMENT`; variables that are already set are kept."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     import ray
@@ -234,11 +222,7 @@ def quiet_ray() -> Any:
 
 @contextlib.contextmanager
 def token(path: Path) -> Iterator[None]:
-    """Has the Ray that is started in the block ask for a token, which only this user can read.
-
-    Args:
-      path: The file for the token; it is removed with the folder in which it lies.
-    """
+    """Makes a Ray started in the block ask for a new token; `path` gets mode 0600."""
     with open(path, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(secrets.token_hex(32))
     with contextlib.ExitStack() as ended:
@@ -251,7 +235,7 @@ def token(path: Path) -> Iterator[None]:
 
 
 def _read_token_anew() -> None:
-    """Has Ray read again whether and which token it has to show, which it does once otherwise."""
+    """Makes Ray reload its authentication token, which it reads once otherwise."""
     from ray._raylet import AuthenticationTokenLoader, Config
 
     AuthenticationTokenLoader.instance().reset_cache()
@@ -259,7 +243,7 @@ def _read_token_anew() -> None:
 
 
 def asks_for_token() -> bool:
-    """Whether the Ray that this program is connected to asks for a token, as this program does."""
+    """Whether the connected Ray uses token authentication."""
     from ray._raylet import AuthenticationMode, get_authentication_mode
 
     return bool(get_authentication_mode() != AuthenticationMode.DISABLED)
@@ -267,14 +251,15 @@ def asks_for_token() -> bool:
 
 @contextlib.contextmanager
 def own_signals() -> Iterator[None]:
-    """Leaves SIGTERM and SIGINT with those who handled them before the block, as far as it can.
+    """Keeps this program's handlers of SIGTERM and SIGINT.
 
-    Ray takes SIGTERM over twice: in Python, to end the program, and in C++, to print its stack.
+    Ray replaces that of SIGTERM twice: in Python, to end the program, and in C++, to print its
+    stack.
     """
     from ray._private import utils
 
     if threading.current_thread() is not threading.main_thread():
-        yield  # Ray leaves signals alone there
+        yield  # Ray sets no handlers there
         return
     utils.set_sigterm_handler = lambda _: None
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -282,16 +267,16 @@ def own_signals() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            if handler is not None:  # one of C, which Python cannot set again
+            if handler is not None:  # None: set in C, which Python cannot restore
                 signal.signal(number, handler)
 
 
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
-    """Ray writes nothing as it starts inside the block, nor to standard output afterwards.
+    """Suppresses Ray's startup output, and its later output to stdout.
 
-    Its C++ tells on standard error how it logs. A thread of its own prints warnings, such as of
-    many workers or of a lost node, on standard output, whatever it was told about logs.
+    Its C++ describes its logging on stderr. A Python thread prints warnings, such as of many
+    workers or of a lost node, on stdout, with any log settings.
     """
     from ray._private import worker
 
@@ -310,7 +295,7 @@ def silent() -> Iterator[None]:
 
 @contextlib.contextmanager
 def variables(**values: str | None) -> Iterator[None]:
-    """Sets variables of the environment, or unsets them, for what is started inside the block."""
+    """Sets environment variables, or unsets those that are None, while the block runs."""
     before = {name: os.environ.get(name) for name in values}
     _set_variables(values)
     try:

@@ -1,7 +1,7 @@
-"""What runs on Ray have in common: the table [ray], the actors of a run, and when they start.
+"""What engines on Ray share: the table [ray], the actors of a run, and when they start.
 
-An engine whose clients' work is done by actors has a `RaySession`, and hands its rounds over as
-`UnreadRound`, whose data nobody reads in this process.
+An engine whose clients train on actors has a `RaySession`, and passes its rounds as `UnreadRound`,
+whose data are read by the actors alone.
 """
 
 import contextlib
@@ -35,12 +35,7 @@ _CONNECT_SECONDS = 10.0
 
 @dataclass(frozen=True, eq=False)
 class UnreadRound:
-    """The participants of a round, whose data the actors read.
-
-    Attributes:
-      cohort: Those who take part.
-      round_index: The index of the round, from 0.
-    """
+    """The participants of a round (counted from 0), whose data the actors read."""
 
     cohort: Cohort
     round_index: int
@@ -57,22 +52,11 @@ class UnreadRound:
 
 
 class RaySession:
-    """The actors of a run and the Ray that they run on, from the first round to `close`.
-
-    Attributes:
-      actors: The actors; None until a round needs them.
-    """
+    """The actors of a run and their Ray, from the first round that needs them to `close`."""
 
     def __init__(
         self, run: PreparedRun, clients_per_block: int, worker: type[ClientWorker]
     ) -> None:
-        """Starts nothing.
-
-        Args:
-          run: The run, made by `prepare`.
-          clients_per_block: The number of clients that train at once.
-          worker: The class of the actors.
-        """
         self._config = msgspec.structs.replace(run.config, clients_per_block=clients_per_block)
         self._dim = run.task.classifier.dim
         self._cluster = run.config.ray or RayCluster()
@@ -97,19 +81,19 @@ class RaySession:
         merge: Merge,
         parts: Mapping[str, bytes] | None = None,
     ) -> Any:
-        """The sum over the participants of a round; None where there are none.
+        """The sum over the participants of a round; None if the round is empty.
 
         Args:
           unread: The participants.
-          prepared: See `Sent.prepared`.
-          weights: See `Sent.weights`.
-          canary_norm: The length of the update of a canary that is a vector.
-          merge: A function that adds the sum of later participants to that of earlier ones.
-          parts: See `WorkerSetup.parts`; the same in every round.
+          prepared: As in `Sent`.
+          weights: As in `Sent`.
+          canary_norm: As in `Sent`.
+          merge: Adds the sum of later participants to that of earlier ones.
+          parts: As in `WorkerSetup`; the same in every round.
 
         Raises:
           InputError: An actor cannot read its data, or no actor is left.
-          ConnectionError: Ray itself has come to an end.
+          ConnectionError: Ray itself has ended.
         """
         shards = shards_of(unread.cohort, self._shard_size)
         if not shards:
@@ -118,7 +102,7 @@ class RaySession:
         return self._started(parts or {}).total(sent, shards, merge)
 
     def _started(self, parts: Mapping[str, bytes]) -> Actors:
-        """The actors, which are started with the first round that needs them."""
+        """The actors, started by the first round that needs them."""
         if self.actors is None:
             cluster = self._cluster
             ray = self._running.enter_context(self._ray())
@@ -138,25 +122,22 @@ class RaySession:
         if cluster.address != LOCAL:
             return ray_at(cluster.address)
         actors = cluster.actors or max(num_cores() // cluster.cpus_per_actor, 1)
-        # Each actor's sum, once more where the next is made, and what is sent.
+        # Two sums for each actor (the last and the next), and the weights sent each round.
         store = _LEAST_STORE + 8 * self._dim * (2 * actors + 4)
         return ray_on_this_machine(max(num_cores(), actors * cluster.cpus_per_actor), store)
 
     def close(self) -> None:
-        """Ends the actors, and Ray where this run started it."""
+        """Ends the actors, and Ray if this run started it."""
         self.actors = None
         self._running.close()
 
 
 def check_for_ray(run: PreparedRun) -> None:
-    """Checks what every engine on Ray's actors asks of a run.
-
-    Args:
-      run: The run, made by `prepare`.
+    """Raises unless a run can be trained on Ray's actors.
 
     Raises:
-      InputError: The cluster does not answer, the config does not say how many clients train at
-        once on a GPU, or clients add the noise.
+      InputError: The cluster does not answer, `clients_per_block` is missing with GPUs, or clients
+        add the noise.
       ModuleNotFoundError: Ray is not installed.
     """
     check_ray()
@@ -169,7 +150,6 @@ def check_for_ray(run: PreparedRun) -> None:
 
 
 def _check_cluster(cluster: RayCluster, clients_per_block: int | None) -> None:
-    """Raises an `InputError` where the table [ray] cannot be used."""
     if cluster.gpus_per_actor and clients_per_block is None:
         raise InputError(
             "clients_per_block: must be set where ray.gpus_per_actor is above 0, for the result "

@@ -1,10 +1,10 @@
-"""Shards of a cohort, the tree in which their sums are added, and who works at which part of it.
+"""Shards of a cohort, the tree in which their sums are added, and which actor does which part.
 
-Which participants make a shard, and which sums are added to which, is a function of the cohort
-alone. Floating-point sums depend on their order; so this one is the same to the last bit however
-many actors there are, whatever each of them did, and whichever of them were lost.
+Floating-point sums depend on their order. Here the shards and the order in which they are added
+follow from the cohort alone. So the sum is the same to the last bit for any number of actors,
+whichever of them did which part, and whichever were lost.
 
-Work is given out so that sums are merged on the machine where they are made (`RoundWork`).
+Work is assigned such that sums are merged on the node where they were made (`RoundWork`).
 """
 
 from collections.abc import Callable, Mapping
@@ -14,18 +14,18 @@ from typing import Any, Generic, TypeVar
 from fl_audit.participation import Cohort
 
 CLIENTS_IN_SHARD = 4
-"""The participants of a shard. Each shard costs a further pass over the model's numbers."""
+"""Participants of a shard. Each shard costs one more pass over the model's weights."""
 
 T = TypeVar("T")
 
 
 def shard_size(clients_per_block: int) -> int:
-    """The participants of a shard: whole blocks of clients that train at once."""
+    """Participants of a shard: whole blocks of clients that train at once."""
     return -(-CLIENTS_IN_SHARD // clients_per_block) * clients_per_block
 
 
 def shards_of(cohort: Cohort, size: int) -> list[Cohort]:
-    """A cohort cut into shards of this size, the last one smaller; clients first, then canaries."""
+    """Splits a cohort into shards, the last one smaller; clients first, then canaries."""
     num_clients, count = len(cohort.clients), len(cohort.clients) + len(cohort.canaries)
     return [
         Cohort(
@@ -38,38 +38,28 @@ def shards_of(cohort: Cohort, size: int) -> list[Cohort]:
 
 @dataclass(frozen=True, order=True)
 class Subtree:
-    """A subtree of the tree: the sum of the shards from `index` times 2^level on, 2^level of them.
-
-    Attributes:
-      level: The level; 0 for a single shard.
-      index: The number of the subtree in its level, from 0.
-    """
+    """The sum of the shards from `index` * 2^level on, 2^level of them; level 0 is a shard."""
 
     level: int
     index: int
 
     def shards(self, num_shards: int) -> range:
-        """The shards below the subtree, of so many in all."""
+        """The shards below the subtree, of `num_shards` in all."""
         end = min((self.index + 1) << self.level, num_shards)
         return range(self.index << self.level, end)
 
 
 class TreeSum(Generic[T]):
-    """A sum over shards in the order of the tree; subtrees may come in any order."""
+    """A sum over shards in the order of the tree; subtrees may be added in any order."""
 
     def __init__(self, num_shards: int, merge: Callable[[T, T], T]) -> None:
-        """Starts without any subtree.
-
-        Args:
-          num_shards: The number of shards, at least 1.
-          merge: A function that adds the sum of later shards to that of earlier ones.
-        """
+        """`merge` adds the sum of later shards to that of earlier ones."""
         self._num_shards = num_shards
         self._merge = merge
         self.parts: dict[Subtree, T] = {}
 
     def add(self, subtree: Subtree, total: T) -> None:
-        """Adds the sum of a subtree, and the sums of all subtrees above it that are now known."""
+        """Adds the sum of a subtree, then merges every pair of siblings that is complete."""
         while 1 << subtree.level < self._num_shards:
             sibling = Subtree(subtree.level, subtree.index ^ 1)
             if sibling.shards(self._num_shards):
@@ -83,39 +73,29 @@ class TreeSum(Generic[T]):
 
     @property
     def single(self) -> tuple[Subtree, T]:
-        """The one subtree that all that was added belongs to, and its sum."""
+        """The one subtree into which everything was merged, and its sum."""
         (item,) = self.parts.items()
         return item
 
 
 class OpenWork:
-    """The subtrees of a round that nobody works at: large ones first, single shards at the end."""
+    """Unclaimed subtrees of a round, largest first, single shards last."""
 
     def __init__(self, num_shards: int, region: Subtree | None = None) -> None:
-        """Starts with all shards.
-
-        Args:
-          num_shards: The number of the cohort's shards.
-          region: The subtree below which they are; None for the whole tree.
-        """
+        """Starts with all shards, or with those below `region`."""
         shards = range(num_shards) if region is None else region.shards(num_shards)
         self._begun, self._end = shards.start, shards.stop
         self._returned: list[Subtree] = []
 
     @property
     def is_open(self) -> bool:
-        """Whether anything is left to give out."""
         return bool(self._returned) or self._begun < self._end
 
     def take(self, num_workers: int, taking: int = 1) -> Subtree | None:
-        """The next subtree for some of so many workers; None where all are given out.
+        """The next subtree for `taking` of `num_workers` workers; None if nothing is left.
 
-        They get about half of their share of what is left, so that few sums are fetched and yet no
+        They get about half their share of the unclaimed shards: so few sums are fetched, and yet no
         worker waits long for the last one.
-
-        Args:
-          num_workers: The number of workers.
-          taking: The number of those who share the subtree.
         """
         if self._returned:
             return self._returned.pop()
@@ -134,84 +114,56 @@ class OpenWork:
         self._returned.append(subtree)
 
 
-# Work of a round. A node is a machine of the cluster. One with several actors is given a region, a
-# subtree whose shards its actors share; they merge among themselves, and one sum of the region is
-# fetched. The program's own node needs none: it has the sums of its actors in shared memory, and
-# adds them as they come.
-
+# Work of a round. A node is a machine of the cluster. A node with several actors gets a region, a
+# subtree whose shards its actors share; they merge among themselves, and only the region's sum is
+# fetched. The program's own node needs no region: it reads its actors' sums from shared memory and
+# adds them as they are finished.
 
 MergeThere = Callable[[Any, Any], Any]
-"""A function from references to the sums of earlier and of later shards, which lie on one node, to
-one to their sum, which an actor of that node makes."""
+"""Takes Ray's references to two sums on one node, returns one to the sum that an actor makes."""
 
 
 @dataclass(frozen=True, eq=False)
 class RemoteSum:
-    """A sum that lies on the node where it was made, or is being made there.
-
-    Attributes:
-      subtree: The subtree whose sum it is.
-      reference: Ray's reference to it.
-      merged_from: The two sums that it is merged from; none where an actor made it of shards.
-    """
+    """A sum on the node where an actor makes it; `reference` is Ray's."""
 
     subtree: Subtree
     reference: Any
-    merged_from: tuple["RemoteSum", ...] = ()
+    merged_from: tuple["RemoteSum", ...] = ()  # two sums, or none if an actor summed shards
 
 
 class Region:
-    """A subtree whose shards the actors of one node share.
-
-    Attributes:
-      node: The node.
-      work: What is open of it.
-      at_work: The number of its pieces that actors work at.
-      sums: What lies there of it: in the end one sum, unless others did some of its work.
-    """
+    """A subtree whose shards the actors of one node share."""
 
     def __init__(self, node: str, subtree: Subtree, num_shards: int) -> None:
-        """Starts with all its shards open.
-
-        Args:
-          node: The node.
-          subtree: The subtree.
-          num_shards: The number of the cohort's shards.
-        """
         self.node = node
         self.work = OpenWork(num_shards, subtree)
         self.at_work = 0
-        self.sums: list[RemoteSum] = []
+        self.sums: list[RemoteSum] = []  # one in the end, unless other nodes did some of its work
         self._num_shards = num_shards
 
     @property
     def is_done(self) -> bool:
-        """Whether nobody has anything left to do in it."""
+        """Whether all of it is summed."""
         return not (self.work.is_open or self.at_work)
 
     def add(self, new: RemoteSum, merge_there: MergeThere) -> None:
-        """Adds a sum, and merges what has come to belong together."""
+        """Adds a sum, and has complete pairs of siblings merged on the node."""
 
         def merge(earlier: RemoteSum, later: RemoteSum) -> RemoteSum:
             parent = Subtree(earlier.subtree.level + 1, earlier.subtree.index >> 1)
-            together = merge_there(earlier.reference, later.reference)
-            return RemoteSum(parent, together, (earlier, later))
+            merged = merge_there(earlier.reference, later.reference)
+            return RemoteSum(parent, merged, (earlier, later))
 
         tree = TreeSum[RemoteSum](self._num_shards, merge)
-        for each in [*self.sums, new]:
-            tree.add(each.subtree, each)
+        for remote in [*self.sums, new]:
+            tree.add(remote.subtree, remote)
         self.sums = list(tree.parts.values())
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """What an actor is given to do.
-
-    Attributes:
-      subtree: The subtree.
-      node: The actor's node.
-      region: The region that the subtree is of; None where there is none.
-    """
+    """The work of one actor: a subtree, and the region to which it belongs, if any."""
 
     subtree: Subtree
     node: str
@@ -219,15 +171,10 @@ class Piece:
 
 
 class RoundWork:
-    """The pieces of a round: who is given which, and which sums are fetched."""
+    """The pieces of a round: which actor gets which, and which sums are fetched."""
 
     def __init__(self, num_shards: int, own_node: str) -> None:
-        """Starts with all shards open.
-
-        Args:
-          num_shards: The number of the cohort's shards.
-          own_node: The node of the program.
-        """
+        """`own_node` is the node of the program itself."""
         self._num_shards = num_shards
         self._own_node = own_node
         self._work = OpenWork(num_shards)
@@ -235,16 +182,10 @@ class RoundWork:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything is left to give out."""
         return self._work.is_open or any(r.work.is_open for r in self._regions.values())
 
     def take(self, node: str, workers: Mapping[str, int]) -> Piece | None:
-        """The next piece for an actor; None where all are given out.
-
-        Args:
-          node: The actor's node.
-          workers: The number of actors on each node.
-        """
+        """The next piece for an actor on `node`; `workers` counts the actors per node."""
         sharing = 1 if node == self._own_node else workers[node]
         num_workers = sum(workers.values())
         region = self._regions.get(node)
@@ -253,7 +194,7 @@ class RoundWork:
         subtree = self._work.take(num_workers, sharing)
         if subtree is None:
             open_regions = (r for r in self._regions.values() if r.work.is_open)
-            region = next(open_regions, None)  # whose own actors are busy, or lost
+            region = next(open_regions, None)  # its node's actors are busy, or lost
             return None if region is None else self._piece_of(region, node, num_workers)
         if sharing == 1 or len(subtree.shards(self._num_shards)) == 1:
             return Piece(subtree, node)
@@ -267,7 +208,7 @@ class RoundWork:
         return Piece(subtree, node, region)
 
     def finished(self, piece: Piece, new: RemoteSum, merge_there: MergeThere) -> list[RemoteSum]:
-        """Counts a piece as done; returns the sums that are to be fetched now."""
+        """Records a piece as done; returns the sums to fetch now."""
         region = piece.region
         if region is None:
             return [new]
@@ -278,7 +219,7 @@ class RoundWork:
         return [new, *(region.sums if region.is_done else [])]
 
     def lost(self, piece: Piece) -> list[RemoteSum]:
-        """Opens a piece again whose actor was lost; returns the sums that are to be fetched now."""
+        """Puts back the piece of a lost actor; returns the sums to fetch now."""
         self._work.give_back(piece.subtree)
         region = piece.region
         if region is None:
@@ -287,7 +228,7 @@ class RoundWork:
         return region.sums if region.is_done else []
 
     def lost_sum(self, lost: RemoteSum) -> list[RemoteSum]:
-        """What is to be fetched in place of a lost sum; its shards are open again if none."""
+        """The sums to fetch in place of a lost one; if there are none, puts its shards back."""
         if not lost.merged_from:
             self._work.give_back(lost.subtree)
         return list(lost.merged_from)

@@ -1,7 +1,7 @@
-"""What an actor of Ray's does: the client work of a run's shards, whose data it reads itself.
+"""The work of a Ray actor: it reads and trains the clients of a run's shards.
 
-An engine's actors are a class below `ClientWorker`, in a module that imports no framework: an actor
-is told whether it has GPUs before anything looks for them.
+The actors of an engine are a subclass of `ClientWorker`, in a module that imports no framework:
+whether the actor has GPUs must be set before a framework looks for them.
 """
 
 import abc
@@ -27,14 +27,14 @@ Arrays = list[npt.NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Sent:
-    """What a round sends to every actor, once to each node.
+    """What a round sends to every actor, once per node.
 
     Attributes:
-      round_index: The index of the round, from 0.
-      prepared: What the engine sends to clients beside the model, as parts in its own order.
-      weights: The model's weights; none where they are among `prepared`.
-      canary_norm: The length of the update of a canary that is a vector.
-      num_shards: The number of the cohort's shards.
+      round_index: The round, from 0.
+      prepared: What the engine sends to clients besides the weights, in the engine's order.
+      weights: The model's weights; empty if `prepared` has them.
+      canary_norm: The norm of a canary's update, for canaries that are vectors.
+      num_shards: The number of shards in the cohort.
     """
 
     round_index: int
@@ -46,15 +46,14 @@ class Sent:
 
 @dataclass(frozen=True)
 class WorkerSetup:
-    """What makes an actor one of a run.
+    """What an actor needs to load a run.
 
     Attributes:
-      version: The version of this package in the program that runs the rounds.
+      version: The version of fl_audit in the program that runs the rounds.
       config: The run's resolved config, as TOML.
-      cpus: The CPUs that each actor has.
-      gpus: The GPUs that each actor has, or the share of one.
-      parts: Serialized functions that the engine's actors run, by name; none where they make them
-        of the config.
+      cpus: CPUs of each actor.
+      gpus: GPUs of each actor; may be a fraction.
+      parts: Serialized functions by name; empty if the actors build theirs from the config.
     """
 
     version: str
@@ -65,20 +64,16 @@ class WorkerSetup:
 
 
 class ClientWorker(abc.ABC):
-    """An actor; it is loaded by a call, so that what is wrong comes back as it is."""
+    """An actor; `load` is a call, not `__init__`, so that its errors come back unwrapped."""
 
     def __init__(self) -> None:
-        """Ends with Ray."""
         end_with_parent()
 
     def load(self, setup: WorkerSetup) -> str:
-        """Loads the task and what trains it; returns the node where the actor is.
-
-        Args:
-          setup: What the actor is to do.
+        """Loads the task and what trains it; returns the actor's node.
 
         Raises:
-          InputError: The task's data cannot be read here, or the package is of another version.
+          InputError: The task's data cannot be read here, or fl_audit has another version here.
         """
         if not setup.gpus:
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -97,15 +92,10 @@ class ClientWorker(abc.ABC):
     def total(
         self, sent: Sent, subtree: Subtree, shards: Sequence[Cohort]
     ) -> tuple[Subtree, Arrays]:
-        """The sum over the shards of a subtree, in the order of the tree.
-
-        Args:
-          sent: What the round sends to its clients.
-          subtree: The subtree.
-          shards: Its shards.
+        """Sums the shards of a subtree, in the order of the tree.
 
         Returns:
-          The highest subtree whose sum this is, and the sum as parts in the engine's order.
+          The highest subtree whose sum this is, and the sum's arrays in the engine's order.
         """
         tree = TreeSum[Any](sent.num_shards, self._merged)
         shard_sum = self._shard_sum_of(sent)
@@ -116,7 +106,7 @@ class ClientWorker(abc.ABC):
         return reached, self._arrays(total)
 
     def merge(self, earlier: Arrays, later: Arrays) -> Arrays:
-        """The sum of two sums that lie here, as parts in the engine's order."""
+        """The sum of two sums on this node, as arrays in the engine's order."""
         return self._arrays(self._merged(earlier, later))
 
     @abc.abstractmethod
@@ -129,7 +119,7 @@ class ClientWorker(abc.ABC):
 
     @abc.abstractmethod
     def _merged(self, earlier: Any, later: Any) -> Any:
-        """The sum of two sums, each in the form of a shard's or as arrays."""
+        """The sum of two sums, each as a shard's sum or as arrays."""
 
     @abc.abstractmethod
     def _arrays(self, total: Any) -> Arrays:

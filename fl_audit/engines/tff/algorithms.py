@@ -1,7 +1,7 @@
 """Learning algorithms with canary clients: FedAvg, FedProx and FedSGD as TFF builds them.
 
 `build_process` makes the process of a run from its config. The `build_audited_...` functions, for
-programs of a user's own, take a model and optimizers as TFF's `build_weighted_fed_avg` does.
+users' own programs, take a model and optimizers as TFF's `build_weighted_fed_avg` does.
 """
 
 import collections
@@ -40,7 +40,7 @@ def functional_model(classifier: Classifier) -> tff.learning.models.FunctionalMo
 
     @tf.function
     def predict(weights: Any, inputs: tf.Tensor, training: bool) -> tf.Tensor:
-        del training  # none of our models behaves differently in training
+        del training  # no model of ours behaves differently in training
         return classifier.logits(weights[0], inputs)
 
     @tf.function
@@ -75,16 +75,9 @@ def functional_model(classifier: Classifier) -> tff.learning.models.FunctionalMo
 def build_process(
     classifier: Classifier, config: Config, expected_cohort: float, num_rounds: int
 ) -> tff.learning.templates.LearningProcess:
-    """Composes the learning process of a run from client work, canaries, aggregator and finalizer.
+    """Composes the learning process of a run; clients' data is `OrderedDict(canary, examples)`.
 
-    Args:
-      classifier: The model that clients train.
-      config: The config of the run.
-      expected_cohort: The expected number of clients and canaries in a round.
-      num_rounds: The number of rounds of training.
-
-    Returns:
-      A learning process whose clients' data is `OrderedDict(canary, examples)`.
+    `expected_cohort` counts the clients and canaries that a round expects.
     """
     model, server = functional_model(classifier), server_optimizer(config.server)
     factory = make_aggregator(config.mechanism, expected_cohort, num_rounds)
@@ -97,16 +90,9 @@ def build_process(
 def build_process_over_results(
     classifier: Classifier, config: Config, expected_cohort: float, num_rounds: int
 ) -> tff.templates.IterativeProcess:
-    """The process of `build_process` for clients that were trained outside TFF.
+    """The process of `build_process` for clients that are trained outside TFF.
 
-    Args:
-      classifier: The model that clients train.
-      config: The config of the run.
-      expected_cohort: The expected number of clients and canaries in a round.
-      num_rounds: The number of rounds of training.
-
-    Returns:
-      A process with the same state, whose clients' data is `OrderedDict(update, metrics)`.
+    It has the same state; its clients' data is `OrderedDict(update, metrics)`.
     """
     process = build_process(classifier, config, expected_cohort, num_rounds)
     weights_type = process.initialize.type_signature.result.member.global_model_weights
@@ -123,21 +109,18 @@ def build_process_over_results(
     )
 
 
-# From a model and optimizers.
-
-
-# TFF has FedSGD's client work under no public name; its version is pinned.
-
+# Processes from a model and optimizers. FedSGD's client work has no public name in TFF, so TFF's
+# version is pinned.
 
 Model: TypeAlias = (
     Callable[[], tff.learning.models.VariableModel] | tff.learning.models.FunctionalModel
 )
-"""A functional model, or a function without arguments that makes a new model at each call."""
+"""A functional model, or a function without arguments that creates a new model at each call."""
 
 Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
 
-# The default, Dataset.reduce, prepares the training step anew at every call (0.7 s for the
-# unrolled LSTM in this process) and runs it on the CPU whatever there is.
+# The default, Dataset.reduce, prepares the training step at every call (0.7 s for the
+# unrolled LSTM in this process) and always runs it on the CPU.
 _LOOP = tff.learning.LoopImplementation.DATASET_ITERATOR
 
 
@@ -159,13 +142,14 @@ def build_audited_fed_avg(
         rate 1.
       model_aggregator: Any factory, weighted or not; by default TFF's mean.
       client_weighting: How a weighted aggregator weights real clients.
-      canary_weight: The weight of a canary in a weighted aggregator, see `compose_audited_process`.
+      canary_weight: The weight of a canary in a weighted aggregator, as in
+        `compose_audited_process`.
 
     Returns:
       The process of `compose_audited_process`.
 
     Raises:
-      InputError: The weight is not positive, or there is no aggregator in `model_aggregator`.
+      InputError: The weight is not positive, or `model_aggregator` is not an aggregator factory.
     """
     if isinstance(model_fn, tff.learning.models.FunctionalModel):
         client_work = tff.learning.templates.build_functional_model_delta_client_work(
@@ -193,8 +177,8 @@ def build_audited_fed_prox(
 ) -> tff.learning.templates.LearningProcess:
     """FedProx (Li et al. 2020) with canary clients.
 
-    It is `build_audited_fed_avg` with clients that a `ProximalOptimizer` pulls back to the round's
-    model; TFF's own `build_weighted_fed_prox` has the sign of that pull wrong.
+    It is `build_audited_fed_avg` with a `ProximalOptimizer` for clients; in TFF's own
+    `build_weighted_fed_prox` the proximal term has the wrong sign.
 
     Args:
       model_fn: The model that the clients train.
@@ -204,13 +188,14 @@ def build_audited_fed_prox(
         rate 1.
       model_aggregator: Any factory, weighted or not; by default TFF's mean.
       client_weighting: How a weighted aggregator weights real clients.
-      canary_weight: The weight of a canary in a weighted aggregator, see `compose_audited_process`.
+      canary_weight: The weight of a canary in a weighted aggregator, as in
+        `compose_audited_process`.
 
     Returns:
       The process of `compose_audited_process`.
 
     Raises:
-      InputError: A number is not positive, or there is no aggregator in `model_aggregator`.
+      InputError: A number is not positive, or `model_aggregator` is not an aggregator factory.
     """
     if not proximal_strength > 0:
         raise InputError(f"proximal_strength: must be positive, got {proximal_strength}")
@@ -238,13 +223,14 @@ def build_audited_fed_sgd(
       server_optimizer_fn: The optimizer that applies the aggregate; by default SGD with learning
         rate 1.
       model_aggregator: Any factory; by default TFF's mean, weighted by examples.
-      canary_weight: The weight of a canary in a weighted aggregator, see `compose_audited_process`.
+      canary_weight: The weight of a canary in a weighted aggregator, as in
+        `compose_audited_process`.
 
     Returns:
       The process of `compose_audited_process`.
 
     Raises:
-      InputError: The weight is not positive, or there is no aggregator in `model_aggregator`.
+      InputError: The weight is not positive, or `model_aggregator` is not an aggregator factory.
     """
     is_functional = isinstance(model_fn, tff.learning.models.FunctionalModel)
     build = (
@@ -292,14 +278,10 @@ def _initial_weights(model: Model) -> tff.Computation:
 def create_aggregator(
     factory: tff.aggregators.AggregationFactory, weights_type: tff.types.Type
 ) -> tff.templates.AggregationProcess:
-    """A factory's aggregator of updates, which takes weights whether it uses them or not.
-
-    Args:
-      factory: A factory of weighted or unweighted aggregators.
-      weights_type: The TFF type of the model's `ModelWeights`.
+    """A factory's aggregator of updates, which takes weights even if it does not use them.
 
     Raises:
-      InputError: `factory` is no factory of aggregators.
+      InputError: `factory` is not an aggregator factory.
     """
     if isinstance(factory, tff.aggregators.UnweightedAggregationFactory):
         factory = tff.aggregators.as_weighted_aggregator(factory)
@@ -312,7 +294,6 @@ def create_aggregator(
 
 # The optimizers of a config's tables.
 
-
 _ADAPTIVE = {
     "adagrad": tff.learning.optimizers.build_adagrad,
     "adam": tff.learning.optimizers.build_adam,
@@ -321,11 +302,7 @@ _ADAPTIVE = {
 
 
 def client_optimizer(config: LocalSteps) -> tff.learning.optimizers.Optimizer:
-    """The optimizer of a client's local training, with FedProx's pull where the config has it.
-
-    Args:
-      config: The client table of a config.
-    """
+    """The optimizer of a client's local training, with FedProx's term if the config has it."""
     if config.optimizer == "sgd":
         optimizer = tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)
     else:
@@ -340,9 +317,6 @@ def server_optimizer(config: Server) -> tff.learning.optimizers.Optimizer:
 
     The sums of squares of past aggregates start at tau^2, as in Reddi et al. 2020, algorithm 2;
     those of Adam, whose bias TFF corrects, start at 0.
-
-    Args:
-      config: The server table of a config.
     """
     match config:
         case ServerSgd():
@@ -361,7 +335,7 @@ def server_optimizer(config: Server) -> tff.learning.optimizers.Optimizer:
             )
 
 
-# FedProx, an optimizer whose gradients have a term that pulls clients to their start.
+# FedProx: an optimizer that adds a proximal term to gradients.
 
 
 class ProximalOptimizer(tff.learning.optimizers.Optimizer):
@@ -379,7 +353,7 @@ class ProximalOptimizer(tff.learning.optimizers.Optimizer):
         """Wraps an optimizer.
 
         Args:
-          optimizer: The optimizer that is given the gradients with the proximal term.
+          optimizer: The optimizer that receives the gradients with the proximal term.
           proximal_strength: The factor mu of the proximal term, positive.
         """
         self._optimizer = optimizer
@@ -404,7 +378,7 @@ class ProximalOptimizer(tff.learning.optimizers.Optimizer):
         return state, weights
 
     def _pulled(self, gradient: Any, weight: Any, start: Any) -> Any:
-        if gradient is None:  # the loss does not know this weight, so that it never moves
+        if gradient is None:  # the loss does not depend on this weight, so it never moves
             return None
         return gradient + tf.cast(self._strength, gradient.dtype) * (weight - start)
 

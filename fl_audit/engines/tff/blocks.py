@@ -1,9 +1,9 @@
-"""Clients that train in blocks, which an accelerator needs to be fast.
+"""Clients that train in blocks, which makes an accelerator fast.
 
-From the first step on each client has weights of its own, so a block is one more axis in front of
-every weight, made by `tf.vectorized_map`: products of matrices become batched ones. Clients differ
-in their numbers of batches, and batches in their numbers of examples; a block is padded to the
-largest, and padding changes no result.
+From the first step on each client has its own weights, so a block is one more leading axis of every
+weight, which `tf.vectorized_map` adds: matrix products become batched ones. Clients differ in their
+numbers of batches, and batches in their numbers of examples; a block is padded to the largest, and
+padding changes no result.
 """
 
 import abc
@@ -22,7 +22,7 @@ from fl_audit.engines.client_blocks import PaddedBlock, clients_in_memory, pad_b
 from fl_audit.tasks.tf.classifier import Classifier
 from fl_audit.tasks.tf.networks import as_classifier
 
-if TYPE_CHECKING:  # `benchmarks/gpu.py` trains blocks where TensorFlow and NumPy are all there is
+if TYPE_CHECKING:  # `benchmarks/gpu.py` trains blocks with only TensorFlow and NumPy installed
     from fl_audit.canaries.families import CanaryFamily
     from fl_audit.engines.cohort import RoundData
     from fl_audit.engines.prepare import PreparedRun
@@ -48,11 +48,7 @@ class LocalTraining(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, initial: Weights) -> Any:
-        """A client's state before its first batch.
-
-        Args:
-          initial: The weights of the round's model.
-        """
+        """A client's state before its first batch; `initial` is the round's model."""
 
     @abc.abstractmethod
     def weights(self, initial: Weights, state: Any) -> Weights:
@@ -60,46 +56,37 @@ class LocalTraining(abc.ABC):
 
     @abc.abstractmethod
     def next(self, state: Any, gradients: Weights, num_examples: tf.Tensor) -> Any:
-        """The state after a batch.
-
-        Args:
-          state: The state before the batch.
-          gradients: The gradients of the batch's mean loss.
-          num_examples: The number of examples in the batch, a float scalar, at least 1.
-        """
+        """The state after a batch, from its mean gradients and its (float, positive) size."""
 
     @abc.abstractmethod
     def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
-        """The update that a client sends, and its metrics; zero where they are not finite."""
+        """The update that a client sends, and its metrics; zero if they are not finite."""
 
 
 class OptimizerSteps(LocalTraining):
     """Steps of an optimizer: FedAvg's clients, and FedProx's with a `ProximalOptimizer`."""
 
     def __init__(self, optimizer: Optimizer) -> None:
-        """Takes the optimizer whose steps these are; its state begins anew with each client."""
+        """The optimizer's state is reset for each client."""
         self._optimizer = optimizer
 
     def begin(self, initial: Weights) -> Any:
-        """The round's model, and the optimizer's initial state."""
         specs = [tf.TensorSpec(w.shape, w.dtype) for w in initial]
         return list(initial), self._optimizer.initialize(specs)
 
     def weights(self, initial: Weights, state: Any) -> Weights:
-        """The weights that the steps have reached."""
         del initial
         reached: Weights = state[0]
         return reached
 
     def next(self, state: Any, gradients: Weights, num_examples: tf.Tensor) -> Any:
-        """The state after a step, whatever the number of examples."""
         del num_examples
         weights, optimizer_state = state
         optimizer_state, weights = self._optimizer.next(optimizer_state, weights, gradients)
         return weights, optimizer_state
 
     def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
-        """Initial minus reached weights; if that is not finite, the client counts in no metric."""
+        """Initial minus trained weights; if not finite, metrics do not count the client."""
         update = [first - last for first, last in zip(initial, state[0], strict=True)]
         result: tuple[Weights, Metrics] = _zeros_unless_finite(update, (update, metrics))
         return result
@@ -109,22 +96,19 @@ class MeanGradient(LocalTraining):
     """The mean gradient over the examples at the round's model: FedSGD's clients."""
 
     def begin(self, initial: Weights) -> Any:
-        """A sum of no gradients."""
         return [tf.zeros(w.shape, w.dtype) for w in initial], tf.zeros([])
 
     def weights(self, initial: Weights, state: Any) -> Weights:
-        """The round's model."""
         del state
         return initial
 
     def next(self, state: Any, gradients: Weights, num_examples: tf.Tensor) -> Any:
-        """The sum with the batch's examples added."""
         sums, count = state
         sums = [total + num_examples * g for total, g in zip(sums, gradients, strict=True)]
         return sums, count + num_examples
 
     def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
-        """The mean; if that is not finite, the client still counts in the metrics, as in TFF."""
+        """The mean; if it is not finite, metrics still count the client, as in TFF."""
         del initial
         sums, count = state
         update = [total / count for total in sums]
@@ -163,14 +147,10 @@ class TrainedBlock:
 
 
 class BlockTrainer:
-    """A trainer of blocks of clients of one model."""
+    """Trains blocks of clients of one model."""
 
     def __init__(self, classifier: Classifier, local_training: LocalTraining) -> None:
         """Builds the TensorFlow graph of the training.
-
-        Args:
-          classifier: The model.
-          local_training: What clients do with their gradients.
 
         Raises:
           NotVectorizedError: One of the model's operations cannot run with separate weights for
@@ -193,16 +173,11 @@ class BlockTrainer:
         try:
             self._train.get_concrete_function()
         except (ValueError, NotImplementedError) as error:
-            # Only the last line of the message says what failed; those above it are a trace.
+            # Only the last line of the message says what failed; the others are a stack trace.
             raise NotVectorizedError(str(error).strip().splitlines()[-1].strip()) from error
 
     def train(self, weights: Sequence[tf.Tensor], block: PaddedBlock) -> TrainedBlock:
-        """Trains every client of a block from the same weights.
-
-        Args:
-          weights: The model's weights, float32.
-          block: The clients' batches, made by `pad_block`.
-        """
+        """Trains every client of a block from the same float32 weights."""
         update, (loss, num_tokens) = self._train(
             list(weights), block.inputs, block.labels, block.num_examples
         )
@@ -234,7 +209,7 @@ class BlockTrainer:
         labels: tf.Tensor,
         num_examples: tf.Tensor,
     ) -> Any:
-        """Takes one step of one client; a batch of padding alone changes nothing."""
+        """One step of one client; a batch of padding alone changes nothing."""
         local_state, (loss, num_tokens) = state
         weights = self._local.weights(initial, local_state)
         with tf.GradientTape() as tape:
@@ -278,15 +253,7 @@ def block_trainer(run: "PreparedRun") -> BlockTrainer:
 
 @dataclass(frozen=True)
 class TrainedBlocks:
-    """The maker of participants for a process of `build_process_over_results`.
-
-    Attributes:
-      trainer: The trainer of blocks of the model's clients.
-      clients_per_block: The number of clients that train at once, at least 1.
-      batch_size: The number of examples in a step.
-      padding_label: The task's label of padding.
-      family: The family of the canaries that are vectors.
-    """
+    """Makes participants for a process of `build_process_over_results`."""
 
     trainer: BlockTrainer
     clients_per_block: int
@@ -297,15 +264,12 @@ class TrainedBlocks:
     def results(
         self, weights: Sequence[npt.NDArray[np.float32]], data: "RoundData", canary_norm: float
     ) -> Iterator[Any]:
-        """The results of real clients first, then of canaries, each made when it is asked for.
+        """The results of real clients, then of canaries, computed as they are consumed.
 
-        Args:
-          weights: The weights of the model at the round's start.
-          data: The data of the participants.
-          canary_norm: The length of the update of a canary that is a vector.
+        `weights` are the model at the round's start; `canary_norm` is the norm of vector canaries.
         """
         tensors = [tf.constant(array) for array in weights]
-        # Clients with alike numbers of batches share a block, so that little of it is padding.
+        # Clients with similar numbers of batches share a block, so that little of it is padding.
         clients = sorted(data.trained, key=len)
         for start in range(0, len(clients), self.clients_per_block):
             members = clients[start : start + self.clients_per_block]
@@ -335,8 +299,7 @@ def as_leaves(
     return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
-# The number of clients, or of shadow models, that train at once where the config does not set it.
-
+# The number of clients, or of shadow models, that train at once unless the config sets it.
 
 # On two cores a dense model of 167,178 parameters trained twice as fast in blocks of 8, an LSTM
 # of 4.05 million and a CNN of 1.2 million two and five times as fast one by one.
@@ -346,25 +309,20 @@ _MODELS_PER_BLOCK_ON_CPU = 32
 
 
 def default_clients_per_block(dim: int) -> int:
-    """How many clients train at once on the device that TensorFlow sees.
+    """How many clients train at once on TensorFlow's device.
 
-    On a GPU this is as many as half of its memory holds, at most 64. On a CPU it is eight for small
-    models, whose time goes into starting operations, and one for others, because batched products
-    of matrices are slower there than one after another.
-
-    Args:
-      dim: The number of trainable parameters.
+    On a GPU as many as fit in half of its memory, at most 64. On a CPU eight for small models,
+    whose time goes into starting operations, and one for others, because batched matrix products
+    are slower there than separate ones.
     """
     return _default_block(dim, _CLIENTS_PER_BLOCK_ON_CPU)
 
 
 def default_models_per_block(dim: int) -> int:
-    """How many models of an attack train at once on the device that TensorFlow sees.
+    """How many shadow models train at once on TensorFlow's device.
 
-    It is as of clients, but 32 small models on a CPU: a step of so many costs hardly more.
-
-    Args:
-      dim: The number of trainable parameters.
+    As for clients, but 32 small models on a CPU, where a step of 32 costs hardly more than one of
+    8.
     """
     return _default_block(dim, _MODELS_PER_BLOCK_ON_CPU)
 

@@ -1,9 +1,9 @@
 """Canary clients in a user's own TFF loop (docs/any_process.md).
 
-`CanaryClients` says which canaries are in a round and makes the data of all its clients;
-`read_clip` reads the clip from the state of TFF's aggregator, so that a canary is as long as the
-clip; `probe` runs one round before training, and says whether a canary passes through the process.
-The pool and the scorer, which need no TensorFlow, are in `fl_audit.attacks`.
+`CanaryClients` says which canaries are in a round and creates the data of all its clients.
+`read_clip` reads the clip norm from the state of TFF's aggregator, so that canaries have at least
+this norm. `probe` runs one round before training, and says whether canaries reach the aggregate at
+the expected norm. The pool and the scorer, which need no TensorFlow, are in `fl_audit.attacks`.
 """
 
 import collections
@@ -30,9 +30,9 @@ from fl_audit.participation.placement import spread
 class CanaryClients:
     """The included canaries of a pool as clients of an audited process.
 
-    Each takes part in `repeats` rounds, drawn at random, one in each of that many equal parts of
-    the run (Andrew et al. 2023, section 5.3). The rounds depend on the pool's seed alone, so that a
-    loop that begins anew from a checkpoint meets the same canaries.
+    Each participates in `repeats` rounds: the run is cut into that many equal parts, and one round
+    of each is sampled (Andrew et al. 2023, section 5.3). The rounds depend on the pool's seed
+    alone, so a loop that restarts from a checkpoint has the same canaries.
     """
 
     def __init__(
@@ -44,19 +44,18 @@ class CanaryClients:
         norm: float | None = None,
         repeats: int = 1,
     ) -> None:
-        """Draws the rounds of the canaries.
+        """Samples the rounds of the canaries.
 
         Args:
           process: A process of `compose_audited_process`.
           pool: A pool of canaries whose `dim` is `canary_dim(process)`.
           num_rounds: The number of rounds of training.
-          norm: The length of a canary's update before it is clipped; see `CanaryPool.vector`. By
-            default it is read from the state in each round: what the aggregator just clips, and
-            does not zero.
+          norm: The norm of a canary's update before clipping. By default it is read from the state
+            in each round: just large enough to be clipped, and not zeroed.
           repeats: The number of rounds of each canary, at least 1.
 
         Raises:
-          InputError: The pool is of another dim, or a number is out of its range.
+          InputError: The pool has another dim, or a number is out of its range.
         """
         dim = canary_dim(process)
         if pool.dim != dim:
@@ -70,13 +69,13 @@ class CanaryClients:
         self._norm = norm
         self._num_rounds = num_rounds
         participations = spread(np.arange(pool.count), pool.seed, num_rounds, repeats)
-        self._dealt = participations.by_member(pool.count)
+        self._rounds = participations.by_member(pool.count)
         self._attendance = participations.of_canaries(pool.included)
 
     @property
     def rounds(self) -> list[list[int]]:
         """The rounds of each canary of the pool, included or not, from 1, for `RoundScorer`."""
-        return self._dealt
+        return self._rounds
 
     def in_round(self, round_number: int) -> IndexArray:
         """The ascending indices of the canaries of one round, which counts from 1."""
@@ -87,10 +86,10 @@ class CanaryClients:
         return self._attendance.members_in(round_number - 1)
 
     def norm(self, state: Any = None) -> float:
-        """The length of a canary's update in the round that starts from a state.
+        """The norm of a canary's update in the round that starts from a state.
 
         Args:
-          state: The state of the process; needed where no norm was given.
+          state: The state of the process; needed if no norm was given.
 
         Raises:
           InputError: No norm was given, and there is no state, or no clip norm in it.
@@ -105,11 +104,11 @@ class CanaryClients:
         return norm_to_clip(state)
 
     def arriving_length(self, state: Any) -> float | None:
-        """The length that a client may have in the aggregate of the round that starts from a state.
+        """The largest norm of a client in the aggregate of the round that starts from a state.
 
         It is clip norm over denominator, for `RoundScorer.score_round(canary_length=...)`, whatever
-        the length of canaries: shorter ones show less than a client, and an audit is to say so.
-        None where the aggregator's state does not show both.
+        the norm of canaries: shorter ones show less than a client does, and the audit should say
+        so. None if the aggregator's state does not have both.
         """
         clip = read_clip(state)
         if clip.norm is None or clip.denominator is None:
@@ -117,12 +116,12 @@ class CanaryClients:
         return clip.norm / clip.denominator
 
     def join(self, round_number: int, clients: Iterable[Any], state: Any = None) -> list[Any]:
-        """The data that `process.next` takes of a round: its real clients, then its canaries.
+        """The data that `process.next` takes in a round: its real clients, then its canaries.
 
         Args:
           round_number: The number of the round, from 1.
           clients: The data of each real client, as the process without canaries would take it.
-          state: The state of the process before the round; may be left out where a norm was given.
+          state: The state of the process before the round; may be omitted if a norm was given.
 
         Raises:
           InputError: No norm was given, and there is no state, or no clip norm in it.
@@ -136,12 +135,7 @@ class CanaryClients:
 
 
 def real_client_data(process: tff.learning.templates.LearningProcess, examples: Any) -> Any:
-    """A real client's data as an audited process takes it.
-
-    Args:
-      process: A process of `compose_audited_process`.
-      examples: The client's data, as the process without canaries would take it.
-    """
+    """A real client's data as an audited process takes it."""
     no_vector = np.zeros((0, canary_dim(process)), np.float32)
     return _client_data(no_vector, examples)
 
@@ -153,7 +147,7 @@ def canary_client_data(
 
     Args:
       process: A process of `compose_audited_process`.
-      vector: The vector that the model should move along, of shape (dim,), at its full length.
+      vector: The direction in which the model should move, of shape (dim,), at its full norm.
     """
     examples_type = process.next.type_signature.parameter[1].member["examples"]
     return _client_data(np.asarray(vector, np.float32)[None], _no_examples(examples_type))
@@ -181,16 +175,16 @@ def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
 
 
 JUST_CLIPPED, SURELY_CLIPPED = 1.001, 2.0
-"""The least and the largest length of a canary, over the clip norm."""
+"""The smallest and the largest norm of a canary, over the clip norm."""
 
 
 @dataclass(frozen=True)
 class ClipState:
-    """What is known of one round's clip.
+    """The clip norm of one round, and related numbers.
 
     Attributes:
-      norm: The norm that updates are clipped to; None where the state does not show one.
-      denominator: The fixed number that a sum of updates is divided by; None where there is none.
+      norm: The norm that updates are clipped to; None if the state does not have one.
+      denominator: The fixed number that a sum of updates is divided by; None if there is none.
       unzeroed: The largest coordinate that is certainly not zeroed; infinite without zeroing.
     """
 
@@ -200,18 +194,16 @@ class ClipState:
 
 
 def read_clip(state: Any) -> ClipState:
-    """Reads the clip of the round that starts from a state.
+    """Reads the clip norm of the round that starts from a state.
 
-    The states of TFF's `DifferentiallyPrivateFactory` with a Gaussian query, fixed or adaptive, are
-    known, those of adaptive clipping without noise, and both behind adaptive zeroing.
-
-    Args:
-      state: The state of a learning process, or of its aggregator.
+    Supported are the states of TFF's `DifferentiallyPrivateFactory` with a Gaussian query, fixed or
+    adaptive, of adaptive clipping without noise, and of both inside adaptive zeroing. `state` is a
+    learning process's or its aggregator's.
     """
     aggregator = getattr(state, "aggregator", state)
     unzeroed = math.inf
     if isinstance(aggregator, Mapping) and "zeroing_norm" in aggregator:
-        # The zeroing norm is a multiple of the estimate, TFF's 2 q + 1, and so no smaller than it.
+        # TFF's zeroing norm, 2 q + 1 for the estimate q, is not smaller than the estimate.
         estimate = _estimate(aggregator["zeroing_norm"])
         unzeroed = math.inf if estimate is None else estimate
         aggregator = aggregator["inner_agg"]
@@ -224,7 +216,7 @@ def read_clip(state: Any) -> ClipState:
 
 
 def _estimate(norm_state: Any) -> float | None:
-    """The current estimate of a norm that adapts; None for a fixed one, which has no state."""
+    """The current estimate of an adaptive norm; None for a fixed one, which has no state."""
     return _number(norm_state[0], "current_estimate") if len(norm_state) else None
 
 
@@ -234,13 +226,10 @@ def _number(owner: Any, name: str) -> float | None:
 
 
 def norm_to_clip(state: Any) -> float:
-    """The length of a canary that the round just clips, and does not zero if that can be.
-
-    Args:
-      state: The state of a learning process when the round begins.
+    """The norm that a round just clips, and does not zero if possible.
 
     Raises:
-      InputError: The state shows no clip norm.
+      InputError: The state of the process has no clip norm.
     """
     clip = read_clip(state)
     if clip.norm is None:
@@ -251,43 +240,42 @@ def norm_to_clip(state: Any) -> float:
     return min(max(clip.unzeroed, JUST_CLIPPED * clip.norm), SURELY_CLIPPED * clip.norm)
 
 
-# A round before training, which shows what becomes of canaries in a process.
-
+# A round before training, which measures canaries in the aggregate.
 
 _COPIES = 32
-"""Canaries in a probe, all alike, so that noise counts for so much less."""
+"""Identical canaries in a probe, which reduce the noise by this factor."""
 
 _TOLERATED, _CLEAR = 0.05, 0.5
-"""The deviation from a client's length that is no fault, and the one that noise may not reach."""
+"""Relative deviations from the expected norm: the tolerated one, and the bound with error bars."""
 
 _ZEROED = 0.25
-"""The share of the last length below which a longer canary was zeroed, and not clipped."""
+"""A longer canary below this share of the last norm was zeroed, not clipped."""
 
 _ERRORS = 5.0
-"""Standard errors of noise beyond which a deviation is none of chance (6e-7)."""
+"""Standard errors beyond which a deviation is not chance (probability 6e-7)."""
 
 _SMALLEST, _DOUBLINGS = 1e-3, 40
-"""The lengths that are tried where the clip norm is not known: the smallest, and how many."""
+"""The norms that are tried if the clip norm is unknown: the smallest, and how many doublings."""
 
 _GROWN = 1.5
-"""The ratio of what arrives of doubled lengths from which on nothing clips them."""
+"""If doubling the norm multiplies the measured norm by at least this, nothing clips it."""
 
 _LONGER = 6
-"""Doublings of a norm that is given, to see whether a client may be longer: to 128 times."""
+"""Doublings of a given norm, up to 128 times, to see whether a client may be longer."""
 
 
 @dataclass(frozen=True)
 class ProbedCanary:
-    """What became of a canary in a round that was run to see it.
+    """The measured canary of a probe's round.
 
     Attributes:
-      norm: The length of its update before zeroing, clipping, compression and weighting.
-      arrived: The length at which it is in the aggregate, along its own direction.
-      promised: The length that clip norm and denominator allow a client; without a denominator, in
-        a mean of canaries all alike, the clip norm. Where the state shows no clip norm, it is the
-        length at which the longest canary that was tried arrives.
+      norm: The norm of its update before zeroing, clipping, compression and weighting.
+      arrived: Its norm in the aggregate, along its own direction.
+      promised: The expected norm: what clip norm and denominator allow a client. Without a
+        denominator it is the clip norm, as the mean of identical canaries is one of them. If the
+        state has no clip norm, it is the measured norm of the longest canary that was tried.
       error: The standard error of `arrived`, from the noise on the aggregate.
-      zeroed: How many of the probe's canaries TFF counted as zeroed; None where it does not count.
+      zeroed: How many of the probe's canaries TFF counted as zeroed; None if it does not count.
     """
 
     norm: float
@@ -298,19 +286,19 @@ class ProbedCanary:
 
     @property
     def ratio(self) -> float:
-        """The share of a client's length that arrives."""
+        """Measured norm / expected norm."""
         return self.arrived / self.promised
 
     @property
     def state(self) -> str:
-        """The state "arrived", "not_arrived" or "cannot_tell", as of a whole audit."""
+        """The result "arrived", "not_arrived" or "cannot_tell", as in a whole audit."""
         away, error = abs(self.ratio - 1), self.error / self.promised
         if away > _TOLERATED + _ERRORS * error:
             return "not_arrived"
         return "arrived" if away + _ERRORS * error <= _CLEAR else "cannot_tell"
 
     def __str__(self) -> str:
-        """A sentence on what became of it."""
+        """The result as a sentence."""
         counted = "" if not self.zeroed else f"; {self.zeroed} of {_COPIES} were zeroed"
         return (
             f"{self.state}: a canary of length {self.norm:.3g} is in the aggregate at "
@@ -322,20 +310,20 @@ class ProbedCanary:
 def probe(
     process: tff.learning.templates.LearningProcess, norm: float | None = None, state: Any = None
 ) -> ProbedCanary:
-    """Says whether a canary passes zeroing, clipping, compression and weighting, in one round.
+    """Measures in one round whether a canary passes zeroing, clipping, compression and weighting.
 
-    The round has 32 canaries that are all alike and nobody else; its state is thrown away. Where
-    the aggregator's state shows no clip norm, lengths are doubled, a round each, until one does not
-    arrive longer than the one before: that is the longest that is not clipped. A norm that is given
-    is compared with that one too.
+    The round has 32 identical canaries and no other client; its state is discarded. If the
+    aggregator's state has no clip norm, norms are doubled, a round each, until the measured norm no
+    longer grows: this is the largest norm that is not clipped. A given norm is compared with it
+    too.
 
     Args:
       process: A process of `compose_audited_process`.
-      norm: The length of a canary's update; None for the one that `CanaryClients` takes.
+      norm: The norm of a canary's update; None for that of `CanaryClients`.
       state: The state that the round starts from; by default the initial one.
 
     Raises:
-      InputError: The norm is not positive, or nothing clips, so that no length can be found.
+      InputError: The norm is not positive, or nothing clips, so that no norm can be found.
     """
     start = process.initialize() if state is None else state
     if norm is not None:
@@ -353,14 +341,15 @@ def probe(
 def _longest(
     process: tff.learning.templates.LearningProcess, start: Any, probed: ProbedCanary
 ) -> float:
-    """The length at which the longest client arrives; the canary's own where nothing limits it."""
-    arrived = [each.arrived for each in _doubled(process, start, 2 * probed.norm, _LONGER)]
+    """The measured norm of the longest client; the canary's own if nothing limits it."""
+    longer = _doubled(process, start, 2 * probed.norm, _LONGER)
+    arrived = [canary.arrived for canary in longer]
     is_limited = arrived[-1] < _GROWN * arrived[-2] or arrived[-1] < _GROWN * probed.arrived
     return max(probed.arrived, *arrived) if is_limited else probed.promised
 
 
 def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> ProbedCanary:
-    """The first of doubled lengths that arrives clipped, and not zeroed."""
+    """The first of doubled norms that is clipped, and not zeroed."""
     last: ProbedCanary | None = None
     for probed in _doubled(process, start, _SMALLEST, _DOUBLINGS):
         if last is not None and probed.arrived < _GROWN * last.arrived and last.state == "arrived":
@@ -382,7 +371,7 @@ def _doubled(
 def _probed(
     process: tff.learning.templates.LearningProcess, start: Any, norm: float
 ) -> ProbedCanary:
-    """One round of canaries of a length, all along one vector."""
+    """One round of canaries of a norm, all along one vector."""
     vector = CanaryPool(seed=0, count=2, dim=canary_dim(process)).vector(0)
     data = [canary_client_data(process, norm * vector) for _ in range(_COPIES)]
     metrics = process.next(start, data).metrics
@@ -391,7 +380,7 @@ def _probed(
     across = euclidean_norm(aggregate - along * vector) / math.sqrt(len(vector))
     clip = read_clip(start)
     promised = norm if clip.norm is None else clip.norm
-    # A mean over these canaries alone is as long as one of them.
+    # All canaries are alike, so their mean is as long as one of them.
     counted = 1.0 if clip.denominator is None else _COPIES / clip.denominator
     copies = 1.0 if clip.denominator is None else float(_COPIES)
     return ProbedCanary(

@@ -1,9 +1,9 @@
 """Any TFF learning process with canary clients, from its parts as TFF composes them.
 
 A canary is a client whose data is its vector. Every client's data becomes a pair of sequences:
-`canary`, which is empty for a real client and holds one vector for a canary, and `examples`, of
-which a canary has none. The wrapped client work therefore runs unchanged: a canary's own update is
-zero, and its vector is added to that.
+`canary`, which is empty for a real client and holds one vector for a canary, and `examples`, which
+is empty for a canary. The wrapped client work runs unchanged: its update of a canary is zero, and
+the canary's vector is added to that.
 
 In TFF an update is a pseudo-gradient, initial minus trained weights, which the finalizer's
 optimizer subtracts. A canary therefore returns minus its vector, and the measured aggregate is
@@ -35,24 +35,25 @@ def compose_audited_process(
 ) -> tff.learning.templates.LearningProcess:
     """A learning process with canary clients, otherwise as TFF's `compose_learning_process`.
 
-    State and real clients are those of the process without canaries, so that a checkpoint of either
-    can be continued by the other. docs/any_process.md has an example.
+    State and real clients are those of the process without canaries, so either can continue from
+    the other's checkpoint. docs/any_process.md has an example.
 
     Args:
       initial_model_weights_fn: A computation of the model's initial weights.
       model_weights_distributor: The process that sends the weights to clients; may have a state.
       client_work: The work of a real client; may have a state and hyperparameters.
-      model_update_aggregator: The process that clips, sums and adds noise; weighted, as TFF wants
-        it (`tff.aggregators.as_weighted_aggregator` makes such a one).
+      model_update_aggregator: The process that clips, sums and adds noise. It must be weighted, as
+        TFF requires (`tff.aggregators.as_weighted_aggregator` converts others).
       model_finalizer: The process that applies the aggregate to the model.
-      canary_weight: The weight of a canary's update. Where clients are weighted by their examples,
-        a canary stands for a client with this many. Aggregators without weights, such as all those
-        with differential privacy, do not use it.
-      uploads: What adds noise to each client's update before it is summed; None where nothing does.
+      canary_weight: The weight of a canary's update. If clients are weighted by their examples, a
+        canary counts as a client with this many. Aggregators without weights, such as all those
+        with differential privacy, ignore it.
+      uploads: Adds noise to each client's update before the sum; None if clients add none.
 
     Returns:
-      A learning process whose clients' data is `OrderedDict(canary, examples)`, see
-      `canary_clients`, and whose metrics have the round's aggregate, see `released_aggregate`.
+      A learning process whose clients' data is `OrderedDict(canary, examples)`, which
+      `CanaryClients.join` makes, and whose metrics have the round's aggregate, which
+      `released_aggregate` returns.
 
     Raises:
       InputError: An update is not made of floating-point numbers, or the weight is not positive.
@@ -68,7 +69,7 @@ def compose_audited_process(
 
 
 def canary_dim(process: tff.learning.templates.LearningProcess) -> int:
-    """The length of a canary's vector, which is how many numbers an update of the process holds."""
+    """The length of a canary's vector: the number of coordinates in an update of the process."""
     data_type = process.next.type_signature.parameter[1].member
     return int(data_type["canary"].element.shape[0])
 
@@ -93,20 +94,12 @@ def with_canary_clients(
     canary_weight: float = 1.0,
     uploads: MeanOfNoisedUploads | None = None,
 ) -> tff.learning.templates.ClientWorkProcess:
-    """Client work that serves real clients as before, and canary clients beside them.
+    """Client work that accepts canary clients too; real clients are served as before.
 
-    A canary returns its vector at full length; for that length see `mechanisms.canary_norm`.
-
-    Args:
-      client_work: The work of real clients, whose data is a sequence of examples or a structure of
-        sequences; with any state, hyperparameters and measurements.
-      canary_weight: The weight of a canary's update, which has no examples to be weighted by.
-      uploads: What adds noise to each client's update; None where nothing does.
-
-    Returns:
-      Client work whose clients' data is `OrderedDict(canary, examples)`: a sequence of float32
-      vectors as long as an update, and the sequence of examples; with `uploads` also `noise_key`, a
-      sequence of the client's key.
+    A canary returns its vector at full norm, which `mechanisms.canary_norm` chooses. Clients' data
+    becomes `OrderedDict(canary, examples)`: a sequence of float32 vectors as long as an update, and
+    the sequence (or structure of sequences) of examples; with `uploads` also `noise_key`, a
+    sequence of the client's key.
 
     Raises:
       InputError: An update holds something other than floating-point numbers, or the weight is not
@@ -167,11 +160,7 @@ def _only(keys: tf.data.Dataset) -> tf.Tensor:
 
 
 def _dim_of(update_type: tff.Type) -> int:
-    """How many numbers an update holds.
-
-    Raises:
-      InputError: The update holds something other than floating-point numbers.
-    """
+    """The number of coordinates of an update; an `InputError` unless all are floating-point."""
     specs = tf.nest.flatten(tff.types.type_to_tf_tensor_specs(update_type))
     for spec in specs:
         if not spec.dtype.is_floating:
@@ -208,13 +197,11 @@ def _with_canaries(
 def with_aggregate_released(
     finalizer: tff.learning.templates.FinalizerProcess,
 ) -> tff.learning.templates.FinalizerProcess:
-    """A finalizer that also measures the round's noised aggregate, as the model moves.
+    """A finalizer that also measures the noised aggregate, in the direction the model moves.
 
     The attacker of Andrew et al. Algorithm 2 sees the aggregate, not the difference of models:
-    with server momentum, or an adaptive server, these differ.
-
-    Returns:
-      A finalizer whose measurements are `OrderedDict(aggregate, finalizer)`.
+    with server momentum, or an adaptive server, these differ. Its measurements are
+    `OrderedDict(aggregate, finalizer)`.
     """
     parameter_types = finalizer.next.type_signature.parameter
 
@@ -240,10 +227,9 @@ def with_aggregate_released(
     )
 
 
-# Rounds over clients that have been trained already, for example in blocks: such a round clips,
-# adds noise and applies updates with the aggregator and finalizer of the process itself. TFF's
-# `compose_learning_process` insists on data sets; here a client's data is the result of its
-# training.
+# Rounds over clients that are already trained, for example in blocks. Such a round clips, adds
+# noise and applies updates with the aggregator and finalizer of the process itself. TFF's
+# `compose_learning_process` requires data sets; here a client's data is its training's result.
 
 
 def process_over_results(
@@ -260,7 +246,7 @@ def process_over_results(
       aggregator: The aggregator of that process.
       finalizer: The finalizer of that process.
       model: The model whose metrics the process reports.
-      uploads: What adds noise to each client's update before it is summed; None where nothing does.
+      uploads: As in `compose_audited_process`.
 
     Returns:
       A process with the same state and metrics whose clients' data is `OrderedDict(update,

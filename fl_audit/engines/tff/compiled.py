@@ -13,8 +13,10 @@ sequence is one tensor, the data set as a variant.
 
 import contextlib
 import itertools
+import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.engines.cohort import prefetched
+from fl_audit.formats.text_files import write_text
+from fl_audit.mechanisms.tff_noise import ENTROPY_BYTES, ENTROPY_FILE
 
 _import_numbers = itertools.count()
 
@@ -31,7 +35,8 @@ class ImportedComputation:
     """A TFF computation whose body is TensorFlow, as a function of flat lists of tensors.
 
     Attributes:
-      is_random: Whether it has random operations that take their seed from the operation.
+      is_random: Whether it has random operations that take their seed from the operation, or keys
+        from the system's entropy.
     """
 
     def __init__(self, computation: tff.Computation, seed: int | None = None) -> None:
@@ -55,9 +60,12 @@ class ImportedComputation:
         prefix = f"tff_{next(_import_numbers)}_"
         _rename_functions(graph_def, prefix)
         _rename_resources(graph_def, prefix)
-        self.is_random = any(map(_is_random, _nodes(graph_def)))
+        readers = _readers_of_entropy(graph_def)
+        self.is_random = bool(readers) or any(map(_is_random, _nodes(graph_def)))
+        self._tape = None
         if seed is not None:
             _seed(graph_def, seed)
+            self._tape = _Tape(readers, seed)
         wrapped = tf.compat.v1.wrap_function(
             lambda: tf.graph_util.import_graph_def(graph_def, name=""), []
         )
@@ -87,6 +95,8 @@ class ImportedComputation:
         """
         if self._initialize:
             self._initialize()
+        if self._tape:
+            self._tape.move_on()
         return list(self._call(*arguments))
 
 
@@ -103,10 +113,10 @@ def _names(binding: Any) -> Iterator[str]:
 
 
 def _rename_functions(graph_def: tf.compat.v1.GraphDef, prefix: str) -> None:
-    """Gives the graph's functions names that this process does not know yet.
+    """Gives the graph's functions names that are new in this process.
 
     Functions are global to a process. TFF's compiler changes their bodies but not their names, so
-    that under the old names they would clash with those that the process was built from.
+    the old names would clash with those that the process was built from.
     """
     renamed = {f.signature.name: prefix + f.signature.name for f in graph_def.library.function}
     for function in graph_def.library.function:
@@ -138,10 +148,10 @@ def _rename_references(attributes: Iterable[Any], renamed: Mapping[str, str]) ->
 
 
 def _rename_resources(graph_def: tf.compat.v1.GraphDef, prefix: str) -> None:
-    """Gives the graph's variables and tables names that this process does not know yet.
+    """Gives the graph's variables and tables names that are new in this process.
 
-    They are found by name in the whole process: a variable of one Keras model would be that of
-    another model's layer or metric of the same name, of whatever type and shape.
+    TensorFlow looks them up by name in the whole process: a variable of one Keras model would be
+    that of another model's layer or metric with the same name, even of another type or shape.
     """
     for node in _nodes(graph_def):
         if "shared_name" in node.attr and node.attr["shared_name"].s:
@@ -159,10 +169,34 @@ def _is_random(node: Any) -> bool:
 
 
 def _seed(graph_def: Any, seed: int) -> None:
-    """Gives every random operation without a seed this one and a number of its own."""
+    """Gives every random operation without a seed this one, and its number as second seed."""
     for number, node in enumerate(filter(_is_random, _nodes(graph_def)), start=1):
         if not (node.attr["seed"].i or node.attr["seed2"].i):
             node.attr["seed"].i, node.attr["seed2"].i = seed, number
+
+
+def _readers_of_entropy(graph_def: Any) -> list[Any]:
+    """The constants that are the name of the file of the system's entropy."""
+    name = [ENTROPY_FILE.encode()]
+    constants = (node for node in _nodes(graph_def) if node.op == "Const")
+    return [node for node in constants if list(node.attr["value"].tensor.string_val) == name]
+
+
+class _Tape:
+    """Files of seeded bytes in place of the system's entropy, with other bytes at every call."""
+
+    def __init__(self, readers: Sequence[Any], seed: int) -> None:
+        """Gives each constant that names the file of the system's entropy a file of its own."""
+        self._random = np.random.default_rng(seed)
+        self._folder = tempfile.TemporaryDirectory()
+        self._paths = [Path(self._folder.name, str(number)) for number in range(len(readers))]
+        for node, path in zip(readers, self._paths, strict=True):
+            node.attr["value"].tensor.string_val[:] = [bytes(path)]
+
+    def move_on(self) -> None:
+        """Writes the bytes of the next call."""
+        for path in self._paths:
+            write_text(path, self._random.bytes(ENTROPY_BYTES).hex() + "\n" * (ENTROPY_BYTES + 1))
 
 
 def flatten(value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
@@ -186,17 +220,17 @@ def flatten(value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
 
 
 class _ViewedTensors:
-    """The tensors behind arrays that are views of them, for as long as the arrays live.
+    """Maps arrays to the tensors that they are views of, while the arrays live.
 
     A state goes from round to round through Python, and TensorFlow copies an array to make a tensor
-    of it: half a gigabyte of kept noise where 32 bands correlate it for four million parameters.
+    of it. For correlated noise with 32 bands and four million parameters this is half a gigabyte.
     """
 
     def __init__(self) -> None:
         self._by_id: dict[int, tuple[Any, tf.Tensor]] = {}
 
     def view(self, tensor: tf.Tensor) -> npt.NDArray[Any]:
-        """A tensor as an array that cannot be written to; on a CPU it is not copied."""
+        """A tensor as a read-only array; on a CPU it is not copied."""
         array: npt.NDArray[Any] = np.asarray(tensor)
         array.flags.writeable = False
         key = id(array)
@@ -232,15 +266,15 @@ def _unflatten(leaves: Iterator[Any], type_spec: tff.Type) -> Any:
 
 
 ImportPart = Callable[[str], ImportedComputation]
-"""A function from the name of a part of a MapReduceForm to the part."""
+"""Imports a part of a MapReduceForm by its name."""
 
 ClientSum = Callable[[Sequence[tf.Tensor], Any], list[tf.Tensor]]
-"""A function from what a round sends to its clients, and from the participants, to the sum of what
-the participants return; both as parts in TFF's order."""
+"""A function from what a round sends to its clients, and from the participants, to the sum of
+what the participants return; both as parts in TFF's order."""
 
 
 SeeWork = Callable[[int, Sequence[tf.Tensor]], None]
-"""A function that is shown the place of a client in the cohort, and the parts that it returns."""
+"""A callback that receives a client's position in the cohort, and the parts that it returns."""
 
 
 def _unseen(place: int, work: Sequence[tf.Tensor]) -> None:
@@ -256,7 +290,7 @@ class LocalContext(tff.framework.SyncContext):
     """A context that runs clients one by one, so that memory does not grow with the cohort."""
 
     def __init__(self, num_threads: int = 1) -> None:
-        """Starts without any compiled computation.
+        """Creates a context; computations are compiled when they are first used.
 
         Args:
           num_threads: The number of clients that work at the same time, at least 1. The order in
@@ -268,7 +302,7 @@ class LocalContext(tff.framework.SyncContext):
         self._compiled: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
 
     def compile(self, computation: tff.Computation) -> Callable[[Any], Any]:
-        """Makes a computation ready to run; each computation is compiled once.
+        """Compiles a computation, once.
 
         Args:
           computation: The computation `initialize` or `next` of a learning process, or plain
@@ -285,24 +319,16 @@ class LocalContext(tff.framework.SyncContext):
         return self._compiled[id(computation)][1]
 
     def invoke(self, comp: tff.Computation, arg: Any) -> Any:
-        """Runs a computation, as TFF asks its contexts to."""
+        """Runs a computation; TFF calls this."""
         return self.compile(comp)(arg)
 
     def client_sum(self, form: Any) -> ClientSum:
-        """How this context does the clients' work of a round and adds it.
-
-        Args:
-          form: The MapReduceForm of the process.
-        """
+        """How this context trains and adds the clients of a round, by its MapReduceForm."""
         return LocalSum(importer(form), self._num_threads, self._see)
 
     @contextlib.contextmanager
     def watched(self, see: "SeeWork") -> Iterator[None]:
-        """A block in which each client's work is shown to a function, in the order of the cohort.
-
-        Args:
-          see: The function.
-        """
+        """Passes each client's work to `see` inside the block, in the order of the cohort."""
         self._watch = see
         try:
             yield
@@ -349,7 +375,7 @@ def _form(computation: tff.Computation) -> Any:
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Makes what TFF's compiler raises a `NotCompilableError`."""
+    """Converts the errors of TFF's compiler to a `NotCompilableError`."""
     try:
         yield
     except (TypeError, ValueError, NotImplementedError) as error:
@@ -360,17 +386,13 @@ def _refusals() -> Iterator[None]:
 
 
 class SeededRounds:
-    """Rounds of a process whose randomness a seed holds fixed."""
+    """Rounds of a process whose randomness is fixed by a seed."""
 
     def __init__(self, computation: tff.Computation, num_threads: int = 1) -> None:
-        """Compiles the process.
-
-        Args:
-          computation: The computation `next` of a learning process.
-          num_threads: The number of clients that work at the same time, at least 1.
+        """Compiles the computation `next` of a learning process.
 
         Raises:
-          NotCompilableError: The local runtime cannot run it, or it asks for secure sums.
+          NotCompilableError: The local runtime cannot run it, or it uses secure sums.
         """
         self._signature = computation.type_signature
         self._form = _form(computation)
@@ -378,13 +400,11 @@ class SeededRounds:
         self._without_randomness: dict[str, ImportedComputation] = {}
 
     def begun(self, seed: int) -> Callable[[Any, Any], Any]:
-        """Rounds to run one after another, whose random operations begin anew.
-
-        Args:
-          seed: The seed, positive; one seed gives the same rounds on a CPU.
+        """Successive rounds whose random operations start from the (positive) seed.
 
         Returns:
-          A function of the state and the data of each participant, that gives what `next` does.
+          A function of the state and the data of each participant, with the result of `next`. One
+          seed gives the same rounds on a CPU.
         """
 
         def part(name: str) -> ImportedComputation:
@@ -394,17 +414,11 @@ class SeededRounds:
         return lambda state, client_data: one_round((state, client_data))
 
     def run(self, state: Any, client_data: Any, seed: int) -> Any:
-        """A round; its random operations begin anew, so that one seed gives one result on a CPU.
-
-        Args:
-          state: The state of the process.
-          client_data: The data of each participant.
-          seed: The seed, positive.
-        """
+        """One round whose random operations start from the seed; reproducible on a CPU."""
         return self.begun(seed)(state, client_data)
 
     def _part(self, name: str, seed: int) -> ImportedComputation:
-        """A part, imported anew where it is random: only so does its randomness begin anew."""
+        """A part; a random one is imported again, which alone resets its randomness."""
         if name in self._without_randomness:
             return self._without_randomness[name]
         part = ImportedComputation(getattr(self._form, name), seed)
@@ -430,13 +444,6 @@ class LocalSum:
     """The clients' work of a round in this process, added in the order of the cohort."""
 
     def __init__(self, import_part: ImportPart, num_threads: int, see: SeeWork = _unseen) -> None:
-        """Imports the parts that are clients' work.
-
-        Args:
-          import_part: A function that imports a part.
-          num_threads: The number of clients that work at the same time, at least 1.
-          see: A function that is shown what each client returns.
-        """
         self._see = see
         self._work = import_part("work")
         self._zero = import_part("zero")
@@ -446,12 +453,7 @@ class LocalSum:
         self._num_threads = 1 if self._work.has_variables else num_threads
 
     def __call__(self, sent: Sequence[tf.Tensor], client_data: Any) -> list[tf.Tensor]:
-        """The sum of what the participants return.
-
-        Args:
-          sent: What the round sends to its clients.
-          client_data: The data of each participant.
-        """
+        """The sum of what the participants return, given what the round sends to them."""
         total = self._zero([])
 
         def work(data: Any) -> list[Any]:

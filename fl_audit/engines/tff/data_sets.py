@@ -20,10 +20,7 @@ from fl_audit.tasks.learning_task import Examples
 class DataSets:
     """Participants as a process of `build_process` takes them, each a pair of data sets.
 
-    Attributes:
-      batch_size: The number of examples in a step.
-      family: The family of the canaries that are vectors.
-      no_examples: Examples of the task's shapes, none of them, for canaries that are vectors.
+    `no_examples` is empty and has the task's shapes, for canaries that are vectors.
     """
 
     batch_size: int
@@ -31,12 +28,7 @@ class DataSets:
     no_examples: Examples
 
     def client_data(self, data: RoundData, canary_norm: float) -> Iterator[Any]:
-        """The data sets of real clients, then of canaries, each made when it is asked for.
-
-        Args:
-          data: The data of the participants.
-          canary_norm: The length of the update of a canary that is a vector.
-        """
+        """The data sets of real clients, then of canaries, created as they are consumed."""
         # Participants without examples, or without a vector, share one empty data set.
         no_vector = small_data_set(np.zeros((0, self.family.dim), np.float32))
         no_batches = batches_of(self.no_examples, self.batch_size)
@@ -48,12 +40,7 @@ class DataSets:
 
 
 def batches_of(examples: Examples, batch_size: int) -> tf.data.Dataset:
-    """A client's batches, in order.
-
-    Args:
-      examples: The examples of the client.
-      batch_size: The number of examples in a step; the last batch may have fewer.
-    """
+    """A client's batches, in order; the last one may be smaller."""
     return small_data_set((examples.inputs, examples.labels)).batch(batch_size)
 
 
@@ -64,11 +51,8 @@ def _participant(canary: tf.data.Dataset, examples: tf.data.Dataset) -> Any:
 def small_data_set(arrays: Any) -> tf.data.Dataset:
     """A data set of slices of arrays along their first axis, without optimizations for large ones.
 
-    These are threads and buffers of its own, and rewriting its graph: with them a round of clients
-    with four batches each took 3 % longer.
-
-    Args:
-      arrays: Arrays as `tf.data.Dataset.from_tensor_slices` takes them.
+    These are separate threads and buffers, and graph rewriting: with them a round of clients with
+    four batches each took 3 % longer.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
@@ -85,14 +69,10 @@ def with_noise_keys(
     data: RoundData,
     as_data: Callable[[IndexArray], Any],
 ) -> Iterator[Any]:
-    """The participants, each with the key of its noise where clients add noise themselves.
+    """The participants, each with the key of its noise if clients add noise themselves.
 
-    Args:
-      participants: The participants as the process takes them without keys.
-      mechanism: The mechanism table.
-      state: The state of the process at the round's start.
-      data: The data of the participants.
-      as_data: What the process takes as a key, a function of an int64 array of shape (2,).
+    `state` is the process's at the round's start; `as_data` converts a key, an int64 array of
+    shape (2,), to what the process takes.
     """
     if not isinstance(mechanism, ClientGaussian):
         yield from participants

@@ -35,12 +35,7 @@ from fl_audit.tasks.tf.networks import as_classifier
 
 
 class TffEngine(Engine):
-    """A learning process and the means to run it.
-
-    Attributes:
-      process: The learning process.
-      mechanism: The mechanism table of the config that the process was built from.
-    """
+    """A learning process of a mechanism's table, and a runtime that runs it."""
 
     process: tff.templates.IterativeProcess
     mechanism: Mechanism
@@ -50,23 +45,15 @@ class TffEngine(Engine):
 
     @abc.abstractmethod
     def participants(self, state: Any, data: Any) -> Iterable[Any]:
-        """The participants of a round in the form that `process.next` takes.
-
-        Args:
-          state: The state of the process at the round's start.
-          data: What the reader gave for the round.
-        """
+        """The participants in the form that `process.next` takes, from the reader's data."""
 
     def begin(self) -> Any:
-        """The initial state of the process."""
         return self.process.initialize()
 
     def reader(self, run: PreparedRun) -> CohortReader:
-        """The reader of all participants' data in this process."""
         return run.cohort_data.round_data
 
     def run_round(self, state: Any, data: Any, index: int) -> TrainedRound:
-        """Runs a round of the process."""
         participants = self.participants(state, data)
         with self.seen_uploads(state, data) as uploads:
             result = run_round(self.process, self.mechanism, state, participants)
@@ -86,17 +73,11 @@ class TffEngine(Engine):
     def seen_uploads(
         self, state: Any, data: Any
     ) -> contextlib.AbstractContextManager[Mapping[int, Float32Array]]:
-        """A block in which a round fills in what its canaries upload, by canary; here nothing.
-
-        Args:
-          state: The state of the process at the round's start.
-          data: What the reader gave for the round.
-        """
+        """A block in which a round records its canaries' uploads, by canary; here none."""
         del state, data
         return contextlib.nullcontext({})
 
     def weights(self, state: Any) -> Weights:
-        """The trainable weights in a state of the process."""
         return model_weights(state)
 
     def leaves(self, state: Any) -> list[Leaf]:
@@ -104,15 +85,13 @@ class TffEngine(Engine):
         return list(tf.nest.flatten(state))
 
     def from_leaves(self, like: Any, leaves: Sequence[Leaf]) -> Any:
-        """The state with these parts."""
         return tf.nest.pack_sequence_as(like, list(leaves))
 
     def evaluator(self, run: PreparedRun) -> Callable[[Weights], float]:
-        """The accuracy on the held-out examples."""
         return Evaluator(as_classifier(run.task.classifier), run.task.held_out).accuracy
 
     def replay(self, run: PreparedRun) -> tuple[Finding, ...]:
-        """Replays the first round in this process, see `fl_audit.engines.tff.replay`."""
+        """Replays the first round in this process (`fl_audit.engines.tff.replay`)."""
 
         def begin() -> Any:
             with self.session():
@@ -121,25 +100,15 @@ class TffEngine(Engine):
         return replay_of(run, self.process, begin)
 
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
-        """The losses of canaries' examples, by their log-odds where labels have such."""
         losses = MeanLosses(as_classifier(run.task.classifier), run.canary_examples)
         return lambda weights: losses.evaluate(weights).attacked
 
     def client_updates(self, run: PreparedRun) -> ClientUpdates:
-        """What clients would send, trained in blocks; see `Engine.client_updates`."""
         return BlockUpdates.from_run(run).updates
 
 
 def refuse_uploads(run: PreparedRun, runtime: str) -> None:
-    """Refuses a run whose attackers see single uploads, for a runtime that has sums alone.
-
-    Args:
-      run: The prepared run.
-      runtime: The name of the runtime.
-
-    Raises:
-      InputError: They do.
-    """
+    """Raises an `InputError` if a threat model sees single uploads, which the runtime hides."""
     if shows_uploads(run):
         raise InputError(
             f"runtime: {runtime!r} shows no single uploads, which threat model 'one_upload' sees; "
@@ -148,6 +117,6 @@ def refuse_uploads(run: PreparedRun, runtime: str) -> None:
 
 
 def data_sets_of(run: PreparedRun) -> DataSets:
-    """The maker of the participants of a run whose clients train one by one."""
+    """The maker of a run's participants, for clients that train one by one."""
     none = run.task.held_out.take(np.zeros(0, np.int64))
     return DataSets(run.config.client.batch_size, run.family, none)

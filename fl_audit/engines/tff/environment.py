@@ -1,4 +1,4 @@
-"""What TensorFlow reads from the environment when it is imported, and how TFF is left behind."""
+"""What TensorFlow reads from the environment when it is imported, and how TFF is shut down."""
 
 import atexit
 import os
@@ -8,12 +8,12 @@ from typing import Any
 
 
 def set_defaults() -> None:
-    """Sets what the user has not set; to be called before TensorFlow is imported.
+    """Sets defaults for what the user has not set; call it before TensorFlow is imported.
 
-    Its C++ log is about devices and graph passes; errors still come as exceptions. One of its
-    packages warns that another is old, which nobody who runs this can mend. Cores work on clients
-    side by side, each on its own: on two cores 15 % more clients a second than where every
-    operation is cut in two, and canaries are scored as fast.
+    TensorFlow's C++ log is about devices and graph passes; errors are still raised as exceptions.
+    One of its packages warns that another is old, which a user cannot change. Each core works on
+    its own client: on two cores this trains 15 % more clients a second than splitting every
+    operation in two, and canaries are scored as fast.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
@@ -23,10 +23,10 @@ def set_defaults() -> None:
 
 
 def _drop_default_context() -> None:
-    """Drops TFF's own default context while its modules are still whole.
+    """Drops TFF's own default context while its modules are still complete.
 
-    Its finalizer looks for a worker to end, and prints a traceback where the interpreter has
-    cleared the modules that it needs.
+    Its finalizer looks for a worker to end, and prints a traceback once the interpreter has cleared
+    the modules that it needs.
     """
     tff: Any = sys.modules.get("tensorflow_federated")
     if tff is None:

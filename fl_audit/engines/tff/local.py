@@ -37,10 +37,7 @@ from fl_audit.tasks.tf.networks import as_classifier
 class InThisProcess(TffEngine):
     """A runtime that runs the process as plain TensorFlow in this Python process.
 
-    Attributes:
-      mechanism: The mechanism table, which decides the length of canaries.
-      context: The TFF context that holds the compiled process.
-      shows_uploads: Whether rounds show what canaries upload.
+    `shows_uploads` says whether rounds record what canaries upload.
     """
 
     description: str
@@ -50,12 +47,11 @@ class InThisProcess(TffEngine):
     shows_uploads: bool
 
     def session(self) -> contextlib.AbstractContextManager[None]:
-        """A block in which TFF's computations run in this process."""
         return local_runtime(self.context)
 
     @contextlib.contextmanager
     def seen_uploads(self, state: Any, data: RoundData) -> Iterator[dict[int, Float32Array]]:
-        """A block in which a round fills in the uploads, as the server receives them."""
+        """A block in which a round records the uploads as the server receives them."""
         uploads: dict[int, Float32Array] = {}
         if not self.shows_uploads:
             yield uploads
@@ -83,16 +79,11 @@ def _update_among(work: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> lis
 
 @dataclass(frozen=True)
 class Local(InThisProcess):
-    """The runtime that trains one client after another.
-
-    Attributes:
-      data_sets: The maker of participants' data sets.
-    """
+    """The runtime that trains one client after another."""
 
     data_sets: DataSets
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
-        """The participants, made one by one."""
         client_data = self.data_sets.client_data(
             data, canary_norm(self.mechanism, state.aggregator)
         )
@@ -101,29 +92,21 @@ class Local(InThisProcess):
 
 @dataclass(frozen=True)
 class LocalBlocks(InThisProcess):
-    """The runtime `local` with clients trained in blocks.
-
-    Attributes:
-      trained_blocks: The trainer of blocks, which makes participants of its results.
-    """
+    """The runtime `local` with clients trained in blocks."""
 
     trained_blocks: TrainedBlocks
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
-        """The participants, trained block by block."""
         norm = canary_norm(self.mechanism, state.aggregator)
         client_data = self.trained_blocks.results(model_weights(state), data, norm)
         return with_noise_keys(client_data, self.mechanism, state, data, lambda key: key)
 
 
 def trained_blocks_of(run: PreparedRun) -> TrainedBlocks | None:
-    """The trainer of the blocks that a config asks for; None where clients train one by one.
-
-    Args:
-      run: The run, made by `prepare`.
+    """The trainer of a run's blocks; None if clients train one by one.
 
     Raises:
-      InputError: The config asks for clients in blocks, but the model cannot be trained so.
+      InputError: `clients_per_block` is set, but the model cannot be trained in blocks.
     """
     asked_for = run.config.clients_per_block
     classifier = run.task.classifier
@@ -143,21 +126,18 @@ def trained_blocks_of(run: PreparedRun) -> TrainedBlocks | None:
 def process_of(
     run: PreparedRun, trained_blocks: TrainedBlocks | None
 ) -> tff.templates.IterativeProcess:
-    """The process of a run, over the results of clients where they train in blocks."""
+    """The process of a run; over clients' results if they train in blocks."""
     build = build_process if trained_blocks is None else build_process_over_results
     classifier, cohort = as_classifier(run.task.classifier), run.schedule.expected_cohort
     return build(classifier, run.config, cohort, run.num_rounds)
 
 
 def make_local(run: PreparedRun) -> Local | LocalBlocks:
-    """The local runtime of a run, its process compiled.
-
-    Args:
-      run: The run, made by `prepare`.
+    """The local runtime of a run, with its process compiled.
 
     Raises:
       NotCompilableError: The runtime cannot run the run's process.
-      InputError: The config asks for clients in blocks, but the model cannot be trained so.
+      InputError: `clients_per_block` is set, but the model cannot be trained in blocks.
     """
     runtime = local_of(run)
     runtime.context.compile(runtime.process.next)
@@ -165,17 +145,14 @@ def make_local(run: PreparedRun) -> Local | LocalBlocks:
 
 
 def local_of(run: PreparedRun) -> Local | LocalBlocks:
-    """The local runtime of a run, whose process is compiled when it is first used.
-
-    Args:
-      run: The run, made by `prepare`.
+    """The local runtime of a run; its process is compiled when it is first used.
 
     Raises:
-      InputError: The config asks for clients in blocks, but the model cannot be trained so.
+      InputError: `clients_per_block` is set, but the model cannot be trained in blocks.
     """
     blocks = trained_blocks_of(run)
     process, mechanism = process_of(run, blocks), run.config.mechanism
-    context = LocalContext(num_threads=clients_side_by_side(num_cores()))
+    context = LocalContext(num_threads=clients_in_parallel(num_cores()))
     description = f"local, on the {_device()}"
     shows = shows_uploads(run)
     if blocks is None:
@@ -184,12 +161,12 @@ def local_of(run: PreparedRun) -> Local | LocalBlocks:
     return LocalBlocks(description, process, mechanism, context, shows, blocks)
 
 
-def clients_side_by_side(cores: int) -> int:
-    """How many clients work side by side on so many cores; on a GPU one, in full precision."""
+def clients_in_parallel(cores: int) -> int:
+    """How many clients train in parallel: one per core; on a GPU one, in full precision."""
     if _device() == "CPU":
         return cores
-    # Products would keep ten bits of each factor: blocks and single clients would differ by a
-    # thousandth, and cosines with them.
+    # TF32 products would keep ten bits of each factor: blocks and single clients would differ by a
+    # thousandth, and so would cosines.
     tf.config.experimental.enable_tensor_float_32_execution(False)
     return 1
 

@@ -1,4 +1,4 @@
-"""What is measured of a model: accuracy, losses, and what canaries with examples would send."""
+"""Measures of a model: accuracy, losses, and the updates of clients that train from it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,12 +29,6 @@ class Evaluator:
     """Computes a model's accuracy on one set of held-out examples."""
 
     def __init__(self, classifier: Classifier, held_out: Examples) -> None:
-        """Builds the TensorFlow graph that counts correct predictions.
-
-        Args:
-          classifier: The model.
-          held_out: Examples that no client has.
-        """
         arrays = (held_out.inputs, held_out.labels)
         self._batches = tf.data.Dataset.from_tensor_slices(arrays).batch(_EVALUATED_AT_ONCE)
 
@@ -48,7 +42,7 @@ class Evaluator:
         self._count = count
 
     def accuracy(self, weights: Sequence[npt.NDArray[np.float32]]) -> float:
-        """The share of counted labels that are predicted, in [0, 1]; 0 where no label counts."""
+        """The share of counted labels that are predicted, in [0, 1]; 0 if no label counts."""
         tensors = [tf.constant(array) for array in weights]
         correct, counted = np.sum(
             [self._count(tensors, *batch).numpy() for batch in self._batches],
@@ -66,9 +60,9 @@ class OwnersLosses:
     """Means over each owner's tokens (or examples), in nats, float64 of shape (owners,).
 
     Attributes:
-      attacked: The losses that attacks look at: minus the log-odds of the labels
-        (`fl_audit.tasks.tf.classifier`), or the loss of a task of one's own without log-odds.
-      label: Minus the logs of the labels' probabilities, or again the loss of such a task.
+      attacked: The losses that attacks use: minus the log-odds of the labels
+        (`fl_audit.tasks.tf.classifier`), or the loss of a custom task without log-odds.
+      label: Minus the labels' log probabilities, or the loss of such a task.
     """
 
     attacked: FloatArray
@@ -79,12 +73,6 @@ class MeanLosses:
     """Computes a model's mean losses on the examples of all owners at once."""
 
     def __init__(self, classifier: Classifier, owners: Sequence[Examples]) -> None:
-        """Builds the TensorFlow graph of the losses.
-
-        Args:
-          classifier: The model.
-          owners: The examples of each owner, at least one.
-        """
         everything = Examples.concatenate(owners)
         arrays = (everything.inputs, everything.labels)
         self._batches = tf.data.Dataset.from_tensor_slices(arrays).batch(_LOSSES_AT_ONCE)
@@ -100,11 +88,6 @@ class MeanLosses:
         self._losses = losses
 
     def evaluate(self, weights: Sequence[npt.NDArray[np.float32]]) -> OwnersLosses:
-        """The losses of a model.
-
-        Args:
-          weights: The weights of the model.
-        """
         tensors = [tf.constant(array) for array in weights]
         by_batch = [self._losses(tensors, *batch).numpy() for batch in self._batches]
         attacked, of_labels, tokens = (
@@ -115,13 +98,7 @@ class MeanLosses:
 
 @dataclass(frozen=True, eq=False)
 class BlockUpdates:
-    """What clients of a run would send, trained in blocks.
-
-    Attributes:
-      run: The prepared run.
-      trainer: The trainer of blocks of this run's clients.
-      clients_per_block: Number of clients that train at once, at least 1.
-    """
+    """The updates that clients of a run would send, trained in blocks."""
 
     run: PreparedRun
     trainer: BlockTrainer
@@ -129,11 +106,7 @@ class BlockUpdates:
 
     @classmethod
     def from_run(cls, run: PreparedRun) -> Self:
-        """The clients of a run.
-
-        Raises:
-          InputError: The model does not train in blocks of clients.
-        """
+        """Raises an `InputError` if the model does not train in blocks of clients."""
         size = run.config.clients_per_block or default_clients_per_block(run.task.classifier.dim)
         try:
             return cls(run, block_trainer(run), size)
@@ -146,7 +119,7 @@ class BlockUpdates:
     def updates(
         self, model: Float32Array, clients: Sequence[Examples]
     ) -> Iterator[tuple[IndexArray, Float32Array]]:
-        """See `fl_audit.engines.engine.ClientUpdates`."""
+        """The updates as `fl_audit.engines.engine.ClientUpdates` has them."""
         classifier = self.run.task.classifier
         weights = [tf.constant(array) for array in unflatten(model, classifier.initial_weights)]
         # Clients with similar numbers of examples share a block, so that little of it is padding.
@@ -154,7 +127,7 @@ class BlockUpdates:
         for start in range(0, len(order), self.clients_per_block):
             members = order[start : start + self.clients_per_block]
             block = pad_block(
-                [clients[int(at)] for at in members],
+                [clients[int(index)] for index in members],
                 self.run.config.client.batch_size,
                 classifier.padding_label,
             )

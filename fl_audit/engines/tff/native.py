@@ -1,9 +1,9 @@
 """The runtime `native`: TFF's own C++ runtime, in a worker that always ends with this program.
 
-TFF itself starts its worker lazily and leaves it behind when Python ends by SIGKILL, SIGTERM or
+TFF starts its worker lazily and leaves it running when Python ends by SIGKILL, SIGTERM or
 `os._exit`; a program that reads this one's output then waits for ever. Here the worker asks the
 kernel to be killed with its parent (prctl, PR_SET_PDEATHSIG) before it becomes TFF's binary, reads
-no terminal, and writes to a log file of its own.
+no terminal, and writes to its own log file.
 """
 
 import atexit
@@ -64,7 +64,7 @@ def _start_worker(
         f"--max_concurrent_computation_calls={max_concurrent_clients}",
     ]
     with log_path.open("ab") as log:
-        # A session of its own: Ctrl-C must not end the worker in the middle of a round.
+        # In a new session, as Ctrl-C must not end the worker in the middle of a round.
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
@@ -108,18 +108,18 @@ def native_runtime(
 ) -> Iterator[None]:
     """Makes TFF's C++ runtime the default context inside the `with` block, which ends its worker.
 
-    The worker that TFF starts by itself is left behind, and whoever reads the program's output then
-    waits for ever (`python audit.py | tee log`). This one ends with the block, and with the program
-    however that ends.
+    The worker that TFF starts by itself keeps running, and a program that reads this one's output
+    then waits for ever (`python audit.py | tee log`). This one ends with the block, and with the
+    program, even if that is killed.
 
     Enter it from the main thread: the kernel's death signal follows the thread that started the
     worker, and TFF's context stack is per thread. While the block runs, the worker's port is open
-    to whoever reaches this machine, as TFF has it (docs/runtimes.md).
+    to everyone who can connect to this machine, as in TFF (docs/runtimes.md).
 
     Args:
-      log_path: The file that the worker's output is appended to; None drops it.
+      log_path: The file that the worker's output is appended to; None discards it.
       max_concurrent_clients: The number of clients that train at the same time, at least 1; None
-        takes the number of cores.
+        uses the number of cores.
 
     Raises:
       RuntimeError: The worker ended before it answered.
@@ -153,7 +153,6 @@ def native_runtime(
 
 # The worker as the runtime of a run.
 
-
 # TFF's worker never forgets a client's data set: it grew by about 70 KB a client and round,
 # which would be 24 GB over 2,048 rounds of 167 clients. A new worker takes a second or two.
 _ROUNDS_PER_WORKER = 100
@@ -161,13 +160,7 @@ _ROUNDS_PER_WORKER = 100
 
 @dataclass(frozen=True)
 class Native(TffEngine):
-    """TFF's own C++ runtime, in a worker process.
-
-    Attributes:
-      mechanism: The mechanism table, which decides the length of canaries.
-      data_sets: The maker of participants' data sets.
-      worker_log: The file that the worker's output is appended to.
-    """
+    """TFF's own C++ runtime, in a worker process, whose output is appended to `worker_log`."""
 
     description: str
     process: tff.templates.IterativeProcess
@@ -177,11 +170,11 @@ class Native(TffEngine):
     rounds_per_session: int | None = _ROUNDS_PER_WORKER
 
     def session(self) -> contextlib.AbstractContextManager[None]:
-        """A block that starts a worker and ends it."""
+        """Starts a worker, and ends it with the block."""
         return native_runtime(self.worker_log, num_cores())
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
-        """The participants as a list, because TFF counts clients before it begins."""
+        """The participants as a list, because TFF counts clients first."""
         client_data = self.data_sets.client_data(
             data, canary_norm(self.mechanism, state.aggregator)
         )
@@ -191,10 +184,7 @@ class Native(TffEngine):
 def make_native(run: PreparedRun, worker_log: Path, why: str) -> Native:
     """The native runtime of a run; it can run any process.
 
-    Args:
-      run: The run, made by `prepare`.
-      worker_log: The file that the worker's output is appended to.
-      why: The reason for which this runtime was chosen, for its description.
+    `why` is the reason for this runtime, for its description.
 
     Raises:
       InputError: The run's attackers see single uploads.

@@ -1,4 +1,4 @@
-"""Rounds of a TFF process in this Python process, their clients' work on Ray's actors."""
+"""Rounds of a TFF process in this Python process, with the clients' work on Ray's actors."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ from fl_audit.mechanisms import canary_norm
 
 @dataclass(frozen=True, eq=False)
 class _RoundOnActors:
-    """The participants as the process takes them here: what their actors have to be told."""
+    """The participants as the process takes them here: what the actors need to know of them."""
 
     unread: UnreadRound
     weights: Arrays
@@ -37,19 +37,15 @@ class _RoundOnActors:
 
 
 class RayContext(LocalContext):
-    """A context that has the clients' work done by actors and does the rest in this process.
-
-    Attributes:
-      on_ray: The actors of the run.
-    """
+    """A context whose clients' work is done by actors, and all else in this process."""
 
     def __init__(self, on_ray: RaySession) -> None:
-        """Starts without any actor; they are there from the first round on."""
+        """The actors start with the first round."""
         super().__init__()
         self.on_ray = on_ray
 
     def client_sum(self, form: Any) -> ClientSum:
-        """How a round's clients' work is done: shard by shard, by actors."""
+        """How a round's clients are trained and added: shard by shard, on actors."""
         parts = {name: _serialized(getattr(form, name)) for name in CLIENT_PARTS}
         merge, zero = ImportedComputation(form.merge), ImportedComputation(form.zero)
 
@@ -75,12 +71,9 @@ class RayContext(LocalContext):
 
 @dataclass(frozen=True)
 class OnRay(TffEngine):
-    """The runtime whose clients' work is done by actors of Ray.
+    """The runtime whose clients train on Ray's actors.
 
-    Attributes:
-      mechanism: The mechanism table, which decides the length of canaries.
-      trains_in_blocks: Whether clients train in blocks, from weights that are sent beside.
-      context: The TFF context that holds the compiled process and the actors.
+    With `trains_in_blocks` actors also get the model's weights.
     """
 
     description: str
@@ -91,17 +84,16 @@ class OnRay(TffEngine):
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
-        """A block in which TFF's computations run in this process and on actors."""
         with contextlib.closing(self.context.on_ray), local_runtime(self.context):
             yield
 
     def reader(self, run: PreparedRun) -> CohortReader:
-        """A reader that reads nothing: actors read their own clients' data."""
+        """Reads nothing: actors read the data of their own clients."""
         del run
         return UnreadRound
 
     def participants(self, state: Any, data: UnreadRound) -> Iterable[Any]:
-        """What the actors are told of the participants."""
+        """What the actors need to know of the participants."""
         norm = canary_norm(self.mechanism, state.aggregator)
         weights = model_weights(state) if self.trains_in_blocks else []
         on_actors: Any = _RoundOnActors(data, weights, norm)
@@ -109,14 +101,11 @@ class OnRay(TffEngine):
 
 
 def make_ray(run: PreparedRun) -> OnRay:
-    """The runtime of a run on Ray, its process compiled; Ray starts with the first round.
-
-    Args:
-      run: The run, made by `prepare`.
+    """The runtime of a run on Ray, with its process compiled; Ray starts with the first round.
 
     Raises:
       NotCompilableError: TFF cannot compile the run's process for it.
-      InputError: The cluster or the config is not as `check_for_ray` asks.
+      InputError: The cluster or the config does not pass `check_for_ray`.
       ModuleNotFoundError: Ray is not installed.
     """
     check_for_ray(run)

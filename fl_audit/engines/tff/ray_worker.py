@@ -1,4 +1,4 @@
-"""Actors that train their clients in TensorFlow, by the parts of a TFF process."""
+"""Actors that train their clients in TensorFlow, with the parts of a TFF process."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ class TffWorker(ClientWorker):
     """An actor with the parts of the process that are clients' work."""
 
     def __init__(self) -> None:
-        """Lets TensorFlow be imported as the program itself does."""
+        """Sets the same defaults as the program, before TensorFlow is imported."""
         super().__init__()
         environment.set_defaults()
 
@@ -28,7 +28,7 @@ class TffWorker(ClientWorker):
 
         from fl_audit.engines.tff.compiled import ImportedComputation, LocalSum
         from fl_audit.engines.tff.engine import data_sets_of
-        from fl_audit.engines.tff.local import clients_side_by_side, trained_blocks_of
+        from fl_audit.engines.tff.local import clients_in_parallel, trained_blocks_of
 
         self._blocks = trained_blocks_of(run)
         self._data_sets = data_sets_of(run)
@@ -38,7 +38,7 @@ class TffWorker(ClientWorker):
             )
             for name, text in setup.parts.items()
         }
-        threads = clients_side_by_side(setup.cpus)
+        threads = clients_in_parallel(setup.cpus)
         self._client_sum = LocalSum(parts.__getitem__, threads)
         self._merge = parts["merge"]
 

@@ -1,8 +1,8 @@
 """Replay of a round of a TFF process with canary clients (docs/replay.md).
 
-The process is compiled to plain TensorFlow, whose random operations get a seed (`SeededRounds`).
-Its clients are vectors, which an audited process takes as updates, so that nothing is trained. A
-run replays its first round so before it trains.
+The process is compiled to plain TensorFlow, and its random operations get a seed (`SeededRounds`).
+Its clients are vectors, which an audited process takes as updates, so nothing is trained. A run
+replays its first round this way before it trains.
 """
 
 import collections
@@ -29,7 +29,7 @@ from fl_audit.mechanisms import MECHANISMS, clip_and_noise
 from fl_audit.mechanisms.zeroing import zeroing_norm
 
 ClientData = Callable[[Float32Array], Any]
-"""A function that makes the data of a client whose update is a vector, as the model moves."""
+"""Converts a vector, an update in the direction the model moves, to a client's data."""
 
 
 def replay_process(
@@ -41,18 +41,18 @@ def replay_process(
     clip_norm_of: ClipNormOf | None = None,
     zeroing_norm_of: ZeroingNormOf | None = None,
 ) -> Replay:
-    """Replays a round of an audited process, see `replay_round`.
+    """Replays a round of an audited process, as `replay_round` does.
 
     A promise of correlated noise is about the rounds from the first one on.
 
     Args:
       process: A process of `compose_audited_process` or of one of the `build_audited_…` functions,
         which the local runtime can run.
-      promise: What its aggregator promises of a round.
+      promise: The expected behaviour of its aggregator in a round.
       state: The state before the round; by default the initial one.
       seed: The seed of the updates and of the rounds.
-      clip_norm_of: The reader of a state's clip norm, of a promise with an `adaptive_clip`.
-      zeroing_norm_of: The reader of a state's zeroing norm, of one with `adaptive_zeroing`.
+      clip_norm_of: Reads a state's clip norm, for a promise with an `adaptive_clip`.
+      zeroing_norm_of: Reads a state's zeroing norm, for one with `adaptive_zeroing`.
 
     Raises:
       NotCompilableError: The local runtime cannot run the process.
@@ -82,15 +82,7 @@ def replay_vectors(
 ) -> Replay:
     """Replays a round whose clients' data is made from vectors.
 
-    Args:
-      rounds: The rounds of a process whose metrics have the aggregate.
-      state: The state before the round.
-      client_data: The maker of a client's data.
-      promise: What the process promises of a round.
-      seed: The seed of the updates and of the rounds.
-      begun: Two first states of a process whose state fixes noise to come, see `replay_round`.
-      clip_norm_of: The reader of a state's clip norm, where it is promised to adapt.
-      zeroing_norm_of: The reader of a state's zeroing norm, where it is promised to adapt.
+    `begun` are two initial states, if a state fixes noise to come (`replay_round`).
     """
 
     def server(state: Any, updates: Any, random: np.random.Generator) -> tuple[Any, Any]:
@@ -113,7 +105,7 @@ def replay_vectors(
 
 
 class _Held:
-    """A state of TFF, which nothing writes on and which need not be copied."""
+    """A state of TFF, which is never modified and so need not be copied."""
 
     def __init__(self, state: Any) -> None:
         self.state = state
@@ -128,13 +120,7 @@ class _Held:
 def replay_of(
     run: PreparedRun, process: tff.templates.IterativeProcess, begin: Callable[[], Any]
 ) -> tuple[Finding, ...]:
-    """Replays the first round of a run; what cannot be replayed is a finding that says why.
-
-    Args:
-      run: The prepared run.
-      process: The learning process of its engine.
-      begin: A function that gives the state before the first round.
-    """
+    """Replays the first round of a run; if it cannot be replayed, a finding says why."""
     mechanism = run.config.mechanism
     why_not = MECHANISMS.kind_of(mechanism).why_not_replayed
     if why_not is not None:

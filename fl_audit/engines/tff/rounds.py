@@ -19,8 +19,8 @@ class RoundResult:
 
     Attributes:
       state: The state of the learning process for the next round.
-      aggregate: The round's noised aggregate, float32 of shape (dim,), in the direction in which
-        the model moves.
+      aggregate: The round's noised aggregate, float32 of shape (dim,), in the direction the model
+        moves.
       clip_norm: The norm that this round's updates were clipped to; infinite without clipping.
       noise_stddev: The standard deviation of the noise on each coordinate of the sum of updates;
         under tree aggregation, of the noise of one node.
@@ -41,7 +41,7 @@ def flatten_weights(weights: Any) -> npt.NDArray[np.float32]:
 
 
 def model_weights(state: Any) -> list[npt.NDArray[np.float32]]:
-    """The trainable weights in a learning process's state."""
+    """The trainable weights in a learning process's state, a list of float32 arrays."""
     return list(tf.nest.flatten(state.global_model_weights.trainable))
 
 
@@ -53,11 +53,7 @@ def run_round(
 ) -> RoundResult:
     """Runs one round on TFF's default context.
 
-    Args:
-      process: A process of `build_process` or `build_process_over_results`.
-      mechanism: The mechanism table of the config that the process was built from.
-      state: The state of the process after the last round.
-      client_data: The data of each participant, canaries included; TFF's own runtime wants a list.
+    `client_data` has every participant, canaries included; TFF's own runtime requires a list.
     """
     noise = clip_and_noise(mechanism, state.aggregator)
     output = process.next(state, client_data)

@@ -1,14 +1,14 @@
 """Shadow models: many models of one task, each trained centrally on its own part of the data.
 
 They are for membership attacks (`fl_audit.membership`). A block of models trains at once: as for
-blocks of clients (`fl_audit.engines.tff.blocks`), the model is one more axis in front of every
-weight, made by `tf.vectorized_map`. A model's result does not depend, up to rounding, on which
-others share its block.
+blocks of clients (`fl_audit.engines.tff.blocks`), the model is one more leading axis of every
+weight, which `tf.vectorized_map` adds. Up to rounding, a model does not depend on the others in its
+block.
 
-What is cached of a model is what attacks need: its margin at every point, and whether it classifies
-the point correctly, in files named by all that decides their content. A killed process loses the
-block in training and no other, and since all that is random comes from the seed and the model's
-number, what is trained later is the same.
+Of each model, what attacks need is cached: its margin at every point, and whether it classifies
+the point correctly. Files are named by a digest of everything that decides their content. If the
+process is killed, only the block in training is lost; since everything random comes from the seed
+and the model's number, training it later gives the same.
 """
 
 import dataclasses
@@ -44,21 +44,15 @@ from fl_audit.tasks.tf.classifier import Classifier
 Weights = list[tf.Tensor]
 
 _NUMBERS_AT_ONCE = 1 << 21
-"""The numbers in the inputs of all models whose logits are computed at once: 600 colour images of
-32 x 32, whose convolutions take some gigabytes."""
+"""Numbers in the inputs of all models whose logits are computed at once: 600 colour images
+of 32 x 32, whose convolutions take some gigabytes."""
 
 
 class ModelBlockTrainer:
-    """A trainer of blocks of models of one architecture on parts of one data set."""
+    """Trains blocks of models of one architecture on parts of one data set."""
 
     def __init__(self, classifier: Classifier, recipe: Recipe, data: Examples) -> None:
-        """Makes the graph's function; it is traced when it is first used.
-
-        Args:
-          classifier: The model.
-          recipe: How models are trained.
-          data: All points; each model is trained on some of them.
-        """
+        """Graphs are traced when they are first used; each model trains on some of `data`."""
         self._classifier = classifier
         self._recipe = recipe
         self._inputs = tf.constant(data.inputs)
@@ -106,7 +100,7 @@ class ModelBlockTrainer:
         return tf.vectorized_map(lambda model: self._logits(model, inputs), weights, False)
 
     def _train_block(self, weights: Weights, batches: tf.Tensor, keys: tf.Tensor) -> Weights:
-        """Takes all steps of all models, then adds output noise; a step without points is none."""
+        """All steps of all models, then output noise; a step without points changes nothing."""
         recipe = self._recipe
         velocity = [tf.zeros_like(w) for w in weights]
         for step in tf.range(tf.shape(batches)[1]):
@@ -132,7 +126,7 @@ class ModelBlockTrainer:
                 for w, v in zip(weights, velocity, strict=True)
             ]
         if recipe.output_noise > 0:
-            # No step has this number, so that no step's noise is used again.
+            # No step has number -1, so no step's noise is reused.
             noise = self._noise(weights, keys, tf.constant(-1))
             weights = [w + recipe.output_noise * n for w, n in zip(weights, noise, strict=True)]
         return weights
@@ -149,10 +143,7 @@ class ModelBlockTrainer:
     def _clipped_sum(
         self, weights: Weights, inputs: tf.Tensor, labels: tf.Tensor, rows: tf.Tensor
     ) -> Weights:
-        """The sum over one model's batch of the examples' gradients, each clipped.
-
-        With micro-batches it is the sum of their mean gradients, each clipped.
-        """
+        """The sum of one model's clipped gradients: of examples, or means of micro-batches."""
         privacy = self._recipe.privacy
         assert privacy is not None
         counts = tf.cast(rows >= 0, tf.float32)
@@ -168,7 +159,7 @@ class ModelBlockTrainer:
             counts = tf.ones([privacy.microbatches])
         squares = [tf.reduce_sum(g**2, range(1, len(g.shape))) for g in gradients]
         norms = tf.sqrt(tf.add_n(squares))
-        # An example whose gradient is 0 stays 0.
+        # A gradient of 0 stays 0.
         clip = tf.constant(privacy.clip_norm)
         scale = counts * tf.minimum(1.0, tf.math.divide_no_nan(clip, norms))
         scale = tf.where(norms > 0, scale, 0.0)
@@ -185,7 +176,7 @@ class ModelBlockTrainer:
         return [(total + deviation * n) / size for total, n in zip(sums, noise, strict=True)]
 
     def _noise(self, like: Weights, keys: tf.Tensor, step: tf.Tensor) -> Weights:
-        """Standard normal draws, a function of each model's key and of the step alone."""
+        """Standard normal draws, a function of each model's key and the step alone."""
         place = tf.cast(step, tf.int64) * len(like)
         return [
             tf.map_fn(
@@ -200,31 +191,30 @@ class ModelBlockTrainer:
 
 
 def _where(of_models: tf.Tensor, new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
-    """The new values of the models that a step concerns, the old ones of others."""
+    """The new values of models that a step changes, the old values of others."""
     axes = [1] * (len(new.shape) - 1)
     return tf.where(tf.reshape(of_models, [-1, *axes]), new, old)
 
 
 # Blocks that are trained once and then read.
 
-
 BoolArray = npt.NDArray[np.bool_]
 
 AfterBlock = Callable[[int, int], None]
-"""A function called after each block with its number of models, and how many were trained now."""
+"""Called after each block with its number of models, and how many this call trained."""
 
 _VERSION = 1
-"""The number of this way of training; a change that gives other numbers counts it up."""
+"""The version of the training procedure, to be raised by a change that alters its numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class ModelJob:
-    """What all models of an attack have in common.
+    """What all models of an attack share.
 
     Attributes:
       classifier: The model.
-      identity: Text that says which task this is, such as its config table as JSON.
-      points: The points, of which each model is trained on some and judged at all.
+      identity: Text that identifies the task, such as its config table as JSON.
+      points: The points; each model trains on some and is evaluated at all.
       recipe: How models are trained.
       seed: The seed of the run.
     """
@@ -237,13 +227,13 @@ class ModelJob:
 
     @functools.cached_property
     def trainer(self) -> ModelBlockTrainer:
-        """What trains the models, traced once for all calls."""
+        """The trainer, traced once for all calls."""
         return ModelBlockTrainer(self.classifier, self.recipe, self.points)
 
 
 @dataclass(frozen=True, eq=False)
 class ModelOutputs:
-    """What trained models say of the points.
+    """Outputs of trained models at the points.
 
     Attributes:
       margins: The margins, float64 of shape (models, points).
@@ -263,17 +253,16 @@ def train_models(
     models_per_block: int,
     after_block: AfterBlock,
 ) -> ModelOutputs:
-    """Trains models, or reads those that an earlier call has trained, block by block.
+    """Trains models block by block, or reads those that an earlier call has trained.
 
     Args:
-      job: What the models have in common.
+      job: What the models share.
       training: The points that each model is trained on, at least one, bool of shape (models,
         points).
       first: The number of the first model; a model's seeds come from its number.
       folder: The folder of the blocks' files, which exists.
       models_per_block: The number of models that train at once.
-      after_block: A function that is called after each block with the number of its models and how
-        many of these were trained by this call.
+      after_block: A callback.
 
     Raises:
       InputError: A model has no training point, or a block's file is damaged.
@@ -329,20 +318,14 @@ def _digest_of_job(job: ModelJob) -> "hashlib._Hash":
     )
 
 
-# The files.
-
+# Files of trained models.
 
 Shapes = Mapping[str, tuple[int, ...]]
 """The shape of each array of a file."""
 
 
 def digest_of(facts: Any, arrays: Sequence[AnyArray]) -> "hashlib._Hash":
-    """The digest of all that decides the content of several files; more may be added to a copy.
-
-    Args:
-      facts: Numbers, words, and lists and tables of these.
-      arrays: Arrays of numbers.
-    """
+    """A digest of JSON-serialisable facts and of arrays; more may be added to a copy."""
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     for array in arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
@@ -351,12 +334,9 @@ def digest_of(facts: Any, arrays: Sequence[AnyArray]) -> "hashlib._Hash":
 
 
 def name_of(common: "hashlib._Hash", training: npt.NDArray[np.bool_], first: int) -> str:
-    """The end of a file's name: the number of its first model and a digest of what decides it.
+    """The end of a file's name: its first model's number, and a digest of what decides its content.
 
-    Args:
-      common: The digest of what all models have in common.
-      training: What each model is trained on, bool of shape (models, members).
-      first: The number of the first model.
+    `common` is the digest of what all models share; `training` is bool of shape (models, members).
     """
     digest = common.copy()
     digest.update(f"{first} {training.shape}".encode() + np.packbits(training).tobytes())
@@ -366,12 +346,7 @@ def name_of(common: "hashlib._Hash", training: npt.NDArray[np.bool_], first: int
 def cached_arrays(
     path: Path, shapes: Shapes, make: Callable[[], Mapping[str, AnyArray]]
 ) -> Mapping[str, AnyArray]:
-    """The arrays of a file, which is written first where there is none.
-
-    Args:
-      path: The file.
-      shapes: The shape of each array.
-      make: What computes the arrays; it is not called where the file is there.
+    """The arrays of a file, which is first written by `make` if it does not exist.
 
     Raises:
       InputError: The file is damaged.

@@ -1,11 +1,11 @@
 """Whole federated runs of one config, each with a part of the clients: shadow models of clients.
 
-Each run is the process that `fl-audit run` trains, compiled once for all of them, with a seed of
-its own for cohorts, orders and noise. A client that is left out keeps its place in the schedule
-and sends nothing, as an excluded canary does: two runs that differ in one client are the
-neighbours that the config's analytical epsilon is about.
+Each run is the process that `fl-audit run` trains, compiled once for all of them, with its own seed
+for cohorts, orders and noise. A client that is left out keeps its place in the schedule and sends
+nothing, as an excluded canary does: two runs that differ in one client are neighbours in the sense
+of the config's accounting.
 
-What is kept of a run is what attacks need: its losses on each client's examples, and its accuracy.
+Of each run, what attacks need is kept: its losses on each client's examples, and its accuracy.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.shadow_recipe import InitialWeights, initial_weights
 from fl_audit.engines.tff.compiled import NotCompilableError, SeededRounds
-from fl_audit.engines.tff.local import clients_side_by_side, local_of
+from fl_audit.engines.tff.local import clients_in_parallel, local_of
 from fl_audit.engines.tff.measures import Evaluator, MeanLosses
 from fl_audit.engines.tff.rounds import model_weights
 from fl_audit.engines.tff.shadow_models import AfterBlock, cached_arrays, digest_of, name_of
@@ -39,17 +39,17 @@ from fl_audit.tasks.tf.networks import as_classifier
 BoolArray = npt.NDArray[np.bool_]
 
 _VERSION = 1
-"""The number of this way of training; a change that gives other numbers counts it up."""
+"""The version of the training procedure, to be raised by a change that alters its numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunOutputs:
-    """What the final models of runs say of the clients.
+    """Outputs of the final models of runs, for each client.
 
     Attributes:
       margins: The margin of each client, float64 of shape (runs, clients): the log-odds of the
-        geometric mean of the probabilities of its examples' labels. Of one example it is the
-        example's own margin. Of labels without probabilities it is minus the loss.
+        geometric mean of the probabilities of its examples' labels. For one example it is the
+        example's own margin. For labels without probabilities it is minus the loss.
       losses: Minus the log of that mean, which is the mean loss on the client's examples, of the
         same shape.
       accuracy: The accuracy on held-out examples, float64 of shape (runs,).
@@ -64,11 +64,7 @@ class FederatedRuns:
     """Runs of one config, trained one after another."""
 
     def __init__(self, run: PreparedRun, start: InitialWeights) -> None:
-        """Compiles the process.
-
-        Args:
-          run: The run with all clients and without canaries, made by `prepare`.
-          start: Whether each run has initial weights of its own.
+        """Compiles the process of a run with all clients and without canaries.
 
         Raises:
           InputError: The process cannot run in this Python process.
@@ -78,7 +74,7 @@ class FederatedRuns:
         self._runtime = local_of(run)
         try:
             self._rounds = SeededRounds(
-                self._runtime.process.next, clients_side_by_side(num_cores())
+                self._runtime.process.next, clients_in_parallel(num_cores())
             )
         except NotCompilableError as error:
             raise InputError(f"an attack cannot run this process: {error}") from error
@@ -96,7 +92,7 @@ class FederatedRuns:
           training: The clients of each run, bool of shape (runs, clients).
           first: The number of the first run; a run's seeds come from its number.
           folder: The folder of the runs' files, which exists.
-          after_run: A function that is called after each run with 1 and how many were trained.
+          after_run: A callback after each run, with 1 and how many this call trained.
 
         Raises:
           InputError: Training diverged, or a run's file is damaged.
@@ -119,7 +115,7 @@ class FederatedRuns:
         everything = Examples.concatenate([*self._clients, self._run.task.held_out])
         sizes = [len(examples) for examples in self._clients]
         config = msgspec.to_builtins(self._run.config)
-        config.pop("attack", None)  # how many runs there are does not change one
+        config.pop("attack", None)  # a run does not depend on the number of runs
         return digest_of(
             [_VERSION, config, sizes, self._start],
             [everything.inputs, everything.labels, *self._run.task.classifier.initial_weights],
@@ -151,7 +147,7 @@ class FederatedRuns:
         return model_weights(state)
 
     def _seeded(self, number: int) -> PreparedRun:
-        """The run with a seed of its own for cohorts and for the order of clients' examples."""
+        """The run with its own seed for cohorts and for the order of clients' examples."""
         random = generator(self._run.config.seed, Stream.MODEL_ORDER, number)
         config = msgspec.structs.replace(self._run.config, seed=int(random.integers(2**62)))
         ids = self._run.task.population.client_ids
@@ -161,7 +157,7 @@ class FederatedRuns:
         return dataclasses.replace(self._run, config=config, schedule=schedule)
 
     def _initial_state(self, number: int) -> Any:
-        """The state before the first round, made anew as some mechanisms draw noise for it."""
+        """The state before the first round, new for each run: some mechanisms draw noise here."""
         with self._runtime.session():
             state = self._runtime.process.initialize()
         if self._start == "same":

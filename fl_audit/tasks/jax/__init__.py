@@ -1,1 +1,1 @@
-"""The functions of models in JAX."""
+"""Functions of models in JAX."""

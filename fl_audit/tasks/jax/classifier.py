@@ -1,6 +1,6 @@
 """A model as JAX functions of its weights and of a batch, with softmax cross-entropy loss.
 
-Nothing here has a state or a shape of its own, so that `jax.vmap`, `jax.grad` and `jax.jit` apply.
+The functions are pure and take batches of any size, so `jax.vmap`, `jax.grad` and `jax.jit` apply.
 """
 
 import functools
@@ -13,26 +13,26 @@ import jax.numpy as jnp
 from jax import lax
 
 Array = Any
-"""A JAX array, or a value that stands for one while a function is traced."""
+"""A JAX array, or its tracer."""
 
 Weights = Sequence[Array]
 
 Logits = Callable[[Weights, Array], Array]
-"""A function of weights and inputs that gives logits, whose last axis is the class."""
+"""A function of weights and inputs that returns logits, whose last axis is the class."""
 
 PerLabel = Callable[[Array, Array], Array]
-"""A function of a batch's outputs and labels that gives a number for each label."""
+"""A function of a batch's outputs and labels that returns a number per label."""
 
 
 @dataclass(frozen=True)
 class JaxModel:
-    """A model's functions; numbers at padding mean nothing, but are finite.
+    """A model's functions; values at padding are finite, but meaningless.
 
     Attributes:
-      outputs: The function of (weights, inputs) that gives a batch's outputs, such as logits.
+      outputs: A batch's outputs, such as logits, from (weights, inputs).
       losses: The loss of each label, in nats.
-      attacked_losses: The losses that attacks look at: minus the log-odds of each label, or the
-        loss of a model without log-odds.
+      attacked_losses: The losses that attacks use: minus the log-odds of each label, or the loss of
+        a model without log-odds.
       scores: Each label's part of the accuracy, in [0, 1].
       is_token: Whether a label counts for the loss.
       is_counted: Whether it counts for the accuracy.
@@ -46,20 +46,20 @@ class JaxModel:
     is_counted: Callable[[Array], Array]
 
     def mean_loss(self, weights: Weights, inputs: Array, labels: Array) -> tuple[Array, Array]:
-        """The mean loss over the labels that are not padding, 0 without any, and their number."""
+        """The mean loss over labels that are not padding (0 without any), and their number."""
         tokens = self.is_token(labels)
         losses = jnp.where(tokens, self.losses(self.outputs(weights, inputs), labels), 0.0)
         count = jnp.sum(tokens, dtype=jnp.float32)
         return jnp.sum(losses) / jnp.maximum(count, 1.0), count
 
     def accuracy_counts(self, weights: Weights, inputs: Array, labels: Array) -> Array:
-        """The sum of the scores and the number of labels that count, float32 of shape (2,)."""
+        """The sum of the scores and the number of counted labels, float32 of shape (2,)."""
         counted = self.is_counted(labels)
         scores = jnp.where(counted, self.scores(self.outputs(weights, inputs), labels), 0.0)
         return jnp.stack([jnp.sum(scores), jnp.sum(counted, dtype=jnp.float32)])
 
     def attacked_by_example(self, weights: Weights, inputs: Array, labels: Array) -> Array:
-        """The sum of an example's attacked losses and their number, of shape (2, examples)."""
+        """The sum of each example's attacked losses and their number, of shape (2, examples)."""
         tokens = self.is_token(labels)
         losses = self.attacked_losses(self.outputs(weights, inputs), labels)
         within = tuple(range(1, labels.ndim))
@@ -72,13 +72,7 @@ class JaxModel:
 
 
 def classifier(logits: Logits, padding_label: int, uncounted_labels: Sequence[int]) -> JaxModel:
-    """The functions of a classifier.
-
-    Args:
-      logits: The function that gives logits.
-      padding_label: The label of positions that count for nothing.
-      uncounted_labels: Further labels that do not count for accuracy.
-    """
+    """The functions of a classifier, as `tf.classifier.Classifier` has them."""
 
     def is_token(labels: Array) -> Array:
         return labels != padding_label
@@ -91,7 +85,7 @@ def classifier(logits: Logits, padding_label: int, uncounted_labels: Sequence[in
 
     return JaxModel(
         outputs=logits,
-        # Padding may be no class; it becomes one whose loss does not count.
+        # Padding need not be a class; here it becomes class 0, whose loss is not counted.
         losses=lambda outputs, labels: cross_entropy(outputs, jnp.maximum(labels, 0)),
         attacked_losses=lambda outputs, labels: log_odds_loss(outputs, jnp.maximum(labels, 0)),
         scores=lambda outputs, labels: (jnp.argmax(outputs, -1) == labels).astype(jnp.float32),
@@ -105,15 +99,7 @@ def classifier(logits: Logits, padding_label: int, uncounted_labels: Sequence[in
 
 
 def cross_entropy(logits: Array, labels: Array) -> Array:
-    """The softmax cross-entropy of labels, in nats.
-
-    Args:
-      logits: The logits, float32 of shape (..., classes).
-      labels: The classes, int32 of shape (...).
-
-    Returns:
-      The losses, float32 of shape (...).
-    """
+    """The loss in nats, of shape (...), of logits (..., classes) and int32 labels (...)."""
     # As rows: with more axes, gradients of the layers below take XLA twice as long on a CPU.
     losses: Array = _row_losses(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
     return losses.reshape(labels.shape)
@@ -128,7 +114,7 @@ def _forward(logits: Array, labels: Array) -> tuple[Array, tuple[Array, Array]]:
     largest = jnp.max(logits, -1, keepdims=True)
     powers = jnp.exp(logits - largest)
     total = jnp.sum(powers, -1, keepdims=True)
-    # In this order: large logits have few digits after the point, their difference has more.
+    # In this order: float32 rounds large logits, not their difference.
     losses = (largest[..., 0] - _at(logits, labels)) + jnp.log(total[..., 0])
     return losses, (powers / total, labels)
 
@@ -150,14 +136,8 @@ def _at(logits: Array, labels: Array) -> Array:
 def log_odds_loss(logits: Array, labels: Array) -> Array:
     """Minus the log-odds of labels: the log-sum-exp of all other logits less the label's.
 
-    `fl_audit.tasks.tf.classifier.log_odds_loss` says why attacks look at it.
-
-    Args:
-      logits: The logits, float32 of shape (..., classes).
-      labels: The classes, int32 of shape (...).
-
-    Returns:
-      The losses in nats, float32 of shape (...); 0 where there is one class alone.
+    Shapes are as in `cross_entropy`; 0 if there is only one class. Why attacks use it is explained
+    in `fl_audit.tasks.tf.classifier`.
     """
     if logits.shape[-1] == 1:
         return jnp.zeros(labels.shape, jnp.float32)
@@ -169,5 +149,5 @@ def log_odds_loss(logits: Array, labels: Array) -> Array:
 
 
 in_full_precision = functools.partial(jax.default_matmul_precision, "float32")
-"""A block in which products keep all of float32's digits: accelerators would round their factors,
-and cosines with them."""
+"""Matrix products keep all digits of float32 inside this block: accelerators would
+otherwise round their factors, and so the cosines."""

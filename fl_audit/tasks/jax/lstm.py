@@ -2,7 +2,7 @@
 
 Its gradient is written by hand: that of the recurrent weights is one product over all steps, where
 automatic differentiation adds up a matrix of their size for every step. There is no mask: padding
-stands behind a sequence, and a step sees only what came before it.
+comes after a sequence, and a step sees only what came before it.
 """
 
 from typing import Any, NamedTuple
@@ -17,17 +17,17 @@ from fl_audit.tasks.jax.classifier import Array
 class _Step(NamedTuple):
     """The values of a step that its gradient needs, each of shape (batch, units)."""
 
-    admit: Array
-    keep: Array
+    input_gate: Array
+    forget_gate: Array
     candidate: Array
-    show: Array
+    output_gate: Array
     cell_before: Array
-    squashed_cell: Array
+    tanh_cell: Array
     hidden_before: Array
 
 
 def lstm_outputs(inputs: Array, kernel: Array, recurrent: Array, bias: Array) -> Array:
-    """The outputs of an LSTM layer at every step.
+    """The outputs of an LSTM layer at every step, float32 of shape (batch, steps, units).
 
     Args:
       inputs: The inputs, float32 of shape (batch, steps, width).
@@ -35,9 +35,6 @@ def lstm_outputs(inputs: Array, kernel: Array, recurrent: Array, bias: Array) ->
         candidate, output.
       recurrent: The recurrent weights, of shape (units, 4 units).
       bias: The biases, of shape (4 units,).
-
-    Returns:
-      The outputs, float32 of shape (batch, steps, units).
     """
     by_step = jnp.swapaxes(inputs, 0, 1)
     # A product of rows: with three axes, XLA's gradients take longer on a CPU.
@@ -47,54 +44,58 @@ def lstm_outputs(inputs: Array, kernel: Array, recurrent: Array, bias: Array) ->
 
 @jax.custom_vjp
 def _recurrence(from_inputs: Array, recurrent: Array) -> Array:
-    """The outputs, of shape (steps, batch, units), of gates' inputs (steps, batch, 4 units)."""
+    """Outputs (steps, batch, units) from the gates' inputs (steps, batch, 4 units)."""
     return _forward(from_inputs, recurrent)[0]
 
 
 def _forward(from_inputs: Array, recurrent: Array) -> tuple[Array, Any]:
-    nothing = jnp.zeros((from_inputs.shape[1], recurrent.shape[0]), from_inputs.dtype)
+    zeros = jnp.zeros((from_inputs.shape[1], recurrent.shape[0]), from_inputs.dtype)
 
     def step(carry: tuple[Array, Array], from_input: Array) -> Any:
         hidden, cell = carry
-        admit, keep, candidate, show = jnp.split(from_input + hidden @ recurrent, 4, axis=-1)
-        admit, keep, show = (jax.nn.sigmoid(gate) for gate in (admit, keep, show))
+        input_gate, forget_gate, candidate, output_gate = jnp.split(
+            from_input + hidden @ recurrent, 4, axis=-1
+        )
+        input_gate, forget_gate, output_gate = (
+            jax.nn.sigmoid(gate) for gate in (input_gate, forget_gate, output_gate)
+        )
         candidate = jnp.tanh(candidate)
-        next_cell = keep * cell + admit * candidate
-        squashed = jnp.tanh(next_cell)
-        residuals = _Step(admit, keep, candidate, show, cell, squashed, hidden)
-        output = show * squashed
+        next_cell = forget_gate * cell + input_gate * candidate
+        tanh_cell = jnp.tanh(next_cell)
+        residuals = _Step(input_gate, forget_gate, candidate, output_gate, cell, tanh_cell, hidden)
+        output = output_gate * tanh_cell
         return (output, next_cell), (output, residuals)
 
-    _, (outputs, steps) = lax.scan(step, (nothing, nothing), from_inputs)
+    _, (outputs, steps) = lax.scan(step, (zeros, zeros), from_inputs)
     return outputs, (steps, recurrent)
 
 
 def _backward(residuals: tuple[_Step, Array], d_outputs: Array) -> tuple[Array, Array]:
     steps, recurrent = residuals
-    nothing = jnp.zeros_like(d_outputs[0])
+    zeros = jnp.zeros_like(d_outputs[0])
     transposed = recurrent.T  # once: in the loop, jax 0.4.20's product takes three times as long
 
     def step(carry: tuple[Array, Array], at: tuple[Array, _Step]) -> Any:
         (d_hidden, d_cell), (d_output, forward) = carry, at
         d_hidden = d_hidden + d_output
-        d_cell = d_cell + d_hidden * forward.show * (1 - forward.squashed_cell**2)
+        d_cell = d_cell + d_hidden * forward.output_gate * (1 - forward.tanh_cell**2)
         d_gates = jnp.concatenate(
             [
-                d_cell * forward.candidate * forward.admit * (1 - forward.admit),
-                d_cell * forward.cell_before * forward.keep * (1 - forward.keep),
-                d_cell * forward.admit * (1 - forward.candidate**2),
-                d_hidden * forward.squashed_cell * forward.show * (1 - forward.show),
+                d_cell * forward.candidate * forward.input_gate * (1 - forward.input_gate),
+                d_cell * forward.cell_before * forward.forget_gate * (1 - forward.forget_gate),
+                d_cell * forward.input_gate * (1 - forward.candidate**2),
+                d_hidden * forward.tanh_cell * forward.output_gate * (1 - forward.output_gate),
             ],
             axis=-1,
         )
-        return (d_gates @ transposed, d_cell * forward.keep), d_gates
+        return (d_gates @ transposed, d_cell * forward.forget_gate), d_gates
 
-    _, d_gates = lax.scan(step, (nothing, nothing), (d_outputs, steps), reverse=True)
+    _, d_gates = lax.scan(step, (zeros, zeros), (d_outputs, steps), reverse=True)
     return d_gates, _rows(steps.hidden_before).T @ _rows(d_gates)
 
 
 def _rows(by_step: Array) -> Array:
-    """Values of shape (steps, batch, width) as rows, (steps * batch, width)."""
+    """Reshapes (steps, batch, width) to (steps * batch, width)."""
     return by_step.reshape(-1, by_step.shape[-1])
 
 

@@ -1,4 +1,4 @@
-"""The networks of tasks as JAX functions; those that describe them say what they are."""
+"""Tasks' networks as JAX functions; the classes that describe them document the layers."""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -22,11 +22,7 @@ _EPSILON = 1e-5
 
 
 def as_jax_model(model: Model) -> JaxModel:
-    """A task's model with its functions in JAX.
-
-    Raises:
-      InputError: The model has no such functions.
-    """
+    """A task's model with functions in JAX; raises an `InputError` if it has none."""
     if isinstance(model, NetworkModel):
         logits = _logits(model.network)
         return classifier(logits, model.padding_label, model.uncounted_labels)
@@ -83,10 +79,7 @@ def cnn_logits(weights: Weights, images: Array) -> Array:
 def wide_resnet_logits(blocks: Sequence[ResidualBlock], weights: Weights, images: Array) -> Array:
     """The logits of `fl_audit.tasks.images.WideResnet`.
 
-    Args:
-      blocks: The residual blocks.
-      weights: The weights, in the order of use.
-      images: The images, float32 of shape (batch, height, width, channels).
+    Weights are in the order of use; images are float32 of shape (batch, height, width, channels).
     """
     left = iter(weights)
     hidden = _standard_convolution(images, left, 1)
@@ -108,7 +101,7 @@ def _convolved(images: Array, filters: Array, stride: int, padding: str) -> Arra
 
 
 def _standard_convolution(images: Array, left: Iterator[Array], stride: int) -> Array:
-    """A convolution by the next filters, whose entries get mean 0 and add up to variance 1."""
+    """Convolves with the next filters, standardised to mean 0 and total variance 1."""
     filters = next(left)
     axes = (0, 1, 2)
     centred = filters - jnp.mean(filters, axes, keepdims=True)
@@ -118,7 +111,7 @@ def _standard_convolution(images: Array, left: Iterator[Array], stride: int) -> 
 
 
 def _activated(images: Array, left: Iterator[Array]) -> Array:
-    """Group normalisation with the next scale and offset, and ReLU."""
+    """Group normalisation with the next scale and offset, then ReLU."""
     scale, offset = next(left), next(left)
     batch, height, width, channels = images.shape
     grouped = images.reshape(batch, height, width, _GROUPS, channels // _GROUPS)

@@ -1,4 +1,4 @@
-"""A user's own model in JAX (`fl_audit.tasks.own_task`)."""
+"""A custom model in JAX (`fl_audit.tasks.own_task`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,14 +15,7 @@ from fl_audit.tasks.learning_task import NO_CLASS, Examples, Model
 
 @dataclass(frozen=True)
 class OwnJaxModel(Model):
-    """A model of a user's functions.
-
-    Attributes:
-      initial_weights: The initial weights.
-      functions: The functions.
-      classes: The last extent of the outputs, or 1.
-      accuracy_description: The meaning of the accuracy, in words.
-    """
+    """A model of a user's functions; `classes` is the last extent of the outputs, or 1."""
 
     initial_weights: tuple[Float32Array, ...]
     functions: JaxModel
@@ -32,22 +25,17 @@ class OwnJaxModel(Model):
 
     @property
     def num_classes(self) -> int:
-        """The number of classes, where labels are such."""
+        """The number of classes, if labels are classes."""
         return self.classes
 
 
 def functions_of(
     predict: Logits, loss: PerLabel, correct: PerLabel, log_odds: PerLabel | None
 ) -> JaxModel:
-    """The functions of a model, at whose padding a user's own are given a label that they know.
+    """A model of a user's functions, which get label 0 in place of padding.
 
-    Padding is the label `NO_CLASS`, and NaN where labels are no whole numbers.
-
-    Args:
-      predict: The function that gives a batch's outputs.
-      loss: The loss of each example.
-      correct: Each example's part of the accuracy.
-      log_odds: The log-odds of each example's label; None where attacks take the loss.
+    Padding is `NO_CLASS` for integer labels, NaN for others. Without `log_odds` attacks use the
+    loss.
     """
 
     def is_token(labels: Array) -> Array:
@@ -81,19 +69,13 @@ def functions_of(
 def checked_classes(
     functions: JaxModel, weights: Sequence[Float32Array], like: Examples, source: str
 ) -> int:
-    """Calls a user's functions once, where each has to give a number an example.
-
-    Args:
-      functions: The functions.
-      weights: The initial weights.
-      like: The examples.
-      source: Where the functions are from, for messages.
+    """Calls a user's functions once on `like`, where each must return a number per example.
 
     Returns:
-      The last extent of the outputs, or 1 where each example has one output.
+      The last extent of the outputs, or 1 if each example has one output.
 
     Raises:
-      InputError: A function gives something else.
+      InputError: A function returns another shape; `source` names its origin.
     """
     outputs = functions.outputs(
         [jnp.asarray(weight) for weight in weights], jnp.asarray(like.inputs)

@@ -1,7 +1,7 @@
 """A model as plain TensorFlow functions of its weights, with softmax cross-entropy loss.
 
-There are no Keras layers: a function of a list of tensors has no variables to initialise, passes
-through every TFF compiler, and its weights are a flat vector whenever the audit needs one.
+There are no Keras layers: a function of a list of tensors has no variables to initialise, every
+TFF compiler accepts it, and its weights are a flat vector whenever the audit needs one.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from fl_audit.array_types import Float32Array
 from fl_audit.tasks.learning_task import Model
 
 Logits = Callable[[Sequence[tf.Tensor], tf.Tensor], tf.Tensor]
-"""A function of weights and inputs that gives logits."""
+"""A function of weights and inputs that returns logits."""
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,15 @@ class Classifier(Model):
     """A classifier with softmax cross-entropy loss.
 
     Attributes:
-      initial_weights: The initial weights, float32 arrays in the order that `logits` takes them.
+      initial_weights: Float32 arrays in the order of `logits`.
       logits: The function of (weights, inputs) whose result has the class as its last axis.
       input_spec: The specification of a batch of inputs; the first dimension is None.
       label_spec: The specification of a batch of labels.
-      padding_label: The label of positions that count neither for the loss nor for accuracy; it is
-        no class, or one that is never counted. It is `NO_CLASS` where examples are padded only to
-        fill a block of clients.
+      padding_label: As in `Model`.
       uncounted_labels: Further labels that do not count for accuracy.
-      accuracy_description: The meaning of accuracy for this model, in words.
-      logits_in_blocks: The function `logits` made of operations that `tf.vectorized_map` knows with
-        weights that differ along the block; None where `logits` itself is.
+      accuracy_description: As in `Model`.
+      logits_in_blocks: `logits` made of operations that `tf.vectorized_map` supports with weights
+        that differ along the block; None if `logits` itself is.
     """
 
     initial_weights: tuple[Float32Array, ...]
@@ -45,12 +43,12 @@ class Classifier(Model):
 
     @property
     def has_log_odds(self) -> bool:
-        """Whether labels have probabilities, so that attacks can look at their log-odds."""
+        """Whether labels have probabilities, so that attacks can use their log-odds."""
         return True
 
     @property
     def num_classes(self) -> int:
-        """The number of classes, including a padding label that is one of them."""
+        """The size of the last axis of the logits."""
         weights = [tf.constant(weight) for weight in self.initial_weights]
         example = tf.zeros([1, *self.input_spec.shape[1:]], self.input_spec.dtype)
         return int(self.logits(weights, example).shape[-1])
@@ -60,7 +58,7 @@ class Classifier(Model):
         return self._mean(cross_entropy(logits, _as_classes(labels)), labels)
 
     def loss_in_blocks(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The loss made of operations that `tf.vectorized_map` knows."""
+        """The loss made of operations that `tf.vectorized_map` supports."""
         return self._mean(cross_entropy_in_blocks(logits, _as_classes(labels)), labels)
 
     def attacked_loss_by_example(
@@ -76,9 +74,9 @@ class Classifier(Model):
     def label_loss_by_example(
         self, logits: tf.Tensor, labels: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The sum of minus the logs of the labels' probabilities, as `attacked_loss_by_example`.
+        """The sum of minus the labels' log probabilities, as `attacked_loss_by_example`.
 
-        It is computed from the log-odds, in float64, so that the smallest keep their digits.
+        It is computed from the log-odds, in float64, so that the smallest losses keep their digits.
         """
         losses = tf.cast(log_odds_loss(logits, _as_classes(labels)), tf.float64)
         return self._by_example(tf.nn.softplus(losses), labels)
@@ -99,7 +97,7 @@ class Classifier(Model):
         )
 
     def _mean(self, losses: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The mean over the positions that are not padding; 0 without any."""
+        """The mean over positions that are not padding; 0 without any."""
         weights = self._is_token(labels)
         return tf.math.divide_no_nan(tf.reduce_sum(losses * weights), tf.reduce_sum(weights))
 
@@ -119,8 +117,8 @@ class Classifier(Model):
 
 
 def _as_classes(labels: tf.Tensor) -> tf.Tensor:
-    """Labels that are all classes; padding becomes one whose loss must not count."""
-    # Outside the classes the loss of a label would be NaN, or an error, by device.
+    """Labels with padding replaced by class 0; its loss must not be counted."""
+    # The loss of a label outside the classes is NaN on some devices, an error on others.
     return tf.maximum(labels, 0)
 
 
@@ -133,27 +131,20 @@ Gradient = Callable[[tf.Tensor], tuple[tf.Tensor, None]]
 """A function from the gradient at the losses to that at (logits, labels)."""
 
 _LEAST_PROBABILITY = 1e-30
-"""A probability far above where float32 loses digits (1e-38), far below what a trained model gives.
-"""
+"""Far above where float32 loses digits (1e-38), far below what a trained model gives."""
 
 
 def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """The loss of `tf.nn.sparse_softmax_cross_entropy_with_logits`, without a gradient to labels.
+    """`tf.nn.sparse_softmax_cross_entropy_with_logits` in nats, without a gradient to labels.
 
     It does not work in `tf.vectorized_map`, which cannot change a few entries of a matrix in place.
-
-    Args:
-      logits: The logits, float of shape (..., classes); the number of classes is static.
-      labels: The classes, int32 of shape (...).
-
-    Returns:
-      The losses in nats, float of shape (...).
+    The number of classes, the last axis of the logits, is static.
     """
     return _by_rows(_row_losses, logits, labels)
 
 
 def cross_entropy_in_blocks(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """The loss `cross_entropy` by operations that `tf.vectorized_map` knows; a little slower."""
+    """`cross_entropy` by operations that `tf.vectorized_map` supports; a little slower."""
     return _by_rows(_row_losses_in_blocks, logits, labels)
 
 
@@ -166,7 +157,7 @@ def _by_rows(
 
 @tf.custom_gradient
 def _row_losses(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-    """The losses, of shape (rows,), of logits (rows, classes) and labels (rows,)."""
+    """Losses (rows,) of logits (rows, classes) and labels (rows,)."""
     probabilities = tf.nn.softmax(logits)
     at_labels = _positions(labels)
     of_labels = tf.gather_nd(probabilities, at_labels)
@@ -177,7 +168,7 @@ def _row_losses(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradie
     )
 
     def gradient(d_losses: tf.Tensor) -> tuple[tf.Tensor, None]:
-        # In place, as nothing else uses the product; `tf.tensor_scatter_nd_add` copies on a CPU.
+        # In place, as only this uses the product; `tf.tensor_scatter_nd_add` copies on a CPU.
         d_logits = tf.raw_ops.ScatterNdNonAliasingAdd(
             input=probabilities * d_losses[:, None], indices=at_labels, updates=-d_losses
         )
@@ -188,7 +179,7 @@ def _row_losses(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradie
 
 @tf.custom_gradient
 def _row_losses_in_blocks(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-    """The result of `_row_losses` by operations that `tf.vectorized_map` knows."""
+    """`_row_losses` by operations that `tf.vectorized_map` supports."""
     probabilities = tf.nn.softmax(logits)
     at_labels = _positions(labels)
 
@@ -201,7 +192,7 @@ def _row_losses_in_blocks(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tens
 
 
 def _positions(labels: tf.Tensor) -> tf.Tensor:
-    """The place of each row's label in (rows, classes), int32 of shape (rows, 2)."""
+    """The index of each row's label in (rows, classes), int32 of shape (rows, 2)."""
     # As int32: `tf.vectorized_map` cannot scatter by int64.
     return tf.stack([tf.range(tf.size(labels)), labels], axis=1)
 
@@ -209,7 +200,7 @@ def _positions(labels: tf.Tensor) -> tf.Tensor:
 def _losses_at_any_probability(
     logits: tf.Tensor, probabilities: tf.Tensor, at_labels: tf.Tensor
 ) -> tf.Tensor:
-    """The losses, also where the probability of a label is too small for float32, or 0."""
+    """The losses, also where a label's probability underflows float32."""
     # The largest probability is 1 / sum(exp(logits - largest)): at least 1 / classes, so its
     # logarithm is finite where that of the label's own probability may not be.
     log_sum = -tf.math.log(tf.reduce_max(probabilities, axis=1))
@@ -227,12 +218,7 @@ def _losses_at_any_probability(
 def log_odds_loss(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Minus the log-odds of the labels: the log-sum-exp of all other logits less the label's.
 
-    Args:
-      logits: The logits, float of shape (..., classes); the number of classes is static.
-      labels: The classes, int32 of shape (...).
-
-    Returns:
-      The losses in nats, float of shape (...); 0 where there is one class alone.
+    In nats, of the labels' shape; 0 if there is only one class. The number of classes is static.
     """
     if logits.shape[-1] == 1:
         return tf.zeros_like(logits[..., 0])

@@ -1,4 +1,4 @@
-"""The networks of tasks as TensorFlow's functions."""
+"""Tasks' networks as TensorFlow functions."""
 
 import functools
 from collections.abc import Sequence
@@ -23,11 +23,7 @@ from fl_audit.tasks.tf.next_word import next_word_logits
 
 
 def as_classifier(model: Model) -> Classifier:
-    """A task's model with its functions in TensorFlow.
-
-    Raises:
-      InputError: The model has no such functions.
-    """
+    """A task's model with functions in TensorFlow; raises an `InputError` if it has none."""
     if isinstance(model, Classifier):
         return model
     if not isinstance(model, NetworkModel):
@@ -49,7 +45,7 @@ def as_classifier(model: Model) -> Classifier:
 
 
 def _functions(network: Network) -> tuple[Logits, Logits | None]:
-    """The function that gives logits, and the one of a block of clients where that is another."""
+    """The function of logits, and its version for blocks of clients if that differs."""
     match network:
         case Dense():
             return dense_logits, None

@@ -1,7 +1,4 @@
-"""The next-word LSTM in TensorFlow: `fl_audit.tasks.next_word` says what it is.
-
-The steps are unrolled.
-"""
+"""The next-word LSTM of `fl_audit.tasks.next_word` in TensorFlow, with unrolled steps."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +9,7 @@ import tensorflow as tf
 def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tensor:
     """The logits of the next token at every position, of shape (batch, steps, vocabulary + 4).
 
-    Padding may only stand behind a sentence; logits there mean nothing.
+    Padding may only follow a sentence; logits there are meaningless.
     """
     embedding, kernel, recurrent, bias, narrow, narrow_bias, output, output_bias = weights
     hidden = lstm_outputs(tf.gather(embedding, tokens), kernel, recurrent, bias)
@@ -28,7 +25,7 @@ def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tens
 # step and adds up as many matrices. The products of a step, 16 columns at a time, are batched
 # products with a batch of one and the large matrix in front. oneDNN has another kernel for these,
 # which on one core is 1.4 times (forward) and 1.8 times (backward) as fast as a plain product with
-# 16 rows. There is no mask. A step sees only what came before it, so that padding behind a sequence
+# 16 rows. There is no mask. A step sees only what came before it, so that padding after a sequence
 # changes no output and, where the loss does not count the outputs there, no gradient.
 
 
@@ -36,12 +33,12 @@ def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tens
 class _Step:
     """The values of one step that the backward pass needs, each of shape (1, units, batch)."""
 
-    admit: tf.Tensor
-    keep: tf.Tensor
+    input_gate: tf.Tensor
+    forget_gate: tf.Tensor
     candidate: tf.Tensor
-    show: tf.Tensor
+    output_gate: tf.Tensor
     cell_before: tf.Tensor
-    squashed_cell: tf.Tensor
+    tanh_cell: tf.Tensor
 
 
 def lstm_outputs(
@@ -95,36 +92,34 @@ def _forward(
     outputs: list[tf.Tensor] = []
     steps = []
     for from_input in from_inputs:
-        is_first = not outputs  # the hidden state before it is zero
+        is_first = not outputs  # its hidden state is zero
         gates = from_input if is_first else from_input + tf.matmul(transposed, outputs[-1])
-        admit, keep, candidate, show = tf.split(gates, 4, axis=1)
-        admit, keep, show = tf.sigmoid(admit), tf.sigmoid(keep), tf.sigmoid(show)
+        input_gate, forget_gate, candidate, output_gate = tf.split(gates, 4, axis=1)
+        input_gate, forget_gate, output_gate = (
+            tf.sigmoid(input_gate),
+            tf.sigmoid(forget_gate),
+            tf.sigmoid(output_gate),
+        )
         candidate = tf.tanh(candidate)
-        cell_before, cell = cell, keep * cell + admit * candidate
-        squashed_cell = tf.tanh(cell)
-        steps.append(_Step(admit, keep, candidate, show, cell_before, squashed_cell))
-        outputs.append(show * squashed_cell)
+        cell_before, cell = cell, forget_gate * cell + input_gate * candidate
+        tanh_cell = tf.tanh(cell)
+        steps.append(_Step(input_gate, forget_gate, candidate, output_gate, cell_before, tanh_cell))
+        outputs.append(output_gate * tanh_cell)
     return outputs, steps
 
 
 def _backward(d_hidden: tf.Tensor, steps: list[_Step], recurrent: tf.Tensor) -> tf.Tensor:
-    """The gradient at the inputs of the gates' activations, of shape (4 units, steps * batch).
-
-    Args:
-      d_hidden: The gradient at the outputs, of shape (steps, units, batch).
-      steps: The steps of the forward pass.
-      recurrent: The recurrent weights, of shape (units, 4 units).
-    """
+    """The gradient at the gates' inputs, (4 units, steps * batch), from (steps, units, batch)."""
     from_outputs = _each_step(d_hidden)
     d_state = d_cell = tf.zeros_like(from_outputs[0])
     d_gates: list[tf.Tensor] = []
     for at in reversed(range(len(steps))):
         d_state += from_outputs[at]
-        d_cell += _through_tanh(steps[at].squashed_cell, d_state * steps[at].show)
+        d_cell += _through_tanh(steps[at].tanh_cell, d_state * steps[at].output_gate)
         d_gates.insert(0, _gates_gradient(steps[at], d_state, d_cell))
         if at > 0:
             d_state = tf.matmul(recurrent[None], d_gates[0])
-            d_cell *= steps[at].keep
+            d_cell *= steps[at].forget_gate
     return _side_by_side(d_gates)
 
 
@@ -132,10 +127,10 @@ def _gates_gradient(step: _Step, d_hidden: tf.Tensor, d_cell: tf.Tensor) -> tf.T
     """One step's gradient, (1, 4 units, batch), from those at its new hidden state and cell."""
     return tf.concat(
         [
-            _through_sigmoid(step.admit, d_cell * step.candidate),
-            _through_sigmoid(step.keep, d_cell * step.cell_before),
-            _through_tanh(step.candidate, d_cell * step.admit),
-            _through_sigmoid(step.show, d_hidden * step.squashed_cell),
+            _through_sigmoid(step.input_gate, d_cell * step.candidate),
+            _through_sigmoid(step.forget_gate, d_cell * step.cell_before),
+            _through_tanh(step.candidate, d_cell * step.input_gate),
+            _through_sigmoid(step.output_gate, d_hidden * step.tanh_cell),
         ],
         axis=1,
     )
@@ -150,11 +145,11 @@ def _through_tanh(output: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
 
 
 def _each_step(steps: tf.Tensor) -> list[tf.Tensor]:
-    """The steps of (steps, rows, batch), each as (1, rows, batch)."""
+    """Splits (steps, rows, batch) into steps of shape (1, rows, batch)."""
     each: list[tf.Tensor] = tf.split(steps, steps.shape[0])
     return each
 
 
 def _side_by_side(steps: list[tf.Tensor]) -> tf.Tensor:
-    """The steps, (1, rows, batch) each, joined to (rows, steps * batch)."""
+    """Joins steps of shape (1, rows, batch) to (rows, steps * batch)."""
     return tf.concat(steps, axis=2)[0]

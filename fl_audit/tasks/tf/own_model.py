@@ -1,4 +1,4 @@
-"""A user's own model in TensorFlow (`fl_audit.tasks.own_task`)."""
+"""A custom model in TensorFlow (`fl_audit.tasks.own_task`)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from fl_audit.tasks.learning_task import NO_CLASS, Examples
 from fl_audit.tasks.tf.classifier import Classifier, Logits
 
 PerExample = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-"""A function of a batch's outputs and labels that gives a number for each example."""
+"""A function of a batch's outputs and labels that returns a number per example."""
 
 
 @dataclass(frozen=True)
 class OwnModel(Classifier):
-    """A model with a loss of its own in place of the cross-entropy.
+    """A model with a custom loss in place of the cross-entropy.
 
-    Padding is the label `NO_CLASS`, and NaN where labels are no whole numbers.
+    Padding is `NO_CLASS` for integer labels, NaN for others.
     """
 
     example_loss: PerExample = field(kw_only=True)
@@ -31,20 +31,20 @@ class OwnModel(Classifier):
         return self._mean(self._per_example(self.example_loss, logits, labels), labels)
 
     def loss_in_blocks(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The loss; `tf.vectorized_map` has to know its operations."""
+        """The loss; `tf.vectorized_map` must support its operations."""
         return self.loss(logits, labels)
 
     def attacked_loss_by_example(
         self, logits: tf.Tensor, labels: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The loss of each example, or minus its log-odds, and 1 for those that are not padding."""
+        """Loss or minus log-odds of each example, and 1 for those that are not padding."""
         weights = self._is_token(labels)
         return self._attacked(logits, labels) * weights, weights
 
     def label_loss_by_example(
         self, logits: tf.Tensor, labels: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The loss of each example, or minus the log of its label's probability, likewise."""
+        """Loss or minus log probability of each example's label, with the same weights."""
         weights = tf.cast(self._is_token(labels), tf.float64)
         losses = tf.cast(self._attacked(logits, labels), tf.float64)
         return (tf.nn.softplus(losses) if self.has_log_odds else losses) * weights, weights
@@ -56,7 +56,6 @@ class OwnModel(Classifier):
 
     @property
     def has_log_odds(self) -> bool:
-        """Whether the task gives log-odds."""
         return self.example_log_odds is not None
 
     def num_correct(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -65,7 +64,7 @@ class OwnModel(Classifier):
         return tf.reduce_sum(scores * self._is_token(labels))
 
     def _per_example(self, function: PerExample, outputs: tf.Tensor, labels: tf.Tensor) -> Any:
-        # Padding gets a label that any loss can take; what it gives is not counted.
+        # Padding gets label 0, as a custom loss need not accept another; it is not counted.
         known = tf.cast(self._is_token(labels), tf.bool)
         return tf.cast(function(outputs, tf.where(known, labels, 0)), tf.float32)
 
@@ -82,14 +81,9 @@ def own_classifier(
     like: Examples,
     accuracy_description: str,
 ) -> OwnModel:
-    """The model of a user's functions.
+    """The model of a user's functions, `loss`, `correct` and (possibly None) `log_odds`.
 
-    Args:
-      weights: The initial weights.
-      predict: The function that gives a batch's outputs.
-      of_examples: The functions `loss`, `correct` and `log_odds`, the last of which may be None.
-      like: Examples of the right shapes and types.
-      accuracy_description: The meaning of the accuracy, in words.
+    `like` are examples with the right shapes and dtypes.
     """
     loss, correct = of_examples["loss"], of_examples["correct"]
     assert loss is not None
@@ -115,17 +109,9 @@ def check_functions(
     like: Examples,
     source: str,
 ) -> None:
-    """Calls a user's functions once; each gives a number an example.
+    """Calls a user's functions once on `like`, where each must return a number per example.
 
-    Args:
-      predict: The function that gives a batch's outputs.
-      of_examples: The functions of outputs and labels, by name; those that are None are left out.
-      weights: The initial weights.
-      like: The examples.
-      source: Where the functions are from, for messages.
-
-    Raises:
-      InputError: A function gives something else.
+    Functions that are None are skipped; `source` names their origin in the `InputError`.
     """
     outputs = predict([tf.constant(weight) for weight in weights], tf.constant(like.inputs))
     for name, function in of_examples.items():

@@ -13,10 +13,11 @@ from scipy import linalg, stats
 
 from fl_audit.engines.jax.from_config import aggregation_of
 from fl_audit.engines.jax.integer_sums import centred, random_signs, rotated, rotated_back, rounded
+from fl_audit.engines.jax.threefry import fold_in
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import Distributed, FixedZeroing, round_noise
 from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
-from tests.engines.jax.test_aggregation import key
+from tests.engines.jax.test_aggregation import key, many_keys
 from tests.engines.jax.test_skellam_draws import chi_square, probabilities
 
 CLIP = 0.25
@@ -53,7 +54,7 @@ class Rounds:
                 [stacked[:, :first], stacked[:, first:]],
                 np.zeros((BLOCK, 2), np.float32),
                 np.array([number for number, _ in block], np.int32),
-                jax.random.key_data(of_round),
+                of_round,
             )
             total = jax.tree_util.tree_map(jnp.add, total, part)
         return total
@@ -117,7 +118,7 @@ def test_a_sum_is_that_of_pythons_integers_modulo_its_bits():
     assert sum(a != b for a, b in zip(sums, wrapped, strict=True)) > 3
     scale = 20.0 / CLIP
     turned_back = linalg.hadamard(dim).T @ np.array(wrapped) / dim**0.5
-    signs = np.asarray(random_signs(jax.random.fold_in(of_round, 0), dim))
+    signs = np.asarray(random_signs(fold_in(of_round, 0), dim))
     expected = turned_back * signs / scale / 5
     np.testing.assert_allclose(rounds.run(updates, of_round), expected, atol=1e-6)
 
@@ -141,9 +142,7 @@ def noise_sums(multiplier, bits, participants=COHORT, seed=5):
     aggregation = aggregation_for(table, COHORT, DIM)
     rounds = Rounds(aggregation, DIM)
     nothing = [np.zeros(DIM)] * participants
-    sums = [
-        rounds.sums(nothing, of_round).updates[0] for of_round in jax.random.split(key(seed), 8)
-    ]
+    sums = [rounds.sums(nothing, of_round).updates[0] for of_round in many_keys(seed, 8)]
     cells = CLIP * float(aggregation.scale(rounds.norms))
     return np.concatenate(sums).astype(np.int64), (multiplier * cells) ** 2
 
@@ -178,7 +177,7 @@ def test_the_aggregate_has_the_variance_of_rounding_and_noise():
     update = np.zeros(DIM)
     update[77] = 0.5 * DIM**0.5 / scale
     assert update[77] < CLIP
-    errors = [rounds.run([update] * COHORT, k) - update for k in jax.random.split(key(6), 8)]
+    errors = [rounds.run([update] * COHORT, k) - update for k in many_keys(6, 8)]
     skellam = (0.002 * CLIP * scale) ** 2
     variance = COHORT / 4 + skellam
     assert 0.2 < skellam / variance < 0.8
@@ -200,7 +199,7 @@ def test_the_count_that_moves_the_clip_has_the_accounted_noise():
     directions = np.random.default_rng(7).standard_normal((18, dim))
     lengths = np.where(np.arange(18) < 7, 0.05, 3.0) / np.linalg.norm(directions, axis=1)
     updates = directions * lengths[:, None]
-    keys = jax.random.split(key(7), 2000)
+    keys = many_keys(7, 2000)
     total = rounds.sums(updates, keys[0])
     after = jax.vmap(lambda k: aggregation.release(rounds.norms, (), total, k)[1].clip)(keys)
     clip = AdaptiveClip(target_quantile=0.5, learning_rate=0.2, count_stddev=1.0, denominator=20)

@@ -23,7 +23,7 @@ def run():
 
 
 def keys(index):
-    return jax.random.PRNGKey(index)
+    return np.array([7, 7, 7, index], np.uint32)
 
 
 def engine_on(run, count):

@@ -1,0 +1,142 @@
+"""The least epsilon of a release: what no guarantee to a party can be below.
+
+Accountants give upper bounds. A claim that is below one of them may still be true; a claim below
+the least epsilon is false. Rounds that an attacker knows are one Gaussian mechanism, whose epsilon
+is exact (Dong, Roth & Su 2019, arXiv:1905.02383, corollary 3.3). Where a draw hides them, it is
+what one attacker learns (least_epsilon.py), which is the best one of Poisson sampling.
+
+>>> from fl_audit.accounting import Denominator, FixedRounds, Noise, PoissonSampling
+>>> sampled, seven = Party(PoissonSampling(0.05)), Party(FixedRounds(7))
+>>> release = Release(
+...     rounds=60,
+...     noise=Noise("gaussian", 0.8, 0.8),
+...     denominator=Denominator("expected_cohort", 22.0),
+...     client=sampled,
+...     canary=seven,
+... )
+>>> for party in (sampled, seven):  # upper bounds by dp-accounting: 4.742 and 18.934
+...     print(f"{epsilon_at_least(release, party, 1e-5, knows_rounds=False):.3f}")
+4.741
+18.453
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from fl_audit.accounting.allocation_accountants import least_of
+from fl_audit.accounting.gaussian_accountants import epsilon_seen_rounds
+from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT
+from fl_audit.accounting.least_epsilon import BY_COINS, least_epsilon
+from fl_audit.accounting.noise_distributions import (
+    CLIENT_GAUSSIAN,
+    GAUSSIAN,
+    MATRIX,
+    noise_distribution_named,
+)
+from fl_audit.accounting.release import Party, Release
+from fl_audit.accounting.sampling import (
+    CyclicPoissonSampling,
+    FixedRounds,
+    FixedSizeSampling,
+    OncePerBlock,
+    OneRoundPerBlock,
+    PoissonSampling,
+)
+from fl_audit.accounting.toeplitz import Toeplitz
+from fl_audit.array_types import FloatArray
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
+
+
+def exact_shift(release: Release, party: Party) -> float | None:
+    """The mu of the Gaussian mechanism that is what an attacker who knows a party's rounds sees.
+
+    Args:
+      release: What was released.
+      party: One of its parties.
+
+    Returns:
+      The mu, infinite without noise; None where the rounds are drawn, where they are no Gaussian
+        mechanism, and where accounting knows an upper bound on it alone.
+    """
+    z = release.noise.noise_multiplier
+    most, distribution = party.participations, noise_distribution_named(release.noise.distribution)
+    if not isinstance(party.sampling, FixedRounds) or not most:
+        return None
+    if z == 0:
+        return math.inf
+    if release.zeroing == "adaptive":
+        return None
+    if distribution is GAUSSIAN and release.correlation is None:
+        return math.sqrt(most) / z
+    squared = party.squared_sensitivity
+    is_exact = distribution is CLIENT_GAUSSIAN or (
+        distribution is MATRIX and _is_exact(release, party)
+    )
+    return math.sqrt(squared) / z if is_exact and squared is not None else None
+
+
+def _is_exact(release: Release, party: Party) -> bool:
+    """Whether the squared sensitivity under a matrix is exact (`Toeplitz` says where it is)."""
+    matrix = release.correlation
+    if not isinstance(matrix, Toeplitz) or not matrix.is_falling:
+        return False
+    sampling = party.sampling
+    return not isinstance(sampling, OncePerBlock) or matrix.bands <= sampling.length + 1
+
+
+def epsilon_at_least(
+    release: Release, party: Party, delta: float, *, knows_rounds: bool
+) -> float | None:
+    """An epsilon that no guarantee to a party can be below.
+
+    Args:
+      release: What was released.
+      party: One of its parties.
+      delta: The delta of the guarantee, in (0, 1).
+      knows_rounds: Whether the guarantee is against an attacker who knows the party's rounds.
+
+    Returns:
+      The lower bound, exact where `exact_shift` is known and infinite without noise; None where
+        accounting has no lower bound, as for nodes of trees or discrete noise.
+    """
+    shift = exact_shift(release, party)
+    if shift is not None and (knows_rounds or not isinstance(party.sampling, OneRoundPerBlock)):
+        return math.inf if math.isinf(shift) else epsilon_of_mu(shift, delta)
+    noise = release.noise
+    if (
+        noise_distribution_named(noise.distribution) is not GAUSSIAN
+        or release.zeroing == "adaptive"
+    ):
+        return None
+    if noise.noise_multiplier < 1 / LARGEST_SHIFT or release.correlation is not None:
+        return None
+    return _at_least_of_drawn(release, party, delta, knows_rounds=knows_rounds)
+
+
+@functools.lru_cache(maxsize=64)
+def _at_least_of_drawn(
+    release: Release, party: Party, delta: float, *, knows_rounds: bool
+) -> float | None:
+    """The lower bound under fresh Gaussian noise where rounds are drawn."""
+    z, rounds = release.noise.noise_multiplier, release.rounds
+    match party.sampling:
+        # A sample of fixed size is one of Poisson where one client sends nothing (zero-out), or
+        # where all others do.
+        case PoissonSampling() | FixedSizeSampling() if (q := party.sampling.share) is not None:
+            if knows_rounds:
+                return epsilon_seen_rounds(q, rounds, z, delta)
+            return least_epsilon(z, _binomial(rounds, q), rounds, delta, BY_COINS)
+        case CyclicPoissonSampling(probability=q, turns=turns) if not knows_rounds:
+            return least_epsilon(z, _binomial(turns, q), turns, delta, BY_COINS)
+        case OneRoundPerBlock(blocks=((length, 1),)) if not knows_rounds:
+            return least_epsilon(z, np.array([0.0, 1.0]), length, delta)
+        case _:
+            return None if knows_rounds else least_of(release, party, delta)
+
+
+def _binomial(rounds: int, probability: float) -> FloatArray:
+    from scipy import stats  # here, for it takes half a second
+
+    return np.asarray(stats.binom.pmf(np.arange(rounds + 1), rounds, probability))

@@ -1,0 +1,173 @@
+"""What a run reads beside its config: small files, the user's code, and the clients' data.
+
+A config names these by their paths; whoever replaces what is there changes the run without changing
+the config. `inputs.json` in a run's folder has the digests of files and modules in full, and of the
+data the number of clients and, of some clients at even distances, their examples.
+"""
+
+import hashlib
+import importlib.util
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fl_audit.config.tables import Config
+from fl_audit.config_tables.plugins import module_file
+from fl_audit.errors import InputError
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_chain import digest_of
+from fl_audit.formats.text_files import read_json, write_text
+from fl_audit.tasks.kinds import PythonTask
+from fl_audit.tasks.learning_task import Examples, LearningTask
+
+MOST_CLIENTS = 64
+"""The clients whose examples are in the digest of the data."""
+
+_MOST_EXAMPLES = 1_000
+"""The examples of one of them, or of the held-out data, that are."""
+
+PREFIX = "inputs."
+"""What the keys of inputs begin with, beside the keys of a config."""
+
+
+class Inputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a run reads beside its config.
+
+    Attributes:
+      files: The SHA-256 of each file that mechanism, participation or canaries name, by key.
+      code: The SHA-256 of each module of the user's own, by its name.
+      clients: The number of clients.
+      examples: The number of examples of the clients in the digest.
+      data: The SHA-256 of all clients' names, of some clients' examples and of the held-out ones.
+    """
+
+    files: dict[str, str]
+    code: dict[str, str]
+    clients: int
+    examples: int
+    data: str
+
+    def keys(self) -> dict[str, Any]:
+        """The values by key, all of which begin with `PREFIX`."""
+        flat: dict[str, Any] = {
+            f"{PREFIX}clients": self.clients,
+            f"{PREFIX}examples": self.examples,
+            f"{PREFIX}data": self.data,
+        }
+        flat |= {f"{PREFIX}{key}": value for key, value in self.files.items()}
+        return flat | {f"{PREFIX}code.{name}": value for name, value in self.code.items()}
+
+
+def read_inputs(config: Config, task: LearningTask) -> Inputs:
+    """Reads what a run of a config reads.
+
+    Args:
+      config: The config.
+      task: The task of the run, loaded.
+
+    Raises:
+      InputError: A file cannot be read.
+    """
+    population = task.population
+    names = population.client_ids
+    count = min(len(names), MOST_CLIENTS)
+    chosen = np.linspace(0, len(names) - 1, count).astype(np.int64).tolist() if count else []
+    data = hashlib.sha256("\n".join(map(str, names)).encode())
+    examples = 0
+    for client in chosen:
+        size = population.num_examples(client)
+        examples += size
+        _add(data, population.take(client, _spread(size)))
+    _add(data, task.held_out.take(_spread(len(task.held_out))))
+    files = {key: digest_of(path) for key, path in input_files(config)}
+    code = {name: digest_of(path) for name, path in _modules(config)}
+    return Inputs(files, code, len(names), examples, data.hexdigest())
+
+
+def input_files(config: Config) -> Iterator[tuple[str, Path]]:
+    """The files that a run's mechanism, participation and canaries name, by their keys."""
+    for section in ("mechanism", "participation", "canaries"):
+        table = getattr(config, section)
+        for key in getattr(table, "path_keys", ()):
+            path = getattr(table, key, None)
+            if path is not None and key != "store_path":  # a cache, made of the seed
+                yield f"{section}.{key}", Path(path)
+
+
+def _modules(config: Config) -> Iterator[tuple[str, Path]]:
+    """The modules of the user's own: the one of the task, and plugins."""
+    plugins = config.plugins or ()
+    named = [(Path(folder), name) for folder, _, name in (p.rpartition("/") for p in plugins)]
+    if isinstance(config.task, PythonTask):
+        named.append((Path(config.task.folder), config.task.module.partition(":")[0]))
+    for folder, name in named:
+        found = module_file(name, folder)
+        if found is None:
+            spec = importlib.util.find_spec(name)
+            found = None if spec is None or spec.origin is None else Path(spec.origin)
+        if found is not None:
+            yield name, found
+
+
+def _spread(size: int) -> Any:
+    """The places of some examples of so many, at even distances."""
+    return np.arange(0, size, max(1, math.ceil(size / _MOST_EXAMPLES)))
+
+
+def _add(digest: Any, examples: Examples) -> None:
+    for array in (examples.inputs, examples.labels):
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+
+
+def write_recorded_inputs(folder: RunFolder, inputs: Inputs) -> None:
+    """Writes the inputs of a run into its folder."""
+    text = msgspec.json.format(msgspec.json.encode(inputs)).decode()
+    write_text(folder.inputs, text + "\n")
+
+
+def read_recorded_inputs(folder: RunFolder) -> Inputs:
+    """Reads the inputs of the run in a folder.
+
+    Raises:
+      InputError: The file is missing or damaged.
+    """
+    return read_json(folder.inputs, Inputs, "what a run writes of its inputs")
+
+
+def check_same_inputs(folder: RunFolder, inputs: Inputs) -> None:
+    """Checks that an interrupted run would go on with the inputs that it began with.
+
+    A run without a chain may lack the file, which is then written.
+
+    Raises:
+      InputError: Something has changed, or the file is missing or damaged.
+    """
+    if not folder.inputs.exists() and not folder.chain.exists():
+        write_recorded_inputs(folder, inputs)  # the process was killed before it did
+    earlier, now = read_recorded_inputs(folder).keys(), inputs.keys()
+    for key in sorted({*earlier, *now}):
+        if earlier.get(key) != now.get(key):
+            raise InputError(
+                f"{folder.path}: {words_of_input(key)} changed since the run began; put back what "
+                "was there, or start the run anew"
+            )
+
+
+def words_of_input(key: str) -> str:
+    """A subject, with its verb, for the key of an input.
+
+    >>> words_of_input("inputs.data"), words_of_input("inputs.mechanism.coefficients")
+    ("the clients' data have", 'the file `mechanism.coefficients` has')
+    """
+    name = key.removeprefix(PREFIX)
+    if name == "clients":
+        return "the number of clients has"
+    if name in ("examples", "data"):
+        return "the clients' data have"
+    module = name.removeprefix("code.")
+    return f"the module `{module}` has" if module != name else f"the file `{name}` has"

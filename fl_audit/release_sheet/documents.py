@@ -1,0 +1,125 @@
+"""A verified run for other programs: a section of a model card, and an in-toto statement.
+
+A statement says of two subjects, a model and the last link of a run's chain, what was claimed, what
+the verdict is and what accounting guarantees. It is not signed: whoever runs `fl-audit verify` in a
+pipeline signs and dates it there (in-toto Statement v1, github.com/in-toto/attestation).
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fl_audit.errors import InputError
+from fl_audit.json_records import to_json
+from fl_audit.release_sheet.registry import parameters_of
+from fl_audit.release_sheet.sheet import ReleaseSheet
+from fl_audit.report.report import Report, report_to_json
+from fl_audit.verification import Verified
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "urn:fl-audit:verification:v1"
+"""The name of the predicate, which is this program's own."""
+
+
+def in_toto_statement(report: Report, link: str, verified: Verified) -> dict[str, Any]:
+    """The JSON object of a statement about a verified run.
+
+    Args:
+      report: The report of the run.
+      link: The last link of the run's chain.
+      verified: The verification of its folder.
+
+    Raises:
+      InputError: The folder does not fit together, or its record does not name a model.
+    """
+    run, verdict = report.run, report.verdict
+    if verified.outcome == "broken":
+        raise InputError("no statement is made of a folder in which something does not fit")
+    if run is None or not run.model_sha256:
+        raise InputError("a statement needs the report of a run that names its model")
+    parameters = parameters_of(report)
+    known: Mapping[str, Any] = {
+        "verification": verified,
+        "claim": None if verdict is None else report_to_json(report)["verdict"]["claim"],
+        "verdict": None
+        if verdict is None
+        else {
+            "outcome": verdict.outcome,
+            "epsilon_lower": verdict.epsilon_lower,
+            "detectable_epsilon": verdict.detectable_epsilon,
+            "confidence": verdict.confidence,
+        },
+        "guarantees": parameters,
+        "fl_audit_version": report.fl_audit_version,
+    }
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [
+            {"name": "model", "digest": {"sha256": run.model_sha256}},
+            {"name": "chain.jsonl", "digest": {"sha256": link}},
+        ],
+        "predicateType": PREDICATE_TYPE,
+        "predicate": to_json(known),
+    }
+
+
+_CARD_FIELDS = (
+    "claim",
+    "guarantee",
+    "curve",
+    "unit",
+    "adjacency",
+    "trust_model",
+    "mechanism",
+    "accountant",
+    "verdict",
+    "detectable",
+    "bound",
+    "unprotected",
+    "risks",
+    "verified",
+    "model",
+    "chain",
+    "check",
+)
+"""The fields of a sheet that a model card has."""
+
+
+def model_card(sheet: ReleaseSheet, report: Report) -> str:
+    """The section of a model card on privacy, in Markdown, with metadata in front (YAML).
+
+    Args:
+      sheet: The sheet.
+      report: The report of the run.
+    """
+    metadata = {
+        "tags": ["differential-privacy", "federated-learning"],
+        "differential_privacy": {
+            **to_json(parameters_of(report)),
+            "verdict": None if report.verdict is None else report.verdict.outcome,
+            "model_sha256": None if report.run is None else report.run.model_sha256,
+        },
+    }
+    lines = ["---", *_yaml(metadata), "---", "", "## Differential privacy", ""]
+    lines += ["| | | evidence |", "|---|---|---|"]
+    labels = {field.key: field for section in sheet.sections for field in section.fields}
+    for key in _CARD_FIELDS:
+        for number, line in enumerate(labels[key].lines):
+            label = "" if number else labels[key].label
+            lines.append(f"| {label} | {_cell(line.text)} | {_cell(line.evidence)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def _yaml(values: Mapping[str, Any], indent: str = "") -> list[str]:
+    """A mapping of plain values as YAML, whose scalars are those of JSON."""
+    lines = []
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            lines += [f"{indent}{key}:", *_yaml(value, f"{indent}  ")]
+        else:
+            lines.append(f"{indent}{key}: {json.dumps(value, ensure_ascii=False)}")
+    return lines

@@ -1,0 +1,316 @@
+"""The claim against accounting: what the configured or stated noise gives those whom it protects.
+
+A claim below the exact epsilon of the noise, or below a lower bound on it, is false whatever the
+canaries show. One that is below an upper bound alone may be true, but is not called consistent.
+Claims are rounded: one that falls short by up to MARGIN counts as what accounting gives.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fl_audit.accounting import (
+    attacker_bounds,
+    epsilon_at_least,
+    exact_shift,
+    noise_distribution_named,
+)
+from fl_audit.accounting.gaussian_accountants import check_is_accountant
+from fl_audit.accounting.noise_distributions import GAUSSIAN
+from fl_audit.accounting.release import Party, Release
+from fl_audit.accounting.sampling import (
+    AllocatedRounds,
+    FixedRounds,
+    FixedSizeSampling,
+    PoissonSampling,
+    UnknownRounds,
+)
+from fl_audit.estimators.trade_off import epsilon_of_curve
+from fl_audit.number_words import (
+    count,
+    delta_text,
+    epsilon_text,
+    lower_bound_text,
+    significant,
+    upper_bound_text,
+)
+from fl_audit.verdict.claims import (
+    Claim,
+    ConfiguredClaim,
+    CurveClaim,
+    GaussianClaim,
+    NoiseClaim,
+    ZeroConcentratedClaim,
+)
+from fl_audit.verdict.record import Outcome, Verdict
+from fl_audit.verdict.scope import Scope
+from fl_audit.verdict.sentences import NEXT, lines
+
+MARGIN = 0.01
+"""The share of a number by which a claim may fall short of it, so that 15.2 is said of 15.25."""
+
+_FACTORS = (1.0, 0.1, 0.01, 0.001)
+"""The deltas at which a claimed curve is compared, as multiples of the claim's."""
+
+Attacker = Literal["knows_rounds", "does_not_know_rounds", "sees_uploads"]
+"""Against whom a claim is: the keys of `Report.attackers`."""
+
+Source = Literal["configured", "stated"]
+"""Whether the noise is that of a run's config, or what a log states."""
+
+
+@dataclass(frozen=True)
+class Accounted:
+    """Noise and rounds that a claim is held against.
+
+    Attributes:
+      release: What was released.
+      party: Those whom the claim protects.
+      attacker: Against whom.
+      source: Where the noise is from.
+      hidden: The party as a draw would hide it where nothing says that the claim counts on none;
+        None where that is known.
+    """
+
+    release: Release
+    party: Party
+    attacker: Attacker
+    source: Source
+    hidden: Party | None = None
+
+    def at_least(self, delta: float) -> float | None:
+        """The lower bound of accounting on epsilon at delta; None where it has none."""
+        if self.hidden is not None:
+            return epsilon_at_least(self.release, self.hidden, delta, knows_rounds=False)
+        knows_rounds = self.attacker != "does_not_know_rounds"
+        return epsilon_at_least(self.release, self.party, delta, knows_rounds=knows_rounds)
+
+    def at_most(self, delta: float) -> float | None:
+        """The upper bound of accounting; None where it has none, or its package is missing."""
+        try:
+            bounds = attacker_bounds(self.release, self.party, delta)
+        except ModuleNotFoundError as error:
+            check_is_accountant(error)
+            return None
+        if self.attacker == "sees_uploads":
+            uploads = bounds.seeing_uploads
+            return None if uploads is None else uploads.guarantee.epsilon
+        return bounds.against(self.attacker == "knows_rounds").guarantee.epsilon
+
+    @property
+    def whom(self) -> str:
+        """Whom accounting is about, and against which attacker."""
+        match self.party.sampling:
+            case FixedRounds(at_most=most):
+                rounds = "one round" if most == 1 else f"up to {count(most, 'round')}"
+                party = f"a client in {rounds}"
+            case (PoissonSampling() | FixedSizeSampling()) as sampling:
+                party = (
+                    f"a client that each of {count(self.release.rounds, 'round')} samples with "
+                    f"probability {significant(sampling.share or 0.0)}"
+                )
+            case _:
+                party = "a client whose rounds are sampled"
+        attackers = {
+            "knows_rounds": "who knows in which rounds it is",
+            "does_not_know_rounds": "who does not know who was sampled",
+            "sees_uploads": "who sees its uploads",
+        }
+        is_hidden = self.attacker == "does_not_know_rounds" or self.hidden is not None
+        attacker = "does_not_know_rounds" if is_hidden else self.attacker
+        return f"{party}, against an attacker {attackers[attacker]}"
+
+
+def accounted_of_run(release: Release, scope: Scope) -> tuple[Accounted, ...]:
+    """The noise of a run as configured, for its clients.
+
+    Args:
+      release: What the run released.
+      scope: What its canaries say about the claim.
+    """
+    if scope.covers_uploads and noise_distribution_named(release.noise.distribution).is_per_upload:
+        return (Accounted(release, release.client, "sees_uploads", "configured"),)
+    attacker: Attacker = "does_not_know_rounds" if scope.counts_on_sampling else "knows_rounds"
+    return (Accounted(release, release.client, attacker, "configured"),)
+
+
+def accounted_of_log(
+    rounds: Release | None, uploads: Release | None, weight: float | None, scope: Scope
+) -> tuple[Accounted, ...]:
+    """The noise that a log states, for clients as far as it says how they participate.
+
+    Where it says nothing of them, the claim is about a client that participates as canaries did.
+
+    Args:
+      rounds: What the log states of its rounds; None where it states no noise.
+      uploads: What it states of uploads; None where it states nothing of them.
+      weight: The largest weight of a client, in units of a canary's; None where not known.
+      scope: What its canaries say about the claim.
+    """
+    found = []
+    if uploads is not None and scope.covers_uploads:
+        found.append(Accounted(uploads, uploads.client, "sees_uploads", "stated"))
+    if rounds is None or (weight is not None and weight > 1):
+        return tuple(found)
+    party, canary = rounds.client, rounds.canary
+    if isinstance(party.sampling, UnknownRounds):
+        party = canary
+    hidden = None
+    if scope.counts_on_sampling is not False and party.participations is not None:
+        number = party.participations
+        hidden = Party(AllocatedRounds(number, max(rounds.rounds, number)))
+    counts = scope.counts_on_sampling is True and hidden is None
+    attacker: Attacker = "does_not_know_rounds" if counts else "knows_rounds"
+    return (*found, Accounted(rounds, party, attacker, "stated", hidden))
+
+
+@dataclass(frozen=True)
+class _Excess:
+    """What accounting gives that is above a claim.
+
+    Attributes:
+      symbol: What is claimed, such as "ε".
+      gives: What accounting gives instead, in words.
+    """
+
+    symbol: str
+    gives: str
+
+
+def after_accounting(verdict: Verdict, accounted: Sequence[Accounted]) -> Verdict:
+    """The verdict where the claim is also held against what accounting gives.
+
+    Args:
+      verdict: The verdict that canaries lead to.
+      accounted: The noise and rounds that the claim is about, as far as they are known.
+    """
+    claim = verdict.claim
+    if not claim.is_stated or isinstance(claim, ConfiguredClaim) or claim.delta == 0:
+        return verdict
+    for noise in accounted:
+        excess = _excess(claim, noise)
+        if excess is not None:
+            return _contradicted(verdict, noise, excess)
+    if verdict.outcome is not Outcome.CONSISTENT:
+        return verdict
+    for noise in accounted:
+        most = noise.at_most(claim.delta)
+        if (
+            not isinstance(claim, NoiseClaim)
+            and most is not None
+            and _is_above(most, claim.epsilon)
+        ):
+            reason = _only_upper_bound(verdict, noise, most)
+            return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
+    return verdict
+
+
+def given_instead(claim: Claim, accounted: Sequence[Accounted]) -> str | None:
+    """What accounting gives for certain instead of a claimed epsilon, in words; None if nothing."""
+    found = (_excess(claim, noise) for noise in accounted)
+    return next((excess.gives for excess in found if excess is not None), None)
+
+
+def _is_above(number: float, claimed: float) -> bool:
+    return number > (1 + MARGIN) * claimed
+
+
+def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
+    """What accounting gives for certain that is above a claim; None where nothing is."""
+    shift = None
+    if noise.attacker == "knows_rounds" and noise.hidden is None:
+        shift = exact_shift(noise.release, noise.party)
+    match claim:
+        case NoiseClaim(noise_multiplier=claimed):
+            multiplier = noise.release.noise.sum_noise_multiplier
+            is_fresh = noise_distribution_named(noise.release.noise.distribution) is GAUSSIAN
+            is_less = is_fresh and _is_above(claimed, multiplier)
+            return _Excess("noise multiplier", significant(multiplier)) if is_less else None
+        case Claim(epsilon=claimed, delta=delta):
+            symbol, least = "ε", noise.at_least(delta)
+        case GaussianClaim(mu=claimed) if shift is not None:
+            symbol, least = "μ", shift
+        case ZeroConcentratedClaim(rho=claimed) if shift is not None:
+            symbol, least = "ρ", shift**2 / 2
+        case curve:
+            return _excess_of_curve(curve, noise)
+    if least is None or not _is_above(least, claimed):
+        return None
+    most = noise.at_most(claim.delta) if symbol == "ε" else least
+    return _Excess(symbol, _number_given(least, most))
+
+
+def _excess_of_curve(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
+    """The first delta at which accounting gives an epsilon above that of a claimed curve."""
+    curve = None if isinstance(claim, Claim) else claim.curve(None)
+    if curve is None:
+        return None
+    for delta in (factor * claim.delta for factor in _FACTORS):
+        allowed, least = epsilon_of_curve(curve, delta), noise.at_least(delta)
+        if least is not None and _is_above(least, allowed):
+            given = _number_given(least, noise.at_most(delta))
+            return _Excess(
+                {"gdp": "μ", "zcdp": "ρ"}.get(claim.kind, "profile"),
+                f"ε = {given} at δ = {delta_text(delta)}, where the claim allows "
+                f"{epsilon_text(allowed)}",
+            )
+    return None
+
+
+def _number_given(least: float, most: float | None) -> str:
+    """What accounting gives, as its upper bound has it where that is as good."""
+    if most is not None and not _is_above(most, least):
+        return upper_bound_text(most)
+    return f"at least {lower_bound_text(least)}"
+
+
+# Sentences.
+
+
+def _contradicted(verdict: Verdict, noise: Accounted, excess: _Excess) -> Verdict:
+    """The verdict on a claim that the noise does not give."""
+    first = f"the {noise.source} noise does not give the claimed {excess.symbol}"
+    whom: str | None = f"this is for {noise.whom}"
+    if isinstance(verdict.claim, NoiseClaim):
+        first, whom = f"{first}: it is {excess.gives}", None
+    else:
+        first = f"{first}: accounting gives {excess.gives}"
+    by_scores = [line for line in verdict.reason.splitlines() if not line.startswith(NEXT)]
+    if verdict.outcome is not Outcome.CONTRADICTED:
+        by_scores = ["the canaries’ scores by themselves do not contradict the claim"]
+    step = f"{NEXT}do not publish this claim; claim what accounting gives, or train with more noise"
+    return dataclasses.replace(
+        verdict,
+        outcome=Outcome.CONTRADICTED,
+        basis="accounting",
+        reason=lines((first, whom, *by_scores, step)),
+        assumes=_ASSUMES[noise.source],
+        power=None,
+        detectable_epsilon=None,
+        detectable=None,
+        canaries_needed=None,
+    )
+
+
+_ASSUMES: dict[Source, str] = {
+    "configured": "The noise and the rounds are as configured.",
+    "stated": "The noise and the rounds are as the log states.",
+}
+
+
+def _only_upper_bound(verdict: Verdict, noise: Accounted, most: float) -> str:
+    """Why a claim that scores allow is not consistent where accounting cannot confirm it."""
+    scores = [line for line in verdict.reason.splitlines() if not line.startswith(NEXT)]
+    step = "claim that upper bound"
+    if noise.source == "stated":
+        step += ", or state in participation.json how clients are sampled (docs/logs.md)"
+    return lines(
+        (
+            f"accounting does not confirm the claim: the {noise.source} noise gives "
+            f"ε ≤ {upper_bound_text(most)} for {noise.whom}, and whether the claim holds is not "
+            "known",
+            *scores,
+            f"{NEXT}{step}",
+        )
+    )

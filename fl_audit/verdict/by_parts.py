@@ -1,0 +1,351 @@
+"""The verdict on a claim that counts on sampling, by its noise and its rate (parts.py)."""
+
+import dataclasses
+import decimal
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl_audit.accounting import PoissonSampling
+from fl_audit.array_types import IndexArray
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
+from fl_audit.checks import CanaryCheck
+from fl_audit.checks.sampling_check import check_poisson
+from fl_audit.estimators.trade_off import GaussianTradeOff
+from fl_audit.number_words import lower_bound_text, significant, upper_bound_text
+from fl_audit.verdict.accounting_basis import MARGIN, Source
+from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
+from fl_audit.verdict.claims import Claim
+from fl_audit.verdict.curve_claim_tests import CurveTest
+from fl_audit.verdict.decision import doubt, reach_verdict, with_curve
+from fl_audit.verdict.exposure import Background
+from fl_audit.verdict.parts import DetectableParts, Parts, are_testable
+from fl_audit.verdict.power import ENOUGH_POWER, FACTOR
+from fl_audit.verdict.record import Outcome, Verdict
+from fl_audit.verdict.scope import Scope, without_cover
+from fl_audit.verdict.sentences import (
+    NEXT,
+    OTHER_ATTACKS,
+    after_consistent,
+    lines,
+    nothing_contradicts,
+)
+from fl_audit.verdict.separation import separation
+
+SHARE = 0.5
+"""The share of a verdict's level that parts have where scores test the claim as a whole, too."""
+
+_ASSUMES = (
+    "Canaries are sampled as clients are, each independently of data and of all other draws, and "
+    "their scores are independent given their rounds."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledCanaries:
+    """What is known of the canaries of a run or a log whose claim may be tested by its parts.
+
+    Attributes:
+      source: Where noise and rate are from.
+      own: Scores by canaries' own rounds.
+      background: The canaries, and what hides them in their rounds.
+    """
+
+    source: Source
+    own: ScoredStatistic
+    background: Background
+
+    def parts(self, scope: Scope, delta: float, level: float) -> Parts | None:
+        """The parts that can be tested; None where the claim has no parts, or canaries show none.
+
+        Args:
+          scope: What canaries say about the claim.
+          delta: The delta of the claim.
+          level: The probability with which noise or rate may be wrongly bounded.
+        """
+        expected = expected_parts(self.background, self.source, scope, level)
+        if expected is None or delta == 0 or self.own.scores.inclusion == "pairs":
+            return None
+        curve = GaussianTradeOff(1 / expected.stated_noise)
+        test = CurveTest("trade_off_sum", self.own, curve, delta, level / 2)
+        z, null = test.deviates, test.null
+        numbers = _scored_rounds(self.background)
+        if z is None or null is None or null.allows_no_bound or len(z) != len(numbers):
+            return None
+        spent = max(null.confidence - (1 - level / 2), 0.0)
+        return dataclasses.replace(expected, z=z[numbers > 0], spent=spent)
+
+    def doubt(
+        self,
+        claim: Claim,
+        tested: Sequence[ScoredStatistic],
+        canary_check: CanaryCheck,
+        others: Sequence[ScoredStatistic],
+        scope: Scope,
+    ) -> str | None:
+        """Why canaries do not reassure even if no part is contradicted; None where they may.
+
+        The arguments are those of `decision.doubt`.
+        """
+        if self._depend_on_each_other():
+            return DRAWS_DEPEND
+        return doubt(claim, tested, canary_check, others, scope)
+
+    def _depend_on_each_other(self) -> bool:
+        """Whether the included canaries' rounds vary otherwise than independent draws make them."""
+        of_included, release = _of_included(self.background), self.background.release
+        total = sum(map(len, of_included))
+        if release is None or not total:
+            return False
+        if not isinstance(release.client.sampling, PoissonSampling):
+            return False
+        members = np.repeat(np.arange(len(of_included)), [len(own) for own in of_included])
+        at = np.concatenate(of_included)
+        cohorts = [members[at == index] for index in range(release.rounds)]
+        rate = total / (release.rounds * len(of_included))
+        findings = check_poisson(cohorts, len(of_included), rate) if rate < 1 else ()
+        return any(not finding.passed for finding in findings)
+
+
+def expected_parts(
+    background: Background, source: Source, scope: Scope, level: float
+) -> Parts | None:
+    """The parts that such canaries can test, before they are scored: all deviates are 0.
+
+    Args:
+      background: The canaries, and what hides them in their rounds.
+      source: Where noise and rate are from.
+      scope: What canaries say about the claim.
+      level: The probability with which noise or rate may be wrongly bounded.
+
+    Returns:
+      None where the claim does not count on sampling, or its parts cannot be tested.
+    """
+    release, numbers = background.release, _scored_rounds(background)
+    if not scope.counts_on_sampling or scope.unfit is not None or not numbers.any():
+        return None
+    if release is None or not are_testable(release):
+        return None
+    return Parts(
+        release=release,
+        source=source,
+        z=np.zeros(int((numbers > 0).sum())),
+        numbers=numbers[numbers > 0],
+        participations=sum(map(len, _of_included(background))),
+        trials=len(numbers) * release.rounds,
+        level=level,
+        spent=0.0,
+        crowd=_crowd(background),
+    )
+
+
+def _of_included(background: Background) -> list[IndexArray]:
+    canaries = zip(background.own.of_canary, background.included, strict=True)
+    return [own for own, is_in in canaries if is_in]
+
+
+def _scored_rounds(background: Background) -> IndexArray:
+    """The number of scored rounds of each included canary, int64."""
+    of_included = _of_included(background)
+    return np.array([np.isin(own, background.rounds).sum() for own in of_included], np.int64)
+
+
+def _crowd(background: Background) -> float:
+    """The variance that clients add to aggregates, over that of the noise.
+
+    The mean over rounds: what hides a canary less evenly hides it less.
+    """
+    noise = background.dim * background.noise**2
+    has_noise = noise > 0
+    if not has_noise.any():
+        return math.inf
+    ratios = background.aggregate_lengths[has_noise] ** 2 / noise[has_noise]
+    return float(np.maximum(ratios - 1, 0).mean())
+
+
+def point_verdict(
+    claim: Claim,
+    tests: ClaimTests,
+    scope: Scope,
+    canaries: SampledCanaries | None,
+    *,
+    canary_check: CanaryCheck | None,
+    others: Sequence[ScoredStatistic],
+    background: Background | None,
+) -> Verdict:
+    """Reaches the verdict on a claimed (epsilon, delta), by scores and by its parts.
+
+    Where scores test the claim as a whole and parts do too, each have half of the level.
+
+    Args:
+      claim: The claim for a client.
+      tests: The tests by scores, at the confidence of the whole verdict.
+      scope: What canaries say about the claim.
+      canaries: The canaries by their own rounds; None where these are not known or asked about.
+      canary_check: As for `reach_verdict`, like those that follow.
+      others: Statistics of the same audit that are not tested.
+      background: What hides canaries in their rounds.
+    """
+    names, level = [statistic.name for statistic in tests.statistics], 1 - tests.confidence
+    is_tested = all(map(scope.covers, names))
+    parts = None
+    if canaries is not None:
+        parts = canaries.parts(scope, claim.delta, level * (SHARE if is_tested else 1.0))
+    if parts is not None and is_tested:
+        tests = dataclasses.replace(tests, confidence=1 - (1 - SHARE) * level)
+    covered = scope if is_tested else without_cover(scope, names)
+    verdict = reach_verdict(
+        claim, tests, covered, canary_check=canary_check, others=others, background=background
+    )
+    if parts is not None and canaries is not None:
+        canary_check = canary_check or separation(tests.statistics)
+        doubtful = canaries.doubt(claim, tests.statistics, canary_check, others, scope)
+        verdict = with_parts(verdict, parts, doubtful, canary_check, is_tested=is_tested)
+    return with_curve(verdict, tests.statistics)
+
+
+def with_parts(
+    verdict: Verdict,
+    parts: Parts,
+    doubtful: str | None,
+    canary_check: CanaryCheck,
+    *,
+    is_tested: bool,
+) -> Verdict:
+    """The verdict where the claim is also tested by its parts.
+
+    Args:
+      verdict: The verdict by scores, on a claimed (epsilon, delta).
+      parts: The noise and the rate.
+      doubtful: Why scores that contradict nothing do not reassure either; None where they may.
+      canary_check: What became of the included canaries.
+      is_tested: Whether scores test the claim as a whole too.
+    """
+    claim = verdict.claim
+    if verdict.outcome is Outcome.CONTRADICTED or not isinstance(claim, Claim):
+        return verdict
+    whole = 1 - parts.level / (SHARE if is_tested else 1.0)
+    verdict = dataclasses.replace(verdict, confidence=whole)
+    found = parts.epsilon_at_least(claim.delta, parts.level)
+    if found > (1 + MARGIN) * claim.epsilon:
+        return _contradicted(verdict, parts, found)
+    if doubtful is not None and (not is_tested or doubtful == DRAWS_DEPEND):
+        return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=doubtful)
+    if doubtful is not None or verdict.outcome is Outcome.CONSISTENT:
+        return verdict
+    signal = 1.0 if canary_check.length is None else canary_check.length
+    detectable = parts.detectable(claim.epsilon, claim.delta, signal)
+    is_enough = detectable.epsilon <= FACTOR * claim.epsilon
+    steps = after_consistent(claim) if is_enough else _more_power(parts)
+    return dataclasses.replace(
+        verdict,
+        outcome=Outcome.CONSISTENT if is_enough else Outcome.INCONCLUSIVE,
+        basis="parts",
+        reason=lines(
+            (
+                f"{nothing_contradicts(claim)}, nor do its parts contradict it: {_bounds(parts)}",
+                _power(parts, detectable, signal, is_enough=is_enough),
+                _NOT_COVERED,
+                OTHER_ATTACKS if is_enough else None,
+                steps,
+            )
+        ),
+        method="parts",
+        statistic=OWN_ROUNDS.name,
+        assumes=_ASSUMES,
+        power=None,
+        detectable_epsilon=None if math.isinf(detectable.epsilon) else detectable.epsilon,
+        canaries_needed=None,
+    )
+
+
+DRAWS_DEPEND = lines(
+    (
+        "canaries’ rounds do not vary as independent draws make them, on which a claim that counts "
+        "on sampling rests",
+        f"{NEXT}find out how the sampler draws (docs/verdict.md)",
+    )
+)
+
+_NOT_COVERED = (
+    "the parts do not cover a sampler that depends on data, nor draws that depend on each other in "
+    "a way that canaries’ rounds do not show"
+)
+
+
+def _contradicted(verdict: Verdict, parts: Parts, found: float) -> Verdict:
+    """The verdict where even the noise and the rate in their bounds give more than the claim."""
+    claim = verdict.claim
+    p = parts.p_value((1 + MARGIN) * claim.epsilon, claim.delta)
+    p *= (1 - verdict.confidence) / parts.level
+    causes = []
+    if parts.noise_bound < parts.stated_noise:
+        causes.append("there is less noise")
+    if parts.rate_bound > parts.stated_rate:
+        causes.append("clients are sampled more often")
+    fault = f"find why {' and '.join(causes)} than {parts.source}" if causes else "claim that"
+    return dataclasses.replace(
+        verdict,
+        outcome=Outcome.CONTRADICTED,
+        basis="parts",
+        reason=lines(
+            (
+                f"the claim is contradicted by its parts: {_bounds(parts)}",
+                f"for these, accounting gives at least ε = {lower_bound_text(found)}, with "
+                f"{100 * (1 - parts.level):g} % confidence for both together (p ≤ {p:.2g})",
+                f"{NEXT}do not publish this ε; {fault}",
+            )
+        ),
+        method="parts",
+        statistic=OWN_ROUNDS.name,
+        assumes=_ASSUMES,
+        epsilon_lower=found,
+        p_value=min(p, 1.0),
+        power=None,
+        detectable_epsilon=None,
+        canaries_needed=None,
+    )
+
+
+def _bounds(parts: Parts) -> str:
+    """What canaries show of noise and rate, beside what is stated."""
+    noise = parts.noise_bound
+    at_most = (
+        "allow any noise"
+        if math.isinf(noise)
+        else (f"allow a noise multiplier of at most {upper_bound_text(noise)}")
+    )
+    return (
+        f"in their own rounds canaries {at_most} ({significant(parts.stated_noise)} {parts.source}"
+        f"), and they were sampled at a rate of at least {lower_bound_text(parts.rate_bound)} "
+        f"({significant(parts.stated_rate)} {parts.source})"
+    )
+
+
+def _power(parts: Parts, detectable: DetectableParts, signal: float, *, is_enough: bool) -> str:
+    if math.isinf(detectable.epsilon):
+        seen = "no lack of noise, however large, would have been contradicted"
+    else:
+        noise = significant(detectable.noise_multiplier, rounding=decimal.ROUND_DOWN)
+        epsilon = significant(detectable.epsilon, 2, decimal.ROUND_UP)
+        seen = (
+            f"{'' if is_enough else 'only '}a noise multiplier of {noise} or less, or a rate of "
+            f"{upper_bound_text(detectable.rate)} or more, would have been contradicted in "
+            f"{100 * ENOUGH_POWER:g} % of such audits: a true ε of {epsilon} or more"
+        )
+    return (
+        f"power by its parts: {seen} ({len(parts.z):,} included canaries with "
+        f"{int(parts.numbers.sum()):,} participations, at {100 * signal:.3g} % of the expected "
+        "norm)"
+    )
+
+
+def _more_power(parts: Parts) -> str:
+    if parts.crowd > 1:
+        return (
+            f"{NEXT}use more canaries; clients’ updates hide them more than the noise does, so "
+            "that it takes many"
+        )
+    return f"{NEXT}use more canaries"

@@ -1,0 +1,523 @@
+"""How far canaries stand out of what hides them: noise, and clients' updates.
+
+A canary's score on a statistic is its cosine with a vector V, such as the sum of its rounds'
+directions. If it is included, V has a part of length `signal` along it, beside noise, clients and
+other canaries. With a share f of the noise,
+
+    |V|^2 = rest + f^2 noise,                                                                 (1)
+
+where `noise` is what the noise of f = 1 adds and `rest` is everything else, which stays. A canary
+of any family has a cosine of mean 0 and variance 1 / dim with what does not depend on it. So an
+included canary's cosine is drawn without any vector. The lengths of V were measured in the rounds
+of an audit, and are predicted in a plan; all else is the same. Where noise is less than it is said
+to be, `rest` is taken too small, but no smaller than what rounds have in common.
+"""
+
+import dataclasses
+import functools
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy import special
+
+from fl_audit.accounting.release import Correlation, Release
+from fl_audit.accounting.toeplitz import Toeplitz
+from fl_audit.array_types import BoolArray, FloatArray, IndexArray
+from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
+from fl_audit.estimators.null import unit_of
+from fl_audit.verdict.claim_tests import ScoredStatistic
+
+WITHOUT_DIM = 10**12
+"""The dimension of scores whose own is not known: so large that no cosine is near 1."""
+
+
+_CHANCE = 3.0
+"""Standard deviations by which the squared length of noise may differ by chance."""
+
+_ALIKE = 0.05
+"""The width of cells in which cosines are taken to be alike, in standard deviations."""
+
+_LEAST_SPREAD = 1e-12
+"""The least variance of a cosine, times dim: where noise is gone it would be 0."""
+
+
+class Exposure(Protocol):
+    """How far included canaries stand out on one statistic, by how much of the noise is left."""
+
+    @property
+    def num_included(self) -> int:
+        """The number of included canaries."""
+
+    @property
+    def dim(self) -> int:
+        """The dimension of the vectors."""
+
+    @property
+    def clients_share(self) -> float:
+        """The share of what hides canaries that is not noise, in [0, 1]."""
+
+    def without_clients(self) -> "Exposure":
+        """The same canaries, hidden by noise alone."""
+
+    def resized(self, num_included: int, random: np.random.Generator) -> "Exposure":
+        """So many canaries like these, drawn from them."""
+
+    def draw(self, num_excluded: int, random: np.random.Generator) -> tuple[FloatArray, ...]:
+        """What chance adds to scores, whatever the noise; excluded canaries' last."""
+
+    def scores(
+        self, chance: tuple[FloatArray, ...], factor: float, lengths: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """The cosines of included and of excluded canaries.
+
+        Args:
+          chance: What `draw` returned.
+          factor: The share of the noise that is left, at least 0.
+          lengths: The canaries' lengths over those expected, float64 of shape (num_included,).
+        """
+
+    def groups(self, factor: float, lengths: FloatArray) -> list[tuple[int, float, float]] | None:
+        """The numbers of included canaries with each mean and spread of their cosines.
+
+        Args:
+          factor: As for `scores`.
+          lengths: As for `scores`.
+
+        Returns:
+          None where cosines are not Gaussian.
+        """
+
+    def shifts(self, factor: float, length: float) -> FloatArray:
+        """By how many standard deviations of its cosine each canary stands out.
+
+        Args:
+          factor: The share of the noise that is left, at least 0.
+          length: The length of all canaries over that expected.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class VectorExposure:
+    """Canaries that are compared with one vector each.
+
+    Attributes:
+      signal: The length of each included canary in its vector if it is as long as expected; 0 for
+        one none of whose rounds was scored; float64 of shape (num_included,).
+      rest: The squared length of each vector without noise, of that shape.
+      noise: The squared length that noise adds at f = 1, of that shape.
+      dim: The dimension of the vectors.
+    """
+
+    signal: FloatArray
+    rest: FloatArray
+    noise: FloatArray
+    dim: int
+
+    @property
+    def num_included(self) -> int:
+        """The number of included canaries."""
+        return len(self.signal)
+
+    @property
+    def clients_share(self) -> float:
+        """The share of what hides canaries that is not noise."""
+        hides = np.maximum(self.rest - self.signal**2, 0.0)
+        return float(np.sum(hides) / max(np.sum(hides + self.noise), 1e-300))
+
+    def without_clients(self) -> "VectorExposure":
+        """See `Exposure.without_clients`."""
+        return dataclasses.replace(self, rest=self.signal**2)
+
+    def resized(self, num_included: int, random: np.random.Generator) -> "VectorExposure":
+        """See `Exposure.resized`."""
+        drawn = _drawn(self.num_included, num_included, random)
+        return dataclasses.replace(
+            self,
+            signal=self.signal[drawn],
+            rest=self.rest[drawn],
+            noise=self.noise[drawn],
+        )
+
+    def draw(self, num_excluded: int, random: np.random.Generator) -> tuple[FloatArray, ...]:
+        """See `Exposure.draw`."""
+        return (
+            random.standard_normal(self.num_included),
+            random.standard_normal(num_excluded) / math.sqrt(self.dim),
+        )
+
+    def scores(
+        self, chance: tuple[FloatArray, ...], factor: float, lengths: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """See `Exposure.scores`."""
+        cosines = self._cosines(factor, lengths)
+        spread = np.sqrt((1 - cosines**2) / self.dim)
+        return np.clip(cosines + spread * chance[0], -1.0, 1.0), chance[1]
+
+    def groups(self, factor: float, lengths: FloatArray) -> list[tuple[int, float, float]] | None:
+        """See `Exposure.groups`; cosines in one cell of a grid count as its mean."""
+        cosines = self._cosines(factor, lengths)
+        cells = np.round(cosines * math.sqrt(self.dim) / _ALIKE)
+        _, of, counts = np.unique(cells, return_inverse=True, return_counts=True)
+        means = np.bincount(of, cosines) / counts
+        spreads = np.sqrt(np.maximum(1 - means**2, _LEAST_SPREAD) / self.dim)
+        return list(zip(counts.tolist(), means.tolist(), spreads.tolist(), strict=True))
+
+    def shifts(self, factor: float, length: float) -> FloatArray:
+        """See `Exposure.shifts`."""
+        cosines = self._cosines(factor, np.full(self.num_included, length))
+        with np.errstate(divide="ignore"):
+            return np.asarray(math.sqrt(self.dim) * cosines / np.sqrt(1 - cosines**2))
+
+    def _cosines(self, factor: float, lengths: FloatArray) -> FloatArray:
+        """The cosines without chance, by (1)."""
+        squared = self.rest + factor**2 * self.noise
+        signal = lengths * self.signal
+        along = np.divide(signal, np.sqrt(squared), out=(signal > 0) * 1.0, where=squared > 0)
+        return np.minimum(along, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class LargestExposure:
+    """Canaries whose score is the largest of their cosines with the aggregates of all rounds.
+
+    Attributes:
+      canary: The included canary of each participation, int64 of shape (participations,).
+      own: Each participation's round, as the exposure of a canary of that round alone.
+      num_rounds: The number of rounds.
+      num_included: The number of included canaries.
+    """
+
+    canary: IndexArray
+    own: VectorExposure
+    num_rounds: int
+    num_included: int
+
+    @property
+    def dim(self) -> int:
+        """The dimension of the vectors."""
+        return self.own.dim
+
+    @property
+    def clients_share(self) -> float:
+        """The share of what hides canaries that is not noise."""
+        return self.own.clients_share
+
+    def without_clients(self) -> "LargestExposure":
+        """See `Exposure.without_clients`."""
+        return dataclasses.replace(self, own=self.own.without_clients())
+
+    def resized(self, num_included: int, random: np.random.Generator) -> "LargestExposure":
+        """See `Exposure.resized`."""
+        drawn = _drawn(self.num_included, num_included, random)
+        counts = np.bincount(self.canary, minlength=self.num_included)
+        starts = np.cumsum(counts) - counts
+        order = np.argsort(self.canary, kind="stable")
+        parts = [order[starts[canary] : starts[canary] + counts[canary]] for canary in drawn]
+        taken = np.concatenate([np.zeros(0, np.int64), *parts])
+        own = dataclasses.replace(
+            self.own,
+            signal=self.own.signal[taken],
+            rest=self.own.rest[taken],
+            noise=self.own.noise[taken],
+        )
+        canary = np.repeat(np.arange(num_included), counts[drawn])
+        return LargestExposure(canary, own, self.num_rounds, num_included)
+
+    def draw(self, num_excluded: int, random: np.random.Generator) -> tuple[FloatArray, ...]:
+        """See `Exposure.draw`."""
+        absent = self.num_rounds - np.bincount(self.canary, minlength=self.num_included)
+        unit = 1 / math.sqrt(self.dim)
+        return (
+            random.standard_normal(len(self.canary)),
+            np.where(absent > 0, unit * _largest_of(np.maximum(absent, 1), random), -1.0),
+            unit * _largest_of(np.full(num_excluded, self.num_rounds), random),
+        )
+
+    def scores(
+        self, chance: tuple[FloatArray, ...], factor: float, lengths: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """See `Exposure.scores`."""
+        own, largest = chance[:1], chance[1].copy()
+        cosines, _ = self.own.scores((*own, chance[2]), factor, lengths[self.canary])
+        np.maximum.at(largest, self.canary, cosines)
+        return largest, chance[2]
+
+    def groups(self, factor: float, lengths: FloatArray) -> list[tuple[int, float, float]] | None:
+        """See `Exposure.groups`."""
+        del factor, lengths
+        return None
+
+    def shifts(self, factor: float, length: float) -> FloatArray:
+        """See `Exposure.shifts`; by the participation that stands out most."""
+        largest = np.zeros(self.num_included)
+        np.maximum.at(largest, self.canary, self.own.shifts(factor, length))
+        return largest
+
+
+def _drawn(number: int, wanted: int, random: np.random.Generator) -> IndexArray:
+    """All of so many as often as fits, and the rest of them at random."""
+    whole, rest = divmod(wanted, max(number, 1))
+    return np.concatenate([np.tile(np.arange(number), whole), random.permutation(number)[:rest]])
+
+
+def _largest_of(numbers: IndexArray, random: np.random.Generator) -> FloatArray:
+    """Draws the largest of n standard normal numbers, for each n in `numbers`, at least 1."""
+    return np.asarray(special.ndtri_exp(-random.standard_exponential(len(numbers)) / numbers))
+
+
+# Exposures of rounds.
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """What hides canaries in the rounds of an audit, measured or predicted.
+
+    Attributes:
+      rounds: The rounds that were scored, from 0, rising, int64 of shape (n,).
+      aggregate_lengths: The length of each round's aggregate, float64 of shape (n,).
+      client_lengths: The length of a client's update in it, clip norm over denominator; a canary is
+        expected to be as long. Float64 of shape (n,).
+      noise: The standard deviation of the noise on a coordinate of it, of the independent noise
+        where that is correlated, float64 of shape (n,).
+      in_common: The squared length that aggregates have in common from round to round, on average,
+        float64 of shape (n,).
+      surely_common: The same, at least.
+      own: The rounds of each canary, included or not.
+      included: Whether each canary was included, bool of shape (num_canaries,).
+      dim: The dimension of the vectors.
+      correlation: What correlates the noise over rounds; None for independent noise.
+      sum_lengths: The length of each canary's vector on `own_rounds` as it was measured, in units
+        of `own_weights`, float64 of shape (num_canaries,); None where it follows from the rest.
+      weights: The weight of each round's aggregate in the final model, float64 of shape (n,); None
+        where it is not known.
+      uploads: The noise on a canary's own upload, over its length; None where nobody sees uploads.
+      release: What was released, with its noise; None where the noise is not stated.
+      client_sensitivity: The number of rounds of a client where the noise is not stated, or its
+        squared sensitivity under correlated noise; None where it is not known.
+    """
+
+    rounds: IndexArray
+    aggregate_lengths: FloatArray
+    client_lengths: FloatArray
+    noise: FloatArray
+    in_common: FloatArray
+    surely_common: FloatArray
+    own: OwnRounds
+    included: BoolArray
+    dim: int
+    correlation: Correlation | None = None
+    sum_lengths: FloatArray | None = None
+    weights: FloatArray | None = None
+    uploads: float | None = None
+    release: Release | None = None
+    client_sensitivity: float | None = None
+
+    @classmethod
+    def of_canaries(
+        cls, own: OwnRounds, included: BoolArray, dim: int, correlation: Correlation | None = None
+    ) -> "Background":
+        """The background before anything of rounds is known; the arguments are the attributes."""
+        none = np.zeros(0)
+        lengths = (none,) * 5
+        return cls(none.astype(np.int64), *lengths, own, included, dim, correlation)
+
+    def with_rounds(
+        self, rounds: IndexArray, aggregate_lengths: FloatArray, client_lengths: FloatArray
+    ) -> "Background":
+        """The background with the lengths of rounds, without noise yet."""
+        nothing = np.zeros(len(rounds))
+        return dataclasses.replace(
+            self,
+            rounds=rounds,
+            aggregate_lengths=aggregate_lengths,
+            client_lengths=client_lengths,
+            noise=nothing,
+            in_common=nothing,
+            surely_common=nothing,
+        )
+
+    def with_noise(self, noise_multiplier: float) -> "Background":
+        """The background with noise of so many times a client's length."""
+        return dataclasses.replace(self, noise=noise_multiplier * self.client_lengths)
+
+    @functools.cached_property
+    def presences(self) -> RoundWeights:
+        """Which canaries were in which rounds; one without a scored round counts in the first."""
+        return RoundWeights.from_presences(self.own, self.rounds)
+
+    @functools.cached_property
+    def own_weights(self) -> FloatArray:
+        """The weight of each aggregate in canaries' vectors, float64 of shape (sets, n)."""
+        if self.correlation is None:
+            return np.asarray(self.presences.of_set / self.aggregate_lengths)
+        until = int(self.rounds[-1]) + 1
+        whole = np.zeros((len(self.presences.of_set), until))
+        whole[:, self.rounds] = self.presences.of_set
+        return np.asarray(self.correlation.until(until).weights(whole)[:, self.rounds])
+
+    @functools.cached_property
+    def _noise_squared(self) -> FloatArray:
+        """The squared length that noise adds to each aggregate."""
+        squared = self.dim * self.noise**2
+        if self.correlation is None:
+            return np.asarray(squared)
+        return np.asarray(squared * _marginal_variances(self.correlation, self.rounds))
+
+    @functools.cached_property
+    def _rest(self) -> FloatArray:
+        """The squared length of each aggregate without noise.
+
+        That of the noise itself varies by chance: rounds differ from their mean by what exceeds it.
+        """
+        noise = self._noise_squared
+        excess = np.divide(
+            self.aggregate_lengths**2, noise, out=np.ones_like(noise), where=noise > 0
+        )
+        excess -= np.mean(excess)
+        chance = _CHANCE * math.sqrt(2 / self.dim)
+        shrunk = noise * np.sign(excess) * np.minimum(np.abs(excess), chance)
+        rest = self.aggregate_lengths**2 - noise - shrunk
+        least = np.maximum(self.surely_common, self.client_lengths**2)
+        return np.asarray(np.maximum(rest, least))
+
+    @functools.cached_property
+    def _is_scored(self) -> BoolArray:
+        """Whether any round of each canary was scored."""
+        return np.array([np.isin(own, self.rounds).any() for own in self.own.of_canary], bool)
+
+    def exposure(self, statistic: str | None) -> Exposure | None:
+        """How far included canaries stand out on a statistic; None where that is not simulated."""
+        match statistic:
+            case "own_rounds":
+                return self._in_own_rounds()
+            case "one_upload" if self.uploads is not None:
+                return self._of_uploads(self.uploads)
+            case "max" if self.correlation is None:
+                return self._largest()
+            case "sum" if self.correlation is None:
+                return self._weighted(1 / self.aggregate_lengths)
+            case "final_minus_initial" if self.correlation is None and self.weights is not None:
+                return self._weighted(self.weights)
+            case _:
+                return None
+
+    def _in_own_rounds(self) -> VectorExposure:
+        """Canaries compared with the weighted sum of aggregates that shows them best."""
+        weights, of_set = self.own_weights, self.presences.of_set
+        signal = (weights * of_set) @ self.client_lengths
+        if self.correlation is None:
+            noise = weights**2 @ self._noise_squared
+        else:  # weights are the noise's inverse covariance times the presences
+            noise = self.dim * (weights * of_set) @ self.noise**2
+        rest = weights**2 @ self._rest + self._shared(weights)
+        repeated = signal**2 - (weights * of_set) ** 2 @ self.client_lengths**2
+        rest = np.maximum(rest + np.maximum(repeated, 0.0), signal**2)
+        rest = np.maximum(rest, (weights @ np.sqrt(self.surely_common)) ** 2)
+        of = self.presences.set_of[self.included]
+        found = rest[of]
+        if self.sum_lengths is not None and self.correlation is not None:
+            measured = self.sum_lengths[self.included] ** 2 - noise[of]
+            found = np.maximum(
+                found * max(float(np.sum(measured) / np.sum(found)), 0.0), signal[of] ** 2
+            )
+        seen = signal[of] * self._is_scored[self.included]
+        return VectorExposure(seen, found, noise[of], self.dim)
+
+    def _shared(self, weights: FloatArray) -> FloatArray:
+        """What rounds have in common, of weighted sums, beyond that of each by itself."""
+        together = (weights @ np.sqrt(self.in_common)) ** 2
+        return np.asarray(together - weights**2 @ self.in_common)
+
+    def common_share(self, lengths: FloatArray) -> float | None:
+        """The mean cosine of aggregates of two rounds, by the lengths of canaries' vectors.
+
+        Args:
+          lengths: As `sum_lengths`, under independent noise.
+
+        Returns:
+          None where no canary has several rounds.
+        """
+        weights = self.own_weights
+        alone = weights**2 @ self.aggregate_lengths**2
+        pairs = (weights @ self.aggregate_lengths) ** 2 - alone
+        own = (weights * self.presences.of_set) @ self.client_lengths
+        repeated = own**2 - (weights * self.presences.of_set) ** 2 @ self.client_lengths**2
+        of = self.presences.set_of
+        known = lengths > 0
+        beyond = lengths**2 - alone[of] - np.where(self.included, repeated[of], 0.0)
+        total = float(np.sum(pairs[of][known]))
+        return float(np.sum(beyond[known])) / total if total > 0 else None
+
+    def _weighted(self, weights: FloatArray) -> VectorExposure:
+        """All canaries compared with one weighted sum of the aggregates."""
+        of = self.presences.set_of
+        signal = ((self.presences.of_set * weights) @ self.client_lengths)[of] * self._is_scored
+        alone = ((self.presences.of_set * weights**2) @ self.client_lengths**2)[of]
+        repeated = np.sum((signal**2 - alone * self._is_scored)[self.included])
+        rest = float(weights**2 @ self._rest + self._shared(weights) + max(repeated, 0.0))
+        noise = float(weights**2 @ self._noise_squared)
+        ones = np.ones(int(self.included.sum()))
+        return VectorExposure(signal[self.included], rest * ones, noise * ones, self.dim)
+
+    def _largest(self) -> LargestExposure:
+        """Canaries' largest cosines with aggregates."""
+        members = np.flatnonzero(self.included)
+        parts = [np.flatnonzero(np.isin(self.rounds, self.own.of_canary[j])) for j in members]
+        at = np.concatenate([np.zeros(0, np.int64), *parts])
+        noise = self._noise_squared[at]
+        own = VectorExposure(self.client_lengths[at], self._rest[at], noise, self.dim)
+        canary = np.repeat(np.arange(len(members)), [len(part) for part in parts])
+        return LargestExposure(canary, own, len(self.rounds), len(members))
+
+    def _of_uploads(self, noise_multiplier: float) -> VectorExposure:
+        """Canaries compared with the sum of their own uploads, which have their noise alone."""
+        numbers = np.array([len(own) for own in self.own.of_canary], np.float64)[self.included]
+        noise = self.dim * numbers * noise_multiplier**2
+        return VectorExposure(numbers, numbers**2, noise, self.dim)
+
+
+_SHOWN = 1.0
+"""Standard errors by which canaries are taken to show less than their scores do, on average."""
+
+
+def exposure_of_scores(statistic: ScoredStatistic, mu: float) -> VectorExposure | None:
+    """The exposure of canaries of which nothing but scores is known.
+
+    Every canary is taken to participate as often as a client. Of what hides them, as far as their
+    scores say, noise of a mu-GDP mechanism is a part; the rest stays under less noise.
+
+    Args:
+      statistic: The scores.
+      mu: The mu at f = 1.
+
+    Returns:
+      None where the scores show no signal.
+    """
+    scores, tail = statistic.scores, statistic.null.known_tail()
+    unit = None if tail is None else unit_of(tail)
+    if not scores.num_included or (unit is None and scores.num_excluded < 2):
+        return None
+    center, errors = 0.0, 1 / scores.num_included
+    if unit is None:
+        center, unit = float(np.mean(scores.excluded)), float(np.std(scores.excluded, ddof=1))
+        errors += 1 / scores.num_excluded
+    shown = (float(np.mean(scores.included)) - center) / max(unit, 1e-300)
+    shown -= _SHOWN * math.sqrt(errors)
+    if shown <= 0:
+        return None
+    dim = statistic.null.dim or WITHOUT_DIM
+    ones = np.ones(scores.num_included)
+    rest = max(dim * (shown**-2 - mu**-2), 1.0)
+    return VectorExposure(ones, rest * ones, dim * mu**-2 * ones, dim)
+
+
+def _marginal_variances(correlation: Correlation, rounds: IndexArray) -> FloatArray:
+    """The variance of correlated noise in each round, over that of the independent noise."""
+    until = int(rounds[-1]) + 1
+    if isinstance(correlation, Toeplitz):
+        return np.asarray(np.cumsum(correlation.until(until).inverse ** 2)[rounds])
+    size = min(correlation.period, until)
+    covariance = np.linalg.inv(correlation.until(size).weights(np.eye(size)))
+    return np.asarray(np.diag(covariance)[rounds % size])

@@ -1,0 +1,151 @@
+"""The alternatives of a claim: the same mechanism with less noise, and what accounting says of it.
+
+What an audit would have seen is asked of these. They are numbered by the share f of the noise that
+is left; f = 1 is the noise that is stated or, where none is, the least with which the claim is
+true.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scipy import optimize
+
+from fl_audit.accounting.analytical import guarantee_to
+from fl_audit.accounting.attacker_bounds import attacker_bounds
+from fl_audit.accounting.gaussian_accountants import epsilon_seen_rounds
+from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, sampled_rounds
+from fl_audit.accounting.noise_distributions import GAUSSIAN, MATRIX, TREE, noise_distribution_named
+from fl_audit.accounting.release import Party, Release, effective_noise_multiplier
+from fl_audit.accounting.sampling import PoissonSampling
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
+from fl_audit.verdict.claims import Claim, CurveClaim, ZeroConcentratedClaim
+
+_CLOSE = 1e-4
+"""The precision of the logarithm of a factor."""
+
+_FARTHEST = 40.0
+"""The largest logarithm of a factor, or of its inverse, that is looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class LessNoise:
+    """A mechanism with a share of its noise.
+
+    Attributes:
+      of_factor: The function from that share to the epsilon at the claim's delta; infinite at 0.
+      noise_multiplier: The noise multiplier at f = 1; None where it is not stated, and where it is
+        the least with which a claim is true that says no number of rounds.
+      is_stated: Whether the noise is stated.
+    """
+
+    of_factor: Callable[[float], float]
+    noise_multiplier: float | None
+    is_stated: bool
+
+    def epsilon(self, factor: float) -> float:
+        """The epsilon with a share of the noise; infinite without any."""
+        return math.inf if factor == 0 else self.of_factor(factor)
+
+    def factor(self, epsilon: float) -> float:
+        """The share of the noise that has an epsilon, 0 to infinity excluded.
+
+        Args:
+          epsilon: The epsilon, above 0.
+        """
+
+        def excess(log_factor: float) -> float:
+            found = self.of_factor(math.exp(log_factor))
+            return math.log(max(min(found, 1e9), 1e-9) / epsilon)
+
+        low, high = -1.0, 1.0
+        while excess(low) < 0 and low > -_FARTHEST:
+            low -= 1.0
+        while excess(high) > 0 and high < _FARTHEST:
+            high += 1.0
+        if excess(low) <= 0 or excess(high) >= 0:
+            return math.exp(low if excess(low) <= 0 else high)
+        return math.exp(float(optimize.brentq(excess, low, high, xtol=_CLOSE)))
+
+
+def claimed_mu(claim: Claim | CurveClaim) -> float:
+    """The mu of the Gaussian mechanism that leaks as much as a claim allows at its delta."""
+    if isinstance(claim, ZeroConcentratedClaim):
+        return math.sqrt(2 * claim.rho)
+    return 1 / sigma_of_epsilon(claim.epsilon, claim.delta)
+
+
+def least_noise(claim: Claim | CurveClaim, squared_sensitivity: float | None = None) -> LessNoise:
+    """The least noise with which a claim is true of a Gaussian mechanism, and less of it.
+
+    Args:
+      claim: The claim, at a delta above 0.
+      squared_sensitivity: The number of rounds of a client, or its squared sensitivity in clip
+        norms under correlated noise; None where it is not known.
+    """
+    mu = claimed_mu(claim)
+    noise = None if squared_sensitivity is None else math.sqrt(squared_sensitivity) / mu
+    return LessNoise(lambda factor: epsilon_of_mu(mu / factor, claim.delta), noise, False)
+
+
+def stated_noise(
+    release: Release, delta: float, *, whom: str, knows_rounds: bool
+) -> LessNoise | None:
+    """The noise that is stated, and less of it.
+
+    Args:
+      release: What was released.
+      delta: The delta of the claim, in (0, 1).
+      whom: Whom the claim is about, "client" or "canary".
+      knows_rounds: Whether it holds against attackers who know the rounds.
+
+    Returns:
+      None where there is no noise, or accounting has no epsilon.
+    """
+    if release.noise.noise_multiplier == 0:
+        return None
+    party = release.client if whom == "client" else release.canary
+
+    @functools.lru_cache(maxsize=256)
+    def of_factor(factor: float) -> float:
+        return _epsilon(_with_share(release, factor), party, delta, knows_rounds) or math.inf
+
+    if not math.isfinite(of_factor(1.0)):
+        return None
+    return LessNoise(of_factor, release.noise.noise_multiplier, True)
+
+
+def _with_share(release: Release, factor: float) -> Release:
+    """The release with a share of the noise on sums; that on counts stays."""
+    noise = release.noise
+    on_sum = factor * noise.sum_noise_multiplier
+    whole = effective_noise_multiplier(on_sum, noise.count_noise_stddev)
+    if noise.grid is not None or noise.sum_noise_multiplier == 0:
+        whole = factor * noise.noise_multiplier
+    changed = dataclasses.replace(noise, sum_noise_multiplier=on_sum, noise_multiplier=whole)
+    return release.with_noise(changed)
+
+
+def _epsilon(release: Release, party: Party, delta: float, knows_rounds: bool) -> float | None:
+    """The epsilon of a party; by closed forms where there are any, as it is asked for often."""
+    distribution, z = (
+        noise_distribution_named(release.noise.distribution),
+        release.noise.noise_multiplier,
+    )
+    is_plain = release.zeroing != "adaptive" and distribution in (GAUSSIAN, TREE, MATRIX)
+    number = party.sampling.most_drawn if knows_rounds else party.participations
+    squared = number if party.squared_sensitivity is None else party.squared_sensitivity
+    if is_plain and number is not None and squared is not None:
+        return epsilon_of_mu(math.sqrt(squared) / z, delta)
+    if is_plain and distribution is GAUSSIAN and isinstance(party.sampling, PoissonSampling):
+        q = party.sampling.probability
+        if knows_rounds or q == 1 or 1 / z > LARGEST_SHIFT:
+            return epsilon_seen_rounds(q, release.rounds, z, delta)
+        return sampled_rounds(z, q, release.rounds, delta).epsilon(delta)
+    if knows_rounds:
+        known = attacker_bounds(release, party, delta).knowing_rounds.guarantee.epsilon
+        if known is not None:
+            return known
+    return guarantee_to(release, party, delta).epsilon

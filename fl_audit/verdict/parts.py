@@ -1,0 +1,417 @@
+"""A claim that counts on sampling, tested by its parts: the noise, and the rate of sampling.
+
+As one number such a claim can hardly be tested: who does not know a canary's rounds sees little.
+Its parts can. Let each included canary c with k_c rounds be scored in these rounds, with the
+deviate z_c of its score under the null distribution. Under Gaussian noise with a multiplier of at
+least z, its rounds are a Gaussian mechanism with mu = sqrt(k_c) / z, so that z_c is stochastically
+at most N(sqrt(k_c) / z, 1) (estimators/curve_tests.py, equation (1)). The sum over canaries of
+sqrt(k_c) z_c, cut off at both ends and rounded down to a grid, is a sum of non-decreasing
+functions, and has an exact p-value for every z: the multipliers that are not rejected have an upper
+end. Clients' updates only hide canaries more.
+
+The included canaries' participations are binomial under Poisson sampling, given the coins; samples
+of fixed size make them a sum of independent Bernoulli variables, whose upper tail beyond the mean
+is lighter (Hoeffding 1956, "On the distribution of the number of successes in independent trials",
+theorem 5). So the rate has a lower confidence bound by Clopper and Pearson.
+
+Both hold together at 1 - level, each at level / 2. Where even that noise and that rate give more
+than the claim by accounting's lower bound, the claim is contradicted.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import fft, special
+
+from fl_audit.accounting import Party, PoissonSampling, Release, epsilon_at_least
+from fl_audit.accounting.analytical import guarantee_to
+from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, sampled_rounds
+from fl_audit.accounting.noise_distributions import GAUSSIAN, noise_distribution_named
+from fl_audit.accounting.release import effective_noise_multiplier
+from fl_audit.accounting.sampling import FixedSizeSampling
+from fl_audit.array_types import FloatArray, IndexArray, IntArray
+from fl_audit.estimators.curve_tests import ROUNDING
+from fl_audit.verdict.accounting_basis import MARGIN, Source
+
+_LOWEST, _HIGHEST = -3.0, 9.0
+"""Where deviates are cut off, in standard deviations from the mean that the stated noise gives."""
+
+_VALUES = 1 << 16
+"""The number of values of the sum, about."""
+
+_FINEST = 0.02
+"""The finest step of its grid."""
+
+_WIDEST = 20.0
+"""How far multipliers and rates are sought, as a factor of the stated ones."""
+
+_LARGEST_RATE = 0.999
+"""The largest rate that is tried."""
+
+_PRECISION = 1.002
+
+EACH_POWER = 0.8
+"""The probability with which each part is at its worst or better.
+
+Both parts add up in log epsilon, nearly as independent normal numbers with standard deviations a
+and b. Where each is 0.84 of its own below its mean, the sum is 0.84 (a + b) below, which is from
+0.84 to 1.19 of its standard deviation: it is that or better with a probability of 80 to 88 %.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseTest:
+    """The test of a noise multiplier by canaries' scores in their own rounds.
+
+    Attributes:
+      stated: The multiplier that the grid is made for; the test holds for any.
+      numbers: The numbers of rounds that canaries have, at least 1, int64 of shape (groups,).
+      canaries: How many canaries have each number, of the same shape.
+    """
+
+    stated: float
+    numbers: IntArray
+    canaries: IntArray
+
+    @functools.cached_property
+    def _roots(self) -> FloatArray:
+        return np.sqrt(self.numbers)
+
+    @functools.cached_property
+    def _step(self) -> float:
+        """The step of the grid of sqrt(k) z."""
+        spread = (_HIGHEST - _LOWEST) * float(self._roots @ self.canaries)
+        return max(_FINEST, spread / _VALUES)
+
+    @functools.cached_property
+    def _sizes(self) -> IntArray:
+        """The number of values of each group."""
+        sizes: IntArray = np.ceil(self._roots * (_HIGHEST - _LOWEST) / self._step).astype(np.int64)
+        return sizes
+
+    def statistic(self, z: FloatArray, numbers: IndexArray) -> int:
+        """The sum over canaries, in steps of the grid.
+
+        Args:
+          z: The deviates of canaries' scores, float64 of shape (canaries,).
+          numbers: The number of rounds of each, int64 of the same shape.
+        """
+        group = np.searchsorted(self.numbers, numbers)
+        roots = self._roots[group]
+        above = roots * (z - roots / self.stated - _LOWEST)
+        values = np.floor(above / self._step)
+        return int(np.clip(values, 0, self._sizes[group] - 1).sum())
+
+    def tail(self, shift: float) -> FloatArray:
+        """P(sum >= s) at s = 0, 1, ... where each round shifts a canary, rounded up.
+
+        Args:
+          shift: The shift of one round in standard deviations: 1 over the noise multiplier.
+        """
+        size = int(self.canaries @ (self._sizes - 1)) + 1
+        length = fft.next_fast_len(size, real=True)
+        transform = np.ones(length // 2 + 1, np.complex128)
+        with np.errstate(under="ignore"):
+            for root, cells, canaries in zip(self._roots, self._sizes, self.canaries, strict=True):
+                edges = root / self.stated + _LOWEST + np.arange(1, cells) * self._step / root
+                below = np.concatenate([[0.0], special.ndtr(edges - root * shift), [1.0]])
+                transform *= fft.rfft(np.diff(below), length) ** int(canaries)
+            masses = fft.irfft(transform, length)[:size]
+        tail = np.cumsum(np.maximum(masses, 0.0)[::-1])[::-1]
+        return np.asarray(np.minimum(tail + ROUNDING * (1 + self.canaries.sum() / 1000), 1.0))
+
+    def critical_value(self, multiplier: float, level: float) -> int:
+        """The least sum that rejects multipliers from one on."""
+        return int(np.searchsorted(-self.tail(1 / multiplier), -level, side="left"))
+
+    def upper_bound(self, statistic: int, level: float) -> float:
+        """The least multiplier that is rejected; infinite where hardly any is.
+
+        Args:
+          statistic: The sum.
+          level: The p-value up to which a multiplier is rejected.
+        """
+        return least(
+            lambda multiplier: self.tail(1 / multiplier)[statistic] <= level,
+            self.stated / _WIDEST,
+            self.stated * _WIDEST,
+        )
+
+    def power(self, critical_value: int, shift: float) -> float:
+        """The probability that the sum reaches a value, where each round shifts by so much."""
+        tail = self.tail(shift)
+        return float(tail[critical_value]) if critical_value < len(tail) else 0.0
+
+
+def least(is_so: Callable[[float], bool], low: float, high: float) -> float:
+    """The least number for which something is so that is so from it on, to 0.2 % from above.
+
+    Returns:
+      `low` where it is so there; infinite where it is not at `high`.
+    """
+    if not is_so(high):
+        return math.inf
+    if is_so(low):
+        return low
+    while high > low * _PRECISION:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if is_so(middle) else (middle, high)
+    return high
+
+
+def lower_rate(participations: int, trials: int, level: float) -> float:
+    """The lower confidence bound on a probability (Clopper & Pearson 1934).
+
+    Args:
+      participations: The number of participations.
+      trials: The number of canaries times rounds.
+      level: The probability with which the bound may fail.
+    """
+    if participations == 0:
+        return 0.0
+    return float(special.betaincinv(participations, trials - participations + 1, level))
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The parts of a claim that counts on sampling, as canaries show them.
+
+    Attributes:
+      release: What was released, as configured or stated: Gaussian noise that each round draws
+        anew, and clients that each round samples as Poisson does, or in a fixed number.
+      source: Where that is from.
+      z: The deviates of included canaries with scored rounds, float64 of shape (canaries,).
+      numbers: Their numbers of scored rounds, int64 of the same shape.
+      participations: The participations of all included canaries.
+      trials: The number of included canaries times that of rounds.
+      level: The probability with which noise or rate may be wrongly bounded.
+      spent: What of that went into asking whether scores refute their null distribution.
+      crowd: The variance that clients add to the aggregate of a round, over that of the noise.
+    """
+
+    release: Release
+    source: Source
+    z: FloatArray
+    numbers: IndexArray
+    participations: int
+    trials: int
+    level: float
+    spent: float
+    crowd: float
+
+    @property
+    def stated_noise(self) -> float:
+        """The noise multiplier of sums as configured or stated."""
+        return self.release.noise.sum_noise_multiplier
+
+    @property
+    def stated_rate(self) -> float:
+        """The sampling rate as configured or stated."""
+        return self.release.client.sampling.share or 0.0
+
+    @functools.cached_property
+    def noise_test(self) -> NoiseTest:
+        """The test of the noise."""
+        numbers, canaries = np.unique(self.numbers, return_counts=True)
+        return NoiseTest(self.stated_noise, numbers, canaries)
+
+    @functools.cached_property
+    def noise_bound(self) -> float:
+        """The upper confidence bound on the noise multiplier at half of the level."""
+        return self.noise_at_most(self.level / 2)
+
+    @property
+    def rate_bound(self) -> float:
+        """The lower confidence bound on the sampling rate at half of the level."""
+        return lower_rate(self.participations, self.trials, self.level / 2)
+
+    def noise_at_most(self, level: float) -> float:
+        """The upper confidence bound on the noise multiplier, with this probability of failing."""
+        allowed = level - self.spent
+        if allowed <= 0:
+            return math.inf
+        return self.noise_test.upper_bound(self.noise_test.statistic(self.z, self.numbers), allowed)
+
+    def epsilon_at_least(self, delta: float, level: float) -> float:
+        """The epsilon below which no claim holds, with this probability that it is too large."""
+        noise = self.noise_at_most(level / 2)
+        rate = lower_rate(self.participations, self.trials, level / 2)
+        if math.isinf(noise) or rate == 0 or 1 / noise > LARGEST_SHIFT:
+            return 0.0
+        party, release = Party(PoissonSampling(rate)), self._with_noise(noise)
+        return epsilon_at_least(release, party, delta, knows_rounds=False) or 0.0
+
+    def p_value(self, claimed: float, delta: float) -> float:
+        """The smallest level at which the claim is contradicted, to a third from above.
+
+        Args:
+          claimed: The claimed epsilon, which is contradicted at `level`.
+          delta: Its delta.
+        """
+        low, high = _SMALLEST_LEVEL, self.level
+        while high > low * _COARSE:
+            middle = math.sqrt(low * high)
+            is_contradicted = self.epsilon_at_least(delta, middle) > claimed
+            low, high = (low, middle) if is_contradicted else (middle, high)
+        return high
+
+    def _with_noise(self, multiplier: float) -> Release:
+        """The release with another noise multiplier on sums."""
+        count = self.release.noise.count_noise_stddev
+        noise = dataclasses.replace(
+            self.release.noise,
+            noise_multiplier=effective_noise_multiplier(multiplier, count),
+            sum_noise_multiplier=multiplier,
+        )
+        return self.release.with_noise(noise)
+
+    # What would have been contradicted.
+
+    def detectable(self, claimed: float, delta: float, signal: float) -> "DetectableParts":
+        """The noise and the rate that 80 % of such audits would have contradicted.
+
+        Each is taken with the other one as stated, and both as badly bounded as in the worst fifth
+        of audits (EACH_POWER).
+
+        Args:
+          claimed: The claimed epsilon.
+          delta: Its delta.
+          signal: The share of their signal that included canaries show, in [0, 1].
+        """
+        level, limit = self.level / 2 - self.spent, (1 + MARGIN) * claimed
+        if level <= 0:
+            return DetectableParts(0.0, 1.0, math.inf)
+        noise = self._noticed_noise(limit, delta, signal, level)
+        rate = self._noticed_rate(limit, delta, signal, level)
+        epsilons = (
+            self._epsilon(noise, self.stated_rate, delta),
+            self._epsilon(self.stated_noise, rate, delta),
+        )
+        return DetectableParts(noise, rate, max(epsilons))
+
+    def power_at(self, factor: float, claimed: float, delta: float) -> float:
+        """The probability that the claim is contradicted, with a share of the stated noise.
+
+        Args:
+          factor: The share of the noise.
+          claimed: The claimed epsilon.
+          delta: Its delta.
+        """
+        level, limit = self.level / 2 - self.spent, (1 + MARGIN) * claimed
+        usual = int(_binomial(self.trials, self.stated_rate).median())
+        too_little = self._too_little(lower_rate(usual, self.trials, self.level / 2), limit, delta)
+        if level <= 0 or too_little == 0:
+            return 0.0
+        hidden = math.hypot(factor, math.sqrt(self.crowd)) * self.stated_noise
+        critical = self.noise_test.critical_value(too_little, level)
+        return self.noise_test.power(critical, 1 / max(hidden, 1 / LARGEST_SHIFT))
+
+    def _too_little(self, rate: float, limit: float, delta: float) -> float:
+        """The largest noise with which an epsilon exceeds a limit at a rate; 0 where none does."""
+        lowest = 1 / (self.stated_noise * _WIDEST)
+        # In inverses, which rise with epsilon.
+        return 1 / least(
+            lambda inverse: self._epsilon(1 / inverse, rate, delta) > limit, lowest, LARGEST_SHIFT
+        )
+
+    def _is_noticed(self, multiplier: float, signal: float, critical_value: int) -> bool:
+        """Whether the noise is bounded so well with EACH_POWER, where this is the true noise."""
+        hidden = math.sqrt(multiplier**2 + self.crowd * self.stated_noise**2)
+        return self.noise_test.power(critical_value, signal / hidden) >= EACH_POWER
+
+    def _noticed_noise(self, limit: float, delta: float, signal: float, level: float) -> float:
+        """The largest noise that is noticed at the stated rate; 0 where none is."""
+        seldom = int(_binomial(self.trials, self.stated_rate).ppf(1 - EACH_POWER))
+        rate = lower_rate(seldom, self.trials, self.level / 2)
+        too_little = self._too_little(rate, limit, delta)
+        if too_little == 0:
+            return 0.0
+        critical, lowest = self.noise_test.critical_value(too_little, level), 1 / too_little
+        return 1 / least(
+            lambda inverse: self._is_noticed(1 / inverse, signal, critical), lowest, LARGEST_SHIFT
+        )
+
+    def _noticed_rate(self, limit: float, delta: float, signal: float, level: float) -> float:
+        """The least rate that is noticed with the stated noise; 1 where none below is."""
+
+        def is_bound(multiplier: float) -> bool:
+            critical = self.noise_test.critical_value(multiplier, level)
+            return self._is_noticed(self.stated_noise, signal, critical)
+
+        noise = least(is_bound, self.stated_noise / _WIDEST, self.stated_noise * _WIDEST)
+        if math.isinf(noise):
+            return 1.0
+        low = self.stated_rate / _WIDEST
+        enough = least(lambda rate: self._epsilon(noise, rate, delta) > limit, low, _LARGEST_RATE)
+        if math.isinf(enough):
+            return 1.0
+        needed = int(_binomial(self.trials, enough).isf(self.level / 2)) + 1
+        if needed > self.trials:
+            return 1.0
+        return float(special.betaincinv(needed, self.trials - needed + 1, EACH_POWER))
+
+    def _epsilon(self, multiplier: float, rate: float, delta: float) -> float:
+        """The epsilon of accounting for a noise multiplier and a rate; infinite out of reach."""
+        if multiplier < 1 / LARGEST_SHIFT:
+            return math.inf
+        release = self._with_noise(multiplier)
+        z, sampling = release.noise.noise_multiplier, release.client.sampling
+        by_coins = sampled_rounds(z, min(rate, _LARGEST_RATE), release.rounds, delta).epsilon(delta)
+        if not isinstance(sampling, FixedSizeSampling):
+            return by_coins
+        members = sampling.sampled_from
+        sample = min(max(math.ceil(rate * members), 1), members)
+        party = Party(FixedSizeSampling(sample, members))
+        return guarantee_to(release, party, delta).epsilon or math.inf
+
+
+_SMALLEST_LEVEL, _COARSE = 1e-9, 1.33
+
+
+def _binomial(trials: int, rate: float) -> Any:
+    from scipy import stats  # here, for it takes half a second
+
+    return stats.binom(trials, rate)
+
+
+@dataclass(frozen=True)
+class DetectableParts:
+    """What of noise and rate would have been contradicted with 80 % power.
+
+    Attributes:
+      noise_multiplier: The noise, at the stated rate; 0 where not even none is.
+      rate: The rate, with the stated noise; 1 where none below is.
+      epsilon: The larger one of both's epsilons by accounting.
+    """
+
+    noise_multiplier: float
+    rate: float
+    epsilon: float
+
+
+def are_testable(release: Release) -> bool:
+    """Whether the parts of a release can be tested: fresh Gaussian noise, sampled canaries.
+
+    Args:
+      release: What was released; its canaries have to be sampled as clients are.
+    """
+    is_sampled = isinstance(release.client.sampling, PoissonSampling | FixedSizeSampling)
+    is_gaussian = (
+        noise_distribution_named(release.noise.distribution) is GAUSSIAN
+        and release.correlation is None
+    )
+    has_noise = release.noise.noise_multiplier >= 1 / LARGEST_SHIFT
+    is_alike = release.canary.sampling == release.client.sampling
+    return (
+        is_sampled
+        and is_gaussian
+        and is_alike
+        and has_noise
+        and release.zeroing != "adaptive"
+        and (release.client.sampling.share or 1.0) < 1
+    )

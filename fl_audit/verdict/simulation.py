@@ -1,0 +1,164 @@
+"""The audits that a verdict or a plan simulates, and what they contradict."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
+from fl_audit.attacks.threat_models import STATISTICS
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
+from fl_audit.estimators.trade_off import GaussianTradeOff
+from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
+from fl_audit.verdict.claims import Claim, CurveClaim, NoiseClaim, claimed_noise
+from fl_audit.verdict.curve_claim_tests import CurveTests
+from fl_audit.verdict.exposure import Background, Exposure, exposure_of_scores
+from fl_audit.verdict.less_noise import LessNoise, claimed_mu, least_noise, stated_noise
+from fl_audit.verdict.power import (
+    AuditTests,
+    CurveSum,
+    Lengths,
+    PointTests,
+    Power,
+    SimulatedAudit,
+)
+from fl_audit.verdict.record import Detectable
+from fl_audit.verdict.scope import Scope, is_about_sampling
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """A simulated audit and what it contradicts.
+
+    Attributes:
+      audit: The audit.
+      power: What it contradicts.
+      knows_rounds: Whether the rounds of canaries are known; otherwise scores alone say how far
+        canaries stand out.
+    """
+
+    audit: SimulatedAudit
+    power: Power
+    knows_rounds: bool
+
+    @property
+    def statistic(self) -> ScoredStatistic:
+        """The statistic that is simulated."""
+        return self.audit.like
+
+    def detectable(self, claim: CurveClaim) -> Detectable | None:
+        """The smallest violation of a curve that is contradicted with enough power."""
+        power, tests = self.power, self.audit.tests
+        if power.detectable_epsilon is None or power.detectable_factor is None:
+            return None
+        mu = 1 / sigma_of_epsilon(power.detectable_epsilon, claim.delta)
+        claimed, noise = claimed_noise(claim), None
+        is_gaussian = isinstance(tests, CurveSum) and isinstance(
+            tests.leading.curve, GaussianTradeOff
+        )
+        if claimed is not None and is_gaussian:
+            at_first = self.audit.less_noise.noise_multiplier
+            noise = power.detectable_factor * (at_first or claimed)
+        return Detectable(mu, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What is known of an audit beside its tests.
+
+    Attributes:
+      background: What hides canaries; None where scores alone are known.
+      lengths: The lengths of included canaries, over those expected.
+      scope: How the canaries bear on the claim.
+    """
+
+    background: Background | None
+    lengths: Lengths
+    scope: Scope
+
+
+def simulate_point(claim: Claim, tests: ClaimTests, seen: Seen) -> Simulation | None:
+    """What audits of a claimed point contradict, by the statistic that contradicts most.
+
+    Args:
+      claim: The claim, at a delta above 0.
+      tests: The tests of the verdict.
+      seen: What else is known.
+
+    Returns:
+      None where scores show nothing that could be simulated.
+    """
+    made = PointTests(claim, tests.methods, tests.level)
+    return _best(_audits(claim, made, tests.statistics, seen))
+
+
+def simulate_curve(tests: CurveTests, seen: Seen) -> Simulation | None:
+    """What audits of a claimed curve contradict, by the leading test; see `simulate_point`."""
+    leading = tests.tests[0]
+    if leading.method != "trade_off_sum":
+        return None
+    made = CurveSum(leading, claimed_mu(tests.claim), leading.sum_test)
+    return _best(_audits(tests.claim, made, [leading.statistic], seen))
+
+
+def _best(audits: Iterator[tuple[SimulatedAudit, bool]]) -> Simulation | None:
+    """The audit that detects the smallest epsilon, else the one with the largest power."""
+    found = [Simulation(audit, audit.simulate(), known) for audit, known in audits]
+
+    def merit(simulation: Simulation) -> tuple[float, float]:
+        return simulation.power.detectable_factor or 0.0, simulation.power.power
+
+    return max(found, key=merit) if found else None
+
+
+def _audits(
+    claim: Claim | CurveClaim,
+    tests: AuditTests,
+    statistics: Sequence[ScoredStatistic],
+    seen: Seen,
+) -> Iterator[tuple[SimulatedAudit, bool]]:
+    """The audits by each statistic whose scores can be simulated, and whether rounds are known."""
+    named = {statistic.name: statistic for statistic in statistics}
+    if OWN_ROUNDS.name in named and seen.background is not None:
+        statistics = [named[OWN_ROUNDS.name]]  # no other tested one shows more
+    for statistic in statistics:
+        less, exposure = _exposure(claim, statistic, seen)
+        knows_rounds = exposure is not None
+        if exposure is None:
+            less, exposure = least_noise(claim), exposure_of_scores(statistic, claimed_mu(claim))
+        if exposure is not None:
+            lengths = seen.lengths if knows_rounds else Lengths()
+            excluded = statistic.scores.num_excluded
+            audit = SimulatedAudit(
+                claim.epsilon, tests, statistic, exposure, less, excluded, lengths
+            )
+            yield audit, knows_rounds
+
+
+def _exposure(
+    claim: Claim | CurveClaim, statistic: ScoredStatistic, seen: Seen
+) -> tuple[LessNoise, Exposure | None]:
+    """The alternatives of a claim, and how far canaries stand out by what is known of rounds."""
+    background = seen.background
+    if background is None:
+        return least_noise(claim), None
+    less = _stated(claim, statistic, background, seen.scope)
+    if less is None:
+        less = least_noise(claim, background.client_sensitivity)
+        background = background.with_noise(less.noise_multiplier or 0.0)
+    return less, background.exposure(statistic.name)
+
+
+def _stated(
+    claim: Claim | CurveClaim, statistic: ScoredStatistic, background: Background, scope: Scope
+) -> LessNoise | None:
+    """The alternatives by the noise that is stated; None where it is not."""
+    if background.release is None:
+        return None
+    if isinstance(claim, NoiseClaim):
+        z, delta = background.release.noise.noise_multiplier, claim.delta
+        return (
+            LessNoise(lambda factor: epsilon_of_mu(1 / (factor * z), delta), z, True) if z else None
+        )
+    known = STATISTICS.get(str(statistic.name))
+    sees_rounds = known is not None and not is_about_sampling(known)
+    knows = sees_rounds if claim.whom == "canary" else scope.counts_on_sampling is False
+    return stated_noise(background.release, claim.delta, whom=claim.whom, knows_rounds=knows)

@@ -1,0 +1,235 @@
+"""Claims against what accounting gives for the configured or stated noise."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fl_audit.accounting import (
+    Denominator,
+    FixedRounds,
+    FixedSizeSampling,
+    OneRoundPerBlock,
+    Party,
+    PoissonSampling,
+    Release,
+    UnknownRounds,
+    epsilon_at_least,
+    exact_shift,
+)
+from fl_audit.accounting.noise_distributions import GAUSSIAN, MATRIX, TREE
+from fl_audit.accounting.toeplitz import Toeplitz
+from fl_audit.accounting.tree_nodes import Trees
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
+from fl_audit.verdict import Claim, GaussianClaim, NoiseClaim, Verdict, ZeroConcentratedClaim
+from fl_audit.verdict.accounting_basis import (
+    Accounted,
+    accounted_of_log,
+    accounted_of_run,
+    after_accounting,
+)
+from fl_audit.verdict.decision import after_checks
+from fl_audit.verdict.record import Outcome
+from fl_audit.verdict.scope import Scope
+
+DELTA = 1e-3
+
+
+def _release(z, client, rounds=20, *, canary=None, distribution=GAUSSIAN, correlation=None):
+    return Release(
+        rounds=rounds,
+        noise=distribution.noise(z, z),
+        denominator=Denominator("expected_cohort", 20.0),
+        client=client,
+        canary=canary or client,
+        correlation=correlation,
+    )
+
+
+def _verdict(claim, outcome=Outcome.CONSISTENT, reason="Nothing contradicts it.\nNext: publish."):
+    return Verdict(outcome, reason, claim, 0.95, 1, assumes="Scores are independent.")
+
+
+POISSON = Party(PoissonSampling(1 / 15))  # the case of the issue, whose epsilon is 25.6
+TEN_ROUNDS = Party(FixedRounds(10))
+SAMPLED = Scope(counts_on_sampling=True)
+
+
+@pytest.mark.parametrize(
+    ("release", "scope", "claimed", "gives"),
+    [
+        (_release(0.3, POISSON), SAMPLED, 11.66, "25.6"),
+        (_release(0.3, Party(PoissonSampling(0.2))), SAMPLED, 11.66, "51.0"),
+        (_release(0.79, TEN_ROUNDS), Scope(), 7.59, "19.7"),
+        (_release(0.35, Party(FixedRounds(1))), Scope(), 7.59, "12.3"),
+        (_release(0.0, Party(FixedRounds(1))), Scope(), 7.59, "∞"),
+    ],
+)
+def test_a_claim_below_what_the_noise_gives_is_contradicted(release, scope, claimed, gives):
+    found = after_accounting(_verdict(Claim(claimed, DELTA)), accounted_of_run(release, scope))
+    assert (found.outcome, found.basis) == ("contradicted", "accounting")
+    first, *rest = found.reason.splitlines()
+    assert first == (f"The configured noise does not give the claimed ε: accounting gives {gives}.")
+    assert rest[-1].startswith("Next: do not publish")
+    assert sum(line.startswith("Next: ") for line in rest) == 1
+    assert found.assumes == "The noise and the rounds are as configured."
+    assert found.to_json()["basis"] == "accounting"
+    assert Verdict.from_json(found.to_json()) == found
+
+
+@pytest.mark.parametrize("party", [POISSON, Party(FixedRounds(3))])
+def test_a_claim_is_read_with_a_margin_of_one_percent(party):
+    release = _release(0.8, party)
+    exact = epsilon_at_least(release, party, DELTA, knows_rounds=False)
+    accounted = accounted_of_run(release, SAMPLED)
+    for factor, outcome in ((1.0, "consistent"), (1 / 1.009, "consistent"), (0.98, "contradicted")):
+        assert (
+            after_accounting(_verdict(Claim(factor * exact, DELTA)), accounted).outcome == outcome
+        )
+
+
+def test_scores_that_contradict_too_are_said_second():
+    by_scores = _verdict(Claim(7.59, DELTA), Outcome.CONTRADICTED, "Scores are high.\nNext: look.")
+    found = after_accounting(by_scores, accounted_of_run(_release(0.79, TEN_ROUNDS), Scope()))
+    assert found.basis == "accounting"
+    assert "Scores are high." in found.reason.splitlines()
+    assert "Next: look." not in found.reason
+    failed = after_checks(found, ["Enough noise"], None)
+    assert failed.outcome == "contradicted"
+    assert failed.reason.startswith("The configured noise does not give")
+    assert "repair what the checks name" in failed.reason.splitlines()[-1]
+
+
+def test_an_upper_bound_alone_contradicts_nothing_and_confirms_nothing():
+    # Of the nodes of trees, accounting has an upper bound on what the released sums show.
+    trees = Trees(20, None)
+    release = _release(1.0, Party(FixedRounds(1), 5.0), distribution=TREE, correlation=trees)
+    assert exact_shift(release, release.client) is None
+    accounted = accounted_of_run(release, Scope())
+    above = epsilon_of_mu(math.sqrt(5.0), DELTA)
+    consistent = _verdict(Claim(above / 2, DELTA))
+    found = after_accounting(consistent, accounted)
+    assert (found.outcome, found.basis) == ("inconclusive", "scores")
+    assert found.reason.startswith("Accounting does not confirm the claim")
+    assert "Nothing contradicts it." in found.reason
+    kept = _verdict(Claim(above, DELTA))
+    assert after_accounting(kept, accounted) == kept
+    open_ = _verdict(Claim(above / 2, DELTA), Outcome.INCONCLUSIVE)
+    assert after_accounting(open_, accounted) == open_
+
+
+@pytest.mark.parametrize(
+    ("claim", "outcome", "says"),
+    [
+        (GaussianClaim(3.9, DELTA), "contradicted", "the claimed μ: accounting gives 4.00"),
+        (GaussianClaim(3.99, DELTA), "consistent", ""),
+        (ZeroConcentratedClaim(7.9, DELTA), "contradicted", "the claimed ρ: accounting gives 8.00"),
+        (ZeroConcentratedClaim(8.0, DELTA), "consistent", ""),
+        (NoiseClaim(0.6, DELTA), "contradicted", "the claimed noise multiplier: it is 0.500"),
+        (NoiseClaim(0.5, DELTA), "consistent", ""),
+    ],
+)
+def test_curves_of_known_rounds_are_compared_in_their_own_units(claim, outcome, says):
+    release = _release(0.5, Party(FixedRounds(4)))
+    found = after_accounting(_verdict(claim), accounted_of_run(release, Scope()))
+    assert found.outcome == outcome
+    assert says in found.reason
+
+
+def test_a_curve_of_sampled_rounds_is_compared_at_four_deltas():
+    """Sampled rounds have no mu of their own; at a small delta they leak more than one allows."""
+    release = _release(0.8, Party(PoissonSampling(0.05)), rounds=60)
+    at = {d: epsilon_at_least(release, release.client, d, knows_rounds=False) for d in (1e-3, 1e-6)}
+    mu = next(m for m in np.arange(0.1, 9, 0.01) if epsilon_of_mu(m, 1e-3) > at[1e-3])
+    assert epsilon_of_mu(mu, 1e-6) < 0.95 * at[1e-6]
+    accounted = accounted_of_run(release, SAMPLED)
+    found = after_accounting(_verdict(GaussianClaim(float(mu), 1e-3)), accounted)
+    assert found.outcome == "contradicted"
+    assert "where the claim allows" in found.reason
+    enough = next(m for m in np.arange(0.1, 9, 0.01) if epsilon_of_mu(m, 1e-6) > 1.01 * at[1e-6])
+    assert after_accounting(_verdict(GaussianClaim(float(enough), 1e-3)), accounted).outcome == (
+        "consistent"
+    )
+
+
+def test_the_lower_bound_of_sampled_rounds_is_the_exact_epsilon_by_simulation():
+    """At T = 2 the likelihood ratio is simulated: 400,000 draws, within 4 standard errors."""
+    z, q, epsilon = 1.0, 0.3, 1.0
+    random = np.random.default_rng(3)
+    present = random.random((400_000, 2)) < q
+    x = random.normal(size=(400_000, 2)) + present / z
+    log_ratio = np.log1p(q * np.expm1(x / z - 1 / (2 * z**2))).sum(axis=1)
+    terms = np.maximum(-np.expm1(epsilon - log_ratio), 0.0)
+    delta, error = float(terms.mean()), float(terms.std() / math.sqrt(len(terms)))
+    for party in (Party(PoissonSampling(q)), Party(FixedSizeSampling(3, 10))):
+        release = _release(z, party, rounds=2)
+        low = epsilon_at_least(release, party, delta + 4 * error, knows_rounds=False)
+        high = epsilon_at_least(release, party, delta - 4 * error, knows_rounds=False)
+        assert low < epsilon < high
+        known = epsilon_at_least(release, party, delta, knows_rounds=True)
+        by_numbers = sum(
+            stats.binom.pmf(k, 2, q) * _delta_of_mu(math.sqrt(k) / z, known) for k in (1, 2)
+        )
+        assert by_numbers == pytest.approx(delta, rel=1e-6)
+
+
+def _delta_of_mu(mu, epsilon):
+    above = stats.norm.cdf(mu / 2 - epsilon / mu)
+    return above - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+
+
+def test_under_a_matrix_the_shift_is_exact_where_the_sensitivity_is():
+    falling = Toeplitz.from_column(np.array([1.0, 0.5]), 20)
+    rising = Toeplitz.from_column(np.array([1.0, 1.5]), 20)
+    party = Party(FixedRounds(2), 2.5)
+    exact = _release(0.5, party, distribution=MATRIX, correlation=falling)
+    assert exact_shift(exact, party) == pytest.approx(math.sqrt(2.5) / 0.5)
+    loose = _release(0.5, party, distribution=MATRIX, correlation=rising)
+    assert exact_shift(loose, party) is None
+    assert epsilon_at_least(loose, party, DELTA, knows_rounds=True) is None
+
+
+def test_one_round_that_a_draw_hides_leaks_less_than_a_known_one():
+    party = Party(OneRoundPerBlock(1, ((20, 1),)))
+    release = _release(0.5, party)
+    hidden, known = (
+        epsilon_at_least(release, party, DELTA, knows_rounds=knows) for knows in (False, True)
+    )
+    assert hidden < known == pytest.approx(epsilon_of_mu(2.0, DELTA))
+
+
+# Logs.
+
+
+def test_a_log_that_says_nothing_of_clients_is_about_those_like_canaries():
+    unknown = _release(0.35, Party(UnknownRounds()), canary=Party(FixedRounds(1)))
+    at_least = epsilon_at_least(unknown, unknown.canary, DELTA, knows_rounds=True)
+    (known,) = accounted_of_log(unknown, None, None, Scope(counts_on_sampling=False))
+    found = after_accounting(_verdict(Claim(7.59, DELTA)), (known,))
+    assert found.reason.startswith(
+        "The stated noise does not give the claimed ε: accounting gives 12.3."
+    )
+    # Nothing says that the claim counts on no draw, which hides the round among all.
+    (maybe,) = accounted_of_log(unknown, None, None, Scope(counts_on_sampling=None))
+    hidden = maybe.at_least(DELTA)
+    assert hidden < at_least
+    between = _verdict(Claim((hidden + at_least) / 2, DELTA))
+    assert after_accounting(between, (maybe,)).outcome == "inconclusive"
+    below = _verdict(Claim(hidden / 1.02, DELTA))
+    assert after_accounting(below, (maybe,)).outcome == "contradicted"
+
+
+def test_heavier_clients_are_not_accounted_for_by_canaries():
+    unknown = _release(0.35, Party(UnknownRounds()), canary=Party(FixedRounds(1)))
+    assert accounted_of_log(unknown, None, 2.0, Scope()) == ()
+    assert accounted_of_log(None, None, None, Scope()) == ()
+
+
+def test_an_unstated_claim_and_one_of_delta_0_are_not_compared():
+    accounted = (Accounted(_release(0.3, POISSON), POISSON, "does_not_know_rounds", "configured"),)
+    pure = _verdict(Claim(1.0, 0.0))
+    assert after_accounting(pure, accounted) == pure
+    unstated = dataclasses.replace(pure, claim=Claim(1.0, 0.0))
+    assert after_accounting(unstated, ()) == unstated

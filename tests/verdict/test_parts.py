@@ -1,0 +1,265 @@
+"""Claims that count on sampling, by their noise and their rate; audits are simulated in NumPy."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fl_audit.accounting import (
+    Denominator,
+    FixedRounds,
+    FixedSizeSampling,
+    Party,
+    PoissonSampling,
+    Release,
+    epsilon_at_least,
+)
+from fl_audit.accounting.noise_distributions import GAUSSIAN, MATRIX
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.checks import CanaryCheck
+from fl_audit.estimators import CanaryScores
+from fl_audit.estimators.null import GaussianCanaryNull, Null
+from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic
+from fl_audit.verdict.by_parts import SampledCanaries, point_verdict
+from fl_audit.verdict.exposure import Background
+from fl_audit.verdict.parts import NoiseTest, Parts, are_testable, lower_rate
+from fl_audit.verdict.scope import Scope
+
+DELTA, LEVEL, DIM = 1e-5, 0.025, 10_000
+MARGIN = 1.01
+
+
+def _release(z, sampling, rounds):
+    party = Party(sampling)
+    return Release(
+        rounds=rounds,
+        noise=GAUSSIAN.noise(z, z),
+        denominator=Denominator("expected_cohort", 1.0),
+        client=party,
+        canary=party,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Setup:
+    """A training, and how many canaries audit it."""
+
+    z: float = 0.8
+    q: float = 0.05
+    rounds: int = 60
+    canaries: int = 600
+    crowd: float = 0.0
+
+    @property
+    def release(self):
+        return _release(self.z, PoissonSampling(self.q), self.rounds)
+
+    @property
+    def claim(self):
+        return epsilon_at_least(self.release, self.release.client, DELTA, knows_rounds=False)
+
+    def audit(self, random, *, z=None, q=None):
+        """An audit by canaries of a training with other noise and another rate than stated."""
+        z, q = z or self.z, q or self.q
+        present = random.random((self.canaries // 2, self.rounds)) < q
+        numbers = present.sum(axis=1)
+        numbers = numbers[numbers > 0]
+        shift = 1 / math.hypot(z, math.sqrt(self.crowd) * self.z)
+        return Parts(
+            release=self.release,
+            source="stated",
+            z=random.normal(size=len(numbers)) + np.sqrt(numbers) * shift,
+            numbers=numbers,
+            participations=int(numbers.sum()),
+            trials=present.size,
+            level=LEVEL,
+            spent=0.0,
+            crowd=self.crowd,
+        )
+
+    def contradicts(self, parts, claimed=None):
+        return parts.epsilon_at_least(DELTA, LEVEL) > MARGIN * (claimed or self.claim)
+
+
+AMPLIFIED = _Setup()
+
+
+def test_the_noise_test_is_exact_and_nearly_as_good_as_the_best():
+    """100,000 sums against the tail: 5 standard errors; the normal test has the least variance."""
+    test = NoiseTest(0.8, np.array([1, 2, 4]), np.array([20, 10, 5]))
+    numbers = np.repeat(test.numbers, test.canaries)
+    random = np.random.default_rng(1)
+    z = random.normal(size=(100_000, 35)) + np.sqrt(numbers) / 0.8
+    sums = np.array([test.statistic(row, numbers) for row in z[:20_000]])
+    tail = test.tail(1 / 0.8)
+    for level in (0.5, 0.1, 0.02):
+        critical = test.critical_value(0.8, level)
+        share, error = float((sums >= critical).mean()), math.sqrt(level / 20_000)
+        assert tail[critical] <= level
+        assert abs(share - tail[critical]) < 5 * error
+    # By Neyman and Pearson no test of 0.8 against 0.6 has more power than sum sqrt(k) z.
+    total = numbers.sum()
+    best = stats.norm.sf(stats.norm.isf(0.05) - math.sqrt(total) * (1 / 0.6 - 1 / 0.8))
+    power = test.power(test.critical_value(0.8, 0.05), 1 / 0.6)
+    assert best - 0.03 < power <= best + 1e-6
+
+
+def test_the_rate_is_bounded_as_by_clopper_and_pearson():
+    assert lower_rate(0, 100, 0.05) == 0
+    assert lower_rate(10, 100, 0.05) == pytest.approx(stats.beta.ppf(0.05, 10, 91))
+    assert lower_rate(100, 100, 0.05) == pytest.approx(0.05 ** (1 / 100))
+
+
+def test_an_amplified_claim_is_noticed_at_less_than_twice_the_claim():
+    detectable = AMPLIFIED.audit(np.random.default_rng(1)).detectable(AMPLIFIED.claim, DELTA, 1.0)
+    assert AMPLIFIED.claim == pytest.approx(4.742, abs=1e-3)
+    assert AMPLIFIED.claim < detectable.epsilon < 1.6 * AMPLIFIED.claim
+    short = AMPLIFIED.audit(np.random.default_rng(1)).detectable(AMPLIFIED.claim, DELTA, 0.92)
+    assert detectable.epsilon < short.epsilon < 2 * AMPLIFIED.claim
+
+
+@pytest.mark.parametrize("wrong", [{"z": 0.4}, {"q": 0.1}])
+def test_half_the_noise_and_twice_the_rate_are_contradicted(wrong):
+    random, claim = np.random.default_rng(2), AMPLIFIED.claim
+    audits = [AMPLIFIED.audit(random, **wrong) for _ in range(20)]
+    assert sum(AMPLIFIED.contradicts(audit, claim) for audit in audits) >= 18
+
+
+def _setups(number, random):
+    for _ in range(number):
+        yield _Setup(
+            z=float(random.uniform(0.5, 2)),
+            q=float(random.uniform(0.01, 0.3)),
+            rounds=int(random.integers(10, 200)),
+            canaries=int(random.integers(40, 1000)),
+            crowd=float(random.choice([0.0, 0.5, 5.0])),
+        )
+
+
+@pytest.mark.parametrize("number", [10, pytest.param(100, marks=pytest.mark.slow)])
+def test_right_trainings_are_contradicted_at_the_level_at_most(number):
+    """At most 2.5 % of 100 on average: nine or more have a chance below 1e-3, by this seed none."""
+    random = np.random.default_rng(3)
+    found = [setup.contradicts(setup.audit(random)) for setup in _setups(number, random)]
+    assert sum(found) <= number * LEVEL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["z", "q"])
+@pytest.mark.parametrize("setup", [AMPLIFIED, _Setup(0.6, 0.2, 20, 200, 0.5)])
+def test_what_is_detectable_is_contradicted_in_so_many_audits(setup, part):
+    """Of 60 audits at the detectable noise or rate; 65 % is 3 standard errors below 80 %."""
+    random, claim = np.random.default_rng(4), setup.claim
+    detectable = setup.audit(random).detectable(claim, DELTA, 1.0)
+    true = {"z": {"z": detectable.noise_multiplier}, "q": {"q": detectable.rate}}[part]
+    found = [setup.contradicts(setup.audit(random, **true), claim) for _ in range(60)]
+    assert 0.65 <= np.mean(found) <= 0.98
+
+
+def test_where_clients_hide_canaries_less_noise_is_not_noticed():
+    setup = dataclasses.replace(AMPLIFIED, crowd=400.0)
+    detectable = setup.audit(np.random.default_rng(1)).detectable(setup.claim, DELTA, 1.0)
+    assert detectable.epsilon > 2 * setup.claim
+
+
+def test_what_can_be_tested_by_parts():
+    assert are_testable(AMPLIFIED.release)
+    assert are_testable(_release(1.0, FixedSizeSampling(10, 200), 20))
+    assert not are_testable(_release(1.0, FixedRounds(3), 20))
+    assert not are_testable(_release(1.0, PoissonSampling(1.0), 20))
+    placed = dataclasses.replace(AMPLIFIED.release, canary=Party(FixedRounds(1)))
+    assert not are_testable(placed)
+    assert not are_testable(dataclasses.replace(AMPLIFIED.release, noise=MATRIX.noise(1.0, 1.0)))
+    assert not are_testable(dataclasses.replace(AMPLIFIED.release, zeroing="adaptive"))
+
+
+# The verdict.
+
+
+def _canaries(release, random, *, z, q, drawn=None):
+    """Canaries with standard normal null scores, half of them included."""
+    rounds = release.rounds
+    number = 600
+    present = random.random((number, rounds)) < q if drawn is None else drawn
+    included = np.arange(number) % 2 == 0
+    own = tuple(np.flatnonzero(row) for row in present)
+    counts = present.sum(axis=1)
+    scores = (random.normal(size=number) + included * np.sqrt(counts) / z) / math.sqrt(DIM)
+    tail = GaussianCanaryNull(DIM)
+    statistic = ScoredStatistic(
+        "own_rounds",
+        CanaryScores(scores[included], scores[~included]),
+        Null("closed_form", tail, DIM, source="design"),
+    )
+    ones = np.ones(rounds)
+    background = Background.of_canaries(OwnRounds(own), included, DIM).with_rounds(
+        np.arange(rounds), math.sqrt(DIM) * release.noise.noise_multiplier * ones, ones
+    )
+    noise = release.noise.noise_multiplier * ones
+    background = dataclasses.replace(background, noise=noise, release=release)
+    return SampledCanaries("stated", statistic, background)
+
+
+ARRIVED = CanaryCheck("arrived", 1.0, "they did", length=1.0, num_scored=280, num_included=300)
+COUNTS = Scope(counts_on_sampling=True)
+
+
+def _verdict(canaries, claimed, scope=COUNTS):
+    tests = ClaimTests([canaries.own], 0.95, ["threshold_valid"])
+    return point_verdict(
+        Claim(claimed, DELTA),
+        tests,
+        scope,
+        canaries,
+        canary_check=ARRIVED,
+        others=(),
+        background=canaries.background,
+    )
+
+
+def test_a_right_claim_is_consistent_by_its_parts():
+    release, random = AMPLIFIED.release, np.random.default_rng(5)
+    found = _verdict(_canaries(release, random, z=0.8, q=0.05), AMPLIFIED.claim)
+    assert (found.outcome, found.basis, found.confidence) == ("consistent", "parts", 0.95)
+    assert AMPLIFIED.claim < found.detectable_epsilon < 2 * AMPLIFIED.claim
+    first, *_, last = found.reason.splitlines()
+    assert "nor do its parts contradict it: in their own rounds canaries allow a noise" in first
+    assert "do not cover a sampler that depends on data" in found.reason
+    assert last.startswith("Next: publish")
+
+
+@pytest.mark.parametrize(
+    ("true", "cause"),
+    [
+        ({"z": 0.4, "q": 0.05}, "find why there is less noise than stated"),
+        ({"z": 0.8, "q": 0.1}, "find why clients are sampled more often than stated"),
+    ],
+)
+def test_a_wrong_part_is_named(true, cause):
+    random = np.random.default_rng(6)
+    found = _verdict(_canaries(AMPLIFIED.release, random, **true), AMPLIFIED.claim)
+    assert (found.outcome, found.basis, found.statistic) == ("contradicted", "parts", "own_rounds")
+    assert found.epsilon_lower > AMPLIFIED.claim
+    assert found.p_value < 0.05
+    assert found.reason.splitlines()[0].startswith("The claim is contradicted by its parts: in")
+    assert cause in found.reason.splitlines()[-1]
+
+
+def test_draws_that_depend_on_each_other_are_never_consistent():
+    """Canaries come all together, in one round of twenty."""
+    random = np.random.default_rng(7)
+    together = np.repeat((np.arange(60) % 20 == 0)[None, :], 600, axis=0)
+    canaries = _canaries(AMPLIFIED.release, random, z=0.8, q=0.05, drawn=together)
+    found = _verdict(canaries, AMPLIFIED.claim)
+    assert found.outcome == "inconclusive"
+    assert "do not vary as independent draws make them" in found.reason
+
+
+def test_a_claim_that_counts_on_no_sampling_has_no_parts():
+    random = np.random.default_rng(8)
+    canaries = _canaries(AMPLIFIED.release, random, z=0.8, q=0.05)
+    assert canaries.parts(Scope(counts_on_sampling=False), DELTA, 0.05) is None
+    assert canaries.parts(Scope(counts_on_sampling=None), DELTA, 0.05) is None
+    assert canaries.parts(dataclasses.replace(COUNTS, unfit="placed"), DELTA, 0.05) is None
