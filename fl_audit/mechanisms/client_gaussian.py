@@ -77,7 +77,7 @@ def _clip_words(table: ClientGaussian) -> str:
 
 def _noise_words(table: ClientGaussian, record: RunRecord) -> str:
     multiplier = record.release.noise.noise_multiplier
-    return f" and adds Gaussian noise of {multiplier:g} clip norms before it uploads it"
+    return f" and adds Gaussian noise with noise multiplier {multiplier:g} before it uploads it"
 
 
 CLIENT_GAUSSIAN_KIND = MechanismKind(

@@ -210,7 +210,7 @@ def _noise_words(table: Distributed, record: RunRecord) -> str:
     noise = (
         noise_with_count_words(record, "Skellam")
         if table.clip_norm is None
-        else f"Skellam noise of {multiplier:g} clip norms is added to their sum"
+        else f"Skellam noise with noise multiplier {multiplier:g} is added to their sum"
     )
     return (
         f"; {noise}. Each participant adds its share of the "

@@ -137,7 +137,7 @@ def _fixed_clip_words(table: GaussianFixed) -> str:
 
 def _fixed_noise_words(table: GaussianFixed, record: RunRecord) -> str:
     multiplier = record.release.noise.noise_multiplier
-    return f"; Gaussian noise of {multiplier:g} clip norms is added to their sum"
+    return f"; Gaussian noise with noise multiplier {multiplier:g} is added to their sum"
 
 
 GAUSSIAN_ADAPTIVE = MechanismKind(

@@ -198,7 +198,7 @@ def _clip_words(table: MatrixFactorisation) -> str:
 def _noise_words(table: MatrixFactorisation, record: RunRecord) -> str:
     multiplier = record.release.noise.noise_multiplier
     return (
-        f"; Gaussian noise of {multiplier:g} clip norms, correlated over rounds by "
+        f"; Gaussian noise with noise multiplier {multiplier:g}, correlated over rounds by "
         f"{_strategy_words(table)}, is added to their sum"
     )
 
