@@ -1,7 +1,7 @@
 """Upper bounds on epsilon under a secret participation schedule.
 
 With noise multiplier sigma, a round that a canary is in moves the released sum by one clip norm.
-Whatever later rounds make of earlier ones, the attacker sees no more than a function of x =
+However later rounds depend on earlier ones, the attacker sees no more than a function of x =
 (x_1, ..., x_T), where x is N(e_t, sigma^2 I) if round t is the canary's and N(0, sigma^2 I) if it
 has none: given what was released before, each round is a function of an independent Gaussian, and
 that function does not depend on t. So a round drawn from T gives at most the pair

@@ -60,7 +60,7 @@ class AdaptiveClip:
         return epsilon * self.denominator * (1 + 1 / self.learning_rate)
 
     @property
-    def tells_counts(self) -> bool:
+    def determines_counts(self) -> bool:
         """Whether clip norms determine a count to a tenth of a client."""
         return self.learning_rate > 0 and self.rounding <= 0.1
 

@@ -62,7 +62,7 @@ def train(
         chain = open_chain(folder, reached.completed_rounds)
         context = attack_context(run, engine, folder, reached.completed_rounds)
         attackers, live = make_attackers(context), LiveAudit.from_context(context)
-        everybody = (*observers_of_every(run, engine), *observers)
+        all_observers = (*observers_of_every(run, engine), *observers)
         loop = RoundLoop(
             run,
             folder,
@@ -70,14 +70,14 @@ def train(
             attackers=attackers,
             live=live,
             cosines=SharedCosines(context),
-            observers=everybody,
+            observers=all_observers,
             chain=chain,
             start=reached,
             stop=stop,
         )
         num_rounds = run.schedule.num_rounds
         started = StartedRun(folder, run.config, num_rounds, reached.completed_rounds)
-        with observing(everybody, started):
+        with observing(all_observers, started):
             while reached.completed_rounds < num_rounds and not live.must_stop:
                 with engine.session():
                     reached = loop.run_rounds(reached)
