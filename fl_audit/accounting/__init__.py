@@ -1,4 +1,16 @@
-"""What a run released, and the analytical epsilon that its noise guarantees."""
+"""What a run released, and the upper bounds on epsilon that its noise gives.
+
+>>> release = Release(
+...     rounds=100,
+...     noise=Noise("gaussian", noise_multiplier=1.0, sum_noise_multiplier=1.0),
+...     denominator=Denominator("expected_cohort", 22.0),
+...     client=Party(FixedRounds(7)),
+...     canary=Party(FixedRounds(1)),
+... )
+>>> accounting = account(release, delta=1e-5)
+>>> round(accounting.client.epsilon, 2), round(accounting.canary.epsilon, 2)
+(14.19, 4.38)
+"""
 
 import fl_audit.accounting.skellam  # noqa: F401 - its noise distribution registers itself
 from fl_audit.accounting.analytical import Accounting, account

@@ -1,4 +1,4 @@
-"""The guarantees of patterns in which every client draws its own rounds, and nobody sees which.
+"""Upper bounds for patterns in which every client secretly draws its own rounds.
 
 Let W_t be the likelihood ratio of round t, which under Q, without the client, is e^(z / sigma - 1 /
 (2 sigma^2)) with z standard normal. The client's rounds S give the ratio R = E_S prod over t in S
@@ -6,21 +6,22 @@ of W_t, and whatever makes R larger in the convex order bounds epsilon from abov
 
 - *Balls in bins* (Chua et al. 2024, arXiv:2412.16802; Choquette-Choo et al. 2024,
   arXiv:2410.06266): all k rounds of one bin of b are one release with noise sigma / sqrt(k), so
-  that R is the mean of b independent ratios: random allocation of one round of b, exactly. Where
-  the last turn is not everybody's, each bin counts as if it had as many rounds as the first.
+  that R is the mean of b independent ratios: random allocation of one round of b, exactly. If the
+  last cycle is incomplete, each bin counts as if it had as many rounds as the first.
 - *k of T* (Feldman & Shenfeld 2025, arXiv:2502.12773): S is as if one round were drawn from each
-  part of a random partition of the rounds into k parts. Told the partition, the attacker faces k
-  independent draws of one round of about T / k.
-- *Minimum separation by coins*: told the past, the client is in round t with a probability of at
-  most p, whatever its rest. A round's factor 1 - p_t + p_t W_t is larger in the convex order for a
-  larger p_t, so that Poisson sampling with p in every round bounds it.
+  part of a random partition of the rounds into k parts. An attacker who knows the partition faces
+  k independent draws of one round of about T / k.
+- *Minimum separation by coins*: given the past, the client is in round t with a probability of at
+  most p, whether it rests or not. A round's factor 1 - p_t + p_t W_t is larger in the convex order
+  for a larger p_t, so that Poisson sampling with p in every round bounds it.
 - *Truncated Poisson sampling* (Chua et al. 2024, arXiv:2411.04205, theorem 3.3): but for a
   chance Psi in each round of a sample that is too large, it is Poisson sampling; so
   delta(eps) <= delta_Poisson(eps) + T Psi (1 + e^eps).
 
 Under a matrix whose bands are at most the bins, the columns of one bin's rounds do not overlap, and
-those of bins that are as far apart as the bands are orthogonal to one another. Told which of such
-classes of bins its own belongs to, the attacker faces random allocation among the bins of a class.
+those of bins at least as far apart as the number of bands are orthogonal to one another. An
+attacker who knows the class of such bins that the client's bin belongs to faces random allocation
+among the bins of that class.
 """
 
 import functools
@@ -57,20 +58,13 @@ from fl_audit.accounting.sampling_accountants import (
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.array_types import FloatArray
 
-# The pairs that dominate what an attacker sees.
+# Dominating pairs.
 
 
 def hidden_pair(release: Release, party: Party, delta: float) -> RatioDistribution | None:
-    """A dominating distribution of the ratio under a party's hidden rounds, or None.
+    """The dominating pair under a secret draw of the rounds, for epsilon at this delta.
 
-    Args:
-      release: What was released, with noise.
-      party: The party.
-      delta: The delta at which epsilon will be asked for.
-
-    Returns:
-      None where no such distribution is at hand, the draw hides nothing, or it is too much for
-      floats.
+    None if none is known, the draw hides nothing, or the shift exceeds `LARGEST_SHIFT`.
     """
     z = release.noise.noise_multiplier
     match release.correlation, party.sampling:
@@ -86,7 +80,7 @@ def hidden_pair(release: Release, party: Party, delta: float) -> RatioDistributi
 
 
 def _coins(release: Release, sampling: Sampling, delta: float) -> RatioDistribution | None:
-    """The distribution where coins decide, perhaps only for who does not rest."""
+    """The dominating pair where independent coins decide, perhaps with rests."""
     sampled = None
     if isinstance(sampling, CyclicPoissonSampling):
         sampled = cyclic_rounds(release, sampling)
@@ -107,16 +101,16 @@ def _one_of(noise_multiplier: float, blocks: Blocks, delta: float) -> RatioDistr
 
 
 def parts(rounds: int, number: int) -> Blocks:
-    """So many parts of the rounds whose sizes differ by one at most, by length."""
+    """Divides the rounds into this number of parts, whose sizes differ by at most one."""
     length, longer = divmod(rounds, number)
     both = ((length + 1, longer), (length, number - longer))
     return tuple((size, count) for size, count in both if count)
 
 
 def bins_of_a_class(bins: int, bands: int) -> int:
-    """The largest number of bins in classes of one size with orthogonal columns.
+    """The largest size of equal classes of bins with orthogonal columns.
 
-    Bins are on a circle, and two of a class are at least as many apart as there are bands.
+    Bins are on a circle; two bins of a class are at least as far apart as the number of bands.
 
     >>> bins_of_a_class(12, 1), bins_of_a_class(12, 5), bins_of_a_class(12, 7)
     (12, 2, 1)
@@ -124,11 +118,11 @@ def bins_of_a_class(bins: int, bands: int) -> int:
     return max(size for size in range(1, bins + 1) if bins % size == 0 and bins // size >= bands)
 
 
-# Guarantees, under fresh noise in each round and under a matrix.
+# Upper bounds, under independent noise and under a matrix.
 
 
 def _guarantee(release: Release, sampling: Sampling, delta: float) -> Guarantee:
-    """The guarantee of fresh noise: of known rounds, and where they are hidden."""
+    """The upper bounds under independent noise, with and without knowledge of the rounds."""
     z, most = release.noise.noise_multiplier, sampling.most_drawn
     return _amplified(release, Party(sampling), account_gaussian(z, most or 0, delta), delta)
 
@@ -164,13 +158,10 @@ def _truncated(release: Release, sampling: TruncatedPoissonSampling, delta: floa
 def truncated_epsilon(
     noise_multiplier: float, sampling: TruncatedPoissonSampling, rounds: int, delta: float
 ) -> float | None:
-    """The epsilon of truncated Poisson sampling under fresh noise; None where cuts are too likely.
+    """Epsilon of truncated Poisson sampling under independent noise.
 
-    Args:
-      noise_multiplier: The noise multiplier of one round, at least 1 / `LARGEST_SHIFT`.
-      sampling: How rounds are drawn, with a probability below 1.
-      rounds: The number of rounds.
-      delta: The delta of the guarantee, in (0, 1).
+    None if truncation is too likely for this delta. The noise multiplier is at least 1 /
+    `LARGEST_SHIFT`, the sampling probability below 1.
     """
     distribution = sampled_rounds(noise_multiplier, sampling.probability, rounds, delta)
     cut = rounds * chance_of_a_cut(sampling)
@@ -187,29 +178,21 @@ def truncated_epsilon(
 
 
 def chance_of_a_cut(sampling: TruncatedPoissonSampling) -> float:
-    """The probability that a round's sample is too large."""
-    from scipy import stats  # here, for it takes half a second
+    """The probability that a round's sample is truncated."""
+    from scipy import stats  # imported here because it takes half a second
 
     return float(stats.binom.sf(sampling.largest, sampling.members, sampling.probability))
 
 
-# Lower bounds on these, by one attacker.
+# Lower bounds on epsilon, by one attacker.
 
 
 @functools.lru_cache(maxsize=16)
 def least_of(release: Release, party: Party, delta: float) -> float | None:
-    """A lower bound on the epsilon of rounds that sampling hides, by one attacker.
+    """A lower bound on epsilon under a secret draw: how loose the upper bound is at most.
 
-    It says how far the accountant's upper bound can be from the truth.
-
-    Args:
-      release: What was released.
-      party: The party, whose sampling decides which attacker is looked at.
-      delta: The delta of the guarantee, in (0, 1).
-
-    Returns:
-      None where its sampling has no such attacker, noise is correlated over rounds, or is so little
-        that a round's shift exceeds what is computed.
+    None if no attacker is implemented for the sampling, noise is correlated over rounds, or the
+    shift exceeds `LARGEST_SHIFT`.
     """
     accountant = accountant_of(party.sampling)
     if (
@@ -223,7 +206,7 @@ def least_of(release: Release, party: Party, delta: float) -> float | None:
 
 
 def _least_of_bins(release: Release, sampling: BallsInBinsSampling, delta: float) -> float:
-    """Rounds of a last turn that not all bins have are not looked at."""
+    """Leaves out the rounds of an incomplete last cycle."""
     turns = max(sampling.rounds // sampling.bins, 1)
     z = release.noise.noise_multiplier / math.sqrt(turns)
     bins = min(sampling.bins, sampling.rounds)
@@ -245,8 +228,8 @@ def _least_of_separated(release: Release, sampling: MinSeparationSampling, delta
 def _least_of_truncated(
     release: Release, sampling: TruncatedPoissonSampling, delta: float
 ) -> float:
-    """The bound of Poisson sampling, at a delta larger by what cuts may hide."""
-    from scipy import stats  # here, for it takes half a second
+    """The lower bound of Poisson sampling, with delta increased by the truncated mass."""
+    from scipy import stats  # imported here because it takes half a second
 
     numbers = stats.binom.pmf(np.arange(release.rounds + 1), release.rounds, sampling.probability)
     z, cut = release.noise.noise_multiplier, release.rounds * chance_of_a_cut(sampling)

@@ -1,7 +1,4 @@
-"""The analytical epsilon of a run, which its noise guarantees against every attacker.
-
-And the other way round: the noise that a target epsilon needs, whatever decides who participates.
-"""
+"""The upper bound on a run's epsilon, and the noise that a target epsilon needs."""
 
 import dataclasses
 import decimal
@@ -38,8 +35,8 @@ class Accounting:
 
     Attributes:
       delta: The delta of (epsilon, delta)-DP.
-      neighbours: The two runs that are compared, in words.
-      assumes: The conditions that have to hold, in words.
+      neighbours: The neighbouring relation, in words.
+      assumes: The assumptions, in words.
       client: The guarantee to a real client.
       canary: The guarantee to an included canary.
     """
@@ -54,10 +51,7 @@ class Accounting:
 
     @property
     def epsilon(self) -> float | None:
-        """The larger of the epsilons of a real client and of an included canary.
-
-        It is None where the guarantee to either is unknown.
-        """
+        """The larger epsilon of client and canary; None if either is unknown."""
         client, canary = self.client.epsilon, self.canary.epsilon
         return None if client is None or canary is None else max(client, canary)
 
@@ -92,18 +86,13 @@ def account(release: Release, delta: float) -> Accounting:
 
 
 def check_delta(delta: float) -> None:
-    """Raises a `ValueError` for a delta that is none."""
+    """Raises ValueError unless 0 < delta < 1."""
     if not 0 < delta < 1:
         raise ValueError(f"delta must be in (0, 1), got {delta}")
 
 
 def guarantee_to(release: Release, party: Party, delta: float) -> Guarantee:
-    """The guarantee to a party by the distribution of the noise, zeroing counted.
-
-    Args:
-      release: What was released.
-      party: One of its parties.
-      delta: The delta of the guarantee, in (0, 1).
+    """The guarantee to a party, zeroing included.
 
     Raises:
       ValueError: The release's noise distribution is not registered.
@@ -122,7 +111,7 @@ def guarantee_to(release: Release, party: Party, delta: float) -> Guarantee:
 
 
 def _neighbours(release: Release, distribution: NoiseDistribution) -> str:
-    """The two runs in words, by the draw where the same relation goes with both parties'."""
+    """The neighbouring relation in words: that of the sampling if client and canary share it."""
     relations = {party.sampling.neighbours for party in (release.client, release.canary)}
     return relations.pop() if distribution.counts_drawing and len(relations) == 1 else ZERO_OUT
 
@@ -153,7 +142,7 @@ def _zeroing_assumptions(release: Release) -> tuple[str, ...]:
 def _participation_assumptions(
     release: Release, distribution: NoiseDistribution
 ) -> tuple[str, ...]:
-    """The conditions on the schedule, those on real clients first."""
+    """Assumptions on the schedule; those on real clients first."""
     client = _participation_assumption(distribution, release.client)
     canary = _participation_assumption(distribution, release.canary)
     if client == canary:
@@ -174,31 +163,26 @@ def _participation_assumption(distribution: NoiseDistribution, party: Party) -> 
 
 
 _LARGEST_LOG = 28.0
-"""The log of the largest noise multiplier that is tried; nothing is learned with it."""
+"""The log of the largest noise multiplier tried."""
 
 _STEP = math.log(2.0)
-"""The step, in the log of the noise multiplier, of the search for a bracket."""
+"""Step of the search for a bracket, in the log of the noise multiplier."""
 
 _LOG_WIDTH = 5e-5
-"""The width, in the log of the noise multiplier, to which it is solved for."""
+"""Tolerance of the solution, in the log of the noise multiplier."""
 
 _DIGITS = 6
-"""The digits of the noise multiplier that is found, so that it can be copied."""
+"""Significant digits of the noise multiplier, few enough to copy."""
 
 _LARGE_EXCESS = 50.0
-"""The log of a ratio of epsilons that stands for an infinite one."""
+"""Cap on the log of a ratio of epsilons, for the solver."""
 
 
 def noise_multiplier_for(epsilon: float, epsilon_of: Callable[[float], float | None]) -> float:
     """The smallest noise multiplier whose analytical epsilon is at most a target, to 1e-4.
 
-    It is rounded up to six digits. The one that is returned has been accounted itself, so that the
-    target holds for it and not only nearly.
-
-    Args:
-      epsilon: The target, above 0 and finite.
-      epsilon_of: A function that gives the analytical epsilon of a noise multiplier, and does not
-        rise with it; None where none is known.
+    It is rounded up to six digits, and the rounded value has itself been accounted. `epsilon_of`
+    must not increase; it returns None where no epsilon is known.
 
     Raises:
       InputError: The target is out of range, no epsilon is known, or no noise is enough.
@@ -211,7 +195,7 @@ def noise_multiplier_for(epsilon: float, epsilon_of: Callable[[float], float | N
 
     @functools.cache
     def excess(log_multiplier: float) -> float:
-        """Log epsilon above the target's, kept finite for the solver."""
+        """Log of epsilon over the target, kept finite for the solver."""
         reached = epsilon_of(math.exp(log_multiplier))
         if reached is None:
             raise InputError("no accountant knows the analytical epsilon of such a run")
@@ -236,6 +220,6 @@ def noise_multiplier_for(epsilon: float, epsilon_of: Callable[[float], float | N
 
 
 def _rounded_up(value: float) -> float:
-    """The least number of so many digits that is not below a positive value."""
+    """Rounds a positive value up to `_DIGITS` significant digits."""
     digits = decimal.Context(prec=_DIGITS, rounding=decimal.ROUND_CEILING)
     return float(digits.create_decimal(value))

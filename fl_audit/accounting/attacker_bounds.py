@@ -1,13 +1,13 @@
-"""What the noise guarantees against attackers who know when a party was online, or do not.
+"""Upper bounds against attackers who know the participation schedule, and who do not.
 
-Both see the noised aggregate of every round; whoever sees less, such as the final model alone,
-learns no more. Where clients add the noise, a third one sees single uploads. An attacker who knows
-the rounds faces the composition of these rounds. One who does not knows only how they were drawn,
-which hides the party among all rounds. Where no bound better than the first is proven, it is the
-bound against both.
+Both attackers see the noised aggregate of every round; an attacker who sees less, such as the final
+model alone, learns no more. Where clients add the noise, a third attacker sees single uploads. An
+attacker who knows the rounds faces the composition of these rounds. An attacker who knows only how
+they were drawn has to find the party among all rounds. Where no better bound is known for the
+second attacker, that of the first applies to both.
 
-How much of a guarantee an audit can prove at most, by the number of its canaries, follows from the
-pair of distributions that the attacker has to distinguish.
+The largest lower bound that an audit can show with its number of canaries follows from the pair of
+distributions that the attacker has to distinguish.
 """
 
 import math
@@ -58,17 +58,17 @@ from fl_audit.estimators.optimal_tests import (
 _RELIES_ON_DRAW = "the accountant relies on nobody knowing who is sampled into a round"
 
 _TESTS = 4_000
-"""The number of thresholds to choose from."""
+"""The number of candidate thresholds."""
 
 _NO_SHIFT = 1e-9
-"""The shift that stands for none, which would be divided by."""
+"""Replaces a shift of 0, which would be divided by."""
 
 
 class DominatingPair(Protocol):
-    """Two distributions that are at least as easy to tell apart as what an attacker sees."""
+    """A dominating pair of distributions (P, Q) for what an attacker sees."""
 
     def optimal_tests(self) -> OptimalTests:
-        """The tests that tell them apart."""
+        """Likelihood ratio tests of P against Q."""
 
     def deltas(self, epsilon: float) -> tuple[float, float]:
         """The smallest deltas with which (P, Q) and (Q, P) are (epsilon, delta)-close."""
@@ -81,14 +81,12 @@ class GaussianPair:
     shift: float
 
     def optimal_tests(self) -> OptimalTests:
-        """See `DominatingPair`."""
         if math.isinf(self.shift):
             sure = np.ones(1)
             return OptimalTests(log_fpr=-math.inf * sure, tpr=sure, tnr=sure, fnr=0 * sure)
         return gaussian_tests(self.shift)
 
     def deltas(self, epsilon: float) -> tuple[float, float]:
-        """See `DominatingPair`."""
         if math.isinf(self.shift):
             return 1.0, 1.0
         (delta,) = np.exp(log_gaussian_deltas(np.array([max(self.shift, _NO_SHIFT)]), epsilon))
@@ -97,12 +95,9 @@ class GaussianPair:
 
 @dataclass(frozen=True)
 class SeenRounds:
-    """Gaussian releases, binomial in number, by an attacker who sees how many there are.
+    """Gaussian releases whose number is binomial and known to the attacker.
 
-    Attributes:
-      share: The probability of a round.
-      rounds: The number of rounds.
-      noise_multiplier: The noise multiplier of one round, above 0.
+    `share` is the probability of a round.
     """
 
     share: float
@@ -110,7 +105,6 @@ class SeenRounds:
     noise_multiplier: float
 
     def optimal_tests(self) -> OptimalTests:
-        """See `DominatingPair`."""
         shifts, masses = self._shifts()
         reach = shifts[-1] * (shifts[-1] / 2 + 8)
         ratios = np.linspace(-reach, reach, _TESTS)[:, None]
@@ -123,7 +117,6 @@ class SeenRounds:
         )
 
     def deltas(self, epsilon: float) -> tuple[float, float]:
-        """See `DominatingPair`."""
         shifts, masses = self._shifts()
         delta = float(np.exp(log_gaussian_deltas(shifts, epsilon)) @ masses)
         return delta, delta
@@ -136,24 +129,19 @@ class SeenRounds:
 
     def _masses(self) -> FloatArray:
         """The probabilities of each number of rounds, from 0."""
-        from scipy import stats  # here, for it takes half a second
+        from scipy import stats  # imported here because it takes half a second
 
         return np.asarray(stats.binom.pmf(np.arange(self.rounds + 1), self.rounds, self.share))
 
 
 @dataclass(frozen=True)
 class SeenSeparatedRounds(SeenRounds):
-    """Gaussian releases in rounds by coins with a rest after each, seen by the attacker.
-
-    Attributes:
-      separation: The least distance of two rounds, as of `MinSeparationSampling`, whose coin
-        `share` is.
-    """
+    """Gaussian releases in rounds under `MinSeparationSampling`, known to the attacker."""
 
     separation: int
 
     def _masses(self) -> FloatArray:
-        """The probabilities of each number of rounds, by the rounds that a member still rests."""
+        """The probabilities of each number of rounds; `chances` is indexed by remaining rest."""
         p, rest = self.share, self.separation - 1
         chances = np.zeros((self.separation, self.rounds + 1))
         chances[:, 0] = p / (1 + rest * p)
@@ -169,12 +157,11 @@ class SeenSeparatedRounds(SeenRounds):
 
 @dataclass(frozen=True, eq=False)
 class AttackerBound:
-    """What holds against one attacker.
+    """The upper bound against one attacker.
 
     Attributes:
-      guarantee: The guarantee of the noise against the attacker.
-      pair: A pair of distributions that the attacker can at most tell apart; None where none is
-        known.
+      guarantee: The guarantee against the attacker.
+      pair: A dominating pair of distributions for what the attacker sees; None if none is known.
     """
 
     guarantee: Guarantee
@@ -183,13 +170,12 @@ class AttackerBound:
 
 @dataclass(frozen=True, eq=False)
 class AttackerBounds:
-    """What holds for one party against attackers who know its rounds, and who do not.
+    """The upper bounds for one party, by what the attacker knows.
 
     Attributes:
-      knowing_rounds: Against an attacker who knows the rounds.
+      knowing_rounds: Against an attacker who knows the party's rounds.
       not_knowing_rounds: Against one who does not.
-      seeing_uploads: Against one who sees the party's own uploads, before they are summed; None
-        where no noise is on them.
+      seeing_uploads: Against one who sees the party's single uploads; None if they carry no noise.
     """
 
     knowing_rounds: AttackerBound
@@ -197,7 +183,7 @@ class AttackerBounds:
     seeing_uploads: AttackerBound | None = None
 
     def against(self, knows_rounds: bool) -> AttackerBound:
-        """The bound against one of the two attackers."""
+        """The bound against one of the first two attackers."""
         return self.knowing_rounds if knows_rounds else self.not_knowing_rounds
 
 
@@ -227,7 +213,7 @@ def attacker_bounds(release: Release, party: Party, delta: float) -> AttackerBou
 
 
 def _client_noise_bounds(release: Release, party: Party, delta: float) -> AttackerBounds:
-    """The bounds where each participant adds Gaussian noise of its own."""
+    """The bounds if each participant adds its own Gaussian noise."""
     z = release.noise.noise_multiplier
     most = party.sampling.most_drawn
     uploads = of_uploads(z, release.rounds if most is None else most, delta)
@@ -243,14 +229,9 @@ def _client_noise_bounds(release: Release, party: Party, delta: float) -> Attack
 
 
 def upload_shift(noise: Noise, uploads: int | None) -> float | None:
-    """By how many standard deviations of its noise a canary moves its own uploads, all together.
+    """The shift of all of a canary's uploads together, in standard deviations of the noise.
 
-    Args:
-      noise: The noise of a round.
-      uploads: The largest number of uploads of a canary; None where nothing bounds it.
-
-    Returns:
-      None where no noise is on uploads, or nothing bounds how many there are.
+    `uploads` is their largest number. None if uploads carry no noise, or their number is unbounded.
     """
     z = noise.noise_multiplier
     if noise.distribution != CLIENT_GAUSSIAN.name or uploads is None or z == 0:
@@ -261,7 +242,7 @@ def upload_shift(noise: Noise, uploads: int | None) -> float | None:
 def of_uploads(
     noise_multiplier: float, uploads: int, delta: float, *, sensitivity: float = 1.0
 ) -> AttackerBound:
-    """What Gaussian noise on a participant's uploads guarantees against who sees them.
+    """The guarantee of Gaussian noise on single uploads against an attacker who sees them.
 
     An upload clip(u) + N(0, z^2 C^2 I) is a Gaussian mechanism, and so are several together
     (Balle & Wang 2018, arXiv:1805.06530, theorem 8; Dong et al. 2019, corollary 3.3).
@@ -283,7 +264,7 @@ def of_uploads(
 
 
 def _other_noise_bounds(release: Release, party: Party, delta: float) -> AttackerBounds:
-    """The bounds where what is released is not known to be Gaussian: the same for both."""
+    """Bounds for non-Gaussian noise; equal for both attackers."""
     distribution = noise_distribution_named(release.noise.distribution)
     guarantee = guarantee_to(release, party, delta)
     without = release.noise.noise_multiplier == 0
@@ -298,7 +279,7 @@ def _other_noise_bounds(release: Release, party: Party, delta: float) -> Attacke
 
 
 def _knowing(release: Release, party: Party, delta: float) -> AttackerBound:
-    """The bound by the composition of the party's own rounds, without amplification."""
+    """The bound by composition of the party's rounds, without amplification."""
     share, z = party.sampling.share, release.noise.noise_multiplier
     if party.squared_sensitivity is not None:
         guarantee = Guarantee(party.participations, known_rounds_epsilons(release, party, delta))
@@ -319,7 +300,7 @@ def _knowing(release: Release, party: Party, delta: float) -> AttackerBound:
 def _not_knowing(
     release: Release, party: Party, known: AttackerBound, delta: float
 ) -> AttackerBound:
-    """The bound by hidden rounds where there is one, else the one against known rounds."""
+    """The bound with amplification if one is known, else the bound for known rounds."""
     z = release.noise.noise_multiplier
     guarantee = guarantee_to(release, party, delta)
     hidden = hidden_pair(release, party, delta)
@@ -338,27 +319,27 @@ def _not_knowing(
 
 
 def _hides(blocks: Blocks, noise_multiplier: float) -> bool:
-    """Whether a round drawn in each block hides a party, and can be computed."""
+    """Whether the draw of one round per block amplifies, within `LARGEST_SHIFT`."""
     if all(length == 1 for length, _ in blocks):
         return False
     return math.sqrt(sum(count for _, count in blocks)) / noise_multiplier <= LARGEST_SHIFT
 
 
-# How much of a guarantee an audit can prove at most.
+# The largest lower bound that an audit can show.
 
 
 _MOST_CANARIES = 10**8
-"""The largest number of canaries that is tried."""
+"""The largest number of canaries tried."""
 
 
 @dataclass(frozen=True)
 class ReachableBound:
-    """The largest lower bounds on epsilon that any test could have proven, in the median.
+    """The largest median lower bounds on epsilon of any test.
 
     Attributes:
-      epsilon: By bounds that hold for any mechanism.
-      gaussian: By bounds that hold for Gaussian mechanisms; None where what the attacker sees is
-        not a Gaussian mechanism.
+      epsilon: By methods that hold for any mechanism.
+      gaussian: By methods that hold for Gaussian mechanisms; None if what the attacker sees is no
+        Gaussian mechanism.
     """
 
     epsilon: float
@@ -368,16 +349,16 @@ class ReachableBound:
 def reachable_bound(
     bound: AttackerBound, num_included: int, delta: float, confidence: float
 ) -> ReachableBound | None:
-    """What an ideal auditor proves against the pair that dominates what an attacker sees.
+    """The lower bound of an ideal auditor against the dominating pair.
 
     Args:
-      bound: What holds against the attacker.
+      bound: The upper bound against the attacker.
       num_included: The number of included canaries.
       delta: The delta of the bounds, in (0, 1).
       confidence: The confidence of the bounds, in (0, 1).
 
     Returns:
-      The bounds, no larger than the guarantee; None without a pair or without canaries.
+      The bounds, at most the upper bound; None without a pair or without canaries.
     """
     if bound.pair is None or num_included == 0:
         return None
@@ -393,17 +374,17 @@ def reachable_bound(
 def canaries_to_prove(
     bound: AttackerBound, share: float, delta: float, confidence: float
 ) -> int | None:
-    """The least number of canaries, half of them included, that can prove a share of a guarantee.
+    """The least number of canaries, half included, that can show a share of the upper bound.
 
     Args:
-      bound: What holds against the attacker.
-      share: The share of the guarantee, in (0, 1).
+      bound: The upper bound against the attacker.
+      share: The share of the upper bound, in (0, 1).
       delta: The delta of the bounds, in (0, 1).
       confidence: The confidence of the bounds, in (0, 1).
 
     Returns:
-      The number, to 1 %; None where the guarantee is unknown, 0 or infinite, or where no number up
-        to 100 million is enough.
+      The number, to 1 %; None if the upper bound is unknown, 0 or infinite, or if 100 million
+      canaries are not enough.
     """
     limit = bound.guarantee.epsilon
     if limit is None or not 0 < limit < math.inf or bound.pair is None:

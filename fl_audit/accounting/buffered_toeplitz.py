@@ -24,12 +24,7 @@ MOST_BUFFERS = 10
 
 @dataclass(frozen=True)
 class BufferedToeplitz:
-    """The parameters of a strategy.
-
-    Attributes:
-      decays: The decay theta of each buffer, falling, in (0, 1).
-      scales: The scale omega with which each is read.
-    """
+    """The decay theta, falling, in (0, 1), and the scale omega of each buffer."""
 
     decays: tuple[float, ...]
     scales: tuple[float, ...]
@@ -42,18 +37,14 @@ class BufferedToeplitz:
 def optimise(num_buffers: int, num_rounds: int) -> BufferedToeplitz:
     """The strategy with the least error of the last prefix sum at equal privacy of one round.
 
-    The search starts from decays that are evenly spaced in log(1 - decay), as those of rational
-    approximations of the square root are, and is deterministic.
-
-    Args:
-      num_buffers: The number of buffers, from 1 to `MOST_BUFFERS`.
-      num_rounds: The number of rounds that the strategy is for, at least 1.
+    The search is deterministic. It starts from decays that are evenly spaced in log(1 - decay), as
+    in rational approximations of the square root.
 
     Raises:
       ValueError: The number of buffers is out of range.
 
-    >>> found = optimise(2, 100)
-    >>> [round(decay, 3) for decay in found.decays], [round(scale, 3) for scale in found.scales]
+    >>> blt = optimise(2, 100)
+    >>> [round(decay, 3) for decay in blt.decays], [round(scale, 3) for scale in blt.scales]
     ([0.989, 0.773], [0.146, 0.324])
     """
     if not 1 <= num_buffers <= MOST_BUFFERS:
@@ -85,7 +76,7 @@ def _interlaced(parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _scales(decays: FloatArray, inverse_decays: FloatArray) -> FloatArray:
-    """The scales omega that belong to the decays of a strategy and of its inverse."""
+    """The scales omega given the decays of a strategy and of its inverse."""
     distances = decays[:, None] - decays
     np.fill_diagonal(distances, 1.0)
     return np.asarray((decays[:, None] - inverse_decays).prod(axis=1) / distances.prod(axis=1))

@@ -1,30 +1,29 @@
-"""A guarantee in full: the curve behind (epsilon, delta), in the terms that releases are stated in.
+"""The privacy curve of a release: Gaussian DP, zCDP, privacy profile and detection rates.
 
-An accountant's guarantee is a curve, of which (epsilon, delta) is one point. `full_guarantee` reads
-the pair of distributions that dominates what an attacker sees, and says of the same curve
+(epsilon, delta) is one point of a curve. From the dominating pair of distributions for what an
+attacker sees, `full_guarantee` computes
 
 - mu of Gaussian differential privacy (Dong, Roth & Su 2019, arXiv:1905.02383, definition 2.6);
 - rho of zero-concentrated differential privacy (Bun & Steinke 2016, arXiv:1605.02635, definition
   1.1), which Google publishes for its language models;
 - the privacy profile: epsilon at several deltas (Balle, Barthe & Gaboardi 2018, arXiv:1807.01647);
-- what it means for an attacker who guesses who participated: the share of participants found at a
-  share of false alarms. The curve of an (epsilon, delta) alone is that of Kairouz, Oh & Viswanath
-  2015, arXiv:1311.0776, theorem 2.1.
+- the true positive rate of an attacker who guesses who participated, by false positive rate. The
+  curve of an (epsilon, delta) alone is that of Kairouz, Oh & Viswanath 2015, arXiv:1311.0776,
+  theorem 2.1.
 
 Rounds without sampling are one Gaussian release: mu is their shift sqrt(rounds) / z, and rho is
-mu^2 / 2 = rounds / (2 z^2), both exact. Sampling improves neither. What an attacker sees of rounds
-that are drawn at random is a mixture, or a function of one, of what he sees of all the rounds that
-might be drawn. So the mu and the rho of these hold. With some probability w > 0 all of them are
-drawn. Where false alarms are rare, only that part of the mixture counts, and the normal quantiles
-of FPR and of TPR >= w Phi(mu - t) are mu apart in the limit: no smaller mu holds at all false alarm
-rates. For the same reason the Renyi divergence of order alpha comes close to alpha rho for large
-alpha (Bun, Dwork, Rothblum & Steinke 2018, "Composable and versatile privacy via truncated CDP",
-section 1).
+mu^2 / 2 = rounds / (2 z^2), both exact. Sampling improves neither. With random rounds, the attacker
+sees a mixture, or a function of one, of what all the rounds that might be drawn would show. So the
+mu and the rho of these hold. With some probability w > 0 all of them are drawn. Where false
+positives are rare, only that part of the mixture counts, and the normal quantiles of FPR and of TPR
+>= w Phi(mu - t) are mu apart in the limit: no smaller mu holds at all false positive rates. For the
+same reason the Renyi divergence of order alpha comes close to alpha rho for large alpha (Bun,
+Dwork, Rothblum & Steinke 2018, "Composable and versatile privacy via truncated CDP", section 1).
 
 That limit lies far beyond any delta of interest. `approximate_mu` is the smallest mu whose profile
-and a tenth of delta lie above that of the pair at every epsilon. Gomez et al. 2025 ("Gaussian DP
+plus a tenth of delta is above that of the pair at every epsilon. Gomez et al. 2025 ("Gaussian DP
 for reporting differential privacy guarantees in machine learning", arXiv:2503.10945) show that such
-a mu says nearly all of sampled Gaussian rounds.
+a mu describes sampled Gaussian rounds almost completely.
 
 >>> from fl_audit.accounting.attacker_bounds import attacker_bounds
 >>> from fl_audit.accounting import Denominator, FixedRounds, Noise, Party, Release
@@ -62,36 +61,31 @@ from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.roc.summary import REPORTED_RATES
 
 _FACTORS = (10.0, 1.0, 0.1, 0.01, 0.001)
-"""The deltas of a profile as multiples of the run's, which pairs of hidden rounds can resolve."""
+"""The deltas of a profile, as multiples of the run's; pairs of hidden rounds resolve these."""
 
 _TAIL = 0.1
-"""The part of delta that `approximate_mu` gives away."""
+"""The tail of `approximate_mu`, as a share of delta."""
 
 _NO_PAIR = (
     "no pair of distributions is known that dominates what the attacker sees, only (epsilon, delta)"
 )
 
 _LARGEST_EPSILON = 1e6
-"""An epsilon at which deltas are those of outcomes that only one of a pair has."""
+"""At this epsilon, delta is the mass of outcomes that are impossible under one of the pair."""
 
 _GRID = 2_000
 """The number of epsilons at which two profiles are compared."""
 
 _SMALLEST_MU = 1e-9
-"""The mu that stands for 0, which would be divided by."""
+"""Replaces a mu of 0, which would be divided by."""
 
 _LEAST_LOG_RATIO = -700.0
-"""The log of the least likelihood ratio that is tried as a threshold: e^-700 is a float."""
+"""The log of the least likelihood ratio tried as a threshold: e^-700 is a float."""
 
 
 @dataclass(frozen=True)
 class ProfilePoint:
-    """A point of a privacy profile.
-
-    Attributes:
-      delta: The delta, in (0, 1).
-      epsilon: The least epsilon that is known for it, possibly infinite.
-    """
+    """A point of a privacy profile; epsilon may be infinite."""
 
     delta: float
     epsilon: float
@@ -99,13 +93,7 @@ class ProfilePoint:
 
 @dataclass(frozen=True)
 class DetectionBound:
-    """What an attacker can find of the participants.
-
-    Attributes:
-      false_positive_rate: The share of those who did not participate and are taken for
-        participants, which the attacker keeps to.
-      true_positive_rate: The largest share of participants that is then found.
-    """
+    """The largest true positive rate of any attacker at a false positive rate."""
 
     false_positive_rate: float
     true_positive_rate: float
@@ -113,23 +101,21 @@ class DetectionBound:
 
 @dataclass(frozen=True)
 class FullGuarantee:
-    """What the noise guarantees one party against one attacker, as a curve.
+    """The privacy curve of one party against one attacker.
 
-    All of it holds for the release as described. Numbers are None, and tuples empty, where nothing
-    is guaranteed or nothing is known.
+    Numbers are None, and tuples empty, if there is no guarantee or none is known.
 
     Attributes:
       mu: The smallest mu of Gaussian differential privacy.
       rho: The smallest rho of zero-concentrated differential privacy.
-      unknown: Why there are no mu and no rho, in words; None where there are.
-      approximate_mu: The smallest mu whose profile and `tail` lie above that of the guarantee,
-        where rounds are hidden or drawn; None elsewhere.
+      unknown: Why mu and rho are None, in words; None otherwise.
+      approximate_mu: The smallest mu whose profile plus `tail` is above that of the guarantee, for
+        random rounds; None otherwise.
       tail: The tail of `approximate_mu`.
       profile: The least epsilon at a few deltas, the largest delta first.
-      advantage: The most by which the share of participants found exceeds that of false alarms, at
-        any threshold. Whoever guesses about a client by a fair coin is right with a probability of
-        at most (1 + advantage) / 2.
-      found: The share of participants that an attacker finds at most, by share of false alarms.
+      advantage: The largest TPR - FPR of any attacker. A guess about a client who participates by a
+        fair coin is right with a probability of at most (1 + advantage) / 2.
+      found: The largest true positive rates, by false positive rate.
     """
 
     mu: float | None
@@ -145,14 +131,14 @@ class FullGuarantee:
 def full_guarantee(
     release: Release, party: Party, bounds: AttackerBounds, delta: float, knows_rounds: bool
 ) -> FullGuarantee:
-    """The guarantee to one party in full, against one of the two attackers.
+    """The privacy curve of one party against one of the two attackers.
 
     Args:
       release: What was released.
       party: One of its parties.
-      bounds: The bounds for the party at delta, as `attacker_bounds` makes them.
+      bounds: The party's bounds from `attacker_bounds`, at delta.
       delta: The delta of the bounds, in (0, 1).
-      knows_rounds: Whether the attacker knows the rounds of the party.
+      knows_rounds: Whether the attacker knows the party's rounds.
     """
     bound = bounds.against(knows_rounds)
     epsilon, pair = bound.guarantee.epsilon, bound.pair
@@ -178,12 +164,12 @@ def full_guarantee(
 
 
 def no_guarantee(reason: str) -> FullGuarantee:
-    """The guarantee where there is none, or none is known, with the reason in words."""
+    """A curve of which nothing is known, with the reason in words."""
     return FullGuarantee(None, None, reason, None, None, (), None, ())
 
 
 def _mu_of(known: DominatingPair | None) -> float | None:
-    """The mu of all rounds that may be drawn, by the pair of an attacker who knows them."""
+    """The mu of all rounds that may be drawn, from the pair for known rounds."""
     match known:
         case GaussianPair(shift=shift):
             return shift
@@ -196,9 +182,9 @@ def _mu_of(known: DominatingPair | None) -> float | None:
 def _profile(
     release: Release, party: Party, bounds: AttackerBounds, delta: float, knows_rounds: bool
 ) -> tuple[ProfilePoint, ...]:
-    """The least epsilons, by the pair and at delta by all accountants; largest delta first."""
+    """The least epsilons, by the pair and, at delta, by all accountants; largest delta first."""
     bound = bounds.against(knows_rounds)
-    # Where no pair of its own hides a party, accountants are tighter than the pair, or alone.
+    # Without a pair for the secret draw, accountants are tighter than the pair for known rounds.
     hidden_otherwise = not knows_rounds and bound.pair is bounds.knowing_rounds.pair
     asks_again = bound.pair is None or (hidden_otherwise and party.participations is None)
     points = []
@@ -217,40 +203,30 @@ def _profile(
 
 
 def _decimal(delta: float) -> float:
-    """A delta without the rounding of its multiplication."""
+    """Removes the rounding of a multiplication."""
     return float(f"{delta:.12g}")
 
 
 def epsilon_of(pair: DominatingPair, delta: float) -> float:
-    """The smallest epsilon, in both directions, at which a pair is (epsilon, delta)-close.
-
-    Args:
-      pair: The pair.
-      delta: The delta, in (0, 1).
-    """
+    """The smallest epsilon at which a pair is (epsilon, delta)-close in both directions."""
     if max(pair.deltas(_LARGEST_EPSILON)) > delta:
         return math.inf
     return supremum(lambda epsilon: max(pair.deltas(epsilon)) > delta)
 
 
-# What an attacker can find.
+# True positive rates.
 
 
 def largest_tpr(
     false_positive_rate: float, pair: DominatingPair | None, profile: tuple[ProfilePoint, ...]
 ) -> float:
-    """The largest share of participants that any test finds at a share of false alarms.
+    """The largest true positive rate of any test at a false positive rate.
 
     A test with rates FPR and TPR has TPR <= e^x FPR + delta(x) for every x, negative ones too,
     where delta(x) is the hockey-stick divergence of order e^x from Q to P, and -x gives that from P
     to Q: delta(-x) = 1 - e^-x (1 - delta'(x)). By Neyman and Pearson the best x gives the exact
     trade-off curve of the pair. The right side is convex in e^x, so that one search finds it;
-    wherever the search ends, the bound holds.
-
-    Args:
-      false_positive_rate: The share of false alarms, in (0, 1).
-      pair: A pair that dominates what the attacker sees; None where only points are known.
-      profile: Points of the profile, which hold as well.
+    wherever the search ends, the bound holds. Points of the profile give further bounds.
     """
     rates = [1.0]
     for point in profile:
@@ -278,14 +254,14 @@ def _least_line(pair: DominatingPair, false_positive_rate: float) -> float:
 
 
 def _advantage(pair: DominatingPair | None, profile: tuple[ProfilePoint, ...]) -> float:
-    """The largest TPR - FPR: delta at epsilon 0; by a point, that of its two lines' crossing."""
+    """The largest TPR - FPR: delta at epsilon 0; for a point, where its two lines cross."""
     slopes = [(math.tanh(point.epsilon / 2), point.delta) for point in profile]
     by_points = [slope + delta * (1 - slope) for slope, delta in slopes]
     by_pair = [] if pair is None else [min(pair.deltas(0.0))]
     return min([1.0, *by_points, *by_pair])
 
 
-# The smallest mu whose profile, and a tail, lies above that of a pair.
+# Approximate Gaussian DP.
 
 
 def approximate_gdp(pair: DominatingPair, tail: float) -> float | None:
@@ -293,14 +269,8 @@ def approximate_gdp(pair: DominatingPair, tail: float) -> float | None:
 
     Here delta is the larger one of both directions of the pair, and delta_mu the profile of mu-GDP.
     Between two epsilons of a grid both profiles fall: the pair's at the lower end is compared with
-    that of mu at the upper end, so that mu is right from above, by up to 0.3 % as measured.
-
-    Args:
-      pair: The pair.
-      tail: What is given away of delta, in (0, 1).
-
-    Returns:
-      The mu; None where none is finite.
+    that of mu at the upper end, so that mu is right from above, by up to 0.3 % as measured. None if
+    no finite mu exists.
     """
     reach = epsilon_of(pair, tail)
     if math.isinf(reach):

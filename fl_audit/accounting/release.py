@@ -1,18 +1,15 @@
-"""What a run released: one frozen description, made once and read by all, that computes nothing.
+"""What a run released: a frozen description without arithmetic.
 
-A schedule and a mechanism make a `Release`. Accountants, the bounds on attackers, the verdict,
-plans and reports read it. It says
+A schedule and a mechanism make a `Release`, which states
 
-- how many rounds there are, and what noise each of them adds;
-- who could participate in which round, and how that was drawn: a `Sampling` for the real clients
-  and one for the canaries;
+- the number of rounds and the noise of each;
+- how clients and canaries are sampled into rounds: a `Sampling` for each;
 - what the noised sum is divided by, and whether updates are zeroed before they are clipped.
 
-Lengths are in clip norms throughout. So the clip norm itself, which may move from round to round,
-is no part of it: what is released is as private at any clip norm.
+Norms are in clip norms throughout. So the clip norm itself, which may change from round to round,
+is no part of it: privacy does not depend on it.
 
-The description and the arithmetic are apart, as in dp-accounting, whose `DpEvent`s are composed by
-accountants that know them:
+As with the `DpEvent`s of dp-accounting, accountants compute from the description:
 
 >>> from fl_audit.accounting import FixedRounds, PoissonSampling, account
 >>> release = Release(
@@ -31,10 +28,10 @@ accountants that know them:
 >>> round(accounting.epsilon, 2), accounting.neighbours
 (7.05, 'one client more or less in the population (add or remove one)')
 
-A new way to draw rounds is a subclass of `sampling.Sampling` beside its pattern, and an accountant
-for it (`sampling_accountants.register_accountant`). Noise that is correlated over rounds is a
-`noise_distributions.NoiseDistribution` of its own: a release says by what trees or matrix it is
-correlated, and what the rounds of a party amount to under it is its `squared_sensitivity`.
+A new sampling is a subclass of `sampling.Sampling`, next to its participation pattern, and an
+accountant for it (`sampling_accountants.register_accountant`). Noise that is correlated over rounds
+is a separate `noise_distributions.NoiseDistribution`: a release holds the trees or the matrix, and
+a party the `squared_sensitivity` of its rounds under them.
 """
 
 import dataclasses
@@ -47,13 +44,13 @@ from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.accounting.tree_nodes import Trees
 
 ZeroingKind = Literal["none", "fixed", "adaptive"]
-"""Whether updates are zeroed above a norm, and whether it adapts, without noise, to updates."""
+"""Zeroing of updates above a norm; an adaptive norm depends on updates, without noise."""
 
 Divisor = Literal["expected_cohort", "actual_cohort"]
-"""Whether a sum is divided by the expected number of participants, or by that of those who came."""
+"""Whether a sum is divided by the expected or the actual number of participants."""
 
 Correlation: TypeAlias = Toeplitz | Trees
-"""What correlates noise over rounds: a matrix, or trees with noise on their nodes."""
+"""A matrix that correlates noise over rounds, or trees with noise on their nodes."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +58,12 @@ class Party:
     """A real client or an included canary.
 
     Attributes:
-      sampling: The rounds that it may be in, and how they are drawn.
-      squared_sensitivity: The squared distance, in clip norms, by which its rounds move everything
-        that the independent noise behind correlated noise is added to, such as the nodes of all
-        trees, or a strategy times the rounds; None where its rounds are random, and under noise
-        that every round draws anew. Where participants add the noise it is the sum over its rounds
-        of one over the number of participants.
+      sampling: How its rounds are drawn.
+      squared_sensitivity: Under correlated noise, the squared distance, in clip norms, by which its
+        rounds move everything that the independent noise is added to: the nodes of all trees, or
+        the strategy times the rounds. Where participants add the noise, the sum over its rounds of
+        one over the number of participants. None if its rounds are random, or noise is independent
+        between rounds.
     """
 
     sampling: Sampling
@@ -74,17 +71,17 @@ class Party:
 
     @property
     def participations(self) -> int | None:
-        """The largest number of rounds that it participates in; None if only chance bounds it."""
+        """The largest number of its rounds; None if they are random."""
         return self.sampling.most
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The grid of integers to which clients round their updates before these are summed.
+    """The grid of integers to which clients round their updates.
 
     Attributes:
       cells: The clip norm in steps of the grid, or less.
-      norm_inflation: The share by which rounding lengthens an update at most.
+      norm_inflation: The largest relative increase of an update's norm by rounding.
     """
 
     cells: float
@@ -96,17 +93,17 @@ class Noise:
     """The noise of one round.
 
     Attributes:
-      distribution: The name of the noise distribution, one that is registered with accounting.
+      distribution: The registered name of the noise distribution.
       noise_multiplier: The effective noise multiplier, which counts everything that the round
         releases; of one node under tree aggregation, and of the independent noise that a matrix
         correlates.
-      sum_noise_multiplier: The standard deviation of the noise on the sum of clipped updates, as a
-        multiple of the clip norm; under tree aggregation, of the noise on each node; where every
-        participant adds all of it, of the noise on an upload.
+      sum_noise_multiplier: The standard deviation of the noise on the sum of clipped updates, in
+        clip norms; of the noise on each node under tree aggregation, and on an upload if every
+        participant adds all of it.
       count_noise_stddev: The standard deviation of the noise on the number of unclipped updates,
-        which moves an adaptive clip norm, in clients; 0 where no number is released.
-      grid: The grid of sums of integers; None where sums are of real numbers, and where the grid is
-        not known because it follows a clip norm that moves.
+        which moves an adaptive clip norm, in clients; 0 if no number is released.
+      grid: The grid of sums of integers; None if sums are of real numbers, or if the grid depends
+        on an adaptive clip norm.
     """
 
     distribution: str
@@ -121,7 +118,7 @@ class Denominator:
     """What the noised sum of a round is divided by.
 
     Attributes:
-      divisor: Whether that is the expected or the actual number of participants.
+      divisor: The expected or the actual number of participants.
       expected: The expected number of clients and canaries in a round.
     """
 
@@ -140,9 +137,9 @@ class Release:
       client: A real client.
       canary: An included canary.
       zeroing: The kind of zeroing of updates before they are clipped.
-      correlation: What correlates the noise over rounds; None where every round draws its own.
-      fewest: The smallest number of participants of any round, where each of them adds noise; None
-        where the server adds it.
+      correlation: The matrix or trees that correlate noise over rounds; None for independent noise.
+      fewest: The smallest number of participants of any round if they add the noise; None if the
+        server adds it.
 
     Raises:
       ValueError: A number is out of range, or the effective noise multiplier is not that of its
@@ -159,7 +156,6 @@ class Release:
     fewest: int | None = None
 
     def __post_init__(self) -> None:
-        """Checks the fields, so that no accountant has to."""
         if self.rounds < 1:
             raise ValueError(f"rounds must be at least 1, got {self.rounds}")
         noise = self.noise
@@ -172,7 +168,6 @@ class Release:
             )
 
     def with_noise(self, noise: Noise) -> "Release":
-        """The release with other noise."""
         return dataclasses.replace(self, noise=noise)
 
 
@@ -184,7 +179,7 @@ def effective_noise_multiplier(sum_noise_multiplier: float, count_noise_stddev: 
 
     Args:
       sum_noise_multiplier: The noise multiplier z_sum: the noise on the sum over the clip norm.
-      count_noise_stddev: The standard deviation s of the noise on the count in clients; 0 where no
+      count_noise_stddev: The standard deviation s of the noise on the count in clients; 0 if no
         count is released.
 
     Raises:

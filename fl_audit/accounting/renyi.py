@@ -1,7 +1,7 @@
 """Rényi divergences of Gaussian noise on Poisson samples, and the epsilon that divergences give.
 
-They are computed here, alike with every version of dp-accounting: from 0.4.4 on, its series for
-orders that are no integers lost the signs of its terms, and overstated epsilon by up to 80 %.
+They are computed here, so that they do not depend on the version of dp-accounting: from 0.4.4 on,
+its series for fractional orders lost the signs of its terms, and overstated epsilon by up to 80 %.
 """
 
 import math
@@ -17,17 +17,17 @@ RDP_ORDERS: tuple[float, ...] = (
     *range(11, 64),
     *(2**power for power in range(6, 12)),
 )
-"""dp-accounting's default orders, and finer ones down to 1.01, the smallest that it can use.
+"""dp-accounting's default orders, and finer ones down to 1.01, the smallest that it accepts.
 
-At noise multiplier 0.0644 of Andrew et al. the default orders, from 1.1 on, give an epsilon of
-100,000, these 1,150, and whole ones alone, from 2 on, 463,000.
+At the noise multiplier 0.0644 of Andrew et al., the default orders, from 1.1 on, give epsilon
+100,000, these orders 1,150, and whole orders alone, from 2 on, 463,000.
 """
 
 _ROUNDING = 1e-10
 """A composed divergence below this is due to rounding, and may be negative."""
 
 _LEAST_NOISE = 1e-150
-"""Below it the divergences of large orders are no floating-point numbers."""
+"""Below it the divergences of large orders overflow."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
@@ -38,12 +38,9 @@ _SMALL = 0.05
 def epsilon_of_divergences(
     orders: Sequence[float], divergences: npt.NDArray[np.float64], delta: float
 ) -> float:
-    """The epsilon of Rényi divergences by the best order (Mironov 2017, arXiv:1702.07476).
+    """Epsilon by the best order (Mironov 2017, arXiv:1702.07476).
 
-    Args:
-      orders: The orders, each above 1.
-      divergences: The divergence of each order, in nats, float64 of shape (orders,).
-      delta: The delta of the guarantee, in (0, 1).
+    `divergences` are in nats, float64 of shape (orders,); all orders are above 1.
     """
     from dp_accounting.rdp import compute_epsilon
 
@@ -63,14 +60,7 @@ def sampled_gaussian_divergences(
     of f(t) = (1 + t)^order - 1 - order t. As f is nowhere negative, no digits cancel, however
     little a sample reveals.
 
-    Args:
-      probability: The probability q that a client is in the sample, in (0, 1).
-      noise_multiplier: The noise multiplier z.
-      orders: The orders, each above 1.
-
-    Returns:
-      The divergences in nats, float64 of shape (orders,), to about 1e-12 of each; infinite without
-      noise.
+    In nats, float64 of shape (orders,), to about 1e-12 of each; infinite without noise.
     """
     if noise_multiplier < _LEAST_NOISE:
         return np.full(len(orders), math.inf)
@@ -84,7 +74,7 @@ def sampled_gaussian_divergences(
 
 
 def _log_excess_integer(q: float, z: float, order: int) -> float:
-    """The log of the mean of f(t): a binomial sum, whose first two terms f takes away."""
+    """The log of the mean of f(t): a binomial sum without its first two terms."""
     k = np.arange(2, order + 1)
     log_choices = -math.log(order + 1) - special.betaln(order - k + 1, k + 1)
     log_masses = log_choices + k * math.log(q) + (order - k) * math.log1p(-q)
@@ -102,7 +92,7 @@ def _log_excess(q: float, z: float, order: float) -> float:
 
 
 def _panel_edges(q: float, z: float, order: float) -> npt.NDArray[np.float64]:
-    """Where the integrand is cut into panels, in each of which a polynomial follows it.
+    """The ends of the panels of the quadrature, in each of which the integrand is smooth.
 
     It is largest near 0, where a client is missing, near `order`, near 2 where f(t) is a square,
     and where one of these turns into the other, at t = 1: in Gaussian peaks as wide as the noise.
@@ -125,7 +115,7 @@ def _log_f(q: float, z: float, order: float, x: npt.NDArray[np.float64]) -> npt.
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         t = q * np.expm1(y)
         log_t = math.log(q) + y + np.log(-np.expm1(-y))
-        # Each way is taken where it is exact: a difference of logs, a difference, a power series.
+        # Each formula is used where it is exact: difference of logs, difference, power series.
         log_line = np.where(
             t > 1, math.log(order) + log_t + np.log1p(1 / (order * t)), np.log1p(order * t)
         )

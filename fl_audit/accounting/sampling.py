@@ -1,8 +1,8 @@
-"""The ways in which rounds are drawn: who may be in which rounds, with no arithmetic.
+"""Samplings: how the rounds of clients and canaries are drawn, without arithmetic.
 
-Each is a subclass of `Sampling`, and one value of it describes the rounds of the real clients or of
-the canaries of a run. A new way is a subclass beside its participation pattern, and an accountant
-for it (`sampling_accountants.register_accountant`).
+Each is a subclass of `Sampling`, and an instance describes the rounds of the real clients or of the
+canaries of a run. A new sampling is a subclass, next to its participation pattern, and an
+accountant for it (`sampling_accountants.register_accountant`).
 """
 
 from collections.abc import Mapping
@@ -20,14 +20,14 @@ Blocks = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Sampling:
-    """The rounds that a party may be in, and how they are drawn: the base of all ways.
+    """Base class: how the rounds of a party are drawn.
 
-    A subclass of one's own is a frozen dataclass, whose fields are what run.json keeps of it; they
-    are of types that JSON has.
+    A custom subclass is a frozen dataclass, whose fields have types of JSON and are kept in
+    run.json.
     """
 
     neighbours: ClassVar[str] = ZERO_OUT
-    """The neighbouring relation, in words, of accountants that count on the draw."""
+    """The neighbouring relation, in words, of accountants that count on sampling."""
 
     def to_json(self) -> dict[str, Any]:
         """The name of the class, as `kind`, and its fields."""
@@ -35,7 +35,7 @@ class Sampling:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Sampling":
-        """What `to_json` writes; unknown rounds where no module that is imported has the class.
+        """Inverse of `to_json`; `UnknownRounds` if the class is not imported.
 
         Raises:
           ValueError: A field is missing, or a value is of another type.
@@ -43,33 +43,33 @@ class Sampling:
         kinds = [Sampling]
         for kind in kinds:
             kinds += kind.__subclasses__()
-        found = next((kind for kind in kinds if kind.__name__ == value["kind"]), None)
-        return UnknownRounds() if found is None else fields_from_json(found, value)
+        subclass = next((kind for kind in kinds if kind.__name__ == value["kind"]), None)
+        return UnknownRounds() if subclass is None else fields_from_json(subclass, value)
 
     @property
     def most(self) -> int | None:
-        """The largest number of rounds, which no draw hides; None where one decides."""
+        """The largest number of rounds if they are not secret; None if they are."""
         return None
 
     @property
     def most_drawn(self) -> int | None:
-        """The largest number of rounds that a draw can give; None where all rounds are possible."""
+        """The largest number of rounds, also of secret ones; None if all rounds are possible."""
         return self.most
 
     @property
     def share(self) -> float | None:
-        """The probability of each round, independent of the others; None where they are not."""
+        """The probability of each round, if rounds are independent; else None."""
         return None
 
     @property
     def round_share(self) -> float | None:
-        """The probability of each round, whatever it says of others; None where it is not known."""
+        """The marginal probability of each round; None if unknown."""
         return self.share
 
 
 @dataclass(frozen=True)
 class FixedRounds(Sampling):
-    """Rounds that an attacker may know: exactly those that the schedule draws.
+    """Rounds that an attacker may know: those of the schedule.
 
     Attributes:
       at_most: The largest number of rounds of any member of the party.
@@ -79,13 +79,12 @@ class FixedRounds(Sampling):
 
     @property
     def most(self) -> int:
-        """See `Sampling`."""
         return self.at_most
 
 
 @dataclass(frozen=True)
 class OncePerBlock(FixedRounds):
-    """Any one round of each block, such as an epoch in which every client has one round.
+    """Any one round of each block, such as of each shuffled epoch.
 
     Attributes:
       at_most: The number of blocks.
@@ -97,35 +96,34 @@ class OncePerBlock(FixedRounds):
 
     @classmethod
     def over(cls, rounds: int, length: int) -> "OncePerBlock":
-        """The blocks of a length in so many rounds."""
+        """The blocks of this length in a number of rounds."""
         return cls(-(-rounds // length), length)
 
 
 @dataclass(frozen=True)
 class OneGroup(FixedRounds):
-    """Any rounds of one group, where groups take the rounds in turn.
+    """Any rounds of one group, where groups take turns.
 
     Attributes:
       at_most: The largest number of rounds of a group.
-      separation: The number of groups, at least 1, which is also the number of rounds from one turn
-        of a group to its next.
+      separation: The number of groups, at least 1; also the distance of a group's rounds.
     """
 
     separation: int
 
     @classmethod
     def over(cls, rounds: int, separation: int) -> "OneGroup":
-        """So many groups in so many rounds."""
+        """This number of groups in a number of rounds."""
         return cls(-(-rounds // separation), separation)
 
 
 @dataclass(frozen=True)
 class OneRoundPerBlock(FixedRounds):
-    """One round of each block, drawn uniformly and independently of all else.
+    """One round of each block, drawn uniformly and independently of everything else.
 
     Attributes:
       at_most: The largest number of rounds of any member of the party: the number of blocks, or 0
-        where it has no member.
+        if the party has no member.
       blocks: The blocks, by length.
     """
 
@@ -134,11 +132,11 @@ class OneRoundPerBlock(FixedRounds):
 
 @dataclass(frozen=True)
 class BallsInBinsSampling(Sampling):
-    """All rounds of one group, where groups take turns and each member draws its own.
+    """All rounds of one group, where groups take turns and each member draws its group.
 
     Attributes:
       bins: The number of groups, at least 1, of which a member draws one uniformly and
-        independently of all else; also the number of rounds from one turn of it to its next.
+        independently; also the distance of a group's rounds.
       rounds: The number of rounds of training.
     """
 
@@ -149,45 +147,40 @@ class BallsInBinsSampling(Sampling):
 
     @property
     def most_drawn(self) -> int:
-        """See `Sampling`."""
         return -(-self.rounds // self.bins)
 
     @property
     def round_share(self) -> float:
-        """See `Sampling`."""
         return 1 / self.bins
 
 
 @dataclass(frozen=True)
 class AllocatedRounds(Sampling):
-    """So many rounds of the run, drawn uniformly without replacement, independently of all else.
+    """A fixed number of rounds, drawn uniformly without replacement for each member.
 
     Attributes:
       number: The number of rounds of each member, from 1 to `rounds`.
-      rounds: The number of rounds of training that they are drawn from.
+      rounds: The number of rounds of training.
     """
 
     neighbours: ClassVar[str] = ADD_OR_REMOVE
     separation: ClassVar[int] = 1
-    """The least distance of two rounds of a member."""
 
     number: int
     rounds: int
 
     @property
     def most_drawn(self) -> int:
-        """See `Sampling`."""
         return self.number
 
     @property
     def round_share(self) -> float:
-        """See `Sampling`."""
         return self.number / self.rounds
 
 
 @dataclass(frozen=True)
 class CoinSampling(Sampling):
-    """Rounds that independent coins decide on: the base of ways to draw by one probability.
+    """Base class of rounds by independent coins of one probability.
 
     Attributes:
       probability: The probability of a round where the coin decides, in (0, 1].
@@ -196,14 +189,13 @@ class CoinSampling(Sampling):
     probability: float
 
     def __post_init__(self) -> None:
-        """Checks the probability."""
         if not 0 < self.probability <= 1:
             raise ValueError(f"sampling_probability must be in (0, 1], got {self.probability}")
 
 
 @dataclass(frozen=True)
 class MinSeparationSampling(CoinSampling):
-    """Every round by an independent coin, but for those who were in one of the last rounds.
+    """Every round by an independent coin, with a rest after each participation.
 
     Attributes:
       probability: The probability of a round for a member that does not rest, in (0, 1].
@@ -219,18 +211,16 @@ class MinSeparationSampling(CoinSampling):
 
     @property
     def most_drawn(self) -> int:
-        """See `Sampling`."""
         return -(-self.rounds // self.separation)
 
     @property
     def round_share(self) -> float:
-        """See `Sampling`."""
         return self.probability / (1 + (self.separation - 1) * self.probability)
 
 
 @dataclass(frozen=True)
 class PoissonSampling(CoinSampling):
-    """Every round by an independent coin, where a client that sends nothing is absent.
+    """Poisson sampling: every round by an independent coin.
 
     Attributes:
       probability: The probability of a round, in (0, 1].
@@ -240,18 +230,17 @@ class PoissonSampling(CoinSampling):
 
     @property
     def share(self) -> float:
-        """See `Sampling`."""
         return self.probability
 
 
 @dataclass(frozen=True)
 class TruncatedPoissonSampling(CoinSampling):
-    """Poisson sampling, of whose samples a uniform part is kept where they are too large.
+    """Poisson sampling with samples truncated, uniformly, to a largest size.
 
     Attributes:
-      probability: The probability of a round before samples are cut, in (0, 1].
+      probability: The probability of a round before truncation, in (0, 1].
       members: The number of members that a round samples from.
-      largest: The largest sample that is kept whole.
+      largest: The largest size of a sample.
     """
 
     neighbours: ClassVar[str] = ZERO_OUT
@@ -261,20 +250,19 @@ class TruncatedPoissonSampling(CoinSampling):
 
     @property
     def share(self) -> float:
-        """See `Sampling`; an upper bound."""
+        """An upper bound on the probability of a round."""
         return self.probability
 
 
 @dataclass(frozen=True)
 class CyclicPoissonSampling(CoinSampling):
-    """Groups take the rounds in turn, and of a group's round each member joins by its own coin.
+    """Groups take turns, and each member of the group joins by an independent coin.
 
-    The groups are no secret; the coins are, and a client that sends nothing is absent.
+    The groups may be known; the coins are secret.
 
     Attributes:
       probability: The probability of each round of the member's group, in (0, 1].
-      separation: The number of groups, at least 1, which is also the number of rounds from one turn
-        of a group to its next.
+      separation: The number of groups, at least 1; also the distance of a group's rounds.
       turns: The largest number of rounds of a group.
     """
 
@@ -285,29 +273,26 @@ class CyclicPoissonSampling(CoinSampling):
 
     @property
     def most_drawn(self) -> int:
-        """See `Sampling`."""
         return self.turns
 
     @property
     def round_share(self) -> float:
-        """See `Sampling`."""
         return self.probability / self.separation
 
 
 @dataclass(frozen=True)
 class FixedSizeSampling(Sampling):
-    """Every round draws a new sample of fixed size, uniformly without replacement.
+    """Every round draws a sample of fixed size, uniformly without replacement.
 
     Attributes:
-      sample_size: The number that a round draws.
-      sampled_from: The number that these are drawn from.
+      sample_size: The number of members that a round samples.
+      sampled_from: The number of members that it samples from.
     """
 
     sample_size: int
     sampled_from: int
 
     def __post_init__(self) -> None:
-        """Checks the numbers."""
         if not 0 < self.sample_size <= self.sampled_from:
             raise ValueError(
                 f"sample_size must be from 1 to sampled_from, which is {self.sampled_from}, got "
@@ -316,10 +301,9 @@ class FixedSizeSampling(Sampling):
 
     @property
     def share(self) -> float:
-        """See `Sampling`."""
         return self.sample_size / self.sampled_from
 
 
 @dataclass(frozen=True)
 class UnknownRounds(Sampling):
-    """Rounds of which nothing is known, such as those of a pattern that is not at hand."""
+    """Rounds of which nothing is known, such as those of an unknown pattern."""

@@ -1,12 +1,10 @@
-"""Accountants of sampling: what secret draws of rounds add to the guarantee of Gaussian noise.
+"""Accountants of sampling: amplification of Gaussian noise by secret participation.
 
-Under noise that every round draws anew, the way in which a party's rounds are drawn decides which
-accountant applies: a `SamplingAccountant` for each subclass of `Sampling` that hides who
-participates. To count on a way of one's own:
+Each subclass of `Sampling` with amplification has a `SamplingAccountant`. To register a custom one:
 
     register_accountant(SamplingAccountant(MySampling, my_guarantee, my_assumption))
 
-Where an attacker may know the rounds, `fixed_participation` and `known_rounds_epsilons` hold.
+If an attacker may know the rounds, `fixed_participation` and `known_rounds_epsilons` apply.
 """
 
 import math
@@ -43,17 +41,16 @@ SamplingType = TypeVar("SamplingType", bound=Sampling)
 
 @dataclass(frozen=True)
 class SamplingAccountant(Generic[SamplingType]):
-    """The accountant of one way to draw rounds, under fresh Gaussian noise in each round.
+    """The accountant of one sampling, under independent Gaussian noise.
 
     Attributes:
       sampling: The subclass of `Sampling`.
-      guarantee: The guarantee at a delta to a party whose rounds are drawn so, where nobody knows
-        the draw. `Sampling.neighbours` is the relation that it is about.
-      assumption: A sentence that says what has to hold of the draw.
-      under_matrix: The same guarantee under noise that a matrix correlates, to a party whose
-        squared sensitivity is known; None where nothing is gained from the draw then.
-      least: A lower bound on the epsilon of fresh noise, to hold the guarantee against; None where
-        none was computed.
+      guarantee: The guarantee at a delta to a party under this sampling, if the rounds are secret.
+        `Sampling.neighbours` is its neighbouring relation.
+      assumption: A sentence on what the sampling has to fulfil.
+      under_matrix: The guarantee under noise that a matrix correlates, to a party of known squared
+        sensitivity; None if sampling gives no amplification there.
+      least: A lower bound on epsilon under independent noise; None if not implemented.
     """
 
     sampling: type[SamplingType]
@@ -64,31 +61,22 @@ class SamplingAccountant(Generic[SamplingType]):
 
     @property
     def name(self) -> str:
-        """The name of the subclass."""
         return self.sampling.__name__
 
 
 SAMPLING_ACCOUNTANTS = Registry[SamplingAccountant[Any]]("sampling accountant")
-"""The accountants of all ways to draw rounds that have one, by the name of the way's class."""
-
 register_accountant = SAMPLING_ACCOUNTANTS.register
 remove_accountant = SAMPLING_ACCOUNTANTS.remove
 
 
 def accountant_of(sampling: Sampling) -> SamplingAccountant[Any] | None:
-    """The accountant of a way to draw rounds; None where nothing is gained from the draw."""
+    """The accountant of a sampling; None if sampling gives no amplification."""
     accountant = SAMPLING_ACCOUNTANTS.get(type(sampling).__name__)
     return accountant if accountant and accountant.sampling is type(sampling) else None
 
 
 def fixed_participation(release: Release, participations: int, delta: float) -> Guarantee:
-    """The guarantee of fresh Gaussian noise where an attacker may know the rounds of a party.
-
-    Args:
-      release: What was released.
-      participations: The largest number of the party's rounds.
-      delta: The delta of the guarantee, in (0, 1).
-    """
+    """The guarantee of independent Gaussian noise if an attacker may know the rounds."""
     by_accountant = account_gaussian(release.noise.noise_multiplier, participations, delta)
     return Guarantee(participations, by_accountant)
 
@@ -132,8 +120,7 @@ def cyclic_rounds(release: Release, sampling: CyclicPoissonSampling) -> SampledR
     separate places, each by as much as a column is long, and any two rounds may depend on earlier
     ones (Choquette-Choo et al. 2023, arXiv:2306.08153, algorithm 2 and theorem 4).
 
-    Returns:
-      None where each coin says yes, so that nothing is hidden, and where nothing is proven.
+    None if all coins say yes, or if no result covers the correlation.
     """
     length = 1.0
     match release.correlation:
@@ -183,28 +170,16 @@ register_accountant(SamplingAccountant(FixedSizeSampling, _fixed_size, _fixed_si
 def known_rounds_epsilons(
     release: Release, party: Party, delta: float
 ) -> tuple[AccountedEpsilon, ...]:
-    """The epsilons of correlated noise where an attacker may know the rounds of a party.
-
-    Args:
-      release: What was released, with noise.
-      party: The party, whose squared sensitivity is known.
-      delta: The delta of the guarantee, in (0, 1).
-    """
+    """The epsilons of correlated noise if an attacker may know the rounds."""
     squared = party.squared_sensitivity or 0.0
     return account_gaussian(release.noise.noise_multiplier, squared, delta)
 
 
 def worst_sensitivity(sampling: Sampling, correlation: Correlation) -> float | None:
-    """The squared sensitivity to the worst rounds that one draw can give, as if all coins said yes.
+    """The largest squared sensitivity over all possible draws of a party's rounds.
 
-    Args:
-      sampling: How the rounds of a party are drawn.
-      correlation: The trees or the matrix over all rounds of the run.
-
-    Returns:
-      In squared clip norms, or an upper bound where the matrix knows no more; None where a party
-        may be in any rounds, where nothing is at hand for trees, and where the rounds of each
-        member are another matter.
+    In squared clip norms, or an upper bound where `correlation` gives no more. None if any rounds
+    are possible, if there is no method for trees, or if it depends on the members' rounds.
     """
     match sampling:
         case OncePerBlock(length=length):

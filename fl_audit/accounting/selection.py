@@ -1,24 +1,24 @@
-"""What it costs to train several times on the same data and to release one of the models.
+"""The privacy cost of training several times on the same data and releasing one of the models.
 
 Every run reads the data. Two bounds are known for the one model that is released.
 
-- **Composition** of all runs holds whatever is done with them: it counts as if all of them had been
-  released. Runs that are one Gaussian release each compose to one Gaussian release, with mu^2 the
-  sum of theirs (Dong, Roth & Su 2019, arXiv:1905.02383, corollary 3.3); others by Renyi DP.
+- **Composition** of all runs holds whatever is done with them, even if all are released. Runs that
+  are one Gaussian release each compose to one Gaussian release, with mu^2 the sum of theirs (Dong,
+  Roth & Su 2019, arXiv:1905.02383, corollary 3.3); others by Renyi DP.
 - **Private selection** (Liu & Talwar 2019, arXiv:1811.07971; Papernot & Steinke 2022,
-  arXiv:2110.03620) is far smaller, and holds where only the best run's model is released and where
-  how often training is repeated is drawn at random, independently of the data, and not told. With
+  arXiv:2110.03620) is far smaller, and holds if only the best run's model is released and if the
+  number of runs is drawn at random, independently of the data, and kept secret. With
   a geometric number of runs, theorem 2 of Papernot & Steinke (eta = 1) gives for every pair of
   orders lambda, lambda-hat
 
       rho'(lambda) <= rho(lambda) + 2 (1 - 1 / lambda-hat) rho(lambda-hat)
                       + 2 log(1 / gamma) / lambda-hat + log(E K) / (lambda - 1),
 
-  with K the number of runs and 1 / gamma its mean. Each repetition draws its settings anew from the
-  candidates, and all of these have the Renyi divergences rho. dp-accounting computes it.
+  with K the number of runs and 1 / gamma its mean. Each repetition draws its settings again from
+  the candidates, and all of these have the Renyi divergences rho. dp-accounting computes it.
 
-A grid of settings, each run once, has a number of runs that nobody drew. The condition is not met,
-and the second bound does not hold for it; it is given as what the same effort could have had.
+A grid of settings, each run once, has a fixed number of runs. So the second bound does not hold for
+it; it shows what the same effort could have achieved.
 """
 
 import math
@@ -40,16 +40,16 @@ from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
 
 @dataclass(frozen=True)
 class SelectionPrice:
-    """What several runs on the same data cost a client.
+    """The privacy cost of several runs on the same data, for a client.
 
     Attributes:
       num_runs: The number of runs.
       delta: The delta of the epsilons.
-      composed: Epsilon by composition of all runs, which holds in any case; infinite where a run
-        has no noise, None where it is not known.
+      composed: Epsilon by composition of all runs, which always holds; infinite if a run has no
+        noise, None if unknown.
       if_drawn: Epsilon of the released model by private selection, had the number of runs been
-        drawn from a geometric distribution with this mean; None where it is not known.
-      unknown: Why neither is known, in words; None where they are.
+        geometric with this mean; None if unknown.
+      unknown: Why neither is known, in words; None otherwise.
     """
 
     num_runs: int
@@ -60,11 +60,7 @@ class SelectionPrice:
 
 
 def price_of_selection(releases: Sequence[Release], delta: float) -> SelectionPrice:
-    """The price to a client of several runs on the same data.
-
-    Args:
-      releases: What each run released, at least one.
-      delta: The delta of the epsilons, in (0, 1).
+    """The privacy cost of several runs on the same data, at least one, for a client.
 
     >>> from fl_audit.accounting import Denominator, FixedRounds, Noise
     >>> once = Party(FixedRounds(1))
@@ -91,7 +87,7 @@ def price_of_selection(releases: Sequence[Release], delta: float) -> SelectionPr
 
 
 def _run(release: Release, party: Party, delta: float) -> GaussianPair | SampledRounds | None:
-    """What a run releases of a party; None where no Rényi divergence of it is at hand."""
+    """The rounds of a party, composed or sampled; None if their Rényi divergences are unknown."""
     if isinstance(party.sampling, PoissonSampling) and party.sampling.probability < 1:
         if release.zeroing == "adaptive" or release.noise.distribution != "gaussian":
             return None
@@ -121,7 +117,7 @@ def _composed(runs: Sequence[GaussianPair | SampledRounds], delta: float) -> flo
 def _if_drawn(runs: Sequence[GaussianPair | SampledRounds], delta: float) -> float | None:
     """Theorem 2 of Papernot & Steinke for a geometric number of runs, each like the worst one.
 
-    None where runs with and without sampling stand side by side, of which none need be the worst.
+    None for runs with and without sampling together, of which none need be the worst.
     """
     shifts = [run.shift for run in runs if isinstance(run, GaussianPair)]
     sampled = [run for run in runs if isinstance(run, SampledRounds)]

@@ -1,11 +1,10 @@
-"""What is known of Skellam noise that clients add to integers, under secure aggregation.
+"""Accounting of Skellam noise that clients add to integers, under secure aggregation.
 
 Each of n participants scales its clipped update, rotates it, rounds it at random to integers and
 adds Skellam noise, the difference of two Poisson variables, of which n shares make up the noise of
 the sum (Agarwal, Kairouz & Liu 2021, arXiv:2110.04995, algorithm 1). The sum is released modulo
-2^bits, which can only take away what an attacker learns. Rounding lengthens an update by up to
-sqrt(d) steps of the grid, which counts, as do participants that a round has too few of: their
-shares are missing.
+2^bits, which reveals no more. Accounting includes that rounding lengthens an update by up to
+sqrt(d) steps of the grid, and that the shares of missing participants are missing in the noise.
 """
 
 import numpy as np
@@ -18,19 +17,14 @@ from fl_audit.accounting.renyi import epsilon_of_divergences
 from fl_audit.array_types import FloatArray
 
 ORDERS = (*range(2, 257), *(2**power for power in range(9, 13)))
-"""The Renyi orders that are tried; the theorem is about whole ones."""
+"""The Renyi orders tried; the theorem is about whole ones."""
 
 
 def skellam_divergences(squared_norm: float, norm_1: float, variance: float) -> FloatArray:
     """Upper bounds on the Renyi divergences of one release (Agarwal et al., theorem 3.5).
 
-    Args:
-      squared_norm: The largest squared L2 norm of the vector of integers that a party adds.
-      norm_1: Its largest L1 norm.
-      variance: The variance of the noise on each coordinate, above 0.
-
-    Returns:
-      The bounds for `ORDERS`, float64 of shape (orders,).
+    The norms are the largest L2 norm, squared, and L1 norm of the integers that a party adds; the
+    variance is of the noise on each coordinate. For `ORDERS`, float64 of shape (orders,).
     """
     orders = np.array(ORDERS, np.float64)
     second = ((2 * orders - 1) * squared_norm + 6 * norm_1) / (4 * variance**2)
@@ -44,15 +38,8 @@ def skellam_epsilon(
     """The epsilon of rounds that an attacker may know.
 
     The norms are the largest: (1 + inflation) times the clip norm, and its square for L1, as whole
-    numbers are at most their squares.
-
-    Args:
-      grid: The grid of integers.
-      noise_multiplier: The standard deviation of the noise on the sum over the clip norm, where all
-        shares are there; above 0.
-      share: The share of them that is there in any round, in (0, 1].
-      rounds: The number of the party's rounds.
-      delta: The delta of the guarantee, in (0, 1).
+    numbers are at most their squares. `share` is the smallest share of the noise present in a
+    round.
     """
     squared_norm = ((1 + grid.norm_inflation) * grid.cells) ** 2
     variance = (noise_multiplier * grid.cells) ** 2 * share

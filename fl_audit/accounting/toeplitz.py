@@ -10,10 +10,10 @@ sensitivity
 
     max over sets S of rounds of max over |u_t| <= 1 of |sum over t in S of C e_t u_t^T|
 
-of C x to the clipped updates u_t of one party. For a set S it is at most the norm of |C| 1_S, which
-is reached where C has no negative entry and the updates point one way.
+of C x to the clipped updates u_t of one party. For a set S it is at most the norm of |C| 1_S, with
+equality if C has no negative entry and the updates have one direction.
 
-Here C is Toeplitz, so that its first column c says all: column t is c shifted down by t rounds.
+Here C is Toeplitz: column t is the first column c shifted down by t rounds.
 
 >>> strategy = Toeplitz(tuple(sqrt_column(4).tolist()), num_rounds=4)
 >>> strategy.first_column
@@ -31,10 +31,10 @@ import numpy as np
 from fl_audit.array_types import FloatArray, IndexArray
 
 _LARGEST_GRAM = 4096
-"""The largest number of rounds for which a matrix over pairs of rounds is made (128 MB)."""
+"""The largest number of rounds for a matrix over pairs of rounds (128 MB)."""
 
 _AT_ONCE = 256
-"""The number of parties whose rounds are looked at together."""
+"""The number of parties in a batch."""
 
 
 # First columns, by the name of the strategy.
@@ -46,12 +46,6 @@ def sqrt_column(num_rounds: int) -> FloatArray:
     Of all Toeplitz strategies it has the least largest error under one participation (Fichtenberger
     et al. 2023, arXiv:2202.11205; Dvijotham et al. 2024, arXiv:2404.16706). Its first entries are a
     banded square root (Kalinin & Lampert 2024, arXiv:2405.13763).
-
-    Args:
-      num_rounds: The number of entries, at least 1.
-
-    Returns:
-      The first column, float64 of shape (num_rounds,), positive and falling.
     """
     k = np.arange(1, num_rounds)
     return np.cumprod(np.concatenate([[1.0], (2 * k - 1) / (2 * k)]))
@@ -62,29 +56,18 @@ def inverse_sqrt_column(num_rounds: int) -> FloatArray:
 
     Its first entries are the inverse of a strategy, the banded inverse square root (Kalinin et al.
     2025, arXiv:2505.12128).
-
-    Args:
-      num_rounds: The number of entries, at least 1.
-
-    Returns:
-      The first column of the inverse, float64 of shape (num_rounds,).
     """
     return np.diff(sqrt_column(num_rounds), prepend=0.0)
 
 
 def inverse_column(column: FloatArray, num_rounds: int) -> FloatArray:
-    """The first column of the inverse of a lower-triangular Toeplitz matrix.
+    """The first column, float64 of shape (num_rounds,), of a lower-triangular Toeplitz inverse.
 
-    Args:
-      column: The first column, float64 of shape (bands,), the first entry not 0; zeros follow.
-      num_rounds: The size of the matrix.
-
-    Returns:
-      The first column of the inverse, float64 of shape (num_rounds,).
+    `column` has shape (bands,) and a first entry other than 0.
     """
     unit = np.zeros(num_rounds)
     unit[0] = 1.0
-    from scipy import signal  # here, for it takes half a second
+    from scipy import signal  # imported here because it takes half a second
 
     return np.asarray(signal.lfilter([1.0], column, unit), np.float64)
 
@@ -93,10 +76,6 @@ def largest_error(column: FloatArray, num_rounds: int) -> float:
     """The variance of the noise on the sum of all rounds, at a standard deviation of z of 1.
 
     No earlier prefix sum has more.
-
-    Args:
-      column: The strategy's first column, float64 of shape (bands,).
-      num_rounds: The number of rounds.
     """
     return float(np.square(np.cumsum(inverse_column(column, num_rounds))).sum())
 
@@ -108,9 +87,7 @@ def largest_error(column: FloatArray, num_rounds: int) -> float:
 class Toeplitz:
     """A lower-triangular Toeplitz strategy over the rounds of a run.
 
-    Attributes:
-      first_column: The first column up to its last entry that is not 0; the first entry is above 0.
-      num_rounds: The number of rounds of training, at least as many as entries.
+    `first_column` ends with its last entry other than 0; its first entry is above 0.
 
     Raises:
       ValueError: There are more entries than rounds, the first is not above 0, or one is no number.
@@ -120,7 +97,6 @@ class Toeplitz:
     num_rounds: int
 
     def __post_init__(self) -> None:
-        """Checks the column, so that nobody else has to."""
         if not 0 < len(self.first_column) <= self.num_rounds:
             raise ValueError(
                 f"first_column must have from 1 to {self.num_rounds} entries, one for each round "
@@ -131,17 +107,17 @@ class Toeplitz:
 
     @classmethod
     def from_column(cls, column: FloatArray, num_rounds: int) -> "Toeplitz":
-        """The strategy of a first column, float64, of which entries beyond the run are left out."""
+        """The strategy of a first column, truncated to the rounds of the run."""
         nonzero = np.trim_zeros(column[:num_rounds], "b")
         return cls(tuple(nonzero.tolist()), num_rounds)
 
     @property
     def is_identity(self) -> bool:
-        """Whether it is a multiple of the identity, so that noise is independent."""
+        """Whether it is a multiple of the identity: independent noise."""
         return len(self.first_column) == 1
 
     def until(self, num_rounds: int) -> "Toeplitz":
-        """The strategy over the first rounds alone."""
+        """The strategy over the first rounds."""
         return Toeplitz.from_column(self.column, num_rounds)
 
     @functools.cached_property
@@ -162,44 +138,39 @@ class Toeplitz:
 
     @property
     def is_falling(self) -> bool:
-        """Whether no entry of the column is negative, nor larger than the one above."""
+        """Whether the column has no negative entry and never increases."""
         return bool((self.column >= 0).all() and (np.diff(self.column) <= 0).all())
 
     def times(self, rounds: FloatArray) -> FloatArray:
-        """C times columns of numbers, given as rows, float64 of shape (columns, num_rounds)."""
-        from scipy import signal  # here, for it takes half a second
+        """C times columns, given as rows, float64 of shape (columns, num_rounds)."""
+        from scipy import signal  # imported here because it takes half a second
 
         product = signal.fftconvolve(rounds, self.column[None, :], axes=1)
         return np.asarray(product[:, : self.num_rounds])
 
     def transposed_times(self, rounds: FloatArray) -> FloatArray:
-        """C^T times columns of numbers, given as rows, float64 of shape (columns, num_rounds)."""
+        """C^T times columns, given as rows, float64 of shape (columns, num_rounds)."""
         return self.times(rounds[:, ::-1])[:, ::-1]
 
     def weights(self, presences: FloatArray) -> FloatArray:
-        """The weights of rounds' aggregates that show a party best: C^T C times its presences.
+        """Weights of the aggregates for the best signal-to-noise ratio of a party: C^T C presences.
 
         The aggregates' noise has covariance (C^T C)^-1 over rounds, so these are the weights of
-        generalised least squares for the length of an update that is the same in each presence.
-
-        Args:
-          presences: How often each party is in each round, float64 of shape (parties, num_rounds).
+        generalised least squares for the norm of an update that is the same in each presence.
+        `presences` are the party's numbers of participations, float64 of shape (parties,
+        num_rounds).
         """
         return self.transposed_times(self.times(presences))
 
-    # The squared sensitivity, in squared clip norms, by what is known of a party's rounds.
+    # Squared sensitivity, in squared clip norms, by participation pattern.
 
     def min_separation(self, participations: int, separation: int) -> float:
-        """The squared sensitivity to so many rounds, of which any two are so far apart.
+        """Squared sensitivity under (k, b)-participation: at most k rounds, at least b apart.
 
         Exact where the column is falling, as the earliest such rounds are then the worst (Kalinin &
         Lampert 2024, theorem 2), and where there are no more bands than the separation, as columns
         are then orthogonal, the earliest the longest (Choquette-Choo et al. 2023, theorem 2). Else
         an upper bound: that of the smallest falling column that is at least |c| everywhere.
-
-        Args:
-          participations: The largest number of rounds of a party, at least 0.
-          separation: The least distance of two of them, at least 1.
         """
         rounds = np.arange(0, self.num_rounds, separation)[:participations]
         if self.bands <= separation:
@@ -212,13 +183,10 @@ class Toeplitz:
         """The squared sensitivity to one round of each block, such as of each shuffled epoch.
 
         With X = |C|^T |C| it is the largest sum of X over all pairs of a party's rounds. Exact
-        where C has no negative entry and no more than `length` + 1 bands: only rounds of blocks
-        side by side then count together, and the best choice is found block by block (Viterbi).
+        if C has no negative entry and no more than `length` + 1 bands: only rounds of adjacent
+        blocks then count together, and the best choice is found block by block (Viterbi).
         Else an upper bound: for blocks further apart each round counts with the largest entry that
-        it has with any round of the other.
-
-        Args:
-          length: The number of rounds of a block; the last one may have fewer.
+        it has with any round of the other. The last block may have fewer rounds than `length`.
         """
         blocks = -(-self.num_rounds // length)
         if self.num_rounds > _LARGEST_GRAM:
@@ -237,24 +205,18 @@ class Toeplitz:
         return float(best.max())
 
     def one_group(self, separation: int) -> float:
-        """The squared sensitivity to any rounds of one group, where groups take turns.
+        """The squared sensitivity to any rounds of one of `separation` groups that take turns.
 
-        Exact where C has no negative entry, else an upper bound.
-
-        Args:
-          separation: The number of groups.
+        Exact if C has no negative entry, else an upper bound.
         """
         rounds = np.arange(self.num_rounds)
         return self.worst_of(rounds % separation, rounds)
 
     def worst_of(self, members: IndexArray, rounds: IndexArray) -> float:
-        """The largest squared sensitivity to any party of known rounds; 0 without any.
+        """The largest squared sensitivity of any party with given rounds; 0 without any.
 
-        Exact where C has no negative entry, else an upper bound.
-
-        Args:
-          members: The party of each participation, from 0; of shape (participations,).
-          rounds: The round of each participation, from 0, of shape (participations,).
+        Exact if C has no negative entry, else an upper bound. Entry i of `members` and `rounds`,
+        from 0, of shape (participations,), is one participation.
         """
         order = np.lexsort((rounds, members))
         starts = np.flatnonzero(np.diff(members[order], prepend=-1))
@@ -283,7 +245,7 @@ class Toeplitz:
 
 
 def _added(column: FloatArray, rounds: IndexArray) -> FloatArray:
-    """The sum of the columns of some rounds of a Toeplitz matrix, float64 of shape (size,)."""
+    """The sum of the columns that start at these rounds, float64 of shape (size,)."""
     total = np.zeros(len(column))
     for start in rounds:
         total[start:] += column[: len(column) - start]

@@ -1,13 +1,12 @@
-"""The distance by which one party moves all nodes of tree aggregation's trees together.
+"""The sensitivity of all nodes of tree aggregation's trees together to one party.
 
-Tree aggregation adds noise to sums over nodes: over one round, two rounds, four, ... that lie side
-by side, counted from the start of a tree. Everything that it releases is made of noised nodes. A
-party that takes part in the rounds S with updates no longer than the clip norm moves them by at
-most
+Tree aggregation adds noise to sums over nodes: over one, two, four, ... consecutive rounds, counted
+from the start of a tree. Everything that it releases is computed from noised nodes. A party that
+participates in the rounds S with updates of at most the clip norm moves them by at most
 
     sum over nodes |S in node|^2
 
-squared clip norms, and no less where its updates all point one way (Kairouz et al. 2021,
+squared clip norms, with equality if its updates have one direction (Kairouz et al. 2021,
 arXiv:2103.00039, appendix D). One round in a tree of n is in floor(log2 n) + 1 nodes at most.
 """
 
@@ -20,16 +19,14 @@ import numpy as np
 from fl_audit.array_types import FloatArray, IndexArray
 
 _LARGEST_PRECISION = 4096
-"""The largest number of rounds of a tree for which a matrix over pairs of rounds is made."""
+"""The largest number of rounds of a tree for a matrix over pairs of rounds."""
 
 
 @dataclass(frozen=True)
 class Trees:
     """The trees of a run, one after the other.
 
-    Attributes:
-      num_rounds: The number of rounds of training, at least 1.
-      restart_every: The number of rounds of a tree; the last one may have fewer. None for one tree.
+    Each has `restart_every` rounds, the last one perhaps fewer; None for one tree.
     """
 
     num_rounds: int
@@ -37,28 +34,25 @@ class Trees:
 
     @property
     def period(self) -> int:
-        """The number of rounds of a whole tree."""
         return min(self.restart_every or self.num_rounds, self.num_rounds)
 
     @property
     def is_identity(self) -> bool:
-        """Whether every tree has one round, so that noise is independent."""
+        """Whether every tree has one round: independent noise."""
         return self.period == 1
 
     def until(self, num_rounds: int) -> "Trees":
-        """The trees over the first rounds alone."""
+        """The trees over the first rounds."""
         return Trees(num_rounds, self.restart_every)
 
     def weights(self, presences: FloatArray) -> FloatArray:
-        """The weights of rounds' aggregates that show a party best.
+        """Weights of the aggregates for the best signal-to-noise ratio of a party.
 
         The aggregates are the differences of released sums, whose noise has a covariance S over the
         rounds of a tree. With A the matrix of ones below the diagonal, A^T S^-1 A times the
         presences are the weights of generalised least squares. Rounds of trees of more than 4,096
-        rounds are left as they are.
-
-        Args:
-          presences: How often each party is in each round, float64 of shape (parties, num_rounds).
+        rounds keep weight 1. `presences` are numbers of participations, float64 of shape (parties,
+        num_rounds).
         """
         weights = presences.copy()
         for start in range(0, self.num_rounds, self.period):
@@ -71,9 +65,8 @@ class Trees:
     def once_per_block(self, length: int) -> int:
         """The largest squared sensitivity of a party that is in one round of each block.
 
-        Args:
-          length: The number of rounds of a block, such as an epoch that deals every client into one
-            of its rounds. Blocks start with the first round; the last one may have fewer.
+        Blocks of `length` rounds, such as shuffled epochs, start with the first round; the last may
+        have fewer.
         """
         best = {False: 0}  # by whether the open block has had its round
         for start, height in self.roots():
@@ -81,11 +74,7 @@ class Trees:
         return max(best.values())
 
     def one_group(self, separation: int) -> int:
-        """The largest squared sensitivity to all rounds of one group, where groups take turns.
-
-        Args:
-          separation: The number of groups.
-        """
+        """Largest squared sensitivity to all rounds of one of `separation` rotating groups."""
         rounds = np.arange(self.num_rounds)
         return self.worst_of(rounds % separation, rounds)
 
@@ -117,7 +106,7 @@ def _precision(size: int) -> FloatArray:
 
 
 def _noise_of_sums(size: int) -> FloatArray:
-    """The released sums' noise as made of nodes' noise, float64 of shape (size, nodes).
+    """The released sums as linear combinations of nodes' noise, float64 of shape (size, nodes).
 
     A node's estimate weighs its own noise, of variance 1, and the sum of its children's estimates
     by their inverse variances (Honaker 2015), so that it has the variance 1 / (2 - 2^-height).
@@ -141,17 +130,11 @@ def _noise_of_sums(size: int) -> FloatArray:
 
 
 def squared_sensitivities(members: IndexArray, rounds: IndexArray, trees: Trees) -> IndexArray:
-    """The squared distance, in clip norms, by which each party of known rounds can move the nodes.
+    """The squared sensitivity, in clip norms, of all nodes to each party with given rounds.
 
-    Args:
-      members: The party of each participation, from 0; of shape (participations,).
-      rounds: The round of each participation, from 0, of shape (participations,); no party is twice
-        in one round.
-      trees: The trees of the run.
-
-    Returns:
-      The squared sensitivities, of shape (parties,), where the number of parties is one more than
-      the largest member; 0 for a party without a round.
+    Entry i of `members` and `rounds`, from 0, of shape (participations,), is one participation; no
+    party is twice in one round. Of shape (parties,), where the number of parties is one more than
+    the largest member; 0 for a party without a round.
     """
     tree, leaf = np.divmod(rounds, trees.period)
     size = np.minimum(trees.period, trees.num_rounds - tree * trees.period)
@@ -182,7 +165,7 @@ def _choices(start: int, end: int, was_used: bool, block: int) -> Iterator[tuple
     """The choices of rounds for the blocks that cross a node's ends.
 
     Each is whether the block across the start has its round in the node, whether the block across
-    the end has, and whether the block that goes on behind the node has had its round.
+    the end has, and whether the block that goes on after the node has had its round.
     """
     either = (False, True)
     goes_on, stays_open = start % block != 0, end % block != 0
@@ -196,14 +179,10 @@ def _choices(start: int, end: int, was_used: bool, block: int) -> Iterator[tuple
 
 @functools.lru_cache(maxsize=100_000)
 def _best_in(start: int, height: int, first: bool, last: bool, block: int) -> int:
-    """The largest sum over a node and all nodes in it.
+    """The largest sum over a node of 2^height rounds and all nodes in it.
 
-    Args:
-      start: The node's first round.
-      height: The node's height; it has 2^height rounds.
-      first: Whether a block that began before the node has its round in the node.
-      last: Whether a block that ends behind the node has its round in the node.
-      block: The number of rounds of a block.
+    `first` and `last` are whether a block that began before the node, or ends after it, has its
+    round in the node.
     """
     end, middle = start + (1 << height), start + (1 << height >> 1)
     if start // block == (end - 1) // block:
@@ -219,10 +198,10 @@ def _best_in(start: int, height: int, first: bool, last: bool, block: int) -> in
         )
     # The block across the middle has its round on one side, if in this node at all.
     number = middle // block
-    from_before, to_behind = number * block < start, (number + 1) * block > end
-    is_in = first if from_before else last if to_behind else True
+    from_before, to_after = number * block < start, (number + 1) * block > end
+    is_in = first if from_before else last if to_after else True
     return total + max(
         _best_in(start, height - 1, on_left if from_before else first, on_left, block)
-        + _best_in(middle, height - 1, on_right, on_right if to_behind else last, block)
+        + _best_in(middle, height - 1, on_right, on_right if to_after else last, block)
         for on_left, on_right in (((True, False), (False, True)) if is_in else ((False, False),))
     )

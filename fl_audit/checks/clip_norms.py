@@ -52,7 +52,7 @@ def check_clip_norms(
     if not (np.isfinite(norms).all() and (norms > 0).all()):
         raise InputError("clip_norms: must be positive")
     nothing = Check(NAME, 0.0, 0, None, None, 1.0)
-    if len(norms) < 2 or promise.count_stddev == 0 or not promise.tells_counts:
+    if len(norms) < 2 or promise.count_stddev == 0 or not promise.determines_counts:
         return nothing
     counts = promise.count(norms[:-1], norms[1:])
     tells = ~promise.is_limited(counts)

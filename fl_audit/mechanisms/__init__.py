@@ -1,7 +1,12 @@
-"""Mechanisms, one module each: what is done to updates before anybody sees them.
+"""Mechanisms, one module each: clipping and noise between the clients and the released aggregate.
 
-To add one, write a module like `matrix.py` and register its `MechanismKind` in `MECHANISMS`,
-here or in a package of your own. Nothing here imports TensorFlow before an aggregator is made.
+To add one, write a module like `matrix.py` and register its `MechanismKind` in `MECHANISMS`, here
+or in another package. Only `make_aggregator` imports TensorFlow.
+
+>>> adaptive = GaussianAdaptive(noise_multiplier=1.0)
+>>> noise = round_noise(adaptive, expected_cohort=22.0)
+>>> round(noise.sum_noise_multiplier, 3), round(noise.count_noise_stddev, 3)
+(1.123, 1.1)
 """
 
 from fl_audit.mechanisms.client_gaussian import ClientGaussian

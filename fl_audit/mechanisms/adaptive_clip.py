@@ -1,14 +1,14 @@
-"""What the clip norms of a run tell of the noised count that moves them.
+"""Recovers the noised counts that move an adaptive clip norm from the clip norms of a run.
 
-The update itself stands in `engines/jax/aggregation.py` and in tensorflow-privacy.
+The update itself is in `engines/jax/aggregation.py` and in tensorflow-privacy.
 
 Andrew et al. 2021, "Differentially private learning with adaptive clipping" (arXiv:1905.03871),
 algorithm 1, as tensorflow-privacy's `QuantileAdaptiveClipSumQuery` has it: after a round
 
     C <- C exp(-eta (b - gamma)),  b = 1/2 + (sum_i (b_i - 1/2) + N(0, sigma_b^2)) / n
 
-where b_i is 1 where the norm of client i's update is at most C and 0 where it is not, and b may be
-limited to [0, 1]. A client changes the count, the sum in the brackets, by one half.
+where b_i is 1 if the norm of client i's update is at most C and else 0, and b may be limited to
+[0, 1]. A client changes the count, the sum in the brackets, by one half.
 """
 
 import math
@@ -25,10 +25,10 @@ class AdaptiveClip:
     """How a clip norm moves after a round.
 
     Attributes:
-      target_quantile: The share gamma of updates that should be below the clip norm.
+      target_quantile: The target share gamma of updates below the clip norm.
       learning_rate: The rate eta of the geometric update, at least 0.
       count_stddev: The standard deviation sigma_b of the noise on the count, in clients.
-      denominator: The number n of clients that the count is divided by, whoever comes.
+      denominator: The number n of clients that the count is divided by, whatever the cohort.
 
     Raises:
       InputError: A number is out of its range.
@@ -40,7 +40,6 @@ class AdaptiveClip:
     denominator: float
 
     def __post_init__(self) -> None:
-        """Checks the numbers."""
         if not 0 <= self.target_quantile <= 1:
             raise InputError(f"target_quantile: must be in [0, 1], got {self.target_quantile}")
         for name in ("learning_rate", "count_stddev"):
@@ -50,26 +49,21 @@ class AdaptiveClip:
             raise InputError(f"denominator: must be positive, got {self.denominator}")
 
     def count(self, before: FloatArray, after: FloatArray) -> FloatArray:
-        """The noised counts, from one half a client, that moved clip norms to the next ones.
-
-        Args:
-          before: Clip norms of rounds, positive.
-          after: Clip norms of the rounds after these, positive, of the same shape.
-        """
+        """The noised counts that moved clip norms `before` rounds to those `after` them."""
         moved = (np.log(after) - np.log(before)) / self.learning_rate
         return np.asarray((self.target_quantile - moved - 0.5) * self.denominator)
 
     @property
     def rounding(self) -> float:
-        """A bound on the error of a count that clip norms in float32 tell, in clients."""
+        """A bound on the error of counts from clip norms in float32, in clients."""
         epsilon = 4 * float(np.finfo(np.float32).eps)
         return epsilon * self.denominator * (1 + 1 / self.learning_rate)
 
     @property
-    def tells_counts(self) -> bool:
-        """Whether clip norms tell a count to a tenth of a client, and so one client's share."""
+    def determines_counts(self) -> bool:
+        """Whether clip norms determine a count to a tenth of a client."""
         return self.learning_rate > 0 and self.rounding <= 0.1
 
     def is_limited(self, count: FloatArray) -> FloatArray:
-        """Whether a count lies where a share that is limited to [0, 1] leaves it."""
+        """Whether a count is where a share limited to [0, 1] would leave it."""
         return np.asarray(np.abs(count) >= self.denominator / 2 - self.rounding)

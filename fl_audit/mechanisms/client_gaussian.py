@@ -1,8 +1,8 @@
 """Gaussian noise that each client adds to its own upload (local, or "weak" distributed, DP).
 
-A client uploads clip(u) + N(0, z^2 C^2 I) and the server averages uploads. Whoever sees an upload
-faces one Gaussian mechanism of noise multiplier z. Whoever sees the sum of n uploads alone faces
-noise of standard deviation sqrt(n) z C.
+A client uploads clip(u) + N(0, z^2 C^2 I) and the server averages uploads. An attacker who sees an
+upload faces one Gaussian mechanism of noise multiplier z. An attacker who sees only the sum of n
+uploads faces noise of standard deviation sqrt(n) z C.
 """
 
 import typing
@@ -61,12 +61,8 @@ def _clip_and_noise(table: ClientGaussian, state: Any) -> ClipAndNoise:
 def noise_keys(aggregator_state: Any, participants: int) -> IndexArray:
     """The keys of the noise of a round's participants, int64 of shape (participants, 2).
 
-    They follow from the key in the state and from the number of rounds before, so that a resumed
-    run has the noise of an uninterrupted one.
-
-    Args:
-      aggregator_state: The state of the process of `MeanOfNoisedUploads` when the round begins.
-      participants: The number of clients and canaries in the round.
+    They follow from the key in the state of `MeanOfNoisedUploads` when the round begins and from
+    the number of earlier rounds, so that a resumed run has the noise of an uninterrupted one.
     """
     state = aggregator_state.query_state.numerator_state
     entropy = [int(part) % 2**64 for part in np.asarray(state.key)]
@@ -81,7 +77,7 @@ def _clip_words(table: ClientGaussian) -> str:
 
 def _noise_words(table: ClientGaussian, record: RunRecord) -> str:
     multiplier = record.release.noise.noise_multiplier
-    return f" and adds Gaussian noise of {multiplier:g} clip norms before it uploads it"
+    return f" and adds Gaussian noise with noise multiplier {multiplier:g} before it uploads it"
 
 
 CLIENT_GAUSSIAN_KIND = MechanismKind(

@@ -1,4 +1,4 @@
-"""The release of a run, described by those who make it: its schedule and its mechanism."""
+"""The release of a run, from its schedule and its mechanism."""
 
 import numpy as np
 
@@ -18,10 +18,9 @@ def describe(mechanism: Mechanism, noise: Noise, schedule: Schedule, num_canarie
 
     Args:
       mechanism: The mechanism table of the run's config.
-      noise: The noise of a round, as `round_noise` gives it.
-      schedule: The schedule of who participates in which rounds.
-      num_canaries: The size of the pool. Where it is 0, what is said of a canary is what is said
-        of a client.
+      noise: The noise of a round, from `round_noise`.
+      schedule: The participation schedule.
+      num_canaries: The size of the pool. If it is 0, the canary of the release is a client.
     """
     kind = MECHANISMS.kind_of(mechanism)
     correlation = kind.correlation(mechanism, schedule.num_rounds)
@@ -54,8 +53,8 @@ def _cohort_sizes(schedule: Schedule) -> IndexArray:
 def _party_in_sums(attendance: Attendance, sizes: IndexArray) -> Party:
     """A party whose update moves a round's sum under noise that each participant adds.
 
-    The squared sensitivity is the sum of 1 / participants over the rounds of the worst member, as
-    they are drawn; where rounds are secret, over the smallest rounds that it may be in.
+    The squared sensitivity is the sum of 1 / participants over the rounds of the worst member, or,
+    if rounds are secret, over the smallest rounds that it may be in.
     """
     weights = 1 / np.maximum(sizes, 1)
     sampling = attendance.sampling
@@ -75,14 +74,8 @@ def _party(attendance: Attendance, correlation: Correlation | None) -> Party:
 def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> float | None:
     """The squared sensitivity to the worst rounds of one member, in squared clip norms.
 
-    Args:
-      attendance: The rounds of the real clients, or of the canaries.
-      correlation: The trees or the matrix over all rounds of the run.
-
-    Returns:
-      The largest of any member, or an upper bound where the matrix knows no more, as if all coins
-        said yes; None where each round samples from all, so that a member may be in any, and where
-        nothing is at hand for trees.
+    The largest of any member, or an upper bound where `correlation` gives no more, as if all coins
+    said yes; None if each round samples from all members, or there is no method for trees.
     """
     worst = worst_sensitivity(attendance.sampling, correlation)
     if worst is None and isinstance(attendance.sampling, FixedRounds):
@@ -91,7 +84,7 @@ def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> flo
 
 
 def _drawn(draw: Draw, num_rounds: int) -> tuple[IndexArray, IndexArray]:
-    """The members and the rounds of all participations that are drawn."""
+    """The members and the rounds of all participations."""
     cohorts = [draw(index) for index in range(num_rounds)]
     rounds = np.repeat(np.arange(num_rounds), [len(cohort) for cohort in cohorts])
     return np.concatenate(cohorts).astype(np.int64), rounds

@@ -35,8 +35,8 @@ if typing.TYPE_CHECKING:
 class Distributed(NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", tag="distributed"):
     """Skellam noise added by the clients, under secure aggregation (Agarwal et al. 2021).
 
-    The aggregation is that of `tff.learning.ddp_secure_aggregator`, with a fixed `clip_norm` where
-    one is set. Then accounting knows the grid of integers, and an epsilon.
+    The aggregation is that of `tff.learning.ddp_secure_aggregator`, with a fixed `clip_norm` if one
+    is set. Then accounting knows the grid of integers, and an epsilon.
 
     Attributes:
       noise_multiplier: As `gaussian_fixed` with `clip_norm`, else as `gaussian_adaptive`.
@@ -64,70 +64,51 @@ def _noise(table: Distributed, expected_cohort: float) -> Noise:
 
 
 LARGEST_SCALE = 1e6
-"""The largest number by which updates are multiplied before they are rounded, as TFF has it."""
+"""The largest factor of updates before they are rounded, as in TFF."""
 
 _WRAPPING = 1e-4
-"""The chance that a coordinate wraps around, by which TFF chooses that number."""
+"""The probability that a coordinate wraps around, from which TFF chooses that factor."""
 
 _DEVIATIONS = -float(special.ndtri(_WRAPPING / 2))
-"""The standard deviations of a normal variable beyond which it is with that chance."""
+"""A normal variable exceeds this many standard deviations with that probability."""
 
 FIRST_CLIP_NORM, CLIP_QUANTILE, CLIP_RATE = 0.1, 0.5, 0.2
-"""The clip norm that moves: where it starts, the quantile and the rate, as TFF has them."""
+"""The adaptive clip norm: its start, quantile and rate, as in TFF."""
 
 
 def _least_cells(table: Distributed, clip_norm: float, cohort: int) -> float:
-    """The clip norm in steps of the grid, for the model in which it is least: of one parameter."""
+    """The clip norm in steps of the grid, for the worst model: of one parameter."""
     return clip_norm * scale_factor(table, clip_norm, cohort, 1)
 
 
 def scale_factor(table: Distributed, clip_norm: float, cohort: int, dim: int) -> float:
-    """The number by which updates are multiplied before they are rounded to integers.
+    """The factor of updates before they are rounded to integers, at a fixed clip norm.
 
-    Args:
-      table: The mechanism, with a fixed clip norm.
-      clip_norm: The clip norm.
-      cohort: The expected number of participants.
-      dim: The number of coordinates of a rotated update.
+    `dim` is the number of coordinates of a rotated update.
     """
     return min(most_cells(table.bits, table.multiplier, cohort, dim) / clip_norm, LARGEST_SCALE)
 
 
 def most_cells(bits: int, sum_noise_multiplier: float, cohort: int, dim: int) -> float:
-    """The clip norm in steps of the finest grid that sums of so many bits have room for.
+    """The clip norm in steps of the finest grid whose sums fit into `bits`.
 
     With it 2^bits is 2 k standard deviations of a coordinate of the sum, where k belongs to
-    `_WRAPPING` (Kairouz, Liu & Steinke 2021, arXiv:2102.06387, section 4.4).
-
-    Args:
-      bits: The bits.
-      sum_noise_multiplier: The standard deviation of the noise on the sum, in clip norms.
-      cohort: The expected number of participants.
-      dim: The number of coordinates of a rotated update.
+    `_WRAPPING` (Kairouz, Liu & Steinke 2021, arXiv:2102.06387, section 4.4). `dim` is the number of
+    coordinates of a rotated update.
     """
     spread = math.hypot(cohort / math.sqrt(dim), sum_noise_multiplier)
     return math.sqrt(4.0**bits - cohort * _DEVIATIONS**2) / (2 * _DEVIATIONS * spread)
 
 
 def padded_size(dim: int) -> int:
-    """The number of coordinates of a rotated update: the next power of two.
-
-    Args:
-      dim: The number of parameters.
-    """
+    """The number of coordinates of a rotated update: the next power of two."""
     return 1 << (dim - 1).bit_length()
 
 
 def check_grid(table: Distributed, cohort: int, dim: int) -> None:
-    """Checks that rounding lengthens a model's updates no more than accounting counts.
+    """Raises InputError if the grid is too coarse for a model of `dim` parameters.
 
-    Args:
-      table: The mechanism; where its clip norm moves, nothing is counted, and all is well.
-      cohort: The expected number of participants.
-      dim: The number of parameters.
-
-    Raises:
-      InputError: The grid is too coarse for the model.
+    An adaptive clip norm has no accounting that rounding could invalidate.
     """
     if table.clip_norm is None:
         return
@@ -143,7 +124,7 @@ def check_grid(table: Distributed, cohort: int, dim: int) -> None:
 
 
 def _check(table: Distributed, cohort: int) -> None:
-    """Raises an `InputError` that names the config's keys for values that do not fit together."""
+    """Raises InputError, naming the config's keys, if values do not fit together."""
     most_noise = 2 * COUNT_STDDEV_OF_COHORT * cohort
     if table.clip_norm is None and table.multiplier >= most_noise:
         raise InputError(
@@ -172,14 +153,14 @@ def _aggregator(
 def _secure_aggregator(
     table: Distributed, cohort: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    """The aggregation at the table's clip norm, or at one that moves, with secure sums."""
+    """TFF's aggregation with secure sums, at a fixed or an adaptive clip norm."""
     import tensorflow_federated as tff
 
     if table.clip_norm is None:
         return tff.learning.ddp_secure_aggregator(
             table.multiplier, cohort, bits=table.bits, zeroing=False
         )
-    # What `tff.learning.ddp_secure_aggregator` is made of, which TFF does not export by itself.
+    # The parts of `tff.learning.ddp_secure_aggregator`, which TFF does not export.
     from tensorflow_federated.python.aggregators import distributed_dp
 
     of_sum = distributed_dp.DistributedDpSumFactory(
@@ -200,7 +181,7 @@ def _secure_aggregator(
 
 
 def whole(expected_cohort: float) -> int:
-    """The cohort as a whole number, as many as there are shares of the noise."""
+    """The cohort as a whole number, that of the shares of the noise."""
     return max(1, round(expected_cohort))
 
 
@@ -229,7 +210,7 @@ def _noise_words(table: Distributed, record: RunRecord) -> str:
     noise = (
         noise_with_count_words(record, "Skellam")
         if table.clip_norm is None
-        else f"Skellam noise of {multiplier:g} clip norms is added to their sum"
+        else f"Skellam noise with noise multiplier {multiplier:g} is added to their sum"
     )
     return (
         f"; {noise}. Each participant adds its share of the "

@@ -1,6 +1,6 @@
-"""Noise that every round draws anew: Gaussian at a fixed or an adaptive clip norm, and none.
+"""Independent noise in every round: Gaussian at a fixed or an adaptive clip norm, and none.
 
-An adaptive clip norm follows a noised count, which is released beside the noised sum.
+An adaptive clip norm follows a noised count, which is released with the noised sum.
 """
 
 import math
@@ -137,7 +137,7 @@ def _fixed_clip_words(table: GaussianFixed) -> str:
 
 def _fixed_noise_words(table: GaussianFixed, record: RunRecord) -> str:
     multiplier = record.release.noise.noise_multiplier
-    return f"; Gaussian noise of {multiplier:g} clip norms is added to their sum"
+    return f"; Gaussian noise with noise multiplier {multiplier:g} is added to their sum"
 
 
 GAUSSIAN_ADAPTIVE = MechanismKind(
@@ -172,7 +172,7 @@ GAUSSIAN_FIXED = MechanismKind(
 )
 
 
-# The noise and the words of an adaptive clip norm; `distributed` has one too.
+# Noise and words of an adaptive clip norm, also for `distributed`.
 
 
 COUNT_STDDEV_OF_COHORT = 0.05
@@ -185,18 +185,11 @@ def noise_with_count(
     expected_cohort: float,
     count_stddev: float | None,
 ) -> Noise:
-    """The noise of a round where a noised count moves the clip norm.
+    """The noise of a round with a noised count that moves the clip norm.
 
-    The count moves by one half with a client, so that both noises together are worth
-    (z^-2 + (2 b)^-2)^-1/2 for noise multipliers z on the sum and deviation b on the count, which is
-    the one asked for (Andrew et al. 2021, arXiv:1905.03871, theorem 1, as TFF has it).
-
-    Args:
-      distribution: The distribution of the noise.
-      noise_multiplier: The effective noise multiplier.
-      expected_cohort: The expected number of clients and canaries in a round.
-      count_stddev: The standard deviation of the noise on the count, in clients; None for TFF's
-        choice.
+    The count moves by one half with a client, so that both noises together are worth (z^-2 + (2
+    b)^-2)^-1/2 for noise multiplier z on the sum and standard deviation b on the count, in clients;
+    this has to be `noise_multiplier` (Andrew et al. 2021, arXiv:1905.03871, theorem 1, as in TFF).
 
     Raises:
       InputError: The noise on the count is too low for the noise multiplier.
@@ -215,7 +208,7 @@ def noise_with_count(
 
 
 def moving_clip_words(norm: float, quantile: float) -> str:
-    """A clause on a clip norm that starts at a value and follows a quantile."""
+    """A clause on a clip norm that starts at a norm and follows a quantile."""
     return (
         f"Updates are clipped to a norm that starts at {norm:g} and follows the {quantile:g} "
         "quantile of their norms"
@@ -223,7 +216,7 @@ def moving_clip_words(norm: float, quantile: float) -> str:
 
 
 def noise_with_count_words(record: RunRecord, distribution: str) -> str:
-    """A clause on noise of a distribution, Gaussian or other, on the sum and on the count."""
+    """A clause on noise, by its name, on the sum and on the count."""
     noise = record.release.noise
     return (
         f"the effective noise multiplier is {noise.noise_multiplier:g}, made of {distribution} "

@@ -1,4 +1,4 @@
-"""The record of what the project knows of one mechanism."""
+"""What defines a mechanism: its config table and the functions that implement it."""
 
 import typing
 from collections.abc import Callable
@@ -20,12 +20,11 @@ if typing.TYPE_CHECKING:
 
 
 class Mechanism:
-    """The base of the tables of mechanisms, beside `Table`.
+    """The base of the tables of mechanisms, with `Table`.
 
     Attributes:
-      zeroing: The zeroing of updates before the mechanism sees them; None for no zeroing, also in a
-        table without such a key.
-      epsilon: The epsilon that the noise is still to be found for; None where it is known.
+      zeroing: The zeroing of updates before the mechanism; None for none.
+      epsilon: A target epsilon for which noise has still to be found; None otherwise.
     """
 
     zeroing: Zeroing | None = None
@@ -40,9 +39,9 @@ class ClipAndNoise:
     """The clip norm and the noise of one round.
 
     Attributes:
-      clip_norm: The norm that this round's updates are clipped to; infinite without clipping.
-      stddev: The standard deviation of the noise on each coordinate of the sum of updates; under
-        tree aggregation, of a node; of the independent noise that a matrix correlates.
+      clip_norm: The norm that updates are clipped to; infinite without clipping.
+      stddev: The standard deviation of the noise on each coordinate of the sum of updates; of a
+        node under tree aggregation, and of the independent noise that a matrix correlates.
     """
 
     clip_norm: float
@@ -51,38 +50,35 @@ class ClipAndNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismKind(Generic[MechanismTable]):
-    """The record of all that the project knows of one mechanism.
+    """The definition of one mechanism.
 
     Zeroing comes before every mechanism, so that these functions do not deal with it.
 
     Attributes:
       table: The config table.
-      round_noise: The noise of a round, for a table and the expected number of participants. The
-        function may raise an `InputError` for numbers that do not fit together.
+      round_noise: The noise of a round, for a table and the expected number of participants; may
+        raise `InputError` for numbers that do not fit together.
       make_aggregator: TFF's aggregation, for a table, the expected number of participants and the
-        number of rounds; the function imports TFF when it is called.
+        number of rounds; imports TFF when called.
       clip_and_noise: The clip norm and noise of a round, for a table and the state of the
         aggregator's process when the round begins.
-      canary_norm: The length that the table fixes for a canary's update; None where updates are
-        clipped, so that a canary is made long enough to be clipped.
-      noise_distribution: The distribution of the noise, as registered with accounting; it makes the
-        `Noise` of a round.
+      canary_norm: The norm of a canary's update, for a table; None if updates are clipped, so that
+        a canary is made long enough to be clipped.
+      noise_distribution: The registered distribution of the noise.
       divides_by: Whether the sum is divided by the expected number of participants, which reveals
-        nothing, or by that of those who came.
+        nothing, or by the actual one.
       correlation: The trees or the matrix that correlate noise over rounds, for a table and a
-        number of rounds; None where every round draws its own noise.
-      why_not_checked: The reason, in words, for which the checks of aggregates do not know this
-        mechanism; None where they do: each round's aggregate is then a sum of updates no longer
-        than the clip norm, with Gaussian noise on each coordinate, fresh or as `correlation` says,
-        over the expected number of participants.
-      why_not_replayed: The reason, in words, for which a round cannot be repeated with one seed;
-        None where it can.
+        number of rounds; None if noise is independent between rounds.
+      why_not_checked: Why mechanism checks do not apply, in words; None if they do: each round's
+        aggregate is then a sum of updates of at most the clip norm, with Gaussian noise on each
+        coordinate, independent or as `correlation` says, over the expected number of participants.
+      why_not_replayed: Why a round cannot be repeated with one seed, in words; None if it can.
       clip_words: A main clause on clipping, for people, without a full stop.
       noise_words: The continuation of that clause on the noise of a run that has any.
-      noise_stream: How noise that a matrix correlates is made of few vectors, for a table and a
-        number of rounds; None where there is no matrix.
+      noise_stream: How correlated noise is computed from few vectors, for a table and a number of
+        rounds; None without a matrix.
       adaptive_clip: How the clip norm moves, for a table, the noise of a round and what sums are
-        divided by; None where it is fixed, or moves by another rule.
+        divided by; None if it is fixed, or moves by another rule.
 
     Raises:
       ValueError: The noise distribution is not registered.
@@ -106,25 +102,25 @@ class MechanismKind(Generic[MechanismTable]):
     adaptive_clip: Callable[[MechanismTable, Noise, float], AdaptiveClip] | None = None
 
     def __post_init__(self) -> None:
-        """Looks up the distribution by name, as the report of a finished run will."""
+        """Looks up the distribution by name, as a report of a finished run does."""
         known = self.noise_distribution.name
         if noise_distribution_named(known) is not self.noise_distribution:
             raise ValueError(f"another noise distribution {known!r} is registered")
 
 
 def made_to_be_clipped(table: object) -> None:
-    """The `canary_norm` of a mechanism that clips, which fixes no length."""
+    """Returns None: a mechanism that clips accepts canaries of any norm."""
 
 
 def fresh_in_each_round(table: object, num_rounds: int) -> None:
-    """Returns None, the `correlation` of a mechanism whose rounds draw independent noise."""
+    """Returns None: noise is independent between rounds."""
 
 
-# The keys that mechanisms with noise share: how much, or the epsilon that it is to guarantee.
+# Keys of all mechanisms with noise.
 
 
 class NoisyMechanism(Table, Mechanism, frozen=True, kw_only=True):
-    """A mechanism whose noise is stated, or solved for once the clients are known.
+    """A mechanism with a noise multiplier, or with a target epsilon that determines it.
 
     Attributes:
       noise_multiplier: Noise multiplier; 0 means no noise.
@@ -135,7 +131,6 @@ class NoisyMechanism(Table, Mechanism, frozen=True, kw_only=True):
     epsilon: PositiveFloat | None = None
 
     def __post_init__(self) -> None:
-        """Checks that the noise is said once."""
         if self.noise_multiplier is not None and self.epsilon is not None:
             raise ValueError("noise_multiplier and epsilon both say the noise; leave one out")
         if self.noise_multiplier is None and self.epsilon is None:
@@ -146,12 +141,12 @@ class NoisyMechanism(Table, Mechanism, frozen=True, kw_only=True):
         """The noise multiplier.
 
         Raises:
-          ValueError: It is still to be found for an epsilon, by `config.design`.
+          ValueError: `config.design` has not yet solved for it.
         """
         if self.noise_multiplier is None:
             raise ValueError("the noise multiplier is not found yet")
         return self.noise_multiplier
 
     def with_multiplier(self, multiplier: float) -> Self:
-        """This mechanism with another noise multiplier, and no epsilon to be found for."""
+        """This mechanism with a noise multiplier in place of a target epsilon."""
         return msgspec.structs.replace(self, noise_multiplier=multiplier, epsilon=None)

@@ -1,10 +1,9 @@
-"""Noise that a matrix correlates over rounds: matrix mechanisms, as production runs use them.
+"""Matrix mechanisms, as production runs use them: noise correlated over rounds by a matrix.
 
-Round t is released with row t of C^-1 z, where z is fresh Gaussian noise and C a lower-triangular
-Toeplitz matrix, the strategy (`accounting.toeplitz`). The noise of later rounds takes back part of
-that of earlier ones, so that the model, which adds rounds up, has less noise at the same epsilon.
-
-What is kept from round to round to make it is a `NoiseStream`.
+Round t is released with row t of C^-1 z, where z is independent Gaussian noise and C a
+lower-triangular Toeplitz matrix, the strategy (`accounting.toeplitz`). The noise of later rounds
+cancels part of that of earlier ones, so that the model, which adds up rounds, has less noise at the
+same epsilon. A `NoiseStream` computes the noise round by round.
 """
 
 import functools
@@ -47,10 +46,10 @@ _KEY_OF = {
     "blt": "buffers",
     "file": "coefficients",
 }
-"""The key that a strategy needs beside its name."""
+"""The key that each strategy needs."""
 
 _MOST_GROWTH = 1e3
-"""The largest standard deviation of a round's noise, over that of the first round's."""
+"""The largest standard deviation of a round's noise, over that of the first round."""
 
 
 class MatrixFactorisation(
@@ -59,7 +58,7 @@ class MatrixFactorisation(
     """Noise correlated over rounds by a matrix: DP-FTRL with a Toeplitz strategy C.
 
     The clip norm is fixed: noise is drawn in clip norms of one round and used in later ones, so
-    that no accountant knows a clip norm that moves.
+    that no accountant covers an adaptive clip norm.
 
     Attributes:
       noise_multiplier: Standard deviation, in clip norms, of the noise that C^-1 correlates.
@@ -81,7 +80,6 @@ class MatrixFactorisation(
     zeroing: Zeroing | None = None
 
     def __post_init__(self) -> None:
-        """Checks that the strategy has its key, and no other strategy's."""
         super().__post_init__()
         needed = _KEY_OF.get(self.strategy)
         for key in ("bands", "buffers", "coefficients"):
@@ -95,7 +93,7 @@ class MatrixFactorisation(
             raise ValueError(f"buffers must be from 1 to {MOST_BUFFERS}, got {self.buffers}")
 
 
-# The matrix, and how its noise is made.
+# The matrix and its noise.
 
 
 @functools.lru_cache(maxsize=64)
@@ -128,10 +126,10 @@ def strategy_of(table: MatrixFactorisation, num_rounds: int) -> Toeplitz:
 
 
 def stream_of(table: MatrixFactorisation, num_rounds: int) -> NoiseStream:
-    """How the noise of a table's rounds is made.
+    """The noise stream of a table.
 
     Raises:
-      InputError: As `strategy_of` raises it.
+      InputError: As `strategy_of`.
     """
     match table.strategy:
         case "blt":
@@ -200,7 +198,7 @@ def _clip_words(table: MatrixFactorisation) -> str:
 def _noise_words(table: MatrixFactorisation, record: RunRecord) -> str:
     multiplier = record.release.noise.noise_multiplier
     return (
-        f"; Gaussian noise of {multiplier:g} clip norms, correlated over rounds by "
+        f"; Gaussian noise with noise multiplier {multiplier:g}, correlated over rounds by "
         f"{_strategy_words(table)}, is added to their sum"
     )
 

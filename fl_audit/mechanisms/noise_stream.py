@@ -1,7 +1,7 @@
-"""The rows of C^-1 z, one after the other, from a few vectors that are kept between them.
+"""The rows of C^-1 z, one after the other, from a few vectors kept in memory.
 
-Solving C x = z row by row needs the last bands - 1 rows of x; where C^-1 has few bands, the last
-rows of z; and where C is a buffered linear Toeplitz matrix, its buffers (McMahan et al. 2024,
+Solving C x = z row by row needs the last bands - 1 rows of x; if C^-1 has few bands, the last
+rows of z; and if C is a buffered linear Toeplitz matrix, its buffers (McMahan et al. 2024,
 arXiv:2408.08868, algorithm 3).
 """
 
@@ -10,17 +10,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NoiseStream:
-    """How the noise of a round is made of fresh noise and of kept vectors.
+    """How the noise of a round is computed from fresh noise and kept vectors.
 
-    The noise is `fresh` times the fresh noise and `weights` times the kept vectors, which start at
-    zero. Then the kept vectors move on: with `decays` each is decayed and the noise is added to it;
-    without, they are the last vectors of fresh noise (`keeps_fresh`) or of noise, newest first.
-
-    Attributes:
-      fresh: The weight of the round's fresh noise.
-      weights: The weight of each kept vector.
-      decays: The decay of each kept vector; None where they are past vectors.
-      keeps_fresh: Whether past vectors are of fresh noise.
+    The noise is `fresh` times the fresh noise plus `weights` times the kept vectors, which start at
+    zero. Then the kept vectors are updated: with `decays` each is decayed and the noise is added to
+    it; without, they are the last vectors of fresh noise (`keeps_fresh`) or of noise, newest first.
     """
 
     fresh: float

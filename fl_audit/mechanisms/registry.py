@@ -1,7 +1,7 @@
-"""The mechanism of a run: its noise, TFF's aggregator, and what the aggregator's state says.
+"""The mechanism of a run: its noise, TFF's aggregator, and the clip norm in the aggregator's state.
 
 Three noise multipliers are easy to confuse. The *effective* one describes everything that a round
-releases. Under an adaptive clip a round releases two things, the noised sum of updates and the
+releases. Under an adaptive clip norm a round releases two things, the noised sum of updates and the
 noised count that moves the clip norm. The noise multiplier *of the sum* is then larger than the
 effective one, so that both releases together are as private as one release at the effective
 multiplier (Andrew et al. 2021, theorem 1: z^-2 = z_sum^-2 + (2 s)^-2 for count noise of standard
@@ -53,10 +53,9 @@ def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
       expected_cohort: The expected number of clients and canaries in a round.
 
     Raises:
-      InputError: The noise multiplier is too small or too large to be told from none or to be
-        computed with, the noise on the adaptive clip's count is too low for it, or the config asks
-        for too few bits.
-      ValueError: The mechanism's noise is not by its own noise distribution.
+      InputError: The noise multiplier is out of the accountants' range, the noise on the adaptive
+        clip's count is too low for it, or there are too few bits.
+      ValueError: The mechanism returned noise of another distribution than its own.
     """
     multiplier = getattr(table, "noise_multiplier", 0.0)
     if multiplier and not _LEAST_NOISE <= multiplier <= _MOST_NOISE:
@@ -81,19 +80,19 @@ def make_aggregator(
     Args:
       table: The mechanism table of a config, one that `round_noise` accepts.
       expected_cohort: The expected number of clients and canaries in a round. The sum is divided by
-        it whatever the actual number is, so that the divisor reveals nothing; `distributed` alone
+        it whatever the actual number is, so that the divisor reveals nothing; only `distributed`
         divides by the actual number.
-      num_rounds: The number of rounds of training, which a matrix is made for.
+      num_rounds: The number of rounds of training, which determines a matrix.
     """
     factory = MECHANISMS.kind_of(table).make_aggregator(table, expected_cohort, num_rounds)
     return factory if table.zeroing is None else zeroed(table.zeroing, factory)
 
 
 _CLIPPED_NORM = 1e15
-"""A norm that adaptive clipping never reaches as its clip norm, and whose square is a float32."""
+"""Above any adaptive clip norm; its square is a float32."""
 
 _JUST_CLIPPED, _SURELY_CLIPPED = 1.001, 2.0
-"""The least and the largest length of a canary, over the clip norm."""
+"""The least and the largest norm of a canary, over the clip norm."""
 
 
 def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:
@@ -108,7 +107,7 @@ def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:
 
 
 def canary_norm(table: Mechanism, aggregator_state: Any) -> float:
-    """The length of a canary's update in the round that starts from a state; see `canary_length`.
+    """The norm of a canary's update in the round that starts from a state.
 
     Args:
       table: The mechanism table of a config.
@@ -122,17 +121,13 @@ def canary_norm(table: Mechanism, aggregator_state: Any) -> float:
 
 
 def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> float:
-    """The length of a canary's update before a round zeroes and clips it.
+    """The norm of a canary's update before a round zeroes and clips it.
 
     The update is long enough to be clipped to the round's clip norm (Andrew et al. Algorithm 1,
-    PROJ). Zeroing looks at the largest coordinate, which is at most the length. A canary is
-    therefore no longer than the zeroing norm where that is above the clip norm, and otherwise a
-    thousandth longer than the clip norm. Without clipping its length is that of the config.
-
-    Args:
-      table: The mechanism table of a config.
-      clip_norm: The norm that the round clips to; not read without zeroing.
-      zeroing_norm: The largest coordinate that an update may have in the round; likewise.
+    PROJ). Zeroing looks at the largest coordinate, which is at most the norm. A canary is
+    therefore no longer than the zeroing norm if that is above the clip norm, and otherwise a
+    thousandth longer than the clip norm. Without clipping its norm is that of the config. Without
+    zeroing, neither norm is used.
     """
     fixed = MECHANISMS.kind_of(table).canary_norm(table)
     if fixed is not None:

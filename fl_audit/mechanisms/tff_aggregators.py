@@ -1,11 +1,9 @@
 """Aggregations that TFF and tensorflow-privacy do not offer; imports both.
 
 Queries over the expected cohort, trees with restarts, noise that a matrix correlates, and sums in
-the clear, which stand for secure aggregation in a simulation. TFF describes a secure sum and leaves
-the protocol to the platform.
-Neither of TFF's runtimes in the Python package has one: both refuse a process with such a sum.
-Secure aggregation releases the sum and nothing else, so an attacker who sees results alone sees the
-same in both cases.
+the clear, which simulate secure aggregation: TFF describes a secure sum and leaves the protocol to
+the platform, and neither of its runtimes in the Python package has one. Secure aggregation releases
+only the sum, so an attacker who sees results sees the same in both cases.
 """
 
 from collections.abc import Callable
@@ -24,7 +22,7 @@ from fl_audit.mechanisms.tff_noise import NodeNoise, fresh_key, normal_like
 def mean_over_expected_cohort(
     query: tfp.SumAggregationDPQuery, expected_cohort: float
 ) -> tff.aggregators.UnweightedAggregationFactory:
-    """The aggregation of a query's sum over the expected cohort, whatever the actual one is."""
+    """A query's sum over the expected cohort, whatever the actual one is."""
     return tff.aggregators.DifferentiallyPrivateFactory(
         tfp.NormalizedQuery(query, denominator=expected_cohort)
     )
@@ -34,7 +32,7 @@ class TreeFactory(tff.aggregators.UnweightedAggregationFactory):
     """A factory of tree aggregation with restarts (Kairouz et al. 2021, algorithm 1).
 
     The paper is arXiv:2103.00039. TFF's `DifferentiallyPrivateFactory.tree_aggregation` has no
-    restarts, and needs the shapes of the updates before TFF tells them.
+    restarts, and needs the shapes of the updates before TFF knows them.
     """
 
     def __init__(
@@ -45,22 +43,13 @@ class TreeFactory(tff.aggregators.UnweightedAggregationFactory):
         restart_every: int | None,
         expected_cohort: float,
     ) -> None:
-        """Takes the numbers that the query will be made of.
-
-        Args:
-          noise_multiplier: The standard deviation of the noise on each node, as a multiple of the
-            clip norm.
-          clip_norm: The L2 norm that updates are clipped to.
-          restart_every: The number of rounds of a tree; None for one tree over all rounds.
-          expected_cohort: The number that sums are divided by.
-        """
+        """`noise_multiplier` is for each node; `restart_every` is in rounds, None for one tree."""
         self._noise_multiplier = noise_multiplier
         self._clip_norm = clip_norm
         self._restart_every = restart_every
         self._expected_cohort = expected_cohort
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
-        """The process for updates of a type."""
         specs = tff.types.type_to_tf_tensor_specs(value_type)
         query = tfp.TreeResidualSumQuery(
             specs,
@@ -77,8 +66,8 @@ class TreeFactory(tff.aggregators.UnweightedAggregationFactory):
 class MatrixSumQuery(tfp.SumAggregationDPQuery):
     """A sum of clipped records with noise C^-1 z, where each call is one row.
 
-    The key of fresh noise is drawn when the state is. So a state fixes all noise to come, on any
-    runtime and after any restart, and whoever sees it can take the noise off.
+    The key of fresh noise is drawn with the initial state. So a state fixes all future noise, on
+    any runtime and after any restart, and anyone who sees it can remove the noise.
     """
 
     class GlobalState(NamedTuple):
@@ -87,8 +76,8 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
         Attributes:
           key: The key of the generator, int64 of shape (2,).
           calls: The number of calls so far, int64.
-          past: The past vectors of the stream in blocks, each a tensor of shape (rows, parameters).
-            Blocks without a new row are handed on, where one stacked tensor would be copied.
+          past: The kept vectors of the stream in blocks, each a tensor of shape (rows, parameters).
+            Blocks without a new row are passed on, where one stacked tensor would be copied.
         """
 
         key: Any
@@ -98,21 +87,13 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
     def __init__(
         self, clip_norm: float, stddev: float, stream: NoiseStream, record_specs: Any
     ) -> None:
-        """Takes the numbers of the mechanism.
-
-        Args:
-          clip_norm: The L2 norm that records are clipped to.
-          stddev: The standard deviation of each coordinate of z.
-          stream: How noise is made of fresh noise.
-          record_specs: The `tf.TensorSpec`s of a record.
-        """
+        """`stddev` is of a coordinate of z; `record_specs` are `tf.TensorSpec`s of a record."""
         self._clip_norm = clip_norm
         self._stddev = stddev
         self._stream = stream
         self._record_specs = record_specs
 
     def initial_global_state(self) -> "MatrixSumQuery.GlobalState":
-        """See `tfp.DPQuery`."""
         specs = tf.nest.flatten(self._record_specs)
         size = sum(spec.shape.num_elements() for spec in specs)
         blocks, rows = _blocks(self._stream)
@@ -123,19 +104,16 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
         )
 
     def derive_sample_params(self, global_state: "MatrixSumQuery.GlobalState") -> Any:
-        """See `tfp.DPQuery`; the clip norm."""
         del global_state
         return tf.constant(self._clip_norm, tf.float32)
 
     def preprocess_record(self, params: Any, record: Any) -> Any:
-        """See `tfp.DPQuery`; clips the record."""
         clipped, _ = tf.clip_by_global_norm(tf.nest.flatten(record), params)
         return tf.nest.pack_sequence_as(record, clipped)
 
     def get_noised_result(
         self, sample_state: Any, global_state: "MatrixSumQuery.GlobalState"
     ) -> tuple[Any, "MatrixSumQuery.GlobalState", dp_accounting.DpEvent]:
-        """See `tfp.DPQuery`; adds the next row of noise."""
         sums = tf.nest.flatten(sample_state)
         fresh = self._stddev * _joined(normal_like(global_state.key, global_state.calls, sums))
         noise, past = self._next(fresh, global_state)
@@ -147,7 +125,7 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
     def _next(
         self, fresh: tf.Tensor, state: "MatrixSumQuery.GlobalState"
     ) -> tuple[tf.Tensor, tuple[tf.Tensor, ...]]:
-        """The noise of a call, and the blocks that are kept after it."""
+        """The noise of a call, and the blocks kept after it."""
         stream, past = self._stream, state.past
         noise = stream.fresh * fresh
         if not stream.weights:
@@ -156,7 +134,7 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
             noise += _weighted_sum(tf.constant(stream.weights, fresh.dtype), past)
             pairs = zip(stream.decays, past, strict=True)
             return noise, tuple(decay * block + noise for decay, block in pairs)
-        # A ring: the newest vectors are in the first block, the oldest make room for the next.
+        # A ring: the newest vectors are in the first block; the next one replaces the oldest.
         rows = past[0].shape[0]
         row = state.calls % rows
         if rows == 1:
@@ -176,11 +154,11 @@ _MOST_BLOCKS = 32
 """The largest number of tensors of kept vectors: a thousand would compile for a minute."""
 
 _AT_ONCE = 1 << 21
-"""The number of entries of kept vectors that are added at a time."""
+"""The number of entries of kept vectors added at a time."""
 
 
 def _blocks(stream: NoiseStream) -> tuple[int, int]:
-    """The number of blocks that hold a stream's kept vectors, and of rows of each."""
+    """The number of blocks for a stream's kept vectors, and of rows of each."""
     number = len(stream.weights)
     rows = max(1, -(-number // _MOST_BLOCKS))
     return -(-number // rows), rows
@@ -191,7 +169,7 @@ def _turned(blocks: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
 
 
 def _weighted_sum(weights: tf.Tensor, blocks: tuple[tf.Tensor, ...]) -> tf.Tensor:
-    """The weighted sum of all rows of some blocks, in memory for a few chunks of coordinates."""
+    """The weighted sum of all rows of some blocks, in chunks of coordinates to save memory."""
     size = blocks[0].shape[1]
     width = max(1, _AT_ONCE // weights.shape[0])
     chunks = -(-size // width)
@@ -214,13 +192,13 @@ def _joined(parts: list[tf.Tensor]) -> tf.Tensor:
 
 
 def _parted(vector: tf.Tensor, like: list[tf.Tensor]) -> list[tf.Tensor]:
-    """A vector as tensors of these shapes."""
+    """A vector split into tensors of the shapes of `like`."""
     parts = tf.split(vector, [part.shape.num_elements() for part in like])
     return [tf.reshape(part, tensor.shape) for part, tensor in zip(parts, like, strict=True)]
 
 
 class MatrixFactory(tff.aggregators.UnweightedAggregationFactory):
-    """A factory of sums with noise that a matrix correlates over rounds, over the cohort."""
+    """A factory of sums, over the expected cohort, with noise that a matrix correlates."""
 
     def __init__(
         self,
@@ -230,22 +208,12 @@ class MatrixFactory(tff.aggregators.UnweightedAggregationFactory):
         stream: NoiseStream,
         expected_cohort: float,
     ) -> None:
-        """Takes the numbers that the query will be made of.
-
-        Args:
-          noise_multiplier: The standard deviation of the independent noise, as a multiple of the
-            clip norm.
-          clip_norm: The L2 norm that updates are clipped to.
-          stream: How noise is made of independent noise.
-          expected_cohort: The number that sums are divided by.
-        """
         self._stddev = noise_multiplier * clip_norm
         self._clip_norm = clip_norm
         self._stream = stream
         self._expected_cohort = expected_cohort
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
-        """The process for updates of a type."""
         specs = tff.types.type_to_tf_tensor_specs(value_type)
         query = MatrixSumQuery(self._clip_norm, self._stddev, self._stream, specs)
         return mean_over_expected_cohort(query, self._expected_cohort).create(value_type)
@@ -255,18 +223,12 @@ class WithPlainSums(tff.aggregators.UnweightedAggregationFactory):
     """An aggregation whose secure sums are replaced by sums in the clear."""
 
     def __init__(self, factory: tff.aggregators.UnweightedAggregationFactory) -> None:
-        """Wraps an aggregation.
-
-        Args:
-          factory: A factory whose processes may ask for secure sums.
-        """
         self._factory = factory
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
-        """The process for values of a type."""
         process = self._factory.create(value_type)
-        # Flattened before it is composed further: protobuf reads a hundred messages within one
-        # another and no more, and a distributed mechanism with zeroing around it has more.
+        # Flattened before it is composed further: protobuf reads at most a hundred nested messages,
+        # and a distributed mechanism inside zeroing has more.
         flat = tff.backends.native.desugar_and_transform_to_native(process.next)
         summed = tff.backends.test.replace_secure_intrinsics_with_bodies(flat)
         next_fn = _with_containers(summed, process.next.type_signature)
@@ -274,30 +236,22 @@ class WithPlainSums(tff.aggregators.UnweightedAggregationFactory):
 
 
 class WithCheckedSize(tff.aggregators.UnweightedAggregationFactory):
-    """An aggregation that depends on the number of parameters being right."""
+    """An aggregation for which `check` accepts the number of parameters, or raises InputError."""
 
     def __init__(
         self, factory: tff.aggregators.UnweightedAggregationFactory, check: Callable[[int], None]
     ) -> None:
-        """Wraps an aggregation.
-
-        Args:
-          factory: The factory.
-          check: A function of the number of parameters, which raises an `InputError` for a wrong
-            one.
-        """
         self._factory = factory
         self._check = check
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
-        """The process for values of a type."""
         specs = tf.nest.flatten(tff.types.type_to_tf_tensor_specs(value_type))
         self._check(sum(spec.shape.num_elements() for spec in specs))
         return self._factory.create(value_type)
 
 
 def _with_containers(computation: tff.Computation, signature: tff.FunctionType) -> tff.Computation:
-    """The `next` of a process with the Python containers that TFF's compiler has forgotten."""
+    """The `next` of a process with the Python containers that TFF's compiler drops."""
     state_type, value_type = signature.parameter
 
     @tff.tensorflow.computation(state_type.member)

@@ -1,7 +1,7 @@
 """Noise of TensorFlow graphs by keys of 128 bits from the operating system, and queries with it.
 
 TensorFlow's random operations without a seed, `tf.random.Generator` included, take their keys from
-one generator per process that four bytes of the system seed: 2^32 runs are all that there are.
+one generator per process with a seed of four bytes: there are only 2^32 different runs.
 tensorflow-privacy seeds trees and Skellam noise with the clock. Here a graph reads `/dev/urandom`
 itself, wherever it runs, also in the worker of TFF's own runtime. The generator behind a key is
 TensorFlow's counter-based one, Philox4x32-10 (Salmon et al. 2011), which is not cryptographic.
@@ -18,17 +18,17 @@ import tensorflow_federated as tff
 import tensorflow_privacy as tfp
 
 ENTROPY_FILE = "/dev/urandom"
-"""What keys are read from; a replay has another file, whose bytes it knows."""
+"""The source of keys; a replay uses a file of known bytes."""
 
 ENTROPY_BYTES = 32
-"""The bytes of a key: two keys' worth, as reading by lines drops carriage returns."""
+"""Bytes read for a key: those of two keys, as reading by lines drops carriage returns."""
 
 
 def fresh_key() -> tf.Tensor:
-    """A key that nobody else has, int64 of shape (2,), drawn anew whenever the graph runs.
+    """A key from the operating system, int64 of shape (2,), drawn again whenever the graph runs.
 
-    TensorFlow reads a file of no known size by lines alone: so many lines hold at least the bytes
-    that are used.
+    TensorFlow reads a file of unknown size only by lines: ENTROPY_BYTES + 1 lines hold at least the
+    bytes that are used.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
@@ -45,25 +45,15 @@ def numbered_key(key: tf.Tensor, number: Any, part: int) -> tf.Tensor:
 
     TensorFlow takes key and counter of a stream from an invertible function of these 128 bits, so
     that streams of different keys do not overlap. `stateless_fold_in` keeps 64 bits.
-
-    Args:
-      key: The key of all calls.
-      number: The number of the call, an integer.
-      part: The number of the part.
     """
     return tf.bitwise.bitwise_xor(key, tf.stack([tf.cast(number, tf.int64), part]))
 
 
 def standard_normal(key: tf.Tensor, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
-    """Independent standard normal numbers by Box and Muller's method, in float32.
+    """Independent standard normal numbers by Box and Muller's method, in float32, then cast.
 
     TensorFlow's own stop at 5.68 in every precision, where P(|N| > 5.68) is 1.3e-8. Here a radius
-    has 64 bits, and ends at 9.49, as in `engines/jax/noise.py`.
-
-    Args:
-      key: The key, int64 of shape (2,).
-      shape: The shape of the result.
-      dtype: The dtype that the result is cast to.
+    has 64 bits, and ends at 9.49, as in `engines/jax/noise.py`. `key` is int64 of shape (2,).
     """
     size = math.prod(shape)
     pairs = -(-size // 2)
@@ -77,13 +67,7 @@ def standard_normal(key: tf.Tensor, shape: Sequence[int], dtype: tf.DType) -> tf
 
 
 def normal_like(key: tf.Tensor, number: Any, specs: Any) -> Any:
-    """Independent standard normal tensors in the shapes and dtypes of a structure's.
-
-    Args:
-      key: The key of all calls.
-      number: The number of the call.
-      specs: A structure of tensors or of their specs, of known shapes.
-    """
+    """Independent standard normal tensors, in the structure, shapes and dtypes of `specs`."""
     parts = [
         standard_normal(numbered_key(key, number, at), spec.shape.as_list(), spec.dtype)
         for at, spec in enumerate(tf.nest.flatten(specs))
@@ -91,14 +75,13 @@ def normal_like(key: tf.Tensor, number: Any, specs: Any) -> Any:
     return tf.nest.pack_sequence_as(specs, parts)
 
 
-# tensorflow-privacy's queries with this noise. Their states are as they were.
+# tensorflow-privacy's queries with this noise; their states are unchanged.
 
 
 class GaussianSum(tfp.GaussianSumQuery):
     """A sum of clipped records with noise by a fresh key in every call."""
 
     def get_noised_result(self, sample_state: Any, global_state: Any) -> Any:
-        """See `tfp.DPQuery`."""
         noise = normal_like(fresh_key(), 0, sample_state)
         noised = tf.nest.map_structure(
             lambda value, part: value + tf.cast(global_state.stddev, value.dtype) * part,
@@ -121,7 +104,6 @@ class AdaptiveClipSum(tfp.QuantileAdaptiveClipSumQuery):
     """A sum with a clip norm that follows a quantile; all noise by fresh keys."""
 
     def __init__(self, **numbers: Any) -> None:
-        """Takes the arguments of tensorflow-privacy's query by name."""
         super().__init__(**numbers)
         clip_norm = numbers["initial_l2_norm_clip"]
         self._sum_query = GaussianSum(clip_norm, numbers["noise_multiplier"] * clip_norm)
@@ -136,14 +118,13 @@ class AdaptiveClipSum(tfp.QuantileAdaptiveClipSumQuery):
 
 
 class NodeNoise(tfp.tree_aggregation.GaussianNoiseGenerator):
-    """The noise of the nodes of trees, by one key that is drawn with the first state."""
+    """The noise of the nodes of trees, by one key drawn with the first state."""
 
     def initialize(self) -> Any:
-        """The first state, with a fresh key."""
         return self.make_state(fresh_key(), self._noise_std)
 
     def next(self, state: Any) -> tuple[Any, Any]:
-        """The noise of the next node, and the state after it, whose key is one further."""
+        """The noise of the next node, and the next state, whose key is incremented."""
         noise = tf.nest.map_structure(
             lambda part: state.stddev * part, normal_like(state.seeds, 0, self._specs)
         )
@@ -154,7 +135,7 @@ class SkellamSum(tfp.DistributedSkellamSumQuery):
     """A sum of integers to which each client adds Skellam noise by a fresh key."""
 
     def add_noise_to_sample(self, local_stddev: Any, record: Any) -> Any:
-        """The record with a client's share of the noise; see tensorflow-privacy."""
+        """Adds a client's share of the noise to its record."""
         mean = 0.5 * tf.square(tf.cast(local_stddev, tf.float64))
         key = fresh_key()
 
@@ -175,11 +156,10 @@ class WithFreshKeys(tff.aggregators.UnweightedAggregationFactory):
     """An aggregation of TFF's whose Skellam noise, and whose clip's count, have fresh keys."""
 
     def __init__(self, make: Callable[[], tff.aggregators.UnweightedAggregationFactory]) -> None:
-        """Takes what makes the aggregation of tensorflow-privacy's queries, by their names."""
         self._make = make
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
-        """The process for values of a type; TFF has no argument for the queries in it."""
+        """Replaces queries in tensorflow-privacy, as TFF has no argument for them."""
         with mock.patch.multiple(
             tfp, DistributedSkellamSumQuery=SkellamSum, QuantileEstimatorQuery=QuantileEstimator
         ):

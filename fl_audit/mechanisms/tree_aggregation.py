@@ -75,7 +75,7 @@ def _clip_words(table: TreeAggregation) -> str:
 def _noise_words(table: TreeAggregation, record: RunRecord) -> str:
     multiplier = record.release.noise.noise_multiplier
     return (
-        f"; tree aggregation (DP-FTRL) adds Gaussian noise of {multiplier:g} clip norms "
+        f"; tree aggregation (DP-FTRL) adds Gaussian noise with noise multiplier {multiplier:g} "
         f"to every node of a binary tree over {_rounds_of_tree(table, record)}"
     )
 

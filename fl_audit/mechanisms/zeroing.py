@@ -1,4 +1,4 @@
-"""Zeroing, which makes updates that are too long count as zero before they are clipped."""
+"""Zeroing: updates with a too large coordinate count as zero before clipping."""
 
 import math
 import typing
@@ -53,12 +53,7 @@ Zeroing = FixedZeroing | AdaptiveZeroing
 def zeroed(
     zeroing: Zeroing, factory: "tff.aggregators.UnweightedAggregationFactory"
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    """An aggregation behind zeroing by the largest coordinate, as in `tff.learning.dp_aggregator`.
-
-    Args:
-      zeroing: The zeroing table of a config.
-      factory: The aggregation of the updates after zeroing.
-    """
+    """Zeroing by the largest coordinate, as in `tff.learning.dp_aggregator`, then `factory`."""
     import tensorflow_federated as tff
 
     match zeroing:
@@ -78,12 +73,12 @@ def zeroed(
 
 
 def inside_zeroing(zeroing: Zeroing | None, aggregator_state: Any) -> Any:
-    """The state of the aggregation that `zeroed` wraps; without zeroing, the state itself."""
+    """The state of the aggregation inside `zeroed`; without zeroing, the state itself."""
     return aggregator_state if zeroing is None else aggregator_state["inner_agg"]
 
 
 def zeroing_norm(zeroing: Zeroing, aggregator_state: Any) -> float:
-    """The largest coordinate that an update may have in the round that starts from a state."""
+    """The largest coordinate allowed in the round that starts from a state."""
     match zeroing:
         case FixedZeroing(norm=norm):
             return norm
@@ -95,7 +90,7 @@ def zeroing_norm(zeroing: Zeroing, aggregator_state: Any) -> float:
 
 
 def zeroing_kind(zeroing: Zeroing | None) -> ZeroingKind:
-    """The kind of zeroing as run.json has it."""
+    """The kind of zeroing in run.json."""
     match zeroing:
         case None:
             return "none"
@@ -108,7 +103,7 @@ def zeroing_kind(zeroing: Zeroing | None) -> ZeroingKind:
 
 
 def zeroing_words(zeroing: Zeroing | None) -> str:
-    """A sentence for people with a space behind it; empty where nothing is zeroed."""
+    """A sentence for people, followed by a space; empty without zeroing."""
     match zeroing:
         case None:
             return ""

@@ -1,7 +1,7 @@
-"""The release sheet: what a board asks of a model before it is released, each field with evidence.
+"""The release sheet: answers for a release board, each field with evidence.
 
-`sheet` has the fields and their places, and draws them on two pages; `from_run` fills them from a
-verified run, `selection` reads what a sweep around the run cost. `check` holds a page against its
-run. `registry` spells the sheet as an entry of a registry; `documents` has the section of a model
-card and the statement that a pipeline signs.
+`sheet` defines and renders the fields, on two pages; `from_run` fills them from a verified run;
+`selection` reads the cost of the sweep that contains the run; `check` compares a page with its run.
+`registry` exports the sheet as an entry of a registry, `documents` as a section of a model card and
+as a statement that a pipeline signs.
 """

@@ -1,4 +1,4 @@
-"""A release sheet that was written before, against the one that its run gives now."""
+"""Compares a written release sheet with the one that its run gives now."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from fl_audit.release_sheet.sheet import NOT_STATED, ReleaseSheet
 from fl_audit.verification import Finding, Verified
 
 Row = tuple[str, str, str]
-"""The label of a field, a statement of it, and its evidence."""
+"""A field's label, a statement, and its evidence."""
 
 
 class _Rows(HTMLParser):
@@ -54,17 +54,14 @@ def _rows(sheet: ReleaseSheet) -> Iterator[Row]:
 
 
 def _is_stated(row: Row) -> bool:
-    """Whether only the operator can say what is in a row, or that nothing is."""
+    """Whether a row is a statement of the operator, or says that there is none."""
     return row[2] == STATED or (not row[2] and NOT_STATED in row[1])
 
 
 def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> Verified:
-    """A verification with what is wrong with a sheet that was written of the run.
+    """Adds the differences between a written sheet and its run to a verification.
 
-    Args:
-      path: The page.
-      folder: The folder of the run.
-      verified: Its verification; where something does not fit, the sheet is not looked at.
+    The sheet is not read if the verification has findings.
 
     Raises:
       InputError: The page cannot be read, or is no release sheet.
@@ -80,11 +77,7 @@ def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> Verified:
 
 
 def sheet_differences(path: Path, sheet: ReleaseSheet) -> list[str]:
-    """How a page differs from a sheet, in words; what the operator states is not compared.
-
-    Args:
-      path: The page that `render_sheet` wrote.
-      sheet: The sheet of the run as it is.
+    """The differences between a page and a sheet, in words, without the operator's statements.
 
     Raises:
       InputError: The page cannot be read, or is no release sheet.
@@ -94,14 +87,14 @@ def sheet_differences(path: Path, sheet: ReleaseSheet) -> list[str]:
         reader.feed(read_foreign(path).decode("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
-    found = [row for row in reader.rows[1:] if not _is_stated(row)]
-    if not found:
+    written = [row for row in reader.rows[1:] if not _is_stated(row)]
+    if not written:
         raise InputError(f"{path}: is no release sheet: it has no rows of three cells")
     follows = [row for row in _rows(sheet) if not _is_stated(row)]
     lines = [
         f"`{label}` says {text!r} ({evidence}), which does not follow"
-        for label, text, evidence in found
+        for label, text, evidence in written
         if (label, text, evidence) not in follows
     ]
-    lines += [f"`{row[0]}` lacks {row[1]!r} ({row[2]})" for row in follows if row not in found]
+    lines += [f"`{row[0]}` lacks {row[1]!r} ({row[2]})" for row in follows if row not in written]
     return lines

@@ -1,8 +1,8 @@
 """A verified run for other programs: a section of a model card, and an in-toto statement.
 
-A statement says of two subjects, a model and the last link of a run's chain, what was claimed, what
-the verdict is and what accounting guarantees. It is not signed: whoever runs `fl-audit verify` in a
-pipeline signs and dates it there (in-toto Statement v1, github.com/in-toto/attestation).
+A statement about two subjects, a model and the last link of a run's chain, has claim, verdict and
+upper bounds. It is not signed: the pipeline that runs `fl-audit verify` signs and dates it (in-toto
+Statement v1, github.com/in-toto/attestation).
 """
 
 import json
@@ -18,16 +18,11 @@ from fl_audit.verification import Verified
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:fl-audit:verification:v1"
-"""The name of the predicate, which is this program's own."""
+"""The type of the predicate, defined by this program."""
 
 
 def in_toto_statement(report: Report, link: str, verified: Verified) -> dict[str, Any]:
-    """The JSON object of a statement about a verified run.
-
-    Args:
-      report: The report of the run.
-      link: The last link of the run's chain.
-      verified: The verification of its folder.
+    """The JSON object of a statement about a verified run, with the last link of its chain.
 
     Raises:
       InputError: The folder does not fit together, or its record does not name a model.
@@ -82,16 +77,11 @@ _CARD_FIELDS = (
     "chain",
     "check",
 )
-"""The fields of a sheet that a model card has."""
+"""The fields of a sheet on a model card."""
 
 
 def model_card(sheet: ReleaseSheet, report: Report) -> str:
-    """The section of a model card on privacy, in Markdown, with metadata in front (YAML).
-
-    Args:
-      sheet: The sheet.
-      report: The report of the run.
-    """
+    """The section of a model card on privacy, in Markdown with YAML metadata."""
     metadata = {
         "tags": ["differential-privacy", "federated-learning"],
         "differential_privacy": {

@@ -1,7 +1,7 @@
-"""The release sheet of a finished run, from its report and what its operator states.
+"""The release sheet of a finished run, from its report and its operator's statements.
 
-Nothing is invented: a line says what the run recorded, what accounting computed, what the audit
-measured or what the operator stated, each with that evidence. What nobody said is "not stated".
+Each line names its evidence: recorded by the run, computed by accounting, measured by the audit, or
+stated by the operator. Fields without any are "not stated".
 """
 
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from fl_audit.accounting import Accounting, FullGuarantee, noise_distribution_named
+from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.checks import CanaryCheck
 from fl_audit.config import Config, ReleaseStatement
 from fl_audit.config.commitment import read_try
@@ -43,13 +44,13 @@ CONFIGURED = "from the config"
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a sheet rests on.
+    """The evidence of a sheet.
 
     Attributes:
       folder: The name of the run's folder.
-      verified: The verification of the folder, made for this sheet; nothing in it is wrong.
+      verified: The verification of the folder for this sheet, without findings.
       link: The last link of the run's chain.
-      commitment: The SHA-256 of the commitment that the run was begun under; None without one.
+      commitment: The SHA-256 of the run's commitment; None without one.
     """
 
     folder: str
@@ -59,11 +60,7 @@ class Provenance:
 
 
 def read_provenance(folder: RunFolder, verified: Verified) -> Provenance:
-    """What the sheet of a verified run rests on.
-
-    Args:
-      folder: The folder of the run.
-      verified: Its verification.
+    """The evidence of a verified run.
 
     Raises:
       InputError: A file cannot be read.
@@ -76,13 +73,13 @@ def read_provenance(folder: RunFolder, verified: Verified) -> Provenance:
 
 
 class _StatementFile(Table, frozen=True):
-    """A file with what the operator states."""
+    """A file of the operator's statements."""
 
     release: ReleaseStatement
 
 
 def read_statement(path: Path) -> ReleaseStatement:
-    """Reads what an operator states, the table [release] of a TOML file.
+    """Reads an operator's statements, the table [release] of a TOML file.
 
     Raises:
       InputError: The file is not TOML, or has another table or key.
@@ -96,16 +93,10 @@ def sheet_of_run(
     provenance: Provenance,
     sweep: SweepRuns | None = None,
 ) -> ReleaseSheet:
-    """The release sheet of a finished run.
-
-    Args:
-      report: The report of the run.
-      statement: What the operator states.
-      provenance: The run's files.
-      sweep: The sweep that the run is part of; None where it is not known to be part of any.
+    """The release sheet of a finished run; `sweep` is None if no sweep is known to contain it.
 
     Raises:
-      InputError: The report is of scores alone, of which nothing is known that could be released.
+      InputError: The report is of scores alone.
     """
     run, config, analytical = report.run, report.config, report.analytical
     if run is None or config is None or analytical is None:
@@ -158,12 +149,38 @@ def _protection(
         ],
         "adjacency": [Line(f"{relation[0].upper()}{relation[1:]}.", COMPUTED)],
         "trust_model": _stated(statement.trust_model),
-        "mechanism": [Line(mechanism_words(run, config.mechanism), CONFIGURED)],
+        "mechanism": [
+            Line(mechanism_words(run, config.mechanism), CONFIGURED),
+            *_noise_generator(run),
+        ],
         "participation": [Line(client_rounds(run, config.participation), CONFIGURED)],
     }
 
 
-# The guarantee: claim, upper bound, curve, risk, accountant, assumptions.
+_GENERATORS = {"tensorflow-federated": "Philox4x32-10 (TFF)", "jax": "Threefry4x32-20 (JAX)"}
+"""The generator of noise, by the recorded package of the engine."""
+
+
+def _noise_generator(run: RunRecord) -> Iterator[Line]:
+    """How noise was drawn, if there is any and the engine is known."""
+    generator = next((text for name, text in _GENERATORS.items() if name in run.versions), None)
+    noise = run.release.noise
+    if generator is None or noise.noise_multiplier == 0:
+        return
+    normal = (
+        ""
+        if noise.distribution == SKELLAM.name
+        else "; floating-point noise has known attacks (Mironov 2012); normal numbers end at 9.49 "
+        "standard deviations"
+    )
+    yield Line(
+        f"Noise: {generator}, keyed with 128 bits of the operating system's entropy; not "
+        f"cryptographic{normal}.",
+        RECORDED,
+    )
+
+
+# Claim, upper bound, curve, risk, accountant, assumptions.
 
 
 def claim_words(verdict: Verdict | None) -> str:
@@ -196,7 +213,7 @@ def _guarantee(
 
 
 def _accountants(analytical: Accounting) -> dict[str, None]:
-    """The titles of the accountants that know an epsilon of a client, in order."""
+    """The titles of the accountants that give an epsilon for a client, in order."""
     known = [by for by in analytical.client.by_accountant if by.epsilon is not None]
     return dict.fromkeys(
         ACCOUNTANT_TITLES.get(by.accountant, by.accountant)
@@ -218,7 +235,7 @@ def _upper_bound(analytical: Accounting) -> Line:
 
 
 def _against(report: Report) -> dict[str, FullGuarantee]:
-    """The guarantees to a client in full by attacker; one where both attackers face the same."""
+    """The privacy curves of a client by attacker; one if they are equal."""
     full = {
         name: against.in_full.client
         for name, against in report.attackers.items()
@@ -249,24 +266,20 @@ def _curves(report: Report) -> Iterator[Line]:
 def _plain_risk(report: Report) -> Iterator[Line]:
     for attacker, full in _against(report).items():
         if not full.found:
-            yield Line(f"{attacker}: nothing limits what is found.", COMPUTED)
+            yield Line(f"{attacker}: no bound on the true positive rate.", COMPUTED)
             continue
         shares = (
-            f"{upper_bound_text(100 * at.true_positive_rate)} % at "
-            f"{100 * at.false_positive_rate:g} %"
+            f"at most {upper_bound_text(100 * at.true_positive_rate)} % at "
+            f"{100 * at.false_positive_rate:g} % false positives"
             for at in full.found
         )
-        yield Line(
-            f"{attacker} finds at most so many of the participating clients at so many false "
-            f"alarms: {', '.join(shares)}.",
-            COMPUTED,
-        )
+        yield Line(f"{attacker}: true positive rate {', '.join(shares)}.", COMPUTED)
 
 
 def _assumptions(
     report: Report, run: RunRecord, analytical: Accounting, statement: ReleaseStatement
 ) -> Iterator[Line]:
-    """Each assumption of accounting with who checked it."""
+    """Each assumption of accounting with the evidence for it."""
     distribution = noise_distribution_named(run.release.noise.distribution)
     for index, text in enumerate(analytical.assumes):
         if text == distribution.noise_assumption:
@@ -288,7 +301,7 @@ def _noise_evidence(checks: Checks | None) -> str:
     return f"measured: {len(checks.results)} checks of the aggregates passed; floating point not"
 
 
-# Every access to the data.
+# Accesses to the data.
 
 
 def _accesses(
@@ -342,7 +355,7 @@ def _runs_of(sweep: SweepRuns | None) -> Iterator[Line]:
 
 
 def _selection(sweep: SweepRuns | None) -> Iterator[Line]:
-    """The lines on the price of a sweep: what holds, and what the same effort could have had."""
+    """The privacy cost of a sweep, and of private selection with the same effort."""
     if sweep is None or sweep.price is None:
         yield Line(
             "No sweep was found around the run; others are the operator's to state.",
@@ -371,11 +384,11 @@ def _selection(sweep: SweepRuns | None) -> Iterator[Line]:
     )
 
 
-# What the audit found.
+# Results of the audit.
 
 
 def _audit(report: Report) -> dict[str, list[Line]]:
-    """The lines of what was measured; nothing for what was not."""
+    """The lines of what was measured; none for the rest."""
     verdict, answer = report.verdict, headline(report)
     lines: dict[str, list[Line]] = {}
     if verdict is not None:
@@ -415,7 +428,7 @@ def _audit(report: Report) -> dict[str, list[Line]]:
 
 
 def _detectable(verdict: Verdict) -> Line:
-    """The smallest violation that would have been contradicted: of a curve in its noise, too."""
+    """The smallest detectable violation; for a curve, also its noise multiplier."""
     if verdict.power is None:
         return Line(f"Not simulated, as the claim is {verdict.outcome} already.", NOT_AUDITED)
     words = detectable_words(verdict.detectable_epsilon)
@@ -427,7 +440,7 @@ def _detectable(verdict: Verdict) -> Line:
 
 
 def _attack(report: Report) -> Iterator[Line]:
-    """What each attacker's statistic found of the canaries, beside what is possible."""
+    """Each attacker's measured true positive rate, with its upper bound."""
     for risk in attacker_risks(report):
         if risk.attack is None or not risk.risks:
             continue
@@ -444,7 +457,7 @@ def _canary_check(canary_check: CanaryCheck) -> Line:
     return Line(f"{words[0].upper()}{words[1:]}.", "measured in the aggregates")
 
 
-# What is left.
+# Risks, evidence, provenance.
 
 
 def _risks(statement: ReleaseStatement) -> list[Line]:
@@ -469,7 +482,7 @@ def _risks(statement: ReleaseStatement) -> list[Line]:
 
 
 def _evidence(run: RunRecord, provenance: Provenance) -> dict[str, list[Line]]:
-    """What the sheet rests on: the verification, and what ties it to one model and one run."""
+    """The verification, and the digests that bind the sheet to one model and one run."""
     verified = provenance.verified
     if verified.held:
         words = "All that the verdict rests on was computed again from logs and models: equal."
@@ -513,7 +526,7 @@ def _provenance(report: Report, run: RunRecord, config: Config) -> dict[str, lis
 
 
 def _schedule_words(run: RunRecord) -> str:
-    """A sentence on the secret of a sampled schedule, with a space behind it; else nothing."""
+    """A sentence on the secret of a sampled schedule, followed by a space; else nothing."""
     match run.schedule_secret:
         case None:
             return ""
@@ -527,7 +540,7 @@ def _schedule_words(run: RunRecord) -> str:
 
 
 def statement_of(config: Config | None, given: ReleaseStatement | None) -> ReleaseStatement:
-    """What the operator states: what is given apart, and for the rest what the config says."""
+    """The given statements, completed by those of the config."""
     own = ReleaseStatement()
     if config is not None and isinstance(config.release, ReleaseStatement):
         own = config.release

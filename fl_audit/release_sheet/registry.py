@@ -1,8 +1,8 @@
 """A release sheet as an entry of a registry of differential privacy deployments: one JSON object.
 
 Its keys are those of the registry's schema of July 2026 (github.com/opendp/
-deployments-registry-data). The schema knows no null and no further key: what is not known is left
-out, and a required text of which nothing is known reads "not stated".
+deployments-registry-data). The schema allows no null and no further key: unknown values are left
+out, and a required text that is unknown reads "not stated".
 """
 
 import math
@@ -19,14 +19,7 @@ from fl_audit.report.report import Report
 
 @dataclass(frozen=True)
 class Parameters:
-    """The numbers of a guarantee; None where not known.
-
-    Attributes:
-      epsilon: The epsilon.
-      delta: Its delta.
-      mu: The mu of Gaussian differential privacy.
-      rho: The rho of zero-concentrated differential privacy.
-    """
+    """The privacy parameters of a guarantee; None if unknown."""
 
     epsilon: float | None = None
     delta: float | None = None
@@ -35,14 +28,14 @@ class Parameters:
 
     @property
     def variant(self) -> str | None:
-        """The notion of privacy by its name in the registry; None where nothing is known."""
+        """The definition of privacy by its name in the registry; None if unknown."""
         if self.rho is not None:
             return "Zero-concentrated DP"
         return None if self.epsilon is None else "Approximate DP"
 
 
 def parameters_of(report: Report) -> Parameters:
-    """The numbers of the guarantee to a client of a run, against any attacker."""
+    """The privacy parameters of a client of a run, against any attacker."""
     analytical = report.analytical
     if analytical is None:
         return Parameters()
@@ -63,12 +56,7 @@ def registry_entry(
 ) -> dict[str, Any]:
     """The JSON object of an entry.
 
-    Args:
-      sheet: The sheet.
-      statement: What its operator states.
-      parameters: The numbers of the guarantee.
-      finished: The day on which training ended, in place of a day of publication that is not
-        stated.
+    `finished` is the day on which training ended, used if no day of publication is stated.
     """
     deployment = {
         "basic": {
@@ -122,7 +110,7 @@ def registry_entry(
 
 
 def _tier(statement: ReleaseStatement, parameters: Parameters) -> int:
-    """The registry's tier of completeness, by what is known beside what every sheet has."""
+    """The registry's tier of completeness, from the fields that not every sheet has."""
     if parameters.epsilon is None or statement.unit is None or statement.trust_model is None:
         return 1
     stated = (statement.data, statement.released_to, statement.earlier_runs)
@@ -130,7 +118,7 @@ def _tier(statement: ReleaseStatement, parameters: Parameters) -> int:
 
 
 def _known(value: Any) -> Any:
-    """A value without what is not known, which the registry leaves out: null, infinity, nothing."""
+    """A value without null, infinity and empty objects, which the registry leaves out."""
     if not isinstance(value, dict):
         return value
     known = {key: _known(item) for key, item in value.items()}
@@ -142,7 +130,7 @@ def _is_unknown(value: Any) -> bool:
 
 
 def _in_full(parameters: Parameters) -> str | None:
-    """What the keys of the registry cannot say: that an epsilon is infinite, and mu."""
+    """What the keys of the registry cannot express: an infinite epsilon, and mu."""
     if parameters.epsilon == math.inf:
         return "Epsilon is infinite: no noise is added."
     if parameters.mu is None or parameters.mu == math.inf:
@@ -151,13 +139,13 @@ def _in_full(parameters: Parameters) -> str | None:
 
 
 def _notes(sheet: ReleaseSheet, statement: ReleaseStatement) -> str | None:
-    """What an audit adds, and what stands in for a day that nobody stated."""
+    """The results of the audit, and a note if the day of publication is not stated."""
     audit = ("verified", "model", "chain", "commitment", "verdict", "detectable", "bound", "checks")
     notes = [] if statement.published else ["The publication date is the day training ended."]
     return " ".join([*notes, *filter(None, [_text(sheet, *audit)])]) or None
 
 
 def _text(sheet: ReleaseSheet, *keys: str) -> str | None:
-    """The lines of some fields as one text; None where nothing is said."""
+    """The lines of some fields as one text; None if there are none."""
     lines = (line.text for key in keys for line in sheet.lines(key))
     return " ".join(text for text in lines if text not in (NOT_STATED, NOT_AUDITED)) or None

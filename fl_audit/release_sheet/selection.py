@@ -1,4 +1,4 @@
-"""The sweep that a run is part of, and what its runs cost on the same data."""
+"""The sweep that contains a run, and the privacy cost of its runs on the same data."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +15,10 @@ class SweepRuns:
     """The runs of a sweep.
 
     Attributes:
-      num_runs: The number of runs that sweep.json lists.
-      num_recorded: The number of those that were trained to their end.
-      num_begun: The number of those that were begun, and left no record.
-      price: What the recorded runs cost a client; None where there are none.
+      num_runs: The number of runs in sweep.json.
+      num_recorded: The number of finished runs.
+      num_begun: The number of runs that were begun and are not finished.
+      price: The privacy cost of the finished runs for a client; None if there are none.
     """
 
     num_runs: int
@@ -28,11 +28,7 @@ class SweepRuns:
 
 
 def sweep_around(folder: Path, delta: float) -> SweepRuns | None:
-    """The sweep whose folder holds a run's; None where there is none.
-
-    Args:
-      folder: The run's folder, `SWEEP/runs/NAME` in a sweep.
-      delta: The delta of the price.
+    """The sweep whose folder contains a run's, as SWEEP/runs/NAME; None if there is none.
 
     Raises:
       InputError: sweep.json or the record of a run is damaged.

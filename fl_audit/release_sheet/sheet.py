@@ -1,10 +1,9 @@
-"""The fields of a release sheet, in their places; a field without a line says that it has none.
+"""The layout of a release sheet; a field without a line says so.
 
-The fields are what "How to DP-fy ML" (Ponomareva et al. 2023, arXiv:2303.00654, section 5.3) asks
-of whoever states a guarantee, what the evaluation pyramid of NIST SP 800-226 (2025) is built of,
-and what entries of the registry of differential privacy deployments hold (github.com/opendp/
-deployments-registry-data), with what an audit adds: verdict, detectable violation, checks, and
-what the sheet itself rests on.
+The fields are those that "How to DP-fy ML" (Ponomareva et al. 2023, arXiv:2303.00654, section 5.3)
+requires with a guarantee, those of the evaluation pyramid of NIST SP 800-226 (2025), and those of
+the registry of differential privacy deployments (github.com/opendp/deployments-registry-data).
+An audit adds verdict, detectable violation, checks, and the evidence of the sheet.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,20 +12,15 @@ from dataclasses import dataclass
 from fl_audit.report.page import render
 
 NOT_STATED = "not stated"
-"""What stands where only the operator could say it, and has not."""
+"""The text of a field that the operator left out."""
 
 NOT_AUDITED = "not audited"
-"""What stands where nothing was measured."""
+"""The text of a field without a measurement."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A statement with its evidence.
-
-    Attributes:
-      text: The statement.
-      evidence: Who says so, or what measured it, in a few words.
-    """
+    """A statement with its evidence, in a few words."""
 
     text: str
     evidence: str
@@ -34,13 +28,7 @@ class Line:
 
 @dataclass(frozen=True)
 class SheetField:
-    """A field of the sheet.
-
-    Attributes:
-      key: Its name in JSON.
-      label: Its name on paper.
-      lines: Its statements, at least one.
-    """
+    """A field by its key in JSON, with its label on the page and at least one statement."""
 
     key: str
     label: str
@@ -57,20 +45,13 @@ class SheetSection:
 
 @dataclass(frozen=True)
 class ReleaseSheet:
-    """A release sheet.
-
-    Attributes:
-      title: What is released.
-      subtitle: By whom or what the sheet was filled, and when.
-      sections: The sections, in order.
-    """
+    """A release sheet: what is released; who filled it, and when; its sections in order."""
 
     title: str
     subtitle: str
     sections: tuple[SheetSection, ...]
 
     def lines(self, key: str) -> tuple[Line, ...]:
-        """The lines of a field."""
         fields = {field.key: field for section in self.sections for field in section.fields}
         return fields[key].lines
 
@@ -126,21 +107,16 @@ LAYOUT: Mapping[str, Mapping[str, str]] = {
         "seed": "Seed",
     },
 }
-"""The sections, and in each the label of every field by its key."""
+"""The sections, each with the labels of its fields by key."""
 
 _AUDITED = frozenset({*LAYOUT["Audit"], "verified"})
 
 
 def laid_out(title: str, subtitle: str, lines: Mapping[str, Sequence[Line]]) -> ReleaseSheet:
-    """The sheet with all its fields, those without a line among them.
-
-    Args:
-      title: What is released.
-      subtitle: By whom or what the sheet was filled.
-      lines: The lines of fields, by key.
+    """The sheet with all its fields, also those without a line; `lines` are by key.
 
     Raises:
-      ValueError: A key is that of no field.
+      ValueError: There is no field with such a key.
     """
     known = {key for fields in LAYOUT.values() for key in fields}
     if unknown := lines.keys() - known:
@@ -166,6 +142,6 @@ def _missing(key: str) -> Line:
 
 
 def render_sheet(sheet: ReleaseSheet) -> str:
-    """Renders a sheet as a page that prints on two sheets of A4 and refers to no other file."""
+    """A sheet as a self-contained page that prints on two sheets of A4."""
     context = {"sheet": sheet, "silent": (NOT_STATED, NOT_AUDITED)}
     return render("fl_audit.release_sheet", "sheet.html", context)

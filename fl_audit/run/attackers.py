@@ -1,11 +1,10 @@
 """The attackers of a run that trains, among them those on canaries that hold examples.
 
 Scores on examples follow Steinke et al. 2023, Algorithm 3. Each is a function of what the run
-released, of the canary's examples and of the seed. It depends on nothing else that the canary's
-coin decides: the same code scores included and excluded canaries. So, given what was released, only
-the coins have to be guessed, as one-run bounds need it. If the run leaks nothing, the scores of
-included and excluded canaries are exchangeable, because coins are fair and independent of examples;
-the empirical null needs this.
+released, of the canary's examples and of the seed; the same code scores included and excluded
+canaries. So, given what was released, only the coins have to be guessed, as one-run bounds require.
+If the run leaks nothing, the scores of included and excluded canaries are exchangeable, because
+coins are fair and independent of examples; the empirical null needs this.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,23 +37,14 @@ from fl_audit.formats.folders import RunFolder
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainingContext(AttackContext):
-    """The context of attackers that train canaries themselves.
-
-    Attributes:
-      run: The prepared run.
-      engine: What trains the run.
-    """
+    """The context of attackers that train canaries themselves."""
 
     run: PreparedRun
     engine: Engine
 
 
 def training_context(context: AttackContext) -> TrainingContext:
-    """The context as that of a run that trains.
-
-    Raises:
-      TypeError: The context is not that of a run that trains.
-    """
+    """Raises TypeError unless the context is that of a run that trains."""
     if not isinstance(context, TrainingContext):
         raise TypeError("attackers on canaries that hold examples need a run that trains")
     return context
@@ -64,18 +54,11 @@ class LossAttacker(ModelAttacker):
     """An attacker that can query models for losses."""
 
     def __init__(self, run: PreparedRun, engine: Engine) -> None:
-        """Attacks the canaries of a prepared run.
-
-        Args:
-          run: The prepared run.
-          engine: What trained the model, and can query it.
-        """
         self._run = run
         self._engine = engine
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
-        """See `Attacker.from_context`."""
         training = training_context(context)
         return cls(training.run, training.engine)
 
@@ -84,18 +67,17 @@ class LossAttacker(ModelAttacker):
 
 
 class FinalLossAttacker(LossAttacker):
-    """An attacker that can query the final model for losses, and nothing else."""
+    """An attacker that can only query the final model for losses."""
 
     statistics = (FINAL_LOSS,)
 
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
-        """The negated losses of the final model on the canaries."""
         weights = unflatten(final, self._run.task.classifier.initial_weights)
         return {FINAL_LOSS.name: -self._losses()(weights)}
 
 
 class LossDifferenceAttacker(LossAttacker):
-    """An attacker that can query both end models for losses (Algorithm 3, black box)."""
+    """An attacker that can query the initial and the final model (Algorithm 3, black box)."""
 
     statistics = (LOSS_DIFFERENCE,)
 
@@ -110,25 +92,18 @@ class UpdateAttacker(Attacker):
     """An attacker that sees every round and knows what each canary would send (white box).
 
     In every round, every canary trains as a client does, from the model that the round began with,
-    and its update is clipped to the round's clip norm. This is done for all canaries in all rounds,
-    whether they took part or not. Logged are the inner product with the round's noised aggregate
+    and its update is clipped to the round's clip norm, for all canaries in all rounds, whether they
+    participated or not. Logged are the inner product with the round's noised aggregate
     (Algorithm 3, lines 13 to 17, with the update in place of the gradient and the aggregate in
-    place of the difference of models), and what the round says of the canary beside all that others
-    may send (`fl_audit.attacks.update_ratio`), for which stand-ins train too. The score in a
+    place of the difference of models), and the likelihood ratio given what other clients may send
+    (`fl_audit.attacks.update_ratio`), for which stand-ins train too. The score in a
     canary's own rounds belongs to a stronger threat model (`known_rounds`), in which the attacker
-    knows these rounds and an analytical epsilon must not count on sampling.
+    knows these rounds and an upper bound must not count on sampling.
     """
 
     statistics = (WHITE_BOX, WHITE_BOX_MAX, WHITE_BOX_RATIO, WHITE_BOX_OWN)
 
     def __init__(self, run: PreparedRun, updates: ClientUpdates, logs: UpdateLogs) -> None:
-        """Attacks the canaries of a prepared run.
-
-        Args:
-          run: The prepared run.
-          updates: What trains canaries and stand-ins.
-          logs: The logs, with a row for each round.
-        """
         self._updates = updates
         self._logs = logs
         self._own = run.own_rounds
@@ -138,12 +113,7 @@ class UpdateAttacker(Attacker):
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
-        """See `Attacker.from_context`.
-
-        Raises:
-          InputError: The engine cannot say what canaries of this model would send, or a log of
-            completed rounds is missing or damaged.
-        """
+        """Raises InputError if the engine cannot train canaries, or a log is missing or damaged."""
         training = training_context(context)
         updates = training.engine.client_updates(training.run)
         logs = UpdateLogs.at_round(
@@ -152,7 +122,7 @@ class UpdateAttacker(Attacker):
         return cls(training.run, updates, logs)
 
     def see_round(self, seen: SeenRound) -> None:
-        """Logs what the round says of each canary."""
+        """Logs the scores of all canaries in a round."""
         around = self._filter(seen)
         products, signals, energies = np.empty((3, self._logs.products.num_canaries))
         canaries = [self._data.of_canary(c, seen.index) for c in range(len(products))]
@@ -174,11 +144,9 @@ class UpdateAttacker(Attacker):
         )
 
     def flush(self) -> None:
-        """Writes the logs to the disk."""
         self._logs.flush()
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        """The scores of `UpdateLogs`."""
         del final
         return self._logs.scores(self._own)
 
@@ -191,14 +159,7 @@ register_attacker(UpdateAttacker)
 def attack_context(
     run: PreparedRun, engine: Engine, folder: RunFolder, completed: int
 ) -> TrainingContext:
-    """What attackers need of a run.
-
-    Args:
-      run: The prepared run.
-      engine: What trains the run.
-      folder: The folder with this run's config and canaries.
-      completed: Number of completed rounds; above 0 their logs are opened.
-    """
+    """The context of a run's attackers; after completed rounds their logs are opened."""
     return TrainingContext(
         canaries=engine.scored_canaries(run),
         num_canaries=len(run.included),
@@ -217,10 +178,7 @@ def attack_context(
 
 
 def make_attackers(context: TrainingContext) -> tuple[Attacker, ...]:
-    """Makes the attackers whose statistics a run logs.
-
-    Args:
-      context: What they need of the run.
+    """The attackers whose statistics a run logs.
 
     Raises:
       InputError: A log of completed rounds is missing or damaged, or a statistic has no attacker.

@@ -1,8 +1,8 @@
-"""The folder of a run that trains: whose it is, the chain of its logs, and its checkpoints.
+"""The folder of a run that trains: its identity, the chain of its logs, and its checkpoints.
 
 A run starts in a new or empty folder, and is resumed in one that holds an interrupted run of the
-same config. A checkpoint has the state of the engine as plain arrays, without pickle, and a link of
-the chain of the logs (`formats.round_chain`), so that a resume on changed logs is refused.
+same config. A checkpoint holds the state of the engine as plain arrays, without pickle, and a link
+of the chain of the logs (`formats.round_chain`), so that a resume on changed logs is refused.
 """
 
 import tempfile
@@ -42,11 +42,7 @@ from fl_audit.formats.text_files import (
 
 
 def check_new(path: Path) -> RunFolder:
-    """Checks that a new run may go into this folder; leaves nothing there.
-
-    Raises:
-      InputError: The path is not a new or empty folder, or nothing can be written there.
-    """
+    """Raises InputError unless a new run may go into this folder; leaves nothing there."""
     folder = RunFolder(path)
     _check_unfinished(folder)
     if folder.config.exists():
@@ -65,17 +61,13 @@ def check_new(path: Path) -> RunFolder:
 
 
 def entries(path: Path) -> list[Path]:
-    """What is in a folder beside the leavings of a killed process."""
+    """The contents of a folder without the files of a killed process."""
     left = {path / LOCK_NAME, *unfinished_files(path)}
     return [entry for entry in path.iterdir() if entry not in left]
 
 
 def check_resumable(path: Path, config: Table) -> RunFolder:
-    """Checks that this folder holds an interrupted run of this config; writes nothing.
-
-    Raises:
-      InputError: The folder holds no run, a finished run or a run of another config.
-    """
+    """Raises InputError unless the folder holds an interrupted run of this config."""
     folder = RunFolder(path)
     _check_unfinished(folder)
     try:
@@ -87,11 +79,7 @@ def check_resumable(path: Path, config: Table) -> RunFolder:
 
 
 def check_same_config(folder: RunFolder, config: Table) -> None:
-    """Checks that a folder's run, finished or not, is of this config; its cluster may be another.
-
-    Raises:
-      InputError: The folder's config cannot be read, or another key or value is in it.
-    """
+    """Raises InputError unless a folder's run is of this config, except for [ray]."""
     earlier, now = read_toml(folder.config), tomllib.loads(config_to_toml(config))
     for table in (earlier, now):
         table.pop("ray", None)  # the result is the same wherever it is computed
@@ -103,7 +91,7 @@ def check_same_config(folder: RunFolder, config: Table) -> None:
 def write_identity(
     folder: RunFolder, config: Config, canaries_csv: str, secret: int | None = None
 ) -> None:
-    """Writes what identifies the run: the config first, a secret schedule for the owner alone."""
+    """Writes what identifies the run, config first; only the owner can read a secret schedule."""
     write_text(folder.config, config_to_toml(config))
     _write_schedule(folder, canaries_csv, secret)
 
@@ -117,7 +105,7 @@ def _write_schedule(folder: RunFolder, canaries_csv: str, secret: int | None) ->
 
 
 def secret_of(folder: RunFolder, config: Config) -> int:
-    """The secret of a run: its folder's, else that of the config's file, else a new one.
+    """The secret of a run: from its folder, else from the config's file, else a new one.
 
     Raises:
       InputError: The file cannot be read or holds no secret.
@@ -130,17 +118,10 @@ def secret_of(folder: RunFolder, config: Config) -> int:
 
 
 def check_same_canaries(folder: RunFolder, canaries_csv: str, secret: int | None = None) -> None:
-    """Checks that an interrupted run has the canaries and rounds that it would have today.
+    """Raises InputError unless a run has the canaries and rounds that it would have today.
 
-    A run without a checkpoint may lack the file, which is then written.
-
-    Args:
-      folder: The folder of the interrupted run.
-      canaries_csv: The pool as this version's `canaries_csv` writes it.
-      secret: The secret of its schedule; None where the seed draws it.
-
-    Raises:
-      InputError: The folder's pool or secret is missing or differs.
+    A run without a checkpoint may lack the file, which is then written. `secret` is None if the
+    seed draws the schedule.
     """
     if not folder.canaries.exists() and not folder.checkpoint.exists():
         _write_schedule(folder, canaries_csv, secret)  # the process was killed before it did
@@ -179,11 +160,7 @@ def _first_difference(earlier: Any, now: Any, prefix: str) -> str | None:
 
 
 def open_chain(folder: RunFolder, completed: int) -> ChainWriter:
-    """The chain of a run, begun, or continued where one is there.
-
-    Args:
-      folder: The folder with the run's config and canaries.
-      completed: The number of completed rounds; those behind them come again.
+    """The chain of a run, begun, or continued after its completed rounds.
 
     Raises:
       InputError: The chain is damaged, or is of another config or other canaries.
@@ -206,12 +183,9 @@ def _check_identity(folder: RunFolder, chain: Chain) -> None:
 
 
 def kept_files(folder: RunFolder, audit: Audit, rounds: range) -> list[Path]:
-    """The files beside the logs that a checkpoint goes with, which later ones replace.
+    """The files, besides the logs, that a checkpoint depends on and that later ones replace.
 
-    Args:
-      folder: The folder of the run, whose files are written to the disk.
-      audit: The audit of the run.
-      rounds: The rounds of the run from the first one that is not completed to the end.
+    `rounds` are those from the first one that is not completed to the end.
     """
     completed = rounds.start
     every = audit.release_every or rounds.stop
@@ -222,22 +196,13 @@ def kept_files(folder: RunFolder, audit: Audit, rounds: range) -> list[Path]:
 
 
 def _sums(folder: RunFolder) -> list[Path]:
-    """The sums of directions that this checkpoint goes with, not the last one's beside them."""
+    """The sums of directions of this checkpoint, without those of the last one."""
     by_count = sorted(folder.direction_sums(), key=lambda path: int(path.stem.rpartition("_")[2]))
     return list({path.stem.rpartition("_")[0]: path for path in by_count}.values())
 
 
 def check_logs(folder: RunFolder, checkpoint: "Checkpoint") -> None:
-    """Checks that the logs are those that a checkpoint goes with.
-
-    Args:
-      folder: The folder of the run.
-      checkpoint: The checkpoint.
-
-    Raises:
-      InputError: The chain is damaged or lacks the checkpoint; or a log or a file that goes with it
-        is missing or holds something else.
-    """
+    """Raises InputError unless chain, logs and kept files are those of a checkpoint."""
     chain = read_chain(folder.chain)
     chain.check(folder.chain)
     try:
@@ -277,12 +242,12 @@ _FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a file keeps of a run between two rounds.
+    """A run between two rounds.
 
     Attributes:
       completed_rounds: Number of completed rounds.
-      leaves: The parts of the engine's state after these rounds: arrays, NumPy scalars and bytes.
-      link: The link of the line in the chain of the logs that the checkpoint goes with.
+      leaves: The parts of the engine's state: arrays, NumPy scalars and bytes.
+      link: The link of the checkpoint's line in the chain of the logs.
     """
 
     completed_rounds: int
@@ -291,9 +256,9 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Writes a checkpoint; the file appears whole or not at all."""
+    """Writes a checkpoint atomically."""
     arrays = {f"leaf_{i:04d}": np.asarray(leaf) for i, leaf in enumerate(checkpoint.leaves)}
-    with atomic_writer(path, OWNER_ALONE) as file:  # it may hold noise to come, or its key
+    with atomic_writer(path, OWNER_ALONE) as file:  # it may hold future noise, or its key
         np.savez(
             file,
             format_version=np.int64(_FORMAT_VERSION),
@@ -304,12 +269,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path, like: Sequence[Any]) -> Checkpoint:
-    """Reads a checkpoint.
-
-    Args:
-      path: The file that `save_checkpoint` wrote.
-      like: The parts of the initial state of the same engine and model, which give number, shapes
-        and dtypes.
+    """Reads a checkpoint of the same engine and model, whose initial state is `like`.
 
     Raises:
       InputError: The file is damaged, of another format version, or belongs to another process.

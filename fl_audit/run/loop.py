@@ -1,7 +1,7 @@
-"""The loop over the rounds of a run: train, show attackers, test, log, checkpoint.
+"""The loop over the rounds of a run: train, score, test, log, checkpoint.
 
-It stops at a checkpoint after SIGTERM or Ctrl-C, and, where the config says so, as soon as the
-rounds so far contradict the claim.
+It stops at a checkpoint after SIGTERM or Ctrl-C, and, if the config says so, as soon as the rounds
+so far contradict the claim.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ from fl_audit.verdict.live_verdict import shared_confidence
 
 
 class StopRequest:
-    """The signal that asked for a stop; `signal_number` is None while there was none."""
+    """The signal that asked for a stop; `signal_number` is None if there was none."""
 
     signal_number: int | None = None
 
@@ -64,7 +64,7 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_request() -> Iterator[StopRequest]:
-    """Makes the block remember SIGTERM and SIGINT instead of ending the program."""
+    """Records SIGTERM and SIGINT in the block instead of ending the program."""
     request = StopRequest()
     signals = (signal.SIGTERM, signal.SIGINT)
     previous = [signal.signal(number, request._remember) for number in signals]
@@ -75,13 +75,13 @@ def stop_request() -> Iterator[StopRequest]:
             signal.signal(number, handler)
 
 
-# What own-round scores prove while a run trains.
+# Lower bounds by own-round scores while a run trains.
 
 
 class LiveAudit:
-    """Tests the rounds of a run one by one, or does nothing where that is not possible.
+    """Tests the rounds of a run one by one; does nothing if rounds cannot be tested.
 
-    It reads what the log of cosines holds, so that a resumed run has the same numbers.
+    It reads the log of cosines, so that a resumed run has the same numbers.
     """
 
     def __init__(
@@ -91,14 +91,6 @@ class LiveAudit:
         test: LiveTest | None = None,
         rounds: ScoredRounds | None = None,
     ) -> None:
-        """Starts with a test that has taken in the rounds so far.
-
-        Args:
-          audit: The table [audit] of the config.
-          claim: What is claimed; None where nothing is.
-          test: The test; None where rounds cannot be tested.
-          rounds: The log of the rounds; None likewise.
-        """
         self._audit = audit
         self._claim = claim
         self._test = test
@@ -107,9 +99,6 @@ class LiveAudit:
     @classmethod
     def from_context(cls, context: TrainingContext) -> Self:
         """The live audit of a run, continued after its completed rounds.
-
-        Args:
-          context: What attackers need of the run.
 
         Raises:
           InputError: A log of completed rounds is missing or damaged.
@@ -126,11 +115,8 @@ class LiveAudit:
     ) -> Self:
         """The live audit of a design, before its first round.
 
-        Args:
-          design: The design of the run.
-          family: The canaries' family; None where they belong to none.
-          dim: The number of trainable parameters.
-          rounds: The function that opens the log of the rounds, if they can be tested.
+        `family` is None for canaries of no family; `rounds` opens the log of the rounds, if they
+        can be tested.
 
         Raises:
           InputError: The log is missing or damaged.
@@ -151,28 +137,26 @@ class LiveAudit:
         return cls(audit, claim, LiveTest(canaries, design.delta, point, curve), rounds())
 
     def see_round(self, index: int) -> None:
-        """Takes in a round, counted from 0, that attackers have scored."""
+        """Tests a round, counted from 0, that attackers have scored."""
         if self._test is not None and self._rounds is not None:
             self._test.add(self._rounds, range(index, index + 1))
 
     @property
     def epsilon(self) -> float | None:
-        """The epsilon proven so far at the audit's confidence; None where nothing is tested."""
+        """The lower bound so far at the audit's confidence; None if nothing is tested."""
         return None if self._test is None else self._test.epsilon(self._audit.confidence)
 
     @property
     def must_stop(self) -> bool:
-        """Whether the rounds so far contradict the claim of a run that then stops."""
         return self.contradicted_at > 0
 
     @property
     def contradicted_at(self) -> float:
-        """The epsilon by which the rounds so far contradict the claim of a run that then stops."""
+        """The lower bound that contradicts the claim of a run that then stops; else 0."""
         return self._claim_epsilon if self._audit.stop_when_contradicted else 0.0
 
     @property
     def record(self) -> LiveRecord | None:
-        """What is proven; None where nothing is tested."""
         if self._test is None:
             return None
         return LiveRecord(
@@ -183,7 +167,7 @@ class LiveAudit:
 
     @property
     def _claim_p_value(self) -> float | None:
-        """The p-value of the claim at all rounds together; None where nothing is claimed."""
+        """The p-value of the claim at all rounds together; None without a claim."""
         if self._test is None or self._claim is None:
             return None
         if isinstance(self._claim, Claim):
@@ -192,7 +176,7 @@ class LiveAudit:
 
     @property
     def _claim_epsilon(self) -> float:
-        """What the test of the claim proves, at least the claim; 0 where it stands."""
+        """The lower bound of the test of the claim if it contradicts it; else 0."""
         if self._test is None or self._claim is None:
             return 0.0
         confidence = shared_confidence(self._audit)
@@ -202,29 +186,19 @@ class LiveAudit:
         return self._claim.epsilon if is_contradicted else 0.0
 
 
-# What the loop logs of every round.
+# Logs of every round.
 
 
 class SharedCosines:
-    """The cosines that attackers keep in one log; there are none where no attacker keeps one."""
+    """The cosines in the log that attackers share; None for every round if there is no log."""
 
     def __init__(self, context: TrainingContext) -> None:
-        """Opens the log.
-
-        Args:
-          context: The context that the run's attackers were made from.
-        """
         has_log = context.run_folder.round_cosines.exists()
         self._log = context.round_cosines if has_log else None
         self._included = context.run.included
 
     def round_cosines(self, index: int, members: IndexArray) -> CanaryCosines | None:
-        """The cosines of one round; None where it is not scored.
-
-        Args:
-          index: The round, counted from 0.
-          members: The canaries that took part in it.
-        """
+        """The cosines of a round, counted from 0, with its canaries; None if not scored."""
         scored = None if self._log is None else self._log.scored_round(index)
         if scored is None:
             return None
@@ -233,19 +207,10 @@ class SharedCosines:
 
 
 class AggregateWatch:
-    """Shows every round to a `MechanismWatch`, or does nothing if the mechanism is not checked."""
+    """Passes every round to a `MechanismWatch`; does nothing if the mechanism is not checked."""
 
     def __init__(self, run: PreparedRun, folder: RunFolder, completed: int) -> None:
-        """Starts the log in a folder, or continues one.
-
-        Args:
-          run: The prepared run.
-          folder: The folder with this run's config and canaries.
-          completed: Number of completed rounds; above 0 the log is continued.
-
-        Raises:
-          InputError: The log is to be continued, but is missing or damaged.
-        """
+        """Raises InputError if the log is to be continued, but is missing or damaged."""
         self._run = run
         self._folder = folder
         self._log: AggregateLog | None = None
@@ -263,12 +228,6 @@ class AggregateWatch:
             )
 
     def see_round(self, seen: SeenRound, participants: int) -> None:
-        """Logs a round.
-
-        Args:
-          seen: The round as attackers see it.
-          participants: Number of clients and canaries in the round.
-        """
         if self._log is None:
             return
         expected = configured(
@@ -286,7 +245,6 @@ class AggregateWatch:
             )
 
     def flush(self) -> None:
-        """Writes the log to the disk."""
         if self._log is not None:
             self._log.flush()
 
@@ -296,12 +254,7 @@ class AggregateWatch:
 
 @dataclass(frozen=True, eq=False)
 class ReachedRound:
-    """A run between two rounds.
-
-    Attributes:
-      completed_rounds: The number of completed rounds.
-      state: The state of the engine after these rounds.
-    """
+    """A run between two rounds, with the state of the engine."""
 
     completed_rounds: int
     state: Any
@@ -324,20 +277,7 @@ class RoundLoop:
         start: ReachedRound,
         stop: StopRequest,
     ) -> None:
-        """Opens the logs of a run folder, which are new or continue after a checkpoint.
-
-        Args:
-          run: The prepared run.
-          folder: The folder with this run's config and canaries.
-          engine: What trains the rounds.
-          attackers: The attackers that are shown every round.
-          live: The test of the rounds so far, which may stop the run.
-          cosines: The cosines that observers are shown.
-          observers: The observers, who know that the run has started.
-          chain: The chain of the logs.
-          start: Where the run starts from.
-          stop: The record of a signal that asked for a stop.
-        """
+        """Opens the logs of a run folder, which are new or continue after a checkpoint."""
         self._run = run
         self._folder = folder
         self._engine = engine
@@ -354,12 +294,6 @@ class RoundLoop:
 
     def run_rounds(self, start: ReachedRound) -> ReachedRound:
         """Runs the remaining rounds, or as many as a session or the live audit allow.
-
-        Args:
-          start: What is reached before the first of these rounds.
-
-        Returns:
-          What is reached after the last of these rounds.
 
         Raises:
           Interrupted: A signal asked for a stop; the state is saved.
@@ -382,7 +316,7 @@ class RoundLoop:
         return ReachedRound(end, state)
 
     def _save(self, completed: int, state: Any) -> None:
-        """Saves a checkpoint, after all that it counts has reached the disk."""
+        """Saves a checkpoint after all of its logs have reached the disk."""
         self._watch.flush()
         for attacker in self._attackers:
             attacker.flush()
@@ -395,7 +329,7 @@ class RoundLoop:
         save_checkpoint(self._folder.checkpoint, checkpoint)
 
     def _log(self, completed: int) -> None:
-        """Chains the rows of the round before, which are all written."""
+        """Adds the rows of a round, which are all written, to the chain."""
         every = self._run.config.audit.release_every
         is_released = every is not None and (completed % every == 0 or completed == self._last)
         self._chain.log_round(
@@ -448,11 +382,7 @@ class RoundLoop:
 
 
 def _check_finite(seen: SeenRound) -> None:
-    """Refuses a round after which no model is left, before anything is made of it.
-
-    Raises:
-      InputError: The aggregate or the model has numbers that are not finite.
-    """
+    """Raises InputError if the aggregate or the model is not finite."""
     for name, vector in (("aggregate", seen.aggregate), ("model", seen.after)):
         if not np.isfinite(vector).all():
             raise InputError(

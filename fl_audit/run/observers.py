@@ -1,6 +1,6 @@
-"""Observers of a run: those of users, metrics.csv, progress, warnings, and the list of tries.
+"""Observers of a run: custom ones, metrics.csv, progress, warnings, and the list of tries.
 
-None of them imports TensorFlow; docs/observers.md says how to write one.
+None imports TensorFlow; docs/observers.md explains how to write one.
 """
 
 import dataclasses
@@ -30,13 +30,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StartedRun:
-    """What an observer is told as a run starts or goes on.
+    """A run as it starts or is resumed.
 
-    Attributes:
-      folder: The folder of the run.
-      config: The config of the run.
-      num_rounds: The number of rounds of the whole run.
-      completed_rounds: The number of rounds done before; above 0 where an interrupted run goes on.
+    `completed_rounds` is above 0 if an interrupted run is resumed.
     """
 
     folder: RunFolder
@@ -46,7 +42,6 @@ class StartedRun:
 
     @property
     def name(self) -> str:
-        """The name of the folder."""
         return self.folder.path.name
 
     @property
@@ -61,17 +56,17 @@ class RoundMetrics:
 
     Attributes:
       round: Number of the round, from 1.
-      num_clients: Number of real clients that took part.
-      num_canaries: Number of canaries that took part.
+      num_clients: Number of real clients that participated.
+      num_canaries: Number of canaries that participated.
       clip_norm: Norm that updates were clipped to.
       noise_stddev: Standard deviation of the noise on each coordinate of the sum of updates.
-      aggregate_norm: Length of the noised aggregate.
+      aggregate_norm: Norm of the noised aggregate.
       train_loss: Mean loss over the cohort's examples, in nats.
-      accuracy: Accuracy on held-out data after the round; None where it was not evaluated.
+      accuracy: Accuracy on held-out data after the round; None if not evaluated.
       seconds_training: Wall time of the TFF round, in seconds.
       seconds_scoring: Wall time of scoring the canaries, in seconds.
       epsilon_lower_bound: Lower bound on epsilon by own-round scores so far, valid at all rounds
-        together at the audit's confidence; None where there is none.
+        together at the audit's confidence; None if rounds are not tested.
     """
 
     round: int
@@ -92,8 +87,8 @@ class CanaryCosines:
     """The cosines of canaries with the noised aggregate of one round.
 
     Attributes:
-      in_round: Those of the canaries that took part in the round, float64 of shape (k,).
-      excluded: Those of the canaries that the coins keep out of all rounds, float64 of shape (l,).
+      in_round: Those of canaries that participated in the round, float64 of shape (k,).
+      excluded: Those of canaries that participate in no round by their coin, float64 of shape (l,).
     """
 
     in_round: FloatArray
@@ -107,13 +102,12 @@ class CanaryCosines:
 
 @dataclass(frozen=True, eq=False)
 class FinishedRound:
-    """What an observer is told of a round that is over.
+    """A finished round.
 
     Attributes:
       metrics: The metrics of the round.
-      cosines: The cosines of canaries with its aggregate; None where no attacker compares them.
-      contradicted_at: The epsilon by which the rounds so far contradict the claim of a run that
-        then stops; 0 while it stands, and in runs that do not stop.
+      cosines: The cosines of canaries with its aggregate; None if no attacker computes them.
+      contradicted_at: The lower bound that contradicts the claim of a run that then stops; else 0.
     """
 
     metrics: RoundMetrics
@@ -121,7 +115,7 @@ class FinishedRound:
     contradicted_at: float = 0.0
 
     def numbers(self) -> dict[str, float]:
-        """All that is known of the round as numbers by name, for a log of experiments."""
+        """All numbers of the round by name, for an experiment tracker."""
         named = dataclasses.asdict(self.metrics)
         del named["round"]
         known = {name: float(value) for name, value in named.items() if value is not None}
@@ -129,23 +123,23 @@ class FinishedRound:
 
 
 class RoundObserver:
-    """Something that is told of every round of a run, such as a progress bar or a log.
+    """Receives every round of a run, such as a progress bar or a log.
 
     A subclass defines the methods that it needs. An error that one of them raises ends the run,
     which can be resumed.
     """
 
     def run_started(self, run: StartedRun) -> None:
-        """Is called before the first round of a run, and again where a run is resumed."""
+        """Called before the first round, and again when a run is resumed."""
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Is called after every round; after a crash with those since the last checkpoint again."""
+        """Called after every round; after a crash again with those since the last checkpoint."""
 
     def run_ended(self, *, finished: bool) -> None:
-        """Is called once after `run_started`, whatever ended the run.
+        """Called once after `run_started`, however the run ended.
 
         Args:
-          finished: Whether the training is over; else it was interrupted, or an error ended it.
+          finished: Whether training is complete; else it was interrupted, or an error ended it.
         """
 
 
@@ -156,7 +150,7 @@ _COLUMNS = [field.name for field in dataclasses.fields(RoundMetrics)]
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Reads the rows of a metrics file, as strings by column.
+    """The rows of a metrics file, as strings by column.
 
     Raises:
       InputError: The file cannot be read, lacks a column or has an incomplete row.
@@ -165,7 +159,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def read_metrics(path: Path) -> list[RoundMetrics]:
-    """Reads the rounds of a metrics file.
+    """The rounds of a metrics file.
 
     Raises:
       InputError: The file cannot be read, lacks a column or has a value that is no number.
@@ -192,7 +186,7 @@ def flush_rows(folder: RunFolder) -> None:
 
 
 class MetricsCsv(RoundObserver):
-    """Appends rounds to metrics.csv, which can be read while the run goes on."""
+    """Appends rounds to metrics.csv, which can be read during the run."""
 
     def run_started(self, run: StartedRun) -> None:
         """Starts the file, or continues it after the last checkpoint.
@@ -207,7 +201,6 @@ class MetricsCsv(RoundObserver):
             write_text(self._path, ",".join(_COLUMNS) + "\n")
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Appends the metrics of one round."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(_row(finished.metrics))
 
@@ -218,7 +211,7 @@ def _row(metrics: RoundMetrics) -> str:
 
 
 def _truncate(path: Path, completed_rounds: int) -> None:
-    """Drops the rows of rounds after the checkpoint, and a last line that is incomplete."""
+    """Drops the rows of rounds after the checkpoint, and an incomplete last line."""
     try:
         header, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True) or [""]
     except (OSError, UnicodeDecodeError) as error:
@@ -237,21 +230,19 @@ def _truncate(path: Path, completed_rounds: int) -> None:
 
 
 class ProgressDisplay(RoundObserver):
-    """Shows the rounds, the last evaluation and what is proven."""
+    """Shows the rounds, the last evaluation and the lower bound so far."""
 
     def __init__(self, first_round: str = "") -> None:
-        """Takes why the first round takes longer than the others; empty where it does not."""
+        """`first_round` says why the first round takes longer; empty if it does not."""
         self._first_round = first_round
 
     def run_started(self, run: StartedRun) -> None:
-        """Shows how many rounds there are."""
         self._evaluated: dict[str, str] = {}
         self._progress = Progress(
             run.name, run.num_rounds, "round", run.completed_rounds, self._first_round
         )
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Counts the round."""
         metrics = finished.metrics
         if metrics.accuracy is not None:
             self._evaluated = {
@@ -270,20 +261,17 @@ class ProgressDisplay(RoundObserver):
         self._progress.advance(facts=self._evaluated | bound)
 
     def run_ended(self, *, finished: bool) -> None:
-        """Takes the bar away."""
         del finished
         self._progress.close()
 
 
 class VerdictLine(RoundObserver):
-    """Says that a run stops because the rounds so far contradict its claim."""
+    """Warns that a run stops because the rounds so far contradict its claim."""
 
     def run_started(self, run: StartedRun) -> None:
-        """Remembers what is claimed."""
         self._audit = run.config.audit
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Says it in the round in which the claim falls."""
         if finished.contradicted_at == 0:
             return
         claimed, lower_bound = self._audit.claimed_epsilon, ""
@@ -294,17 +282,13 @@ class VerdictLine(RoundObserver):
 
 
 _FIRST_LOOK = 10
-"""The number of rounds after which curves are looked at for the first time."""
+"""The number of rounds before the first check."""
 
 
 class FaultLines(RoundObserver):
-    """Looks at the rounds' metrics and says once of each fault that it is there.
-
-    After an interruption it goes on with the rounds before, and says again what it sees.
-    """
+    """Checks the rounds' metrics and warns once of each fault; again after a resume."""
 
     def __init__(self, run: "PreparedRun") -> None:
-        """Takes the run, which knows the model's outputs and the mechanism."""
         self._rows: list[RoundMetrics] = []
         self._next_look = _FIRST_LOOK
         self._said: set[str] = set()
@@ -314,11 +298,11 @@ class FaultLines(RoundObserver):
         self._denominator = run.release.denominator
 
     def run_started(self, run: StartedRun) -> None:
-        """Reads the rounds of earlier sessions, which metrics.csv has."""
+        """Reads the rounds of earlier sessions from metrics.csv."""
         self._rows = read_metrics(run.folder.metrics)
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Looks at the rounds so far, whenever there are a hundredth more."""
+        """Checks the rounds so far, each time their number has grown by a hundredth."""
         self._rows.append(finished.metrics)
         if len(self._rows) < self._next_look:
             return
@@ -338,17 +322,16 @@ class FaultLines(RoundObserver):
 
 
 class TryLister(RoundObserver):
-    """Lists a run beside its commitment, and warns where it is not the first.
+    """Lists a run in the file of its commitment's runs, and warns if it is not the first.
 
     It is listed as soon as the chain of its rounds has begun.
     """
 
     def __init__(self, commitment: Path) -> None:
-        """Takes the file of the commitment."""
         self._commitment = commitment
 
     def run_started(self, run: StartedRun) -> None:
-        """Lists the run; one that is resumed is listed already."""
+        """Lists the run; a resumed one is listed already."""
         number = list_try(self._commitment, run.folder)
         if number > 1:
             warn(

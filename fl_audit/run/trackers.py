@@ -1,7 +1,6 @@
 """Observers that log to TensorBoard, MLflow or Weights & Biases.
 
-TensorBoard gets scalars, histograms of cosines and the config as hparams, in every run; its files
-are written without TensorFlow.
+Every run writes files for TensorBoard, without TensorFlow.
 """
 
 import contextlib
@@ -25,14 +24,10 @@ from fl_audit.run.observers import FinishedRound, RoundObserver, StartedRun
 
 
 class TensorBoard(RoundObserver):
-    """Writes event files: what is in metrics.csv, the canaries' cosines, and the config."""
+    """Writes event files: the numbers of metrics.csv, histograms of cosines, config as hparams."""
 
     def run_started(self, run: StartedRun) -> None:
-        """Opens an event file and writes the config.
-
-        Raises:
-          InputError: The file cannot be written.
-        """
+        """Raises InputError if the file cannot be written."""
         self._folder = run.folder.tensorboard
         with _refusing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -41,7 +36,6 @@ class TensorBoard(RoundObserver):
             self._write(_event(hparams_pb(run.parameters, trial_id=run.name)))
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Writes the numbers of a round, and its cosines as histograms."""
         step = finished.metrics.round
         with _refusing(self._folder):
             for name, value in finished.numbers().items():
@@ -55,7 +49,6 @@ class TensorBoard(RoundObserver):
             self._file.flush()
 
     def run_ended(self, *, finished: bool) -> None:
-        """Closes the event file."""
         del finished
         with _refusing(self._folder):
             self._file.close()
@@ -65,7 +58,7 @@ class TensorBoard(RoundObserver):
 
 
 def _new_event_file(folder: Path) -> IO[bytes]:
-    """A new file under a name that TensorBoard looks for; names sort by time."""
+    """A new file with a name that TensorBoard finds; names sort by time."""
     now = time.time()
     name = f"events.out.tfevents.{int(now)}.{socket.gethostname()}.{os.getpid()}"
     for number in itertools.count():
@@ -75,13 +68,12 @@ def _new_event_file(folder: Path) -> IO[bytes]:
 
 
 def _event(summary: Any, step: int = 0) -> Any:
-    """An event of now; the summary is one of TensorBoard's."""
     return event_pb2.Event(wall_time=time.time(), step=step, summary=summary)
 
 
 @contextlib.contextmanager
 def _refusing(folder: Path) -> Iterator[None]:
-    """Turns errors about the event files into an `InputError`."""
+    """Turns an OSError about the event files into an `InputError`."""
     try:
         yield
     except OSError as error:
@@ -89,55 +81,41 @@ def _refusing(folder: Path) -> Iterator[None]:
 
 
 class MlflowObserver(RoundObserver):
-    """Logs to the MLflow run that is active, or to one of its own, which it starts and ends."""
+    """Logs to the active MLflow run, or to a new one that it starts and ends."""
 
     def __init__(self) -> None:
-        """Imports MLflow.
-
-        Raises:
-          InputError: MLflow is not installed.
-        """
+        """Raises InputError if MLflow is not installed."""
         self._mlflow = import_extra("mlflow")
 
     def run_started(self, run: StartedRun) -> None:
-        """Logs the config."""
         self._is_own = self._mlflow.active_run() is None
         if self._is_own:
             self._mlflow.start_run(run_name=run.name)
         self._mlflow.log_params(run.parameters)
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Logs the numbers of a round."""
         self._mlflow.log_metrics(finished.numbers(), step=finished.metrics.round)
 
     def run_ended(self, *, finished: bool) -> None:
-        """Ends the MLflow run if it is an own one."""
         if self._is_own:
             self._mlflow.end_run("FINISHED" if finished else "KILLED")
 
 
 class WandbObserver(RoundObserver):
-    """Logs to the W&B run that is active, or to one of its own, which it starts and ends."""
+    """Logs to the active W&B run, or to a new one that it starts and ends."""
 
     def __init__(self) -> None:
-        """Imports the client of Weights & Biases.
-
-        Raises:
-          InputError: It is not installed.
-        """
+        """Raises InputError if the client of Weights & Biases is not installed."""
         self._wandb = import_extra("wandb")
 
     def run_started(self, run: StartedRun) -> None:
-        """Logs the config."""
         self._is_own = self._wandb.run is None
         self._run = self._wandb.init(name=run.name) if self._is_own else self._wandb.run
         self._run.config.update(run.parameters)
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Logs the numbers of a round."""
         self._run.log(finished.numbers(), step=finished.metrics.round)
 
     def run_ended(self, *, finished: bool) -> None:
-        """Ends the W&B run if it is an own one."""
         if self._is_own:
             self._run.finish(exit_code=0 if finished else 1)

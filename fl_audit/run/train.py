@@ -1,7 +1,4 @@
-"""The training of a prepared run, which fills the run's folder with scores.
-
-If the process is killed, the run can be resumed from the last checkpoint.
-"""
+"""Trains a prepared run and fills its folder; a killed run resumes from the last checkpoint."""
 
 import contextlib
 import datetime
@@ -39,7 +36,7 @@ from fl_audit.run.observers import (
 from fl_audit.run.trackers import TensorBoard
 
 _PACKAGES_BEFORE, _PACKAGES_AFTER = ("fl-audit", "numpy"), ("dp-accounting",)
-"""The packages whose versions every record has, before and after those of the engine."""
+"""Packages whose versions are recorded, before and after those of the engine."""
 
 
 def train(
@@ -50,11 +47,7 @@ def train(
 ) -> None:
     """Trains a run, scores its canaries and fills its folder; continues after a checkpoint.
 
-    Args:
-      run: The prepared run.
-      engine: What trains the rounds.
-      folder: The folder with this run's config and canaries.
-      observers: The observers beside those of every run.
+    `observers` are added to those of every run.
 
     Raises:
       Interrupted: SIGTERM or SIGINT asked for a stop; the state is saved.
@@ -69,7 +62,7 @@ def train(
         chain = open_chain(folder, reached.completed_rounds)
         context = attack_context(run, engine, folder, reached.completed_rounds)
         attackers, live = make_attackers(context), LiveAudit.from_context(context)
-        everybody = (*observers_of_every(run, engine), *observers)
+        all_observers = (*observers_of_every(run, engine), *observers)
         loop = RoundLoop(
             run,
             folder,
@@ -77,14 +70,14 @@ def train(
             attackers=attackers,
             live=live,
             cosines=SharedCosines(context),
-            observers=everybody,
+            observers=all_observers,
             chain=chain,
             start=reached,
             stop=stop,
         )
         num_rounds = run.schedule.num_rounds
         started = StartedRun(folder, run.config, num_rounds, reached.completed_rounds)
-        with observing(everybody, started):
+        with observing(all_observers, started):
             while reached.completed_rounds < num_rounds and not live.must_stop:
                 with engine.session():
                     reached = loop.run_rounds(reached)
@@ -109,14 +102,10 @@ def _starting_point(folder: RunFolder, engine: Engine) -> ReachedRound:
 
 
 def replay_first_round(run: PreparedRun, engine: Engine, folder: RunFolder) -> None:
-    """Replays the first round where the config asks for it, and writes what was found.
+    """Replays the first round if the config asks for it, and writes the findings.
 
-    What fails is printed on standard error and in the report; the run goes on.
-
-    Args:
-      run: The prepared run.
-      engine: The engine of the run.
-      folder: The folder of the run; what an earlier session found there is kept.
+    Failures are printed on standard error and in the report; the run goes on. Findings of an
+    earlier session are kept.
     """
     if not run.config.audit.replay or folder.replay.exists():
         return
@@ -132,7 +121,7 @@ def replay_first_round(run: PreparedRun, engine: Engine, folder: RunFolder) -> N
 
 @dataclass(frozen=True)
 class _Done:
-    """The number of rounds that were trained, by what, what they proved, their chain and model."""
+    """A trained run: its number of rounds, engine, live audit, chain and model."""
 
     rounds: int
     engine: Engine
@@ -176,7 +165,7 @@ def _write_results(
 
 
 def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
-    """The record of a run whose rounds are done, with what metrics.csv says of them."""
+    """The record of a run after its last round, with the totals of metrics.csv."""
     rows = read_rows(folder.metrics)
     packages = (*_PACKAGES_BEFORE, *done.engine.packages, *_PACKAGES_AFTER)
     return RunRecord(
@@ -208,14 +197,14 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
 
 
 def observers_of_every(run: PreparedRun, engine: Engine) -> tuple[RoundObserver, ...]:
-    """The observers that every run has; metrics.csv is first, so that the others find its row."""
+    """The observers of every run; metrics.csv is first, so that the others find its row."""
     display = ProgressDisplay(engine.first_round)
     return MetricsCsv(), TensorBoard(), display, FaultLines(run), VerdictLine()
 
 
 @contextlib.contextmanager
 def observing(observers: Sequence[RoundObserver], run: StartedRun) -> Iterator[None]:
-    """Tells observers that a run starts and, whatever happens in the block, that it has ended."""
+    """Calls `run_started`, and `run_ended` however the block ends."""
     is_finished = False
 
     def end(observer: RoundObserver) -> None:

@@ -220,7 +220,7 @@ def with_parts(
       verdict: The verdict by scores, on a claimed (epsilon, delta).
       parts: The noise and the rate.
       doubtful: Why scores that contradict nothing do not reassure either; None where they may.
-      canary_check: What became of the included canaries.
+      canary_check: Whether canaries reached the aggregate.
       is_tested: Whether scores test the claim as a whole too.
     """
     claim = verdict.claim

@@ -247,7 +247,7 @@ def doubt(
     Args:
       claim: The claim.
       tested: The statistics that are tested.
-      canary_check: What became of the included canaries.
+      canary_check: Whether canaries reached the aggregate.
       others: Statistics of the same audit that are not tested.
       scope: For whom the canaries stand.
     """

@@ -350,7 +350,7 @@ def power_words(
     Args:
       claim: The claim.
       simulation: The simulated audits.
-      canary_check: What became of the included canaries.
+      canary_check: Whether canaries reached the aggregate.
     """
     audit, power = simulation.audit, simulation.power
     statistic, lengths = simulation.statistic, ""

@@ -8,18 +8,15 @@ from fl_audit.estimators.roc import auc
 from fl_audit.verdict.claim_tests import ScoredStatistic
 
 _HINT = 0.05
-"""The p-value up to which scores are said to be a little above, which shows no arrival yet."""
+"""The p-value up to which scores are reported as slightly higher, which is no evidence."""
 
 
 def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
-    """What became of included canaries, by scores that do not say what was promised of them.
+    """Canary check by rank tests, for scores without a known null.
 
-    Included canaries arrived if their scores exceed those of excluded ones by more than chance on
-    one of the statistics: the rank test of Mann and Whitney, each at ARRIVED_LEVEL over their
-    number. That some of them were dropped cannot be seen in this way.
-
-    Args:
-      statistics: The scores, at least one statistic of them.
+    The check passes if included canaries score significantly higher than excluded ones on one of
+    the statistics, at least one: the rank test of Mann and Whitney, each at ARRIVED_LEVEL over
+    their number. It does not show whether some canaries were dropped.
     """
     tested = [
         statistic

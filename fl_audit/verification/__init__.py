@@ -1,8 +1,8 @@
-"""Whether what a folder says follows from its logs; no data, and no TensorFlow, is needed.
+"""Verification that a folder's results follow from its logs, without data or TensorFlow.
 
-`verify_folder` reads a finished run or a log, makes all that can be made again from its seed, its
-models and its rounds, names what does not fit, and which scores could not be made again.
-docs/verify.md says what that shows, and what it does not.
+`verify_folder` recomputes what it can of a finished run or a log from its seed, models and rounds.
+It reports differences, and scores that could not be recomputed. docs/verify.md explains what that
+shows, and what it does not.
 """
 
 from fl_audit.verification.findings import Finding, Verified

@@ -22,19 +22,11 @@ from fl_audit.number_words import count
 from fl_audit.verification.findings import Findings
 
 _SHOWN = 5
-"""The most rounds of a file that are named one by one."""
+"""The largest number of rounds of a file that are listed."""
 
 
 def verify_chain(folder: RunFolder | LogFolder, findings: Findings) -> Chain | None:
-    """Holds a folder's files against its chain.
-
-    Args:
-      folder: The folder.
-      findings: What is wrong is added to it.
-
-    Returns:
-      The chain; None where there is none, or it cannot be read.
-    """
+    """Compares a folder's files with its chain, and returns it; None if unreadable."""
     if not folder.chain.exists() and isinstance(folder, RunFolder):
         findings.add(folder.chain, "is missing: every run has one")
         return None
@@ -71,7 +63,7 @@ def verify_chain(folder: RunFolder | LogFolder, findings: Findings) -> Chain | N
 def _verify_files(folder: RunFolder | LogFolder, chain: Chain, findings: Findings) -> None:
     begun = dict(chain.begun.files)
     if isinstance(folder, RunFolder) and not folder.schedule_secret.exists():
-        begun.pop(folder.schedule_secret.name, None)  # its owner may keep it back
+        begun.pop(folder.schedule_secret.name, None)  # its owner may withhold it
     _compare(folder.path, begun, "since the audit began", findings)
     scored, reported = chain.last(Scored), chain.last(Reported)
     if not chain.is_scored and isinstance(folder, RunFolder):
@@ -86,7 +78,7 @@ def _verify_files(folder: RunFolder | LogFolder, chain: Chain, findings: Finding
 
 
 def _verify_added(folder: RunFolder | LogFolder, chain: Chain, findings: Findings) -> None:
-    """Files that a report would read and that the chain does not know."""
+    """Finds files that a report would read and that are not in the chain."""
     known = {name for line in chain.lines for name in getattr(line, "files", {})}
     known |= {name for line in chain.rounds.values() for name in (*line.rows, *line.step_rows)}
     read = [*folder.identity(), *folder.path.glob("scores_*.csv")]
@@ -126,7 +118,7 @@ def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, findings: Findings
 
 
 def _written(path: Path) -> set[int]:
-    """The rounds, from 1, of which a log has numbers."""
+    """The rounds, from 1, with numbers in a log."""
     rows = read_array(path, "a log")
     flat = rows.reshape(len(rows), -1)
     return set((np.flatnonzero(np.isfinite(flat).any(axis=1)) + 1).tolist())
@@ -137,7 +129,7 @@ def _it(rounds: Collection[int]) -> str:
 
 
 def _rounds(rounds: Sequence[int]) -> str:
-    """Some rounds in words.
+    """Rounds in words.
 
     >>> _rounds([3]), _rounds([3, 5]), _rounds(range(1, 9))
     ('round 3', 'rounds 3, 5', 'rounds 1, 2, 3, 4, 5 and 3 more')
@@ -150,7 +142,7 @@ def _rounds(rounds: Sequence[int]) -> str:
 
 
 def _verify_order(folder: RunFolder, chain: Chain, findings: Findings) -> None:
-    """A run's rounds come one after the other, and go back only where the run was resumed."""
+    """A run's rounds are consecutive, and go back only if the run was resumed."""
     completed = saved = 0
     for number, line in enumerate(chain.lines, start=1):
         wrong = None

@@ -1,4 +1,4 @@
-"""A run against the commitment that it was begun under: config, claim, method, and other runs."""
+"""Compares a run with its commitment: config, claim, method, and other runs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,14 +28,10 @@ from fl_audit.verification.findings import Findings
 def verify_commitment(
     folder: RunFolder, chain: Chain | None, published: Path | None, findings: Findings
 ) -> None:
-    """Holds a run against its commitment.
+    """Compares a run with its commitment.
 
-    Args:
-      folder: The folder of the run.
-      chain: Its chain; None where there is none that could be read.
-      published: The file of the commitment, as it was published before training; None takes what
-        the folder has.
-      findings: What is wrong is added to it.
+    `published` is the file of the commitment as published before training; None uses that of the
+    folder.
 
     Raises:
       InputError: The published file cannot be read.
@@ -90,7 +86,7 @@ def _verify_tries(
     published: Path | None,
     findings: Findings,
 ) -> None:
-    """Looks for other runs under the commitment: in its list, and beside the folder."""
+    """Looks for other runs under the commitment: in its list, and in sibling folders."""
     if recorded.number > 1:
         findings.add(folder.commitment, f"is run {recorded.number} under this commitment")
     link = None if chain is None else chain.lines[0].link
@@ -108,12 +104,12 @@ def _verify_tries(
                         f"line {attempt.number}: lists another run under this commitment, in "
                         f"{attempt.folder}",
                     )
-    for other in _beside(folder, recorded, link):
+    for other in _siblings(folder, recorded, link):
         findings.add(folder.commitment, f"{other.name}, beside it, is another run under it")
 
 
-def _beside(folder: RunFolder, recorded: Try, link: str | None) -> Iterator[Path]:
-    """The folders beside a run's, of other runs under the same commitment."""
+def _siblings(folder: RunFolder, recorded: Try, link: str | None) -> Iterator[Path]:
+    """The sibling folders of other runs under the same commitment."""
     here = folder.path.resolve()
     for path in sorted(here.parent.iterdir()):
         other = RunFolder(path)

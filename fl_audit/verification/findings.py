@@ -1,4 +1,4 @@
-"""What a verification finds: what does not fit, and what it could not look at."""
+"""The findings of a verification: what does not fit, and what could not be recomputed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,18 +11,12 @@ from fl_audit.errors import InputError
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that does not fit.
-
-    Attributes:
-      file: The name of the file that it is in.
-      what: What does not fit, in words.
-    """
+    """Something that does not fit, in words, in the file of this name."""
 
     file: str
     what: str
 
     def __str__(self) -> str:
-        """The finding as a line."""
         return f"{self.file}: {self.what}"
 
 
@@ -31,10 +25,10 @@ class Verified:
     """The outcome of a verification.
 
     Attributes:
-      findings: What does not fit; empty where everything does.
-      notes: What else is to be known.
-      not_made_again: The files of scores that the headline rests on and that could not be made
-        again, for which there is nothing but the chain.
+      findings: What does not fit; empty if everything does.
+      notes: Remarks that are no findings.
+      not_made_again: The score files of the headline that could not be recomputed, so that only the
+        chain covers them.
     """
 
     findings: tuple[Finding, ...]
@@ -43,18 +37,18 @@ class Verified:
 
     @property
     def outcome(self) -> Literal["held", "partly", "broken"]:
-        """Broken if something does not fit; partly if scores were not made again; else held."""
+        """Broken if something does not fit; partly if scores were not recomputed; else held."""
         if self.findings:
             return "broken"
         return "partly" if self.not_made_again else "held"
 
     @property
     def held(self) -> bool:
-        """Whether all that the headline rests on was made again and is equal."""
+        """Whether everything that the headline rests on was recomputed and is equal."""
         return self.outcome == "held"
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `fl-audit verify --json` prints."""
+        """The object of `fl-audit verify --json`."""
         return {
             "outcome": self.outcome,
             "held": self.held,
@@ -65,33 +59,25 @@ class Verified:
 
 @dataclass(eq=False)
 class Findings:
-    """What has been found so far.
-
-    Attributes:
-      wrong: What does not fit.
-      notes: What else is to be known.
-      not_made_again: See `Verified`.
-    """
+    """The findings, notes and not recomputed files so far."""
 
     wrong: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     not_made_again: list[str] = field(default_factory=list)
 
     def add(self, file: Path | str, what: str) -> None:
-        """Adds what does not fit; once, however often it is found."""
+        """Adds a finding unless it was added before."""
         finding = Finding(Path(file).name, what)
         if finding not in self.wrong:
             self.wrong.append(finding)
 
     def note(self, words: str) -> None:
-        """Adds what is to be known."""
         self.notes.append(words)
 
     def reading(self, file: Path) -> "_Reading":
-        """A block that reads files of a folder; one that cannot be read is a finding.
+        """A block in which an `InputError` becomes a finding.
 
-        Args:
-          file: The file that the block reads, for an error that names none beside it.
+        `file` is the file of the finding if the error names none next to it.
         """
         return _Reading(self, file)
 
@@ -104,12 +90,11 @@ class _Reading:
     file: Path
 
     def __enter__(self) -> None:
-        """Begins the block."""
+        pass
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> bool:
-        """Adds the finding that an `InputError` is; all else goes on."""
         if not isinstance(error, InputError):
             return False
         path, colon, words = str(error).partition(": ")
@@ -122,14 +107,13 @@ class _Reading:
 
 @dataclass(frozen=True)
 class Difference:
-    """A place where two values of JSON differ.
+    """A difference between two values of JSON.
 
     Attributes:
-      place: The keys that lead there, such as `verdict.epsilon_lower`.
-      recorded: The value that is said; None where the key is missing.
-      derived: The value that follows; None where there should be none.
-      kind: What differs: a number in its last digits only, words, a key that is lacking, or else a
-        value.
+      place: The keys of the value, such as `verdict.epsilon_lower`.
+      recorded: The recorded value; `_MISSING` if the key is missing.
+      derived: The recomputed value; `_MISSING` if there should be none.
+      kind: A number in its last digits only, words, a missing key, or else a value.
     """
 
     place: str
@@ -138,16 +122,15 @@ class Difference:
     kind: Literal["last digits", "words", "lacking", "value"]
 
     def __str__(self) -> str:
-        """The difference in words."""
         return f"`{self.place}` is {_short(self.recorded)}, and {_short(self.derived)} follows"
 
 
 _SAME = 1e-9
-"""The relative error by which another processor's or library's last digits may differ."""
+"""The relative difference allowed in last digits, as between processors or libraries."""
 
 
 def differences(stated: Any, derived: Any, place: str = "") -> Iterator[Difference]:
-    """The places where two values of JSON differ, in order.
+    """The differences between two values of JSON, in order.
 
     >>> [str(difference) for difference in differences({"a": [1, 2.5]}, {"a": [1, 2.0], "b": None})]
     ['`a[1]` is 2.5, and 2.0 follows', '`b` is missing, and null follows']

@@ -1,4 +1,4 @@
-"""A file of a model against the run that is said to have trained it."""
+"""Compares a file of a model with the run that is said to have trained it."""
 
 from pathlib import Path
 
@@ -10,12 +10,7 @@ from fl_audit.verification.findings import Findings
 
 
 def verify_model(folder: RunFolder, path: Path, findings: Findings) -> None:
-    """Holds a model against the digest in the record of a run.
-
-    Args:
-      folder: The folder of the run.
-      path: The file of the model, of a kind that `read_saved_arrays` reads.
-      findings: What is wrong is added to it.
+    """Compares a model with the digest in the record of a run.
 
     Raises:
       InputError: The file cannot be read.

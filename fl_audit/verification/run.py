@@ -1,8 +1,8 @@
-"""A finished run: its coins, rounds, record, report and page, made again.
+"""Recomputes a finished run's coins, rounds, record, report and page.
 
-What the seed fixes is drawn again: coins, rounds, noise. What the rounds' logs hold is computed
-again: scores and what is known of the vectors behind them (`scores`), the live test. From both
-comes the record of the run, and from all together the report, by the code that made it.
+Coins, rounds and noise are drawn again from the seed. Scores, the vectors that they compare
+(`scores`) and the live test are recomputed from the rounds' logs. The record follows from both, and
+the report from everything, by the code that made it.
 """
 
 import dataclasses
@@ -42,13 +42,7 @@ from fl_audit.version import __version__, code_digest
 
 
 def verify_run(folder: RunFolder, chain: Chain | None, findings: Findings) -> None:
-    """Makes the numbers of a finished run again, and holds its files against them.
-
-    Args:
-      folder: The folder of the run.
-      chain: Its chain; None where there is none that could be read.
-      findings: What is wrong is added to it.
-    """
+    """Recomputes the numbers of a finished run, and compares its files with them."""
     record = config = None
     with findings.reading(folder.record):
         record = read_record(folder)
@@ -77,7 +71,7 @@ def verify_run(folder: RunFolder, chain: Chain | None, findings: Findings) -> No
 def _verify_inputs(
     folder: RunFolder, config: Config, record: RunRecord, findings: Findings
 ) -> None:
-    """Holds what the folder says of its inputs against the record, and files that are still there.
+    """Compares the recorded inputs with the record, and with input files that still exist.
 
     Data are not read.
     """
@@ -94,13 +88,13 @@ def _verify_inputs(
                 findings.add(path, f"has changed since the run read it as `{key}`")
 
 
-# What the seed fixes.
+# Coins, rounds and noise.
 
 
 def _design(
     config: Config, record: RunRecord, folder: RunFolder, findings: Findings
 ) -> RunDesign | None:
-    """The run as config and seed fix it; None where that takes what the folder does not have."""
+    """The run as config and seed determine it; None if the folder lacks something for that."""
     if (why_not := _why_not_drawn(config, record, folder)) is not None:
         findings.note(f"coins, rounds and noise are not drawn again from the seed: {why_not}")
         return None
@@ -115,7 +109,7 @@ def _design(
 
 
 def _why_not_drawn(config: Config, record: RunRecord, folder: RunFolder) -> str | None:
-    """Why a run's design cannot be made again from its folder; None where it can."""
+    """Why a run's design cannot be recomputed from its folder; None if it can."""
     tables = (config.participation, config.canaries, config.mechanism)
     if any(isinstance(table, RecordedTable) for table in tables):
         return "the config names plugins, which are not imported"
@@ -131,7 +125,7 @@ def _why_not_drawn(config: Config, record: RunRecord, folder: RunFolder) -> str 
 def _pool(
     folder: RunFolder, design: RunDesign | None, findings: Findings
 ) -> Mapping[str, CanaryRow] | None:
-    """The canaries as the seed draws them, to which canaries.csv is compared; else as it says."""
+    """The canaries drawn by the seed, compared with canaries.csv; without a design, the latter."""
     path = folder.canaries
     if design is None:
         with findings.reading(path):
@@ -168,7 +162,7 @@ def _pool(
 
 
 def _verify_record(of_logs: RunScores, design: RunDesign | None, findings: Findings) -> RunRecord:
-    """The record with what follows from design and logs, to which run.json is compared.
+    """The record with the fields that follow from design and logs, after comparing run.json.
 
     Raises:
       InputError: A log is damaged.
@@ -205,7 +199,7 @@ def _verify_record(of_logs: RunScores, design: RunDesign | None, findings: Findi
 
 
 def _live(of_logs: RunScores, design: RunDesign) -> dict[str, LiveRecord | int | None]:
-    """What the rounds prove one after the other, and the round in which that ended the run."""
+    """The live lower bound, and the round in which it ended the run."""
     record, config, rounds = of_logs.record, of_logs.config, of_logs.rounds
     if rounds is None:
         return {}
@@ -218,7 +212,7 @@ def _live(of_logs: RunScores, design: RunDesign) -> dict[str, LiveRecord | int |
 
 
 def _as_read(value: Any) -> Any:
-    """A value of JSON as it is read from a file."""
+    """A value of JSON after a round trip through a file."""
     return json.loads(json.dumps(value))
 
 
@@ -226,7 +220,7 @@ def _as_read(value: Any) -> Any:
 
 
 def _verify_report(run: FinishedRun, chain: Chain | None, findings: Findings) -> None:
-    """Holds report.json and report.html against a report that is built again.
+    """Compares report.json and report.html with a report that is built again.
 
     Raises:
       InputError: The report cannot be read, or none can be built.
@@ -274,7 +268,7 @@ def _add(name: str, wrong: list[Difference], findings: Findings) -> None:
 
 
 def _verify_page(run: FinishedRun, report: Report, findings: Findings) -> None:
-    """Compares the page with the same one made again; the folder may have had another name."""
+    """Compares the page with a new one; the folder may have had another name."""
     path = run.folder.report_html
     try:
         recorded = read_foreign(path).decode("utf-8")
@@ -293,7 +287,7 @@ def _verify_page(run: FinishedRun, report: Report, findings: Findings) -> None:
 
 
 def _is_renamed(line: str, derived: str, name: str) -> bool:
-    """Whether a line is the same but for the name of the folder."""
+    """Whether lines differ only in the name of the folder."""
     if name not in derived:
         return False
     other = re.escape(derived).replace(re.escape(name), "(.+)")

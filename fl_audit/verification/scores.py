@@ -1,4 +1,4 @@
-"""The scores of a run, made again from its models and from the logs of its rounds."""
+"""The scores of a run, recomputed from its models and from the logs of its rounds."""
 
 import dataclasses
 import functools
@@ -44,16 +44,9 @@ from fl_audit.verification.findings import Findings, differences
 def compare_scores(
     path: Path, derived: ScoreFile, findings: Findings, error: float = 0.0
 ) -> ScoreFile:
-    """Holds a score file against the scores that follow from coins and logs.
+    """Compares a score file with the scores from coins and logs, up to a rounding `error`.
 
-    Args:
-      path: The file.
-      derived: The scores that follow.
-      findings: What is wrong is added to it.
-      error: By how much rounding may move a score.
-
-    Returns:
-      What the file has where it fits, else what follows.
+    Returns the recorded scores if they fit, else the recomputed ones.
 
     Raises:
       InputError: The file cannot be read.
@@ -84,12 +77,12 @@ def compare_scores(
 
 @dataclass(frozen=True, eq=False)
 class Derived:
-    """A statistic's scores as logs or models give them.
+    """A statistic's scores from logs or models.
 
     Attributes:
       scores: The scores, float64 of shape (num_canaries,).
-      compared: What is known of the vectors behind them; None where nothing is.
-      error: By how much rounding may move a score.
+      compared: The null of the vectors that they compare; None if unknown.
+      error: The largest rounding error of a score.
     """
 
     scores: FloatArray
@@ -105,22 +98,15 @@ def _derived(
 
 
 _ROUNDING = 1e-3
-"""By how many standard deviations of chance float32 may move a cosine, generously."""
+"""Allowed rounding of a cosine in float32, in standard deviations under the null; generous."""
 
 _ROUNDING_OF_STORED = 0.05
-"""The same for vectors that were stored with 16 bits a coordinate."""
+"""The same for vectors stored with 16 bits a coordinate."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunScores:
-    """The scores of a run, as the logs of its rounds give them.
-
-    Attributes:
-      folder: The folder of the run.
-      config: The config of the run.
-      record: What the run did.
-      pool: The canaries, each with its rounds.
-    """
+    """The scores of a run from the logs of its rounds; `pool` has each canary with its rounds."""
 
     folder: RunFolder
     config: Config
@@ -129,7 +115,6 @@ class RunScores:
 
     @functools.cached_property
     def own(self) -> OwnRounds:
-        """The rounds of every canary."""
         nothing = np.zeros(0, np.int64)
         rounds = (row.rounds for row in self.pool.values())
         return OwnRounds(
@@ -138,7 +123,7 @@ class RunScores:
 
     @functools.cached_property
     def rounds(self) -> FinishedRounds | None:
-        """The cosines with the rounds' aggregates; None where the run logged none.
+        """The cosines with the rounds' aggregates; None if the run logged none.
 
         Raises:
           InputError: A log is damaged.
@@ -154,7 +139,7 @@ class RunScores:
 
     @functools.cached_property
     def vectors(self) -> CanaryFamily | None:
-        """The canaries' vectors, drawn again from the seed; None where canaries hold examples."""
+        """The canaries' vectors, drawn again from the seed; None if canaries hold examples."""
         canaries = self.config.canaries
         if not isinstance(canaries, Canaries):
             return None
@@ -162,27 +147,22 @@ class RunScores:
 
     @property
     def _rounding(self) -> float:
-        """By how much a cosine that is computed with vectors may differ from the run's."""
+        """Allowed difference between a recomputed cosine and the run's."""
         canaries = self.config.canaries
         is_stored = isinstance(canaries, Canaries) and canaries.store != "none"
         return (_ROUNDING_OF_STORED if is_stored else _ROUNDING) / math.sqrt(self.record.dim)
 
     @property
     def statistics(self) -> tuple[Statistic, ...]:
-        """The statistics that the run logged."""
         return statistics_of(self.config.canaries, self.config.audit)
 
     def verify(
         self, findings: Findings
     ) -> tuple[dict[str, ScoreFile], Mapping[str, ComparedVectors]]:
-        """Holds score files, and what is known of the vectors behind them, against the logs.
+        """Compares score files, and the nulls of the vectors that they compare, with the logs.
 
-        Args:
-          findings: What is wrong is added to it.
-
-        Returns:
-          The scores by statistic and what is known behind them: made again where the logs allow,
-            else as the folder has them; without those that cannot be read.
+        Returns the scores and nulls by statistic: recomputed if the logs allow, else as recorded;
+        without those that cannot be read.
         """
         derived: dict[str, Derived] = {}
         sources: tuple[tuple[Path, Callable[[], Mapping[str, Derived]]], ...] = (
@@ -229,7 +209,7 @@ class RunScores:
     def _compared(
         self, derived: Mapping[str, Derived], findings: Findings
     ) -> Mapping[str, ComparedVectors]:
-        """What is known of vectors: made again where it can be, else as the folder has it."""
+        """The nulls of vectors: recomputed if possible, else as recorded."""
         path = self.folder.compared_vectors
         made = {name: one.compared for name, one in derived.items() if one.compared is not None}
         recorded: dict[str, ComparedVectors] = {}
@@ -256,11 +236,11 @@ class RunScores:
         )
 
     def _needing(self, *sights: Sight) -> list[Statistic]:
-        """The run's statistics that need nothing but some of these."""
+        """The run's statistics that need nothing but these."""
         return [statistic for statistic in self.statistics if statistic.needs <= {*sights}]
 
     def _from_rounds(self) -> dict[str, Derived]:
-        """The scores by attackers who see aggregates; without sums of which nothing is kept."""
+        """The scores by attackers who see aggregates; sums only if their directions are kept."""
         if self.vectors is None:
             return {}
         correlation = self.record.release.correlation
@@ -282,7 +262,7 @@ class RunScores:
         return _derived(make_attackers(context, statistics), None, error)
 
     def _from_models(self) -> dict[str, Derived]:
-        """The scores by attackers who see the model alone, or also where training began."""
+        """The scores by attackers who see the final model, perhaps also the initial one."""
         if self.vectors is None:
             return {}
         final, initial = read_model(self.folder.model, self.record.dim), None
@@ -307,12 +287,12 @@ class RunScores:
         }
 
     def _from_updates(self) -> dict[str, Derived]:
-        """The scores of canaries that hold examples, by what they would have sent."""
+        """The scores of canaries that hold examples."""
         logs = UpdateLogs.read(self.folder, self.record.num_canaries)
         return {name: Derived(scores, None) for name, scores in logs.scores(self.own).items()}
 
     def _from_uploads(self) -> dict[str, Derived]:
-        """The scores of uploads; of several uploads, if what is known of their sums is kept."""
+        """The scores of uploads; of several uploads only if their directions are kept."""
         canaries, folder = self.config.canaries, self.folder
         needs_directions = self.own.most > 1 and not folder.kept_upload_directions.exists()
         if self.vectors is None or not isinstance(canaries, Canaries) or needs_directions:
@@ -326,9 +306,9 @@ class RunScores:
     def _with_sums(
         self, derived: Mapping[str, Derived], findings: Findings
     ) -> Iterator[tuple[str, Derived]]:
-        """The statistics that add up cosines, with what follows from the sum of directions.
+        """The statistics that add up cosines, with the null from the sum of directions.
 
-        A sum of directions is held against the logged cosines: its inner product with each canary
+        A sum of directions is compared with the logged cosines: its inner product with each canary
         is the sum of that canary's cosines.
         """
         if self.vectors is None:
@@ -346,7 +326,7 @@ class RunScores:
             yield name, dataclasses.replace(made, compared=compared)
 
     def _verify_kept_sums(self, findings: Findings) -> None:
-        """Holds the kept sums of a canary's rounds against the logged cosines, as `_with_sums`."""
+        """Compares the kept sums of a canary's rounds with the logged cosines, as `_with_sums`."""
         path, family, rounds = self.folder.kept_directions, self.vectors, self.rounds
         if family is None or rounds is None or not path.exists():
             return
@@ -368,6 +348,6 @@ class RunScores:
 
 
 def _are_alike(recorded: ComparedVectors, derived: ComparedVectors) -> bool:
-    """Whether both are equal but for last digits, as on another processor."""
-    found = differences(msgspec.to_builtins(recorded), msgspec.to_builtins(derived))
-    return all(difference.kind == "last digits" for difference in found)
+    """Whether both are equal except for last digits, as on another processor."""
+    unequal = differences(msgspec.to_builtins(recorded), msgspec.to_builtins(derived))
+    return all(difference.kind == "last digits" for difference in unequal)

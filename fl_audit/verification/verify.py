@@ -1,4 +1,4 @@
-"""The verification of a folder, whatever it is of."""
+"""The verification of the folder of a run or of a log."""
 
 from pathlib import Path
 
@@ -27,14 +27,14 @@ def verify_folder(
     progress: Progress = iter,
     model: Path | None = None,
 ) -> Verified:
-    """Holds what a folder says against its logs.
+    """Compares a folder's results with its logs.
 
     Args:
       path: The folder of a finished run, or of a log.
-      commitment: The commitment that the run was begun under, as it was published; None takes what
-        the folder has of it, if it has any.
-      progress: The function that goes through the files of aggregates that are read.
-      model: A file of the model that is released, which must be the run's; None for none.
+      commitment: The commitment of the run as published before training; None uses that of the
+        folder, if it has one.
+      progress: Wraps the iteration over files of aggregates.
+      model: A file of the released model, which must be the run's; None for none.
 
     Raises:
       InputError: The folder is of neither, or the commitment or the model cannot be read.
@@ -67,14 +67,7 @@ def verify_folder(
 def _verify_log(
     folder: LogFolder, chain: Chain | None, progress: Progress, findings: Findings
 ) -> None:
-    """Makes the scores of a log again, and holds its score files against them.
-
-    Args:
-      folder: The folder of the log.
-      chain: Its chain; None where there is none that could be read.
-      progress: The function that goes through the files of aggregates that are read.
-      findings: What is wrong is added to it.
-    """
+    """Recomputes the scores of a log, and compares its score files with them."""
     log = None
     with findings.reading(folder.pool):
         log = read_log(folder, progress)

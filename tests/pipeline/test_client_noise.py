@@ -80,7 +80,7 @@ def test_the_report_bounds_each_attacker(folder):
     assert report["efficiency"]["own_rounds"]["guaranteed"] == canary["knows_rounds"]
     page = folder.report_html.read_text()
     assert "attacker sees its uploads" in page
-    assert "adds Gaussian noise of 0.05 clip norms before it uploads it" in page
+    assert "adds Gaussian noise with noise multiplier 0.05 before it uploads it" in page
 
 
 def test_the_folder_verifies(folder, capsys):

@@ -133,6 +133,29 @@ def test_the_guarantee_is_that_of_accounting(claimed):
     assert "dp-accounting" in texts(sheet, "accountant")
 
 
+def test_the_sheet_names_the_generator_of_noise_if_the_engine_is_known(claimed):
+    def noise_line(versions, **noise):
+        run = report.run
+        release = run.release.with_noise(dataclasses.replace(run.release.noise, **noise))
+        run = dataclasses.replace(run, versions=versions, release=release)
+        sheet = sheet_of_run(dataclasses.replace(report, run=run), ReleaseStatement(), HELD)
+        return [line for line in sheet.lines("mechanism") if line.text.startswith("Noise: ")]
+
+    report = read_report(claimed)
+    (line,) = noise_line({"tensorflow-federated": "0.87.0"})
+    assert line.text == (
+        "Noise: Philox4x32-10 (TFF), keyed with 128 bits of the operating system's entropy; not "
+        "cryptographic; floating-point noise has known attacks (Mironov 2012); normal numbers end "
+        "at 9.49 standard deviations."
+    )
+    assert line.evidence == "recorded by the run"
+    (line,) = noise_line({"jax": "0.8.0"})
+    assert "Threefry4x32-20 (JAX)" in line.text
+    (line,) = noise_line({"jax": "0.8.0"}, distribution="skellam")
+    assert line.text.endswith("not cryptographic.")
+    assert noise_line({"numpy": "1.25.2"}) == []
+
+
 def test_each_assumption_says_who_checked_it(claimed):
     report, sheet = read_report(claimed), sheet_of(claimed)
     lines = sheet.lines("assumptions")

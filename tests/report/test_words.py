@@ -119,12 +119,12 @@ def test_sentences_on_servers(server, how):
         (
             GaussianFixed(noise_multiplier=0.3, clip_norm=2.0, zeroing=FixedZeroing(norm=5.0)),
             "An update with a coordinate above 5 counts as zero. Updates are clipped to norm 2; "
-            "Gaussian noise of 0.3 clip norms is added to their sum.",
+            "Gaussian noise with noise multiplier 0.3 is added to their sum.",
         ),
         (
             TreeAggregation(noise_multiplier=0.3, clip_norm=2.0, restart_every=15),
-            "tree aggregation (DP-FTRL) adds Gaussian noise of 0.3 clip norms to every node of a "
-            "binary tree over the rounds, a new tree every 15 rounds.",
+            "tree aggregation (DP-FTRL) adds Gaussian noise with noise multiplier 0.3 to every "
+            "node of a binary tree over the rounds, a new tree every 15 rounds.",
         ),
         (TreeAggregation(noise_multiplier=0.3, clip_norm=2.0), "a binary tree over all rounds."),
         (

@@ -114,7 +114,7 @@ class ClipQuestions:
         if self.clip.learning_rate == 0:
             yield self._fixed_clip_finding()
             return
-        if not self.clip.tells_counts:
+        if not self.clip.determines_counts:
             why = f"float32 tells the count to {self.clip.rounding:.2g} clients only"
             for name in (COUNT, UPDATE, COUNT_NOISE):
                 yield inconclusive(name, EXPECTED[name], why)
