@@ -550,7 +550,7 @@ def configured_claim(
 
 
 def one_round_claim(noise_multiplier: float, delta: float) -> ConfiguredClaim | None:
-    """The claim that the noise of a log is as its system says, which nobody states.
+    """Unstated claim: the noise equals the value in the log.
 
     It is about canaries of one round, scored by the aggregate of that round, so that noise which
     depends on that of other rounds changes nothing.
@@ -574,7 +574,7 @@ def one_round_claim(noise_multiplier: float, delta: float) -> ConfiguredClaim | 
 def sampled_claim(
     release: Release, delta: float, statistics: Sequence[Statistic]
 ) -> ConfiguredClaim | None:
-    """The claim that the noise of a log is as told, for canaries that are sampled as it says.
+    """Unstated claim: the noise equals the value in the log, for sampled canaries.
 
     Whoever knows the rounds of a canary faces as many as were drawn, and not the most that could
     be: under coins that number is a mixture, which is narrower.

@@ -235,6 +235,18 @@ def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | Non
     return verdict
 
 
+def after_missing_rounds(verdict: Verdict, missing: Sequence[int]) -> Verdict:
+    """The verdict on a log of which rounds are missing: where it is inconclusive, they come first.
+
+    Args:
+      verdict: The verdict by the rounds that the log has.
+      missing: The rounds, from 1, that it does not have, rising.
+    """
+    if not missing or verdict.outcome is not Outcome.INCONCLUSIVE or verdict.p_value is None:
+        return verdict
+    return dataclasses.replace(verdict, reason=sentences.missing_first(missing, verdict.reason))
+
+
 def doubt(
     claim: Claim | CurveClaim,
     tested: Sequence[ScoredStatistic],

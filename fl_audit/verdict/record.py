@@ -62,7 +62,7 @@ class AsCurve:
 
 @dataclass(frozen=True)
 class AgainstAttacker:
-    """What the tests of a curve say of one attacker, whom the claim allows a curve of his own.
+    """Results of the curve tests against one attacker.
 
     Attributes:
       threat_model: Name of the attacker's threat model.

@@ -10,6 +10,8 @@ release sheet print them as they are.
 import decimal
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
 from fl_audit.checks import CanaryCheck
@@ -254,6 +256,24 @@ def after_failed_checks(failed: Sequence[str], verdict: Verdict) -> str:
 def not_all_checked(not_checked: str, reason: str) -> str:
     """The reason of a verdict with what was not checked, before what to do next."""
     return before_next_steps(reason, f"not all of the mechanism was checked: {not_checked}")
+
+
+def missing_first(missing: Sequence[int], reason: str) -> str:
+    """The reason of a verdict with missing rounds, from 1, as what to do next."""
+    rest = [line for line in reason.splitlines() if not line.startswith(NEXT)]
+    stretches = np.split(np.asarray(missing), np.flatnonzero(np.diff(missing) > 1) + 1)
+    names = [
+        str(part[0]) if len(part) == 1 else f"{part[0]} to {part[-1]}"
+        for part in stretches[:_MOST_STRETCHES]
+    ]
+    others = " and others" if len(stretches) > _MOST_STRETCHES else ""
+    rounds = f"round{'s' if len(missing) > 1 else ''} {', '.join(names)}{others}"
+    were = "were" if len(missing) > 1 else "was"
+    return lines((*rest, f"{NEXT}find out why {rounds} {were} not scored, and audit every round"))
+
+
+_MOST_STRETCHES = 5
+"""The number of runs of missing rounds that a sentence names."""
 
 
 def before_next_steps(reason: str, *clauses: str) -> str:

@@ -12,7 +12,7 @@ _HINT = 0.05
 
 
 def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
-    """What became of included canaries, by scores that do not say what was promised of them.
+    """Canary check by rank tests, for scores without a known null distribution.
 
     Included canaries arrived if their scores exceed those of excluded ones by more than chance on
     one of the statistics: the rank test of Mann and Whitney, each at ARRIVED_LEVEL over their
