@@ -59,11 +59,13 @@ class SeenLog:
     uploads: CanaryUploads | None
 
     @property
-    def num_planned(self) -> int:
-        """The number of rounds that the log was to have, at least those that are shown."""
+    def missing_rounds(self) -> list[int]:
+        """The rounds, from 1, for which the log of cosines has room but no scores."""
         path = self.folder.round_cosines
-        room = CosineLog.read(path, self.pool.count).num_rounds if path.exists() else 0
-        return max(room, self.num_rounds)
+        if not path.exists():
+            return []
+        written = CosineLog.read(path, self.pool.count).written()
+        return [index + 1 for index, is_written in enumerate(written) if not is_written]
 
     @property
     def is_empty(self) -> bool:

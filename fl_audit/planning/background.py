@@ -19,13 +19,7 @@ _SEED = 20_230_206
 
 
 def predicted_background(run: PlannedRun, release: Release, unknowns: Unknowns) -> Background:
-    """What hides canaries in the rounds of a run, in clip norms of each round.
-
-    Args:
-      run: The planned run.
-      release: What the run will release.
-      unknowns: How real clients behave.
-    """
+    """What hides canaries in the rounds of a run, in clip norms of each round."""
     random = np.random.default_rng(_SEED)
     path = simulate_clip_path(run, unknowns, 1, random)
     drawn = draw_rounds(run, path, 0, random)
@@ -62,8 +56,6 @@ def simulated_like(
     simulation: Simulation, run: PlannedRun, release: Release, unknowns: Unknowns
 ) -> SimulatedAudit:
     """A simulated audit with other clients."""
-    seen = seen_of_plan(run, release, unknowns)
-    exposure = None
-    if seen.background is not None:
-        exposure = seen.background.exposure(simulation.statistic.name)
+    background = predicted_background(run, release, unknowns)
+    exposure = background.exposure(simulation.statistic.name)
     return dataclasses.replace(simulation.audit, exposure=exposure or simulation.audit.exposure)

@@ -1,4 +1,4 @@
-"""The cost of an audit beside the training: updates, time to score, bytes, accuracy, hours."""
+"""What an audit adds to the cost of training: updates, time to score, bytes, accuracy, hours."""
 
 import contextlib
 import math
@@ -28,14 +28,10 @@ class Cost:
     """What an audit adds to a run.
 
     Attributes:
-      clients_per_round: Expected number of real clients in a round.
-      canaries_per_round: Expected number of canaries in a round, each one additional update.
-      rounds: Number of rounds of training.
       scoring_seconds: Seconds for all cosines of one round, measured once on this machine.
       canaries_timed: Number of canaries that were timed; where fewer than the pool,
         `scoring_seconds` is scaled in proportion.
       update_bytes: Size of a round's canary updates, at 4 bytes a parameter.
-      log_bytes: Size of the log of every canary's cosine with every round.
       store_bytes: Size of the canary vectors that the config keeps; 0 where they are made anew.
     """
 
@@ -113,9 +109,9 @@ class AccuracyCost:
       dilution: The factor n / (n + m) on the real sum, which is divided by the whole expected
         cohort of n clients and m canaries.
       noise_multiplier: Noise multiplier z of the noise on the sum.
-      canary_noise: Deviation sqrt(m / d) that m unit vectors in random directions add to each
-        coordinate, in clip norms.
-      canary_noise_of_run: The same over the run, sqrt(m p / d), as a canary that is presented p
+      canary_noise: Standard deviation sqrt(m / d) that m unit vectors in random directions add
+        to each coordinate, in clip norms.
+      canary_noise_of_run: The same over the run, sqrt(m p / d), as a canary that participates p
         times adds up along its direction; p is averaged over participations.
       unclipped_quantile: Share of real updates below the clip norm at which an adaptive clip norm
         settles; above 1 it grows without end. None for a fixed clip norm, or without real clients.
@@ -131,12 +127,11 @@ class AccuracyCost:
 
     @property
     def total_noise(self) -> float:
-        """Deviation of noise and canaries together, sqrt(z^2 + m p / d), in clip norms."""
+        """Standard deviation of noise and canaries together, sqrt(z^2 + m p / d), in clip norms."""
         return math.hypot(self.noise_multiplier, self.canary_noise_of_run)
 
 
 def accuracy_cost(run: PlannedRun) -> AccuracyCost:
-    """The cost in accuracy of a planned run's canaries."""
     n, m = run.schedule.expected_clients, run.schedule.expected_canaries
     participations = np.bincount(run.canary)
     times = float(participations @ participations) / max(int(participations.sum()), 1)
@@ -176,8 +171,6 @@ class Calibration:
     Attributes:
       start_seconds: The seconds from config to the end of the first round.
       round_seconds: The seconds of a later round with its scoring and logs, on average.
-      rounds_timed: The number of rounds that were trained.
-      rounds: The number of rounds of the whole run.
     """
 
     start_seconds: float
@@ -186,12 +179,7 @@ class Calibration:
     rounds: int
 
     def seconds(self, runs: int = 1, machines: int = 1) -> float:
-        """The seconds of several such runs, without their reports, each run on one machine.
-
-        Args:
-          runs: The number of runs.
-          machines: The number of such machines; each takes the next run when it has finished one.
-        """
+        """The seconds of several such runs, without their reports, each run on one machine."""
         one_run = self.start_seconds + (self.rounds - 1) * self.round_seconds
         return math.ceil(runs / machines) * one_run
 
@@ -221,7 +209,6 @@ class _Stopwatch(RoundObserver):
 
     def round_finished(self, finished: FinishedRound) -> None:
         """Takes the time, and ends the run once that was long enough."""
-        del finished
         self.ends.append(time.perf_counter() - self._started)
         timed = self.ends[-1] - self.ends[0]
         if len(self.ends) >= _FEWEST_ROUNDS and timed >= self._seconds:
@@ -233,13 +220,6 @@ def calibrate(config: Config, seconds: float = 60.0) -> Calibration:
 
     Imports TensorFlow. What the first round takes beyond a later one, and what is loaded before it,
     counts once.
-
-    Args:
-      config: The config of the run.
-      seconds: The seconds for rounds after the first; at least three rounds are trained.
-
-    Raises:
-      InputError: The config or its data cannot be used.
     """
     watch = _Stopwatch(seconds)
     from fl_audit.engines.prepare import canaries_csv, prepare

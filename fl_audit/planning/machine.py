@@ -31,10 +31,6 @@ class Machine:
     """What was measured on a machine.
 
     Attributes:
-      device: The device, in words.
-      dim: The number of parameters of the LSTM that was trained.
-      batches: The number of batches of each client.
-      batch_size: The number of sentences in a batch.
       clients_per_second: The largest rate over block sizes, products in float32.
       scoring_seconds: The seconds for the cosines of a round with a pool of `hadamard` canaries.
     """
@@ -47,11 +43,7 @@ class Machine:
     scoring_seconds: float
 
     def hours(self, run: PlannedRun, runs: int = 1, machines: int = 1) -> "MachineHours":
-        """The hours of several runs whose clients are like the measured ones.
-
-        Raises:
-          InputError: The run has another model, or another family of canaries.
-        """
+        """The hours of several runs whose clients are like the measured ones."""
         if abs(run.task.dim - self.dim) > _ALIKE * self.dim:
             raise InputError(
                 f"--machine: its table is of d = {self.dim:,}, the config's model has "
@@ -72,9 +64,6 @@ class MachineHours:
     """The predicted time of runs.
 
     Attributes:
-      machine: What it is predicted from.
-      training_seconds: The seconds in which the clients of a round train.
-      runs: The number of runs.
       machines: The number of such machines; each takes the next run when it has finished one.
       hours_of_one: The hours of one run, without compilation and reading of data.
     """
@@ -94,14 +83,7 @@ class MachineHours:
 
 
 def read_machine(path: Path) -> Machine:
-    """Reads the table that `benchmarks/gpu.py` printed.
-
-    Args:
-      path: The file with its output; rows that it has no numbers for may be missing.
-
-    Raises:
-      InputError: The file cannot be read, or is no such table, or lacks the rows that hours need.
-    """
+    """Reads the table that `benchmarks/gpu.py` printed."""
     try:
         with path.open("rb") as file:
             text = file.read(_LARGEST_TABLE + 1).decode()

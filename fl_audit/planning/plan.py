@@ -73,10 +73,10 @@ class Plan:
       power: Power against the config's claim of an epsilon; None where it makes none.
       detectable: What would be noticed of a claimed curve, or of the configured noise; None where
         an epsilon is claimed, or that is not known.
-      cost: Cost of the audit beside the training.
+      cost: What the audit adds to the cost of training.
       accuracy: Effect of canaries on the model.
       accounting: The analytical epsilon.
-      efficiency: What the audit would prove of what it could, one entry per predicted statistic.
+      efficiency: The lower bound and what limits it, one entry per predicted statistic.
     """
 
     run: PlannedRun
@@ -104,7 +104,7 @@ class Plan:
 
     @property
     def best(self) -> PlannedEfficiency:
-        """The statistic that would prove most."""
+        """The statistic with the largest lower bound."""
         return max(self.efficiency, key=lambda efficiency: efficiency.lower_bound or 0.0)
 
     def prediction_of(self, name: str) -> StatisticPrediction:
@@ -184,7 +184,7 @@ def make_plan(config: Config, trials: int | None = None, task: TaskFacts | None 
         )
 
 
-# The noise that guarantees clients a stated epsilon.
+# The least noise for a stated epsilon.
 
 
 def _analytical(accounting: Accounting) -> dict[str, object]:
@@ -194,7 +194,7 @@ def _analytical(accounting: Accounting) -> dict[str, object]:
 
 @dataclass(frozen=True, eq=False)
 class FoundNoise:
-    """The least noise that guarantees clients an epsilon.
+    """The least noise with which clients have an epsilon.
 
     Attributes:
       config: The config with that noise.

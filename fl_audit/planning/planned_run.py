@@ -37,10 +37,7 @@ class TaskFacts:
     """What a plan needs of a task.
 
     Attributes:
-      name: Name of the task for people.
-      dim: Number of trainable parameters.
       initial_norm: Euclidean norm of the initial model; 0 where it is not known.
-      client_ids: Names of the real clients.
     """
 
     name: str
@@ -54,11 +51,8 @@ class PlannedRun(RunDesign):
     """A run as fixed by its config and seed: coins, cohorts and noise, but no real update.
 
     Attributes:
-      mechanism: The config's mechanism, of a kind that the simulation knows.
       server: The config's server; None where its steps are no sums of aggregates with fixed
         weights, so that the models' distribution is not simulated.
-      pool: The config's canaries, of a kind that the simulation knows.
-      task: The sizes of the task.
       clients: Number of real clients in each round, n, int64 of shape (rounds,).
       canary: The canary of each participation, an index in the pool, int64 of shape
         (participations,).
@@ -79,9 +73,6 @@ class PlannedRun(RunDesign):
         The distribution is that of `gaussian` canaries for every family: a plan treats its vectors
         as dense, and for dense vectors the bound for random signs is within a few percent of that
         distribution.
-
-        Args:
-          compared: What is known of a trial's vectors, by statistic.
         """
         uploads = self.schedule.canary_attendance.sampling.most_drawn
         shift = upload_shift(self.noise, uploads)
@@ -116,16 +107,10 @@ class PlannedRun(RunDesign):
         return 1 - self.task.dim / (1 << log_size)
 
     def round_weights(self, server: ServerSgd) -> FloatArray:
-        """The weight of each round's aggregate in the final model.
+        """The weight of each round's aggregate in the final model, float64 of shape (rounds,).
 
         With momentum b, the aggregate of round t of T enters with the learning rate times
         b^0 + ... + b^(T - t).
-
-        Args:
-          server: The config's server.
-
-        Returns:
-          The weights, float64 of shape (rounds,).
         """
         times = np.arange(self.num_rounds, 0, -1)
         applied = (1 - server.momentum**times) / (1 - server.momentum)
@@ -140,7 +125,6 @@ class NumberedClients(Sequence[str]):
         self._numbers = range(count)
 
     def __len__(self) -> int:
-        """The number of clients."""
         return len(self._numbers)
 
     @overload
@@ -150,20 +134,12 @@ class NumberedClients(Sequence[str]):
     def __getitem__(self, index: slice) -> Sequence[str]: ...
 
     def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        """The number of a client as a name."""
         numbers = self._numbers[index]
         return str(numbers) if isinstance(numbers, int) else [str(number) for number in numbers]
 
 
 def load_task_facts(config: Config) -> TaskFacts:
-    """The sizes of the task, which is loaded for them unless its config states them.
-
-    Args:
-      config: The config of the run.
-
-    Raises:
-      InputError: The data of the task cannot be used.
-    """
+    """The sizes of the task, which is loaded for them unless its config states them."""
     if isinstance(config.task, NumbersTask):
         stated = config.task
         clients = NumberedClients(stated.num_clients)
@@ -181,11 +157,7 @@ def load_task_facts(config: Config) -> TaskFacts:
 
 
 def check_covered(config: Config) -> None:
-    """Checks that the simulation covers a config.
-
-    Raises:
-      InputError: The distribution of one of the config's tables is not simulated.
-    """
+    """Checks that the simulation covers a config."""
     for section, known in (
         ("mechanism", (GaussianAdaptive, GaussianFixed, ClientGaussian)),
         ("canaries", (Canaries,)),
@@ -210,18 +182,7 @@ def check_covered(config: Config) -> None:
 
 
 def plan_run(config: Config, task: TaskFacts, clients: IndexArray | None = None) -> PlannedRun:
-    """Flips the coins and draws the schedule.
-
-    Args:
-      config: The config of the run.
-      task: The sizes of the task.
-      clients: Number of real clients in each round, int64 of shape (rounds,), where it is known
-        from a run that differs in its canaries alone; None draws the clients, which takes long in
-        a large population.
-
-    Raises:
-      InputError: The simulation does not cover the config, or its parts do not fit together.
-    """
+    """Flips the coins and draws the schedule."""
     check_covered(config)
     mechanism: Any = config.mechanism
     pool: Any = config.canaries

@@ -1,7 +1,7 @@
 """How good a planned audit would be: its efficiency, and its power against the config's claim.
 
-Efficiency is what it would prove, could prove at most, and what is guaranteed. Power is the chance
-that it contradicts its claim with noise as configured, halved, or absent.
+Efficiency compares its lower bound with the largest reachable one and the upper bound. Power is the
+probability that it contradicts its claim with noise as configured, halved, or absent.
 """
 
 import dataclasses
@@ -61,16 +61,14 @@ class PlannedEfficiency:
     """The numbers of one statistic.
 
     Attributes:
-      statistic: Name of the statistic.
       lower_bound: The largest median of the bounds that hold for any mechanism, in the middle of
         the unknowns; None without any.
       reachable: The median bound of the best single threshold, were it known in advance, with these
         canaries; None where that is not known.
-      upper_bound: What the noise guarantees a canary against the statistic's attacker, possibly
+      upper_bound: The upper bound for a canary against the statistic's attacker, possibly
         infinite; None where nothing is known.
       canaries_for_80_percent: Number of canaries, half of them included, with which the best test
-        proves 80 % of the guarantee; None where no number is known.
-      canaries_for_95_percent: The same for 95 %.
+        reaches 80 % of the upper bound; None where no number is known.
     """
 
     statistic: str = field(metadata=UNWRITTEN)
@@ -82,12 +80,6 @@ class PlannedEfficiency:
 
 
 def planned_efficiency(run: PlannedRun, middle: Samples) -> tuple[PlannedEfficiency, ...]:
-    """The numbers of each predicted statistic.
-
-    Args:
-      run: The planned run.
-      middle: The epsilons of simulated runs in the middle of the unknowns.
-    """
     release = run.release
     bounds = attacker_bounds(release, release.canary, run.delta)
     statistics = predicted_statistics(run.config)
@@ -138,8 +130,6 @@ class FaultPower:
     Attributes:
       noise_factor: Noise on the sum that is really added, over what the config asks for.
       contradicted: Share in the middle of the unknowns.
-      lowest: Smallest share over the range of the unknowns.
-      highest: Largest share over the range of the unknowns.
     """
 
     noise_factor: float
@@ -153,13 +143,8 @@ class ClaimPower:
     """The power of an audit to contradict its config's claim.
 
     Attributes:
-      claim: The claim of the config.
-      num_tests: Number of bounds that the verdict makes together.
       unfit: Why the canaries do not bear on the claim, whatever they show; None where they do.
       faults: Power by the noise that is really added; one entry where the config adds no noise.
-      ideal_epsilon: FACTOR times the claimed epsilon.
-      simulation: What audits in the middle of the unknowns contradict, as the verdict simulates
-        them.
       parts: What of its noise and rate is noticed, where a claim that counts on sampling is tested
         by its parts; None elsewhere.
       accounting: What accounting gives instead of the claim, which it contradicts, in words; None
@@ -172,11 +157,14 @@ class ClaimPower:
     num_tests: int
     unfit: str | None
     faults: tuple[FaultPower, ...]
-    ideal_epsilon: float
     simulation: Simulation
     canaries_needed: int | None
     parts: DetectableParts | None = None
     accounting: str | None = None
+
+    @property
+    def ideal_epsilon(self) -> float:
+        return FACTOR * self.claim.epsilon
 
     @property
     def ideal_power(self) -> float:
@@ -206,16 +194,7 @@ class ClaimPower:
 
 
 def claim_power(run: PlannedRun, release: Release, trials: int) -> ClaimPower | None:
-    """Simulates the verdict on the config's claim; None where it claims nothing.
-
-    Args:
-      run: The planned run.
-      release: What the run will release.
-      trials: Number of simulated audits at every end of the range of the unknowns.
-
-    Raises:
-      InputError: The verdict tests no statistic that is simulated.
-    """
+    """Simulates the verdict on the config's claim; None where it claims nothing."""
     audit = run.config.audit
     if audit.claimed_epsilon is None:
         return None
@@ -249,7 +228,6 @@ def claim_power(run: PlannedRun, release: Release, trials: int) -> ClaimPower | 
         num_tests=len(chosen),
         unfit=why_unfit(release),
         faults=tuple(faults),
-        ideal_epsilon=FACTOR * claim.epsilon,
         simulation=simulation,
         canaries_needed=(run.num_canaries if is_enough else simulation.audit.canaries_needed()),
         parts=detectable,
@@ -290,11 +268,6 @@ def _scored(
 
 
 def _simulated(config: Config, chosen: ChosenTests) -> list[Statistic]:
-    """The statistics that are both tested and simulated.
-
-    Raises:
-      InputError: No statistic is both.
-    """
     statistics = [s for s in predicted_statistics(config) if s in chosen.statistics]
     if not statistics:
         statistic = config.audit.verdict_statistic
@@ -307,7 +280,6 @@ class NeededCanaries:
     """How many canaries it takes to notice a violation of a claimed curve.
 
     Attributes:
-      epsilon: The epsilon that is true, at the delta of the claim.
       noise_factor: The noise over the least with which the claim is true; None where the violation
         is FACTOR times the claimed epsilon.
       canaries: The number with which 80 % of audits contradict the claim; None where no number that
@@ -320,7 +292,6 @@ class NeededCanaries:
 
     @property
     def words(self) -> str:
-        """The number and the violation, in words."""
         number = "none" if self.canaries is None else f"{self.canaries:,}"
         if self.noise_factor is None:
             return f"{number} for {FACTOR:g} times the claimed ε"
@@ -332,7 +303,6 @@ class CurvePower:
     """What a planned audit of a claimed curve would notice.
 
     Attributes:
-      claim: The claim; the configured noise where nobody claims anything.
       detectable: The smallest violation that 80 % of audits would contradict; None where there is
         none.
       needed: How many canaries some violations take, the largest violation first.
@@ -363,15 +333,7 @@ class CurvePower:
 
 
 def curve_power(run: PlannedRun, release: Release) -> CurvePower | None:
-    """What the verdict would notice of a claimed curve, or of the configured noise.
-
-    Args:
-      run: The planned run.
-      release: What the run will release.
-
-    Returns:
-      None where the claim is a point, no curve is known, or a null distribution is not.
-    """
+    """What the verdict would notice of a claimed curve or configured noise; None for a point."""
     audit, statistics = run.config.audit, predicted_statistics(run.config)
     claim = claim_to_test(audit, release, run.delta, statistics)
     if claim is None or isinstance(claim, Claim) or not run.num_canaries:

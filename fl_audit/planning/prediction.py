@@ -86,12 +86,7 @@ def median_of(values: FloatArray) -> float:
 
 
 def interval_over(middle: FloatArray, samples: Sequence[FloatArray]) -> Interval:
-    """The median of `middle`, with ends that hold for the distributions of both samples.
-
-    Args:
-      middle: Values in the middle of the unknowns, float64 of shape (trials,).
-      samples: Values at the ends of the unknowns, each float64 of shape (trials,).
-    """
+    """The median of `middle`, with ends that hold for the distributions of both samples."""
     ends = [ends_of(values) for values in (middle, *samples)]
     lower, upper = min(low for low, _ in ends), max(high for _, high in ends)
     return Interval(median_of(middle), lower, upper)
@@ -121,11 +116,7 @@ def predicted_methods() -> tuple[str, ...]:
 
 
 def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
-    """The statistics of a run of this config whose distribution is simulated.
-
-    Raises:
-      InputError: The distribution of none of the run's statistics is simulated.
-    """
+    """The statistics of a run of this config whose distribution is simulated."""
     known = _OF_ROUNDS | (_OF_MODELS if isinstance(config.server, ServerSgd) else set())
     if isinstance(config.task, NumbersTask) and config.task.initial_norm is None:
         known -= {FINAL.name}
@@ -140,13 +131,7 @@ def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
 
 
 def simulated_trials(run: PlannedRun, unknowns: Unknowns, trials: int) -> Iterator[TrialScores]:
-    """Yields the scores by statistic of each trial, the same ones in every call.
-
-    Args:
-      run: The planned run.
-      unknowns: How real clients behave.
-      trials: Number of trials.
-    """
+    """Yields the scores by statistic of each trial, the same ones in every call."""
     number = (MIDDLE, *ENDS).index(unknowns) if unknowns in (MIDDLE, *ENDS) else len(ENDS) + 1
     random = np.random.default_rng((_SEED, number))
     path = simulate_clip_path(run, unknowns, trials, random)
@@ -164,18 +149,7 @@ def sample(
     trials: int,
     pairs: Sequence[tuple[Statistic, str]],
 ) -> Samples:
-    """The epsilons of simulated runs.
-
-    Args:
-      run: The planned run.
-      unknowns: How real clients behave.
-      trials: Number of simulated runs.
-      pairs: Pairs of a statistic and the name of a method to apply to it.
-
-    Returns:
-      Epsilons by statistic and method, each float64 with one entry for each run whose scores allow
-        the method.
-    """
+    """The epsilons of simulated runs whose scores allow the method, by statistic and method."""
     epsilons: dict[tuple[str, str], list[float]] = {}
     at_once = max(_AT_ONCE // run.num_canaries, 1)
     every_trial = simulated_trials(run, unknowns, trials)
@@ -197,13 +171,6 @@ def _setting(run: PlannedRun, statistic: Statistic, trial: TrialScores) -> Audit
 
 @dataclass(frozen=True)
 class StatisticPrediction:
-    """The prediction for one statistic.
-
-    Attributes:
-      statistic: The statistic.
-      epsilons: Intervals by method; a method that the scores do not allow is left out.
-    """
-
     statistic: Statistic
     epsilons: Mapping[str, Interval]
 
@@ -225,12 +192,6 @@ def predict(
 
     The paper's estimate is made at every end of the range. The others, which take longer, are made
     where that estimate is lowest and where it is highest, statistic by statistic.
-
-    Args:
-      run: The planned run.
-      trials: Number of simulated runs at every point of the range.
-      middle: The epsilons in the middle of the unknowns, of as many simulated runs.
-      statistics: The statistics to predict, among the predicted ones of the run.
     """
     fits = [(s, FIT) for s in statistics]
     ends = {
@@ -299,10 +260,6 @@ class Variant:
     """The prediction with one key of the config changed, in the middle of the unknowns.
 
     Attributes:
-      key: The key, as in --set.
-      value: The value of the key.
-      is_planned: Whether the value is that of the config itself.
-      medians: Median epsilons by (statistic, method).
       refused: Why the changed config cannot be run; None where it can.
     """
 
@@ -336,7 +293,6 @@ class Change:
     statistics: Sequence[Statistic]
 
     def applied_to(self, config: Config) -> Config:
-        """The config with the key changed."""
         section, _, name = self.key.partition(".")
         table: Any = getattr(config, section)
         changed = msgspec.structs.replace(table, **{name: self.value})
@@ -389,12 +345,7 @@ def bound_trials(trials: int) -> int:
 
 
 def variants(run: PlannedRun, trials: int) -> tuple[Variant, ...]:
-    """Predicts runs that differ in one key each; the config's own run is simulated once.
-
-    Args:
-      run: The planned run.
-      trials: Number of simulated runs of each variant.
-    """
+    """Predicts runs that differ in one key each; the config's own run is simulated once."""
     changed = changes(run)
     planned = _medians(run, predicted_statistics(run.config), trials)
     return tuple(
@@ -410,13 +361,7 @@ def _planned(change: Change, medians: Medians) -> Variant:
 
 
 def variant(run: PlannedRun, change: Change, trials: int) -> Variant:
-    """Predicts a run that differs in one key.
-
-    Args:
-      run: The planned run.
-      change: The change of its config.
-      trials: Number of simulated runs.
-    """
+    """Predicts a run that differs in one key."""
     try:
         changed = plan_run(change.applied_to(run.config), run.task, run.clients)
     except InputError as error:

@@ -23,17 +23,16 @@ from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
-import numpy.typing as npt
-from scipy import special
 
 from fl_audit.accounting.noise_distributions import noise_on_sum
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.compared_vectors import ANY_VECTOR, ComparedVectors, Vectors
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.config import ClientGaussian, GaussianAdaptive, GaussianFixed
 from fl_audit.estimators import CanaryScores
 from fl_audit.planning.planned_run import PlannedRun
+from fl_audit.verdict.exposure import largest_of_normals
 
 SPREAD = 0.5
 """Standard deviation of the logarithm of real updates' norms in one round; an assumption."""
@@ -107,12 +106,6 @@ def simulate_clip_path(
     Norms of a round's real updates are log-normal around a median that `unknowns` gives. A canary
     is longer than any clip norm, so that it counts as clipped: where canaries are more than the
     target quantile leaves, the clip norm grows without end.
-
-    Args:
-      run: The planned run.
-      unknowns: How real clients behave.
-      trials: Number of paths.
-      random: Source of random numbers.
     """
     shape = (trials, run.num_rounds)
     clip_norms, real_norms = np.empty(shape), np.empty(shape)
@@ -174,8 +167,7 @@ class TrialScores:
     """One trial's scores.
 
     Attributes:
-      scores: By statistic.
-      compared: What a run would know of the vectors behind those over rounds, by statistic.
+      compared: What a run would know of the compared vectors, by statistic.
     """
 
     scores: Mapping[str, CanaryScores]
@@ -208,14 +200,7 @@ class Rounds:
 
 
 def draw_rounds(run: PlannedRun, path: ClipPath, trial: int, random: np.random.Generator) -> Rounds:
-    """Draws one trial's rounds, which means the norms of their noised sums.
-
-    Args:
-      run: The planned run.
-      path: The paths of the clip norm.
-      trial: Index of the trial in `path`.
-      random: Source of random numbers.
-    """
+    """Draws one trial's rounds, which means the norms of their noised sums."""
     m, r = run.canaries, path.real_norm[trial]
     dim, z = run.task.dim, noise_on_sum(run.noise, m + run.clients)
     cross = 2 * m * (m - 1) * run.canary_correlation + 4 * m * r**2
@@ -231,12 +216,6 @@ def draw_scores(
 
     Given the rounds, the maximum over rounds is drawn independently of the other statistics,
     because it depends on one of T rounds and they depend on all.
-
-    Args:
-      run: The planned run.
-      unknowns: How real clients behave.
-      rounds: The rounds of the same trial.
-      random: Source of random numbers.
     """
     by_statistic = {
         **_sums_and_models(run, unknowns, rounds, random),
@@ -346,15 +325,7 @@ def _sums_and_models(
 def _models(
     run: PlannedRun, products: FloatArray, square: float, random: np.random.Generator
 ) -> dict[str, FloatArray]:
-    """Draws the scores on the models, each float64 of shape (num_canaries,).
-
-    Args:
-      run: The planned run.
-      products: Inner product of each canary with the final minus the initial model, float64 of
-        shape (num_canaries,).
-      square: Squared norm of that difference.
-      random: Source of random numbers.
-    """
+    """Draws the scores on the models, each float64 of shape (num_canaries,)."""
     dim, initial = run.task.dim, run.task.initial_norm
     start = initial / np.sqrt(dim) * random.standard_normal(run.num_canaries)
     # The change's projection on the initial model, which is independent of noise and canaries.
@@ -399,14 +370,14 @@ def _maxima(
     deviation = _ratio(product_deviation(run, rounds, run.canaries.astype(np.float64)), rounds.norm)
     group = _groups(share)
     sizes = np.bincount(group)
-    presented = np.bincount(
+    participations = np.bincount(
         run.canary * len(sizes) + group[run.round], minlength=run.num_canaries * len(sizes)
     ).reshape(-1, len(sizes))
     largest = np.full(run.num_canaries, -np.inf)
     for number, size in enumerate(sizes):
         weight = float(np.mean(share[group == number]))
-        absent = size - presented[:, number]
-        own = _largest_of(np.maximum(absent, 1), random)
+        absent = size - participations[:, number]
+        own = largest_of_normals(np.maximum(absent, 1), random)
         cosine = np.sqrt(weight) * shared + np.sqrt(1 - weight) * own
         cosine *= np.mean(deviation[group == number])
         np.maximum(largest, np.where(absent > 0, cosine, -np.inf), out=largest)
@@ -421,7 +392,7 @@ def _own_cosines(
     shared: FloatArray,
     random: np.random.Generator,
 ) -> FloatArray:
-    """Cosine of each presented canary with its round, float64 of shape (participations,)."""
+    """Cosine of each participating canary with its round, float64 of shape (participations,)."""
     common = share[run.round]
     noise = np.sqrt(common) * shared[run.canary]
     noise += np.sqrt(1 - common) * random.standard_normal(len(run.canary))
@@ -430,7 +401,7 @@ def _own_cosines(
 
 
 def product_deviation(run: PlannedRun, rounds: Rounds, others: FloatArray) -> FloatArray:
-    """Deviation by round of a canary's inner product with noise, real sum and `others` canaries."""
+    """Standard deviation, by round, of an inner product with noise, clients, `others` canaries."""
     vectors = others * run.canary_correlation + rounds.real_norm**2
     return np.asarray(np.sqrt(vectors / run.task.dim + rounds.noise**2))
 
@@ -445,7 +416,7 @@ def shared_share(run: PlannedRun, unknowns: Unknowns, rounds: Rounds) -> FloatAr
     return np.clip(_ratio(common, rounds.norm**2), 0.0, 1.0)
 
 
-def _groups(share: FloatArray) -> npt.NDArray[np.int64]:
+def _groups(share: FloatArray) -> IndexArray:
     """Group of each round, from 0, int64 of shape (rounds,); one group where nothing is shared."""
     if not np.any(share > 0):
         return np.zeros(len(share), np.int64)
@@ -453,11 +424,6 @@ def _groups(share: FloatArray) -> npt.NDArray[np.int64]:
     groups = np.empty(len(share), np.int64)
     groups[np.argsort(share)] = np.arange(len(share)) * count // len(share)
     return groups
-
-
-def _largest_of(numbers: npt.NDArray[np.int64], random: np.random.Generator) -> FloatArray:
-    """Draws the largest of n standard normal numbers, for each n in `numbers`, at least 1."""
-    return np.asarray(special.ndtri_exp(-random.standard_exponential(len(numbers)) / numbers))
 
 
 # Scores of canaries in their own rounds.
@@ -476,13 +442,6 @@ def with_own_rounds(
     there, with several the cosine with U, the sum of their directions: the sum of the cosines over
     ||U||. Directions have inner products sqrt(s_i s_j) where s_i is the share of round i that
     rounds have in common, and what an included canary adds to both.
-
-    Args:
-      trial: The scores on the other statistics.
-      run: The planned run.
-      unknowns: How real clients behave.
-      rounds: The rounds of the same trial.
-      random: Source of random numbers.
     """
     canary, number = run.canary_rounds
     is_in = run.included[canary]
@@ -517,11 +476,6 @@ def with_uploads(trial: TrialScores, run: PlannedRun, random: np.random.Generato
     included and |U|^2 has the noise of one vector of z sqrt(K). A canary without uploads, such as
     an excluded one, has the cosine with a random vector, which has the same distribution as without
     signal.
-
-    Args:
-      trial: The scores on the other statistics.
-      run: The planned run.
-      random: Source of random numbers.
     """
     if not isinstance(run.mechanism, ClientGaussian):
         return trial

@@ -55,7 +55,6 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def head_lines(plan: Plan) -> list[str]:
-    """What would be run."""
     run = plan.run
     includes = {
         "coins": "coins include",
@@ -112,7 +111,7 @@ def interval_text(interval: Interval | None) -> str:
 
 
 def _efficiency(plan: Plan) -> list[str]:
-    """The table of what would be proven, could be and is guaranteed, by statistic."""
+    """The table of lower bounds, reachable and upper bounds, by statistic."""
     rows = [
         [
             efficiency.statistic,
@@ -261,8 +260,12 @@ def _cost(plan: Plan) -> list[str]:
         ["log of cosines", _bytes(cost.log_bytes)],
         ["vectors kept", _bytes(cost.store_bytes) if cost.store_bytes else "none, made anew"],
     ]
+    return ["", "What it costs", *_named(rows)]
+
+
+def _named(rows: Sequence[Sequence[str]]) -> list[str]:
     width = max(len(name) for name, _ in rows)
-    return ["", "What it costs", *(f"  {name:<{width}}  {text}" for name, text in rows)]
+    return [f"  {name:<{width}}  {text}" for name, text in rows]
 
 
 def _bytes(size: int) -> str:
@@ -288,11 +291,10 @@ def _accuracy(plan: Plan) -> list[str]:
         ],
         *_clip_rows(accuracy.unclipped_quantile),
     ]
-    width = max(len(name) for name, _ in rows)
     return [
         "",
         "What it does to accuracy",
-        *(f"  {name:<{width}}  {text}" for name, text in rows),
+        *_named(rows),
         *_paragraph(
             "How much accuracy that costs is not predicted: it depends on the task. It is about "
             "that of a run without canaries at this noise and the server's learning rate times "
@@ -318,7 +320,7 @@ _LABEL = 14
 
 
 def answer_lines(plan: Plan) -> list[str]:
-    """What the strongest attacker would prove and estimate, of the claim, and at what cost."""
+    """The strongest attacker's bound and estimate, the claim and the cost."""
     lines = [*head_lines(plan), *_largest_lower_bound(plan), *_claim(plan), *_cost_line(plan)]
     return [*lines, "the tables behind it: --verbose"]
 
@@ -392,7 +394,7 @@ def _cost_line(plan: Plan) -> list[str]:
 
 
 def noise_lines(least_noise: FoundNoise) -> list[str]:
-    """The noise that was found for an epsilon and what it guarantees, for the terminal."""
+    """The least noise for an epsilon and its upper bounds, for the terminal."""
     accounting = least_noise.accounting
     text = (
         f"noise_multiplier {least_noise.noise_multiplier:g} is the least with which clients have "

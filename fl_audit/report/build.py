@@ -74,6 +74,7 @@ from fl_audit.verdict import (
     ScoredStatistic,
     Verdict,
     after_checks,
+    after_missing_rounds,
     chosen_methods,
     chosen_tests,
     curve_tests,
@@ -392,6 +393,8 @@ def report_on_statistics(
     verdict = _claim_verdict(statistics, request, canary_check, others, folder)
     if verdict is not None:
         verdict = after_accounting(verdict, _accounted_of_folder(folder))
+    if verdict is not None and folder.log is not None:
+        verdict = after_missing_rounds(verdict, folder.log.missing_rounds)
     if verdict is not None and checks is not None:
         verdict = after_checks(verdict, failed_checks(checks), checks.not_checked)
     source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)

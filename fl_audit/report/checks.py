@@ -166,15 +166,16 @@ def _log_checks(log: SeenLog) -> Checks:
     results = [] if aggregates is None else check_aggregates(aggregates)
     return Checks(
         false_alarm=FALSE_ALARM,
-        not_checked="; ".join(_left_out(log.num_rounds, log.num_planned, aggregates)) or None,
+        not_checked="; ".join(_left_out(log, aggregates)) or None,
         results=tuple(map(_with_meaning, results)),
     )
 
 
-def _left_out(num_rounds: int, num_planned: int, aggregates: RunAggregates | None) -> Iterator[str]:
+def _left_out(log: SeenLog, aggregates: RunAggregates | None) -> Iterator[str]:
     """The reasons why some or all aggregates of a log are not checked."""
-    if num_planned > num_rounds:
-        yield f"{num_planned - num_rounds} of {count(num_planned, 'round')} are not in the log"
+    num_rounds = log.num_rounds
+    if num_missing := len(log.missing_rounds):
+        yield f"{num_missing} of {count(num_rounds + num_missing, 'round')} are not in the log"
     if aggregates is None:
         yield "the noise’s standard deviation is unknown; hand over noise_stddev"
         return

@@ -17,12 +17,19 @@ from fl_audit.number_words import (
     significant,
     upper_bound_text,
 )
-from fl_audit.report.report import AS_THE_LOG_STATES, NOT_KNOWN, Guarantees, Report, StatisticReport
+from fl_audit.report.report import (
+    AS_THE_LOG_STATES,
+    NOT_KNOWN,
+    Checks,
+    Guarantees,
+    Report,
+    StatisticReport,
+)
 from fl_audit.report.tables import Note
 from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.accounting_basis import MARGIN
 from fl_audit.verdict.power import ENOUGH_POWER
-from fl_audit.verdict.record import AgainstAttacker, AsCurve
+from fl_audit.verdict.record import AgainstAttacker, AsCurve, Outcome
 from fl_audit.verdict.scope import is_about_sampling
 from fl_audit.verdict.sentences import NEXT, claim_clause, detectable_words, tested_unstated, whole
 
@@ -446,6 +453,12 @@ _MEANINGS = {
 }
 
 
+def _meaning(verdict: Verdict, checks: Checks | None) -> str:
+    if checks is not None and checks.passed is False and verdict.outcome is Outcome.INCONCLUSIVE:
+        return "The claim was not tested, because the mechanism is wrong."
+    return _MEANINGS[verdict.outcome]
+
+
 _STANDS_FOR_CLIENTS = (
     "A canary is such a client and participates no more often, so a bound for the canary counts."
 )
@@ -497,7 +510,7 @@ def verdict_banner(report: Report) -> VerdictBanner | None:
         unstated="" if verdict.claim.is_stated else unstated,
         next=" ".join(line for line in lines if line.startswith(NEXT)),
         reason=tuple(line for line in lines if not line.startswith(NEXT)),
-        meaning=_MEANINGS[verdict.outcome],
+        meaning=_meaning(verdict, report.checks),
         facts=tuple(_facts(verdict, report)),
         against=tuple(_against(attacker, report) for attacker in verdict.against),
     )

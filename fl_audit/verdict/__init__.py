@@ -22,7 +22,12 @@ from fl_audit.verdict.claims import (
     ZeroConcentratedClaim,
 )
 from fl_audit.verdict.curve_claim_tests import curve_tests
-from fl_audit.verdict.decision import after_checks, reach_curve_verdict, reach_verdict
+from fl_audit.verdict.decision import (
+    after_checks,
+    after_missing_rounds,
+    reach_curve_verdict,
+    reach_verdict,
+)
 from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.record import Verdict
 from fl_audit.verdict.separation import separation
@@ -42,6 +47,7 @@ __all__ = [
     "Verdict",
     "ZeroConcentratedClaim",
     "after_checks",
+    "after_missing_rounds",
     "chosen_methods",
     "chosen_tests",
     "curve_tests",

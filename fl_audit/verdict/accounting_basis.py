@@ -45,7 +45,7 @@ from fl_audit.verdict.claims import (
 )
 from fl_audit.verdict.record import Outcome, Verdict
 from fl_audit.verdict.scope import Scope
-from fl_audit.verdict.sentences import NEXT, lines
+from fl_audit.verdict.sentences import NEXT, lines, without_next_steps
 
 MARGIN = 0.01
 """The share of a number by which a claim may fall short of it, so that 15.2 is said of 15.25."""
@@ -65,10 +65,6 @@ class Accounted:
     """Noise and rounds that a claim is held against.
 
     Attributes:
-      release: What was released.
-      party: Those whom the claim protects.
-      attacker: Against whom.
-      source: Where the noise is from.
       hidden: The party as a draw would hide it where nothing says that the claim counts on none;
         None where that is known.
     """
@@ -123,12 +119,6 @@ class Accounted:
 
 
 def accounted_of_run(release: Release, scope: Scope) -> tuple[Accounted, ...]:
-    """The noise of a run as configured, for its clients.
-
-    Args:
-      release: What the run released.
-      scope: What its canaries say about the claim.
-    """
     if scope.covers_uploads and noise_distribution_named(release.noise.distribution).is_per_upload:
         return (Accounted(release, release.client, "sees_uploads", "configured"),)
     attacker: Attacker = "does_not_know_rounds" if scope.counts_on_sampling else "knows_rounds"
@@ -141,18 +131,12 @@ def accounted_of_log(
     """The noise that a log states, for clients as far as it says how they participate.
 
     Where it says nothing of them, the claim is about a client that participates as canaries did.
-
-    Args:
-      rounds: What the log states of its rounds; None where it states no noise.
-      uploads: What it states of uploads; None where it states nothing of them.
-      weight: The largest weight of a client, in units of a canary's; None where not known.
-      scope: What its canaries say about the claim.
     """
-    found = []
+    accounted = []
     if uploads is not None and scope.covers_uploads:
-        found.append(Accounted(uploads, uploads.client, "sees_uploads", "stated"))
+        accounted.append(Accounted(uploads, uploads.client, "sees_uploads", "stated"))
     if rounds is None or (weight is not None and weight > 1):
-        return tuple(found)
+        return tuple(accounted)
     party, canary = rounds.client, rounds.canary
     if isinstance(party.sampling, UnknownRounds):
         party = canary
@@ -162,7 +146,7 @@ def accounted_of_log(
         hidden = Party(AllocatedRounds(number, max(rounds.rounds, number)))
     counts = scope.counts_on_sampling is True and hidden is None
     attacker: Attacker = "does_not_know_rounds" if counts else "knows_rounds"
-    return (*found, Accounted(rounds, party, attacker, "stated", hidden))
+    return (*accounted, Accounted(rounds, party, attacker, "stated", hidden))
 
 
 @dataclass(frozen=True)
@@ -171,7 +155,6 @@ class _Excess:
 
     Attributes:
       symbol: What is claimed, such as "ε".
-      gives: What accounting gives instead, in words.
     """
 
     symbol: str
@@ -179,12 +162,7 @@ class _Excess:
 
 
 def after_accounting(verdict: Verdict, accounted: Sequence[Accounted]) -> Verdict:
-    """The verdict where the claim is also held against what accounting gives.
-
-    Args:
-      verdict: The verdict that canaries lead to.
-      accounted: The noise and rounds that the claim is about, as far as they are known.
-    """
+    """The verdict where the claim is also held against what accounting gives."""
     claim = verdict.claim
     if not claim.is_stated or isinstance(claim, ConfiguredClaim) or claim.delta == 0:
         return verdict
@@ -208,8 +186,8 @@ def after_accounting(verdict: Verdict, accounted: Sequence[Accounted]) -> Verdic
 
 def given_instead(claim: Claim, accounted: Sequence[Accounted]) -> str | None:
     """What accounting gives for certain instead of a claimed epsilon, in words; None if nothing."""
-    found = (_excess(claim, noise) for noise in accounted)
-    return next((excess.gives for excess in found if excess is not None), None)
+    excesses = (_excess(claim, noise) for noise in accounted)
+    return next((excess.gives for excess in excesses if excess is not None), None)
 
 
 def _is_above(number: float, claimed: float) -> bool:
@@ -269,28 +247,18 @@ def _number_given(least: float, most: float | None) -> str:
 
 
 def _contradicted(verdict: Verdict, noise: Accounted, excess: _Excess) -> Verdict:
-    """The verdict on a claim that the noise does not give."""
     first = f"the {noise.source} noise does not give the claimed {excess.symbol}"
     whom: str | None = f"this is for {noise.whom}"
     if isinstance(verdict.claim, NoiseClaim):
         first, whom = f"{first}: it is {excess.gives}", None
     else:
         first = f"{first}: accounting gives {excess.gives}"
-    by_scores = [line for line in verdict.reason.splitlines() if not line.startswith(NEXT)]
+    by_scores = without_next_steps(verdict.reason)
     if verdict.outcome is not Outcome.CONTRADICTED:
         by_scores = ["the canaries’ scores by themselves do not contradict the claim"]
     step = f"{NEXT}do not publish this claim; claim what accounting gives, or train with more noise"
-    return dataclasses.replace(
-        verdict,
-        outcome=Outcome.CONTRADICTED,
-        basis="accounting",
-        reason=lines((first, whom, *by_scores, step)),
-        assumes=_ASSUMES[noise.source],
-        power=None,
-        detectable_epsilon=None,
-        detectable=None,
-        canaries_needed=None,
-    )
+    reason = lines((first, whom, *by_scores, step))
+    return verdict.contradicted_by("accounting", reason, assumes=_ASSUMES[noise.source])
 
 
 _ASSUMES: dict[Source, str] = {
@@ -301,7 +269,6 @@ _ASSUMES: dict[Source, str] = {
 
 def _only_upper_bound(verdict: Verdict, noise: Accounted, most: float) -> str:
     """Why a claim that scores allow is not consistent where accounting cannot confirm it."""
-    scores = [line for line in verdict.reason.splitlines() if not line.startswith(NEXT)]
     step = "claim that upper bound"
     if noise.source == "stated":
         step += ", or state in participation.json how clients are sampled (docs/logs.md)"
@@ -310,7 +277,7 @@ def _only_upper_bound(verdict: Verdict, noise: Accounted, most: float) -> str:
             f"accounting does not confirm the claim: the {noise.source} noise gives "
             f"ε ≤ {upper_bound_text(most)} for {noise.whom}, and whether the claim holds is not "
             "known",
-            *scores,
+            *without_next_steps(verdict.reason),
             f"{NEXT}{step}",
         )
     )

@@ -45,26 +45,14 @@ _ASSUMES = (
 
 @dataclass(frozen=True, eq=False)
 class SampledCanaries:
-    """What is known of the canaries of a run or a log whose claim may be tested by its parts.
-
-    Attributes:
-      source: Where noise and rate are from.
-      own: Scores by canaries' own rounds.
-      background: The canaries, and what hides them in their rounds.
-    """
+    """What is known of the canaries of a run or a log whose claim may be tested by its parts."""
 
     source: Source
     own: ScoredStatistic
     background: Background
 
     def parts(self, scope: Scope, delta: float, level: float) -> Parts | None:
-        """The parts that can be tested; None where the claim has no parts, or canaries show none.
-
-        Args:
-          scope: What canaries say about the claim.
-          delta: The delta of the claim.
-          level: The probability with which noise or rate may be wrongly bounded.
-        """
+        """The parts that can be tested; None where the claim has none, or canaries show none."""
         expected = expected_parts(self.background, self.source, scope, level)
         if expected is None or delta == 0 or self.own.scores.inclusion == "pairs":
             return None
@@ -74,26 +62,9 @@ class SampledCanaries:
         numbers = _scored_rounds(self.background)
         if z is None or null is None or null.allows_no_bound or len(z) != len(numbers):
             return None
-        spent = max(null.confidence - (1 - level / 2), 0.0)
-        return dataclasses.replace(expected, z=z[numbers > 0], spent=spent)
+        return dataclasses.replace(expected, z=z[numbers > 0], spent=test.spent)
 
-    def doubt(
-        self,
-        claim: Claim,
-        tested: Sequence[ScoredStatistic],
-        canary_check: CanaryCheck,
-        others: Sequence[ScoredStatistic],
-        scope: Scope,
-    ) -> str | None:
-        """Why canaries do not reassure even if no part is contradicted; None where they may.
-
-        The arguments are those of `decision.doubt`.
-        """
-        if self._depend_on_each_other():
-            return DRAWS_DEPEND
-        return doubt(claim, tested, canary_check, others, scope)
-
-    def _depend_on_each_other(self) -> bool:
+    def depend_on_each_other(self) -> bool:
         """Whether the included canaries' rounds vary otherwise than independent draws make them."""
         of_included, release = _of_included(self.background), self.background.release
         total = sum(map(len, of_included))
@@ -112,17 +83,7 @@ class SampledCanaries:
 def expected_parts(
     background: Background, source: Source, scope: Scope, level: float
 ) -> Parts | None:
-    """The parts that such canaries can test, before they are scored: all deviates are 0.
-
-    Args:
-      background: The canaries, and what hides them in their rounds.
-      source: Where noise and rate are from.
-      scope: What canaries say about the claim.
-      level: The probability with which noise or rate may be wrongly bounded.
-
-    Returns:
-      None where the claim does not count on sampling, or its parts cannot be tested.
-    """
+    """The parts that canaries can test, before scores (deviates are 0); None if untestable."""
     release, numbers = background.release, _scored_rounds(background)
     if not scope.counts_on_sampling or scope.unfit is not None or not numbers.any():
         return None
@@ -147,7 +108,6 @@ def _of_included(background: Background) -> list[IndexArray]:
 
 
 def _scored_rounds(background: Background) -> IndexArray:
-    """The number of scored rounds of each included canary, int64."""
     of_included = _of_included(background)
     return np.array([np.isin(own, background.rounds).sum() for own in of_included], np.int64)
 
@@ -178,15 +138,6 @@ def point_verdict(
     """Reaches the verdict on a claimed (epsilon, delta), by scores and by its parts.
 
     Where scores test the claim as a whole and parts do too, each have half of the level.
-
-    Args:
-      claim: The claim for a client.
-      tests: The tests by scores, at the confidence of the whole verdict.
-      scope: What canaries say about the claim.
-      canaries: The canaries by their own rounds; None where these are not known or asked about.
-      canary_check: As for `reach_verdict`, like those that follow.
-      others: Statistics of the same audit that are not tested.
-      background: What hides canaries in their rounds.
     """
     names, level = [statistic.name for statistic in tests.statistics], 1 - tests.confidence
     is_tested = all(map(scope.covers, names))
@@ -201,7 +152,9 @@ def point_verdict(
     )
     if parts is not None and canaries is not None:
         canary_check = canary_check or separation(tests.statistics)
-        doubtful = canaries.doubt(claim, tests.statistics, canary_check, others, scope)
+        doubtful: str | None = DRAWS_DEPEND
+        if not canaries.depend_on_each_other():
+            doubtful = doubt(claim, tests.statistics, canary_check, others, scope)
         verdict = with_parts(verdict, parts, doubtful, canary_check, is_tested=is_tested)
     return with_curve(verdict, tests.statistics)
 
@@ -214,23 +167,15 @@ def with_parts(
     *,
     is_tested: bool,
 ) -> Verdict:
-    """The verdict where the claim is also tested by its parts.
-
-    Args:
-      verdict: The verdict by scores, on a claimed (epsilon, delta).
-      parts: The noise and the rate.
-      doubtful: Why scores that contradict nothing do not reassure either; None where they may.
-      canary_check: Whether canaries reached the aggregate.
-      is_tested: Whether scores test the claim as a whole too.
-    """
+    """The verdict where the claim is also tested by its parts."""
     claim = verdict.claim
     if verdict.outcome is Outcome.CONTRADICTED or not isinstance(claim, Claim):
         return verdict
     whole = 1 - parts.level / (SHARE if is_tested else 1.0)
     verdict = dataclasses.replace(verdict, confidence=whole)
-    found = parts.epsilon_at_least(claim.delta, parts.level)
-    if found > (1 + MARGIN) * claim.epsilon:
-        return _contradicted(verdict, parts, found)
+    epsilon = parts.epsilon_at_least(claim.delta, parts.level)
+    if epsilon > (1 + MARGIN) * claim.epsilon:
+        return _contradicted(verdict, parts, epsilon)
     if doubtful is not None and (not is_tested or doubtful == DRAWS_DEPEND):
         return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=doubtful)
     if doubtful is not None or verdict.outcome is Outcome.CONSISTENT:
@@ -275,7 +220,7 @@ _NOT_COVERED = (
 )
 
 
-def _contradicted(verdict: Verdict, parts: Parts, found: float) -> Verdict:
+def _contradicted(verdict: Verdict, parts: Parts, epsilon: float) -> Verdict:
     """The verdict where even the noise and the rate in their bounds give more than the claim."""
     claim = verdict.claim
     p = parts.p_value((1 + MARGIN) * claim.epsilon, claim.delta)
@@ -286,31 +231,22 @@ def _contradicted(verdict: Verdict, parts: Parts, found: float) -> Verdict:
     if parts.rate_bound > parts.stated_rate:
         causes.append("clients are sampled more often")
     fault = f"find why {' and '.join(causes)} than {parts.source}" if causes else "claim that"
-    return dataclasses.replace(
-        verdict,
-        outcome=Outcome.CONTRADICTED,
-        basis="parts",
-        reason=lines(
-            (
-                f"the claim is contradicted by its parts: {_bounds(parts)}",
-                f"for these, accounting gives at least ε = {lower_bound_text(found)}, with "
-                f"{100 * (1 - parts.level):g} % confidence for both together (p ≤ {p:.2g})",
-                f"{NEXT}do not publish this ε; {fault}",
-            )
-        ),
-        method="parts",
-        statistic=OWN_ROUNDS.name,
-        assumes=_ASSUMES,
-        epsilon_lower=found,
-        p_value=min(p, 1.0),
-        power=None,
-        detectable_epsilon=None,
-        canaries_needed=None,
+    reason = lines(
+        (
+            f"the claim is contradicted by its parts: {_bounds(parts)}",
+            f"for these, accounting gives at least ε = {lower_bound_text(epsilon)}, with "
+            f"{100 * (1 - parts.level):g} % confidence for both together (p ≤ {p:.2g})",
+            f"{NEXT}do not publish this ε; {fault}",
+        )
+    )
+    by_parts = {"method": "parts", "statistic": OWN_ROUNDS.name, "assumes": _ASSUMES}
+    return verdict.contradicted_by(
+        "parts", reason, **by_parts, epsilon_lower=epsilon, p_value=min(p, 1.0)
     )
 
 
 def _bounds(parts: Parts) -> str:
-    """What canaries show of noise and rate, beside what is stated."""
+    """What canaries show of noise and rate, and what is stated."""
     noise = parts.noise_bound
     at_most = (
         "allow any noise"

@@ -41,14 +41,11 @@ class ScoredStatistic:
     null: Null = EMPIRICAL
 
     def setting(self, delta: float, confidence: float) -> AuditSetting:
-        """The setting that a method is given for these scores."""
         return AuditSetting(self.scores, delta, confidence, self.null)
 
 
 @dataclass(frozen=True, eq=False)
 class ClaimTest:
-    """The test of a claim by one method on one statistic."""
-
     method: str
     statistic: ScoredStatistic
 
@@ -66,7 +63,7 @@ class ClaimTest:
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A test and the lower bound that it proves."""
+    """A test and its lower bound."""
 
     test: ClaimTest
     estimate: Estimate
@@ -78,7 +75,7 @@ class ClaimTests:
 
     By the union bound (Bonferroni), each of m bounds is made at confidence
     1 - (1 - confidence) / m. The tests have to be chosen before the scores are seen. A method that
-    the scores do not allow proves nothing, but counts as a test.
+    the scores do not allow gives no bound, but counts as a test.
 
     Attributes:
       statistics: The statistics that are tested, at least one.
@@ -95,13 +92,7 @@ class ClaimTests:
     methods: Sequence[str] = field(default_factory=valid_methods)
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
-        check_confidence(self.confidence)
-        if self.confidence < LEAST_CONFIDENCE:
-            raise InputError(
-                f"confidence must be at least {LEAST_CONFIDENCE} for a verdict on a claim, got "
-                f"{self.confidence}"
-            )
+        check_verdict_confidence(self.confidence)
         if not self.statistics or not self.methods or set(self.methods) - set(valid_methods()):
             raise InputError(
                 f"a verdict needs statistics and methods among {', '.join(valid_methods())}, "
@@ -128,6 +119,15 @@ class ClaimTests:
         return sorted(bounds, key=lambda bound: -bound.estimate.epsilon)
 
 
+def check_verdict_confidence(confidence: float) -> None:
+    check_confidence(confidence)
+    if confidence < LEAST_CONFIDENCE:
+        raise InputError(
+            f"confidence must be at least {LEAST_CONFIDENCE} for a verdict on a claim, got "
+            f"{confidence}"
+        )
+
+
 def level_of_each(confidence: float, num_tests: int) -> float:
     """The probability with which each test may fail, so that all hold at the confidence."""
     return (1 - confidence) / num_tests
@@ -147,15 +147,7 @@ def p_value(tests: ClaimTests, bounds: Sequence[Bound], claim: Claim) -> float:
     found by bisection to a relative 2 % from above. It is at most 1 - confidence if and only if the
     claim is contradicted at `tests.confidence`, on which a verdict rests. Smaller p-values are
     approximate for a method whose tests depend on the level, such as `one_run_valid` with its
-    numbers of guesses.
-
-    Args:
-      tests: The tests of the claim.
-      bounds: The bounds that `tests` prove, the largest first.
-      claim: The claim, which is the null hypothesis.
-
-    Returns:
-      The p-value, at least m times SMALLEST_LEVEL: smaller ones are not resolved.
+    numbers of guesses. Those below m times SMALLEST_LEVEL are not resolved.
     """
     above = [bound.test for bound in bounds if bound.estimate.epsilon > claim.epsilon]
     if above:

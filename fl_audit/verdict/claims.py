@@ -91,7 +91,6 @@ class Claim:
     delta: float
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         if not 0 < self.epsilon <= LARGEST_EPSILON:
             raise InputError(
                 f"claimed epsilon must be above 0 and at most {LARGEST_EPSILON:g}, "
@@ -144,7 +143,6 @@ class OneCurveClaim(abc.ABC):
 
     def curve(self, statistic: str | None) -> TradeOff | None:
         """The curve that is claimed against the attacker of a statistic: the same for all."""
-        del statistic
         return self.trade_off
 
     def _check(self, name: str, number: float) -> None:
@@ -181,22 +179,18 @@ class GaussianClaim(OneCurveClaim):
     delta: float
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         self._check("mu", self.mu)
 
     @functools.cached_property
     def epsilon(self) -> float:
-        """The epsilon that the claim allows at delta."""
         return epsilon_of_mu(self.mu, self.delta)
 
     @property
     def short(self) -> str:
-        """The claim in a few words, for a table."""
         return f"μ ≤ {self.mu:g}"
 
     @property
     def trade_off(self) -> TradeOff:
-        """The curve that is claimed."""
         return GaussianTradeOff(self.mu)
 
 
@@ -218,7 +212,6 @@ class ZeroConcentratedClaim(OneCurveClaim):
     delta: float
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         self._check("rho", self.rho)
 
     @functools.cached_property
@@ -233,12 +226,10 @@ class ZeroConcentratedClaim(OneCurveClaim):
 
     @property
     def short(self) -> str:
-        """The claim in a few words, for a table."""
         return f"ρ ≤ {self.rho:g}"
 
     @property
     def trade_off(self) -> TradeOff:
-        """The curve that is claimed."""
         return zcdp_trade_off(self.rho)
 
 
@@ -263,28 +254,23 @@ class NoiseClaim(OneCurveClaim):
     delta: float
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         self._check("noise multiplier", self.noise_multiplier)
 
     @functools.cached_property
     def epsilon(self) -> float:
-        """The epsilon that the claim allows at delta."""
         return epsilon_of_mu(1 / self.noise_multiplier, self.delta)
 
     @property
     def words(self) -> str:
-        """The claim in words."""
         point = _point(self.epsilon, self.delta)
         return f"the claim {self.short} in one round ({point})"
 
     @property
     def short(self) -> str:
-        """The claim in a few words, for a table."""
         return f"noise multiplier ≥ {self.noise_multiplier:g}"
 
     @property
     def trade_off(self) -> TradeOff:
-        """The curve that is claimed."""
         return GaussianTradeOff(1 / self.noise_multiplier)
 
 
@@ -323,7 +309,6 @@ class ProfileClaim(OneCurveClaim):
     delta: float
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         check_profile(self.points)
         self._check_delta("profile")
         if not 0 < self.epsilon <= LARGEST_EPSILON:
@@ -377,13 +362,11 @@ class ProfileClaim(OneCurveClaim):
 
     @functools.cached_property
     def epsilon(self) -> float:
-        """The epsilon that the claim allows at delta."""
         at_delta = [epsilon for epsilon, delta in self.points if delta <= self.delta]
         return min([*at_delta, epsilon_of_curve(self.trade_off, self.delta)])
 
     @property
     def words(self) -> str:
-        """The claim in words."""
         rounded = sum(map(_is_rounded, self.points))
         note = ""
         if rounded:
@@ -393,12 +376,10 @@ class ProfileClaim(OneCurveClaim):
 
     @property
     def short(self) -> str:
-        """The claim in a few words, for a table."""
         return "privacy profile"
 
     @functools.cached_property
     def trade_off(self) -> TradeOff:
-        """The curve that is claimed."""
         return trade_off_of_profile(*np.array(self.points).T)
 
 
@@ -414,7 +395,7 @@ class ConfiguredClaim:
       epsilon: The epsilon that accounting gives a canary at delta, against an attacker who knows
         its rounds where that is known.
       delta: The delta of that epsilon, in (0, 1).
-      is_stated: Whether somebody claims it; otherwise it is tested all the same.
+      is_stated: Whether the user claims it; it is tested in either case.
       curves: The curve for each statistic by its name; those without a known one are left out.
     """
 
@@ -429,14 +410,12 @@ class ConfiguredClaim:
 
     @property
     def words(self) -> str:
-        """The claim in words."""
         start = "the claim of the configured noise" if self.is_stated else "the configured noise"
         point = _point(self.epsilon, self.delta)
         return f"{start} (multiplier {self.noise_multiplier:g}: {point})"
 
     @property
     def short(self) -> str:
-        """The claim in a few words, for a table."""
         return "configured noise"
 
     def curve(self, statistic: str | None) -> TradeOff | None:
@@ -452,27 +431,23 @@ def claimed_noise(claim: CurveClaim) -> float | None:
     return claim.noise_multiplier if isinstance(claim, ConfiguredClaim | NoiseClaim) else None
 
 
-_KINDS: dict[str, type[Claim | CurveClaim]] = {
-    Claim.kind: Claim,
-    GaussianClaim.kind: GaussianClaim,
-    ZeroConcentratedClaim.kind: ZeroConcentratedClaim,
-    NoiseClaim.kind: NoiseClaim,
-    ProfileClaim.kind: ProfileClaim,
-    ConfiguredClaim.kind: ConfiguredClaim,
-}
+_CLAIMS: tuple[type[Claim | CurveClaim], ...] = (
+    Claim,
+    GaussianClaim,
+    ZeroConcentratedClaim,
+    NoiseClaim,
+    ProfileClaim,
+    ConfiguredClaim,
+)
+_KINDS = {claim.kind: claim for claim in _CLAIMS}
 
 
 def claim_to_json(claim: Claim | CurveClaim) -> dict[str, Any]:
-    """The JSON object of a claim, with its kind."""
     return {"kind": claim.kind, **fields_to_json(claim)}
 
 
 def claim_from_json(fields: Mapping[str, Any]) -> Claim | CurveClaim:
-    """The claim that `claim_to_json` writes; one that is configured has no curves then.
-
-    Raises:
-      ValueError: The kind is unknown, a key is missing, or a value is of another type.
-    """
+    """The claim that `claim_to_json` writes; one that is configured has no curves then."""
     kind = _KINDS.get(str(fields.get("kind")))
     if kind is None:
         raise ValueError(f"claim.kind must be one of {', '.join(_KINDS)}")
@@ -483,21 +458,7 @@ def claim_from_json(fields: Mapping[str, Any]) -> Claim | CurveClaim:
 def claim_to_test(
     audit: Audit, release: Release, delta: float, statistics: Sequence[Statistic]
 ) -> Claim | CurveClaim | None:
-    """The claim that is tested of a run: the one that its config makes, else the configured noise.
-
-    Args:
-      audit: The table [audit] of the config.
-      release: What the config says is released.
-      delta: The delta of the run, in (0, 1).
-      statistics: The statistics that canaries are scored on.
-
-    Returns:
-      None where nothing is to be tested, or nobody claims anything and no curve is known.
-
-    Raises:
-      InputError: A claim is out of range, or accounting knows no curve of what is claimed to be as
-        configured.
-    """
+    """The claim in the config, else the configured noise; None if neither can be tested."""
     if audit.claimed_epsilon is not None:
         return Claim(audit.claimed_epsilon, delta)
     if audit.claimed_mu is not None:
@@ -524,12 +485,6 @@ def configured_claim(
 
     A canary of one round, scored by the aggregate of that round, is held to the noise on the sum of
     updates: what the count for the clip norm gives away shows in later rounds alone.
-
-    Args:
-      release: What the config says is released.
-      delta: The delta of the guarantee, in (0, 1).
-      statistics: The statistics that canaries are scored on.
-      is_stated: Whether somebody claims it.
     """
     bounds = attacker_bounds(release, release.canary, delta)
     curves: dict[str, TradeOff] = {}
@@ -550,18 +505,10 @@ def configured_claim(
 
 
 def one_round_claim(noise_multiplier: float, delta: float) -> ConfiguredClaim | None:
-    """The claim that the noise of a log is as its system says, which nobody states.
+    """Unstated claim: the noise equals the value in the log.
 
-    It is about canaries of one round, scored by the aggregate of that round, so that noise which
-    depends on that of other rounds changes nothing.
-
-    Args:
-      noise_multiplier: The standard deviation of a round's noise over the length of a canary in
-        its sum, above 0.
-      delta: The delta at which the claim is said as an epsilon, in (0, 1).
-
-    Returns:
-      None where there is no epsilon to say.
+    It is about canaries of one round, scored by the aggregate of that round: correlation with the
+    noise of other rounds does not matter. None if its epsilon is 0 or infinite.
     """
     shift = 1 / noise_multiplier
     epsilon = epsilon_of_mu(shift, delta)
@@ -574,15 +521,10 @@ def one_round_claim(noise_multiplier: float, delta: float) -> ConfiguredClaim | 
 def sampled_claim(
     release: Release, delta: float, statistics: Sequence[Statistic]
 ) -> ConfiguredClaim | None:
-    """The claim that the noise of a log is as told, for canaries that are sampled as it says.
+    """Unstated claim: the noise equals the value in the log, for sampled canaries.
 
     Whoever knows the rounds of a canary faces as many as were drawn, and not the most that could
     be: under coins that number is a mixture, which is narrower.
-
-    Args:
-      release: What the log says was released.
-      delta: The delta of the guarantee, in (0, 1).
-      statistics: The statistics that canaries are scored on.
     """
     claim = configured_claim(release, delta, statistics, is_stated=False)
     if claim is None or release.correlation is not None or OWN_ROUNDS.name not in claim.curves:
@@ -600,7 +542,6 @@ def sampled_claim(
 
 
 def bound_against(bounds: AttackerBounds, statistic: Statistic) -> AttackerBound:
-    """The bound against a statistic's attacker."""
     if sees_uploads(statistic) and bounds.seeing_uploads is not None:
         return bounds.seeing_uploads
     return bounds.against(not is_about_sampling(statistic))

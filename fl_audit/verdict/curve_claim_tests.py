@@ -16,20 +16,17 @@ from scipy import special
 
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
-from fl_audit.config_tables.audit import LEAST_CONFIDENCE
-from fl_audit.errors import InputError
 from fl_audit.estimators.anytime import deviates
-from fl_audit.estimators.arguments import check_confidence
 from fl_audit.estimators.curve_tests import SumTest, sum_test
 from fl_audit.estimators.one_run.f_dp import guesses_p_value
 from fl_audit.estimators.setting import NotApplicableError
 from fl_audit.estimators.threshold.null_choice import ChosenNull, chosen_null
 from fl_audit.estimators.trade_off import GaussianTradeOff, TradeOff
-from fl_audit.verdict.claim_tests import ScoredStatistic
+from fl_audit.verdict.claim_tests import ScoredStatistic, check_verdict_confidence
 from fl_audit.verdict.claims import CurveClaim
 
 UNSTATED_CONFIDENCE = 0.999
-"""The confidence at which the configured noise is tested where nobody claims it: a correct run must
+"""The confidence at which the configured noise is tested if no claim is stated: a correct run must
 not fail one time in twenty."""
 
 LEADING_SHARE = 0.8
@@ -46,10 +43,6 @@ class CurveTest:
     """The test of a claimed curve by one statistic.
 
     Attributes:
-      method: How the scores are looked at.
-      statistic: The scores.
-      curve: What is claimed against the statistic's attacker.
-      delta: The delta of the claim.
       level: The p-value up to which the test contradicts the claim.
     """
 
@@ -71,17 +64,20 @@ class CurveTest:
             return None
         if self.null.allows_no_bound:
             return 1.0
-        # What of the level is spent on asking whether scores refute the null.
-        spent = max(self.null.confidence - (1 - self.level), 0.0)
-        return min(self.sum_test.p_value(z) + spent, 1.0)
+        return min(self.sum_test.p_value(z) + self.spent, 1.0)
 
     @functools.cached_property
     def null(self) -> ChosenNull | None:
-        """The null that the sum of scores stands on; None where the scores allow none."""
+        """The null distribution for the sum of scores; None where the scores allow none."""
         try:
             return chosen_null(self.statistic.setting(self.delta, 1 - self.level))
         except NotApplicableError:
             return None
+
+    @property
+    def spent(self) -> float:
+        """The part of the level that goes into testing whether scores refute the null."""
+        return 0.0 if self.null is None else max(self.null.confidence - (1 - self.level), 0.0)
 
     @property
     def deviates(self) -> FloatArray | None:
@@ -119,7 +115,6 @@ class CurveTest:
 
     @functools.cached_property
     def sum_test(self) -> SumTest:
-        """The sum of scores that is made for the test's level."""
         return sum_test(self.curve, self.statistic.scores.num_included, self.level)
 
 
@@ -128,9 +123,7 @@ class CurveTests:
     """The tests of a claimed curve, which together hold at `confidence`.
 
     Attributes:
-      claim: The claim.
       tests: The tests, the one with the largest level first; their levels add up to that of all.
-      confidence: The probability that none contradicts a true claim, in (0, 1).
     """
 
     claim: CurveClaim
@@ -139,12 +132,10 @@ class CurveTests:
 
     @property
     def level(self) -> float:
-        """The probability that any of the tests contradicts a true claim."""
         return 1 - self.confidence
 
     @property
     def statistics(self) -> list[ScoredStatistic]:
-        """The statistics that are tested, each once."""
         return list({id(test.statistic): test.statistic for test in self.tests}.values())
 
 
@@ -161,12 +152,7 @@ def curve_tests(
     Raises:
       InputError: The confidence is out of range.
     """
-    check_confidence(confidence)
-    if confidence < LEAST_CONFIDENCE:
-        raise InputError(
-            f"confidence must be at least {LEAST_CONFIDENCE} for a verdict on a claim, got "
-            f"{confidence}"
-        )
+    check_verdict_confidence(confidence)
     tested: list[tuple[CurveMethod, ScoredStatistic, TradeOff]] = []
     for statistic in sorted(statistics, key=_strength, reverse=True):
         curve = claim.curve(statistic.name)

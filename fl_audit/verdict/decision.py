@@ -54,22 +54,22 @@ def reach_verdict(
     """
     bounds = tests.bounds(claim.delta)
     scope = scope or Scope()
-    found = _of_point(claim, tests, bounds)
+    verdict = _of_point(claim, tests, bounds)
     if scope.unfit is not None:
-        return _ended(found, sentences.not_fit(scope.unfit, scope.say_so))
+        return _ended(verdict, sentences.not_fit(scope.unfit, scope.say_so))
     if not bounds:
-        return _ended(found, sentences.NO_METHOD)
+        return _ended(verdict, sentences.NO_METHOD)
     p = p_value(tests, bounds, claim)
-    found = dataclasses.replace(found, p_value=p)
+    verdict = dataclasses.replace(verdict, p_value=p)
     if bounds[0].estimate.epsilon > claim.epsilon:
         reason = sentences.point_contradicted(tests, bounds[0], p)
-        return _ended(found, reason, Outcome.CONTRADICTED)
+        return _ended(verdict, reason, Outcome.CONTRADICTED)
     canary_check = canary_check or separation(tests.statistics)
     seen = _seen(scope, canary_check, background)
     nearly = nearly_decided(claim, tests, bounds, p) or ()
     doubtful = doubt(claim, tests.statistics, canary_check, others, scope)
     if doubtful is not None:
-        return _ended(found, sentences.before_next_steps(doubtful, *nearly))
+        return _ended(verdict, sentences.before_next_steps(doubtful, *nearly))
     simulation = None
     if claim.delta > 0:
         simulation = simulate_point(claim, tests, seen)
@@ -85,7 +85,7 @@ def reach_verdict(
         number = simulation.audit.num_canaries
         few = sentences.too_few_canaries(number, [simulation.statistic], most)
         said = dataclasses.replace(said, too_few=few if most <= claim.epsilon else None)
-    return _not_contradicted(found, simulation, canary_check, scope, said)
+    return _not_contradicted(verdict, simulation, canary_check, scope, said)
 
 
 def reach_curve_verdict(
@@ -99,9 +99,9 @@ def reach_curve_verdict(
     """Reaches the verdict on a claimed curve; see `reach_verdict`."""
     scope = scope or Scope()
     adjusted = adjusted_p_values(tests)
-    found = _of_curve(tests, adjusted)
+    verdict = _of_curve(tests, adjusted)
     if not tests.tests:
-        return _ended(found, sentences.NO_CURVE)
+        return _ended(verdict, sentences.NO_CURVE)
     if scope.unfit is not None or not adjusted:
         unfit = scope.unfit or "the scores allow no test of a curve"
         untested = _of_curve(tests, [])
@@ -112,12 +112,12 @@ def reach_curve_verdict(
         noise = None if mu is None else noise_of(tests.claim, best, mu)
         reason = sentences.curve_contradicted(tests, best, min(p, 1.0), noise)
         least = tests.claim.epsilon if mu is None else epsilon_of_mu(mu, tests.claim.delta)
-        return _ended(found, reason, Outcome.CONTRADICTED, epsilon_lower=least)
+        return _ended(verdict, reason, Outcome.CONTRADICTED, epsilon_lower=least)
     canary_check = canary_check or separation(tests.statistics)
     seen = _seen(scope, canary_check, background)
     doubtful = doubt(tests.claim, tests.statistics, canary_check, others, scope)
     if doubtful is not None:
-        return _ended(found, doubtful)
+        return _ended(verdict, doubtful)
     is_known = tests.tests[0].method == "trade_off_sum"
     said = _Said(
         nothing=sentences.curve_not_contradicted(tests, scope),
@@ -125,7 +125,7 @@ def reach_curve_verdict(
         why_not_simulated=sentences.NO_SIGNAL if is_known else sentences.POWER_NOT_KNOWN,
     )
     simulation = simulate_curve(tests, seen)
-    return _not_contradicted(found, simulation, canary_check, scope, said)
+    return _not_contradicted(verdict, simulation, canary_check, scope, said)
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,6 @@ class _Said:
     """The sentences in which points and curves differ.
 
     Attributes:
-      nothing: The clause that nothing contradicts the claim.
-      names: The names of the tested statistics.
-      why_not_simulated: Why no audit was simulated, and what to do next.
       tested: What was tested, where a consistent claim says it.
       nearly: The bound that exceeds the claim by itself, and what to do next.
       too_few: The clause that so few canaries cannot exceed the claim, whatever they score.
@@ -159,12 +156,7 @@ _ASSUMES: dict[CurveMethod, str] = {
 
 
 def with_curve(verdict: Verdict, statistics: Sequence[ScoredStatistic]) -> Verdict:
-    """A verdict on a point, with the outcome if the Gaussian curve through it had been claimed.
-
-    Args:
-      verdict: The verdict on a claimed (epsilon, delta).
-      statistics: The statistics that it rests on.
-    """
+    """A verdict on a point, with the outcome if the Gaussian curve through it had been claimed."""
     claim = verdict.claim
     if not isinstance(claim, Claim) or claim.delta == 0 or verdict.p_value is None:
         return verdict
@@ -197,16 +189,7 @@ def _against(
 
 
 def noise_of(claim: CurveClaim, test: CurveTest, mu: float) -> float | None:
-    """The noise multiplier with which a canary's mu is the given one.
-
-    Args:
-      claim: The claim, whose noise multiplier is the one that its curve has.
-      test: The test of the claim's curve.
-      mu: The mu of the canary, above 0.
-
-    Returns:
-      None where the claim states no noise, or its curve is not that of a Gaussian mechanism.
-    """
+    """The noise multiplier at which a canary has this mu; None for claims of no Gaussian noise."""
     claimed = claimed_noise(claim)
     if claimed is None or not isinstance(test.curve, GaussianTradeOff):
         return None
@@ -214,7 +197,7 @@ def noise_of(claim: CurveClaim, test: CurveTest, mu: float) -> float | None:
 
 
 def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | None) -> Verdict:
-    """The verdict beside what the checks of the mechanism found.
+    """The verdict with the results of the mechanism checks.
 
     Canaries may have missed what a check finds: with a failed one no claim is called consistent. A
     contradiction stays one. What was not looked at is said where a claim is consistent.
@@ -235,6 +218,18 @@ def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | Non
     return verdict
 
 
+def after_missing_rounds(verdict: Verdict, missing: Sequence[int]) -> Verdict:
+    """The verdict on a log of which rounds are missing: where it is inconclusive, they come first.
+
+    Args:
+      verdict: The verdict by the rounds that the log has.
+      missing: The rounds, from 1, that it does not have, rising.
+    """
+    if not missing or verdict.outcome is not Outcome.INCONCLUSIVE or verdict.p_value is None:
+        return verdict
+    return dataclasses.replace(verdict, reason=sentences.missing_first(missing, verdict.reason))
+
+
 def doubt(
     claim: Claim | CurveClaim,
     tested: Sequence[ScoredStatistic],
@@ -242,15 +237,7 @@ def doubt(
     others: Sequence[ScoredStatistic],
     scope: Scope,
 ) -> str | None:
-    """Why scores that contradict nothing do not reassure either; None where they may.
-
-    Args:
-      claim: The claim.
-      tested: The statistics that are tested.
-      canary_check: Whether canaries reached the aggregate.
-      others: Statistics of the same audit that are not tested.
-      scope: For whom the canaries stand.
-    """
+    """Why scores that contradict nothing do not reassure either; None where they may."""
     if canary_check.state != "arrived":
         return sentences.canaries_missed(canary_check)
     if canary_check.lacks is not None:
@@ -301,16 +288,16 @@ def _of_curve(tests: CurveTests, adjusted: Sequence[tuple[CurveTest, float]]) ->
 
 
 def _ended(
-    found: Verdict, reason: str, outcome: Outcome = Outcome.INCONCLUSIVE, **rest: Any
+    verdict: Verdict, reason: str, outcome: Outcome = Outcome.INCONCLUSIVE, **rest: Any
 ) -> Verdict:
     """A verdict with its outcome and reason."""
-    unstated = sentences.tested_unstated(found.claim, found.confidence)
+    unstated = sentences.tested_unstated(verdict.claim, verdict.confidence)
     reason = sentences.lines((unstated, *reason.splitlines()))
-    return dataclasses.replace(found, outcome=outcome, reason=reason, **rest)
+    return dataclasses.replace(verdict, outcome=outcome, reason=reason, **rest)
 
 
 def _not_contradicted(
-    found: Verdict,
+    verdict: Verdict,
     simulation: Simulation | None,
     canary_check: CanaryCheck,
     scope: Scope,
@@ -321,9 +308,9 @@ def _not_contradicted(
     The claim is consistent if enough simulated audits contradict it where a client's epsilon is
     FACTOR times the claimed one.
     """
-    claim, start = found.claim, (canary_check.fault, said.nothing)
+    claim, start = verdict.claim, (canary_check.fault, said.nothing)
     if simulation is None:
-        return _ended(found, sentences.lines((*start, *said.why_not_simulated)))
+        return _ended(verdict, sentences.lines((*start, *said.why_not_simulated)))
     power, needed = simulation.power, None
     words = sentences.power_words(claim, simulation, canary_check)
     if power.is_enough:
@@ -338,7 +325,7 @@ def _not_contradicted(
         rest = said.nearly or (sentences.more_power(simulation, needed, scope, said.names),)
     assumed = sentences.assumed_words(claim, simulation)
     return _ended(
-        found,
+        verdict,
         sentences.lines((*start, words, assumed, *rest)),
         outcome,
         power=power.power,
@@ -372,15 +359,7 @@ def limit_of_so_many(claim: Claim, tests: ClaimTests) -> float | None:
 def reachable_epsilon(
     claim: Claim, tests: ClaimTests, statistic: ScoredStatistic, share: float = 1.0
 ) -> float:
-    """The largest bound if all included canaries scored 1, or as much as the best of all.
-
-    Args:
-      claim: The claim, at whose delta bounds are made.
-      tests: The methods and the level of each.
-      statistic: The scores.
-      share: How far they score from the best of all towards 1; at any share above 0 every
-        threshold that separates them all does.
-    """
+    """The largest bound if all included canaries scored 1, or as much as the best of all."""
     observed = statistic.scores
     best = max(*observed.included, *observed.excluded)
     best += share * max(0.0, 1.0 - best)
@@ -393,15 +372,7 @@ def reachable_epsilon(
 def clearly_stronger(
     tested: Sequence[ScoredStatistic], others: Sequence[ScoredStatistic]
 ) -> ScoredStatistic | None:
-    """The statistic that was not tested and separates canaries clearly better.
-
-    Args:
-      tested: The statistics that the verdict is about.
-      others: The statistics of the same audit that it leaves out.
-
-    Returns:
-      None where no interval for the AUC of another statistic lies above those of all tested ones.
-    """
+    """The untested statistic whose AUC interval lies above those of all tested ones, if any."""
     seen = max((_auc_range(statistic)[1] for statistic in tested), default=0.0)
     lowest = {statistic: _auc_range(statistic)[0] for statistic in others}
     best = max(lowest, key=lambda statistic: lowest[statistic], default=None)
@@ -420,17 +391,7 @@ def _auc_range(statistic: ScoredStatistic) -> tuple[float, float]:
 def nearly_decided(
     claim: Claim, tests: ClaimTests, bounds: Sequence[Bound], p: float
 ) -> tuple[str, str] | None:
-    """Sentences on a bound that exceeds the claim by itself, but not with all others.
-
-    Args:
-      claim: The claim, which no bound exceeds.
-      tests: The tests.
-      bounds: The bounds that they prove together.
-      p: The p-value of the claim.
-
-    Returns:
-      None where no bound would exceed the claim by itself.
-    """
+    """Sentences on a bound that exceeds the claim alone, but not when corrected; None if none."""
     if len(tests) == 1 or p > len(tests) * (1 - tests.confidence):
         return None
     alone = [bound.test.bound(claim.delta, tests.confidence) for bound in bounds]

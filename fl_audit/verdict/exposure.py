@@ -1,8 +1,8 @@
 """How far canaries stand out of what hides them: noise, and clients' updates.
 
 A canary's score on a statistic is its cosine with a vector V, such as the sum of its rounds'
-directions. If it is included, V has a part of length `signal` along it, beside noise, clients and
-other canaries. With a share f of the noise,
+directions. If it is included, V has a part of length `signal` along it, and others from noise,
+clients and other canaries. With a share f of the noise,
 
     |V|^2 = rest + f^2 noise,                                                                 (1)
 
@@ -72,30 +72,14 @@ class Exposure(Protocol):
     ) -> tuple[FloatArray, FloatArray]:
         """The cosines of included and of excluded canaries.
 
-        Args:
-          chance: What `draw` returned.
-          factor: The share of the noise that is left, at least 0.
-          lengths: The canaries' lengths over those expected, float64 of shape (num_included,).
+        `chance` is what `draw` returned; `lengths` are canaries' lengths over those expected.
         """
 
     def groups(self, factor: float, lengths: FloatArray) -> list[tuple[int, float, float]] | None:
-        """The numbers of included canaries with each mean and spread of their cosines.
-
-        Args:
-          factor: As for `scores`.
-          lengths: As for `scores`.
-
-        Returns:
-          None where cosines are not Gaussian.
-        """
+        """Number, mean and spread of included canaries with equal cosines; None if not Gaussian."""
 
     def shifts(self, factor: float, length: float) -> FloatArray:
-        """By how many standard deviations of its cosine each canary stands out.
-
-        Args:
-          factor: The share of the noise that is left, at least 0.
-          length: The length of all canaries over that expected.
-        """
+        """By how many standard deviations of its cosine each canary stands out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,21 +101,17 @@ class VectorExposure:
 
     @property
     def num_included(self) -> int:
-        """The number of included canaries."""
         return len(self.signal)
 
     @property
     def clients_share(self) -> float:
-        """The share of what hides canaries that is not noise."""
         hides = np.maximum(self.rest - self.signal**2, 0.0)
         return float(np.sum(hides) / max(np.sum(hides + self.noise), 1e-300))
 
     def without_clients(self) -> "VectorExposure":
-        """See `Exposure.without_clients`."""
         return dataclasses.replace(self, rest=self.signal**2)
 
     def resized(self, num_included: int, random: np.random.Generator) -> "VectorExposure":
-        """See `Exposure.resized`."""
         drawn = _drawn(self.num_included, num_included, random)
         return dataclasses.replace(
             self,
@@ -141,7 +121,6 @@ class VectorExposure:
         )
 
     def draw(self, num_excluded: int, random: np.random.Generator) -> tuple[FloatArray, ...]:
-        """See `Exposure.draw`."""
         return (
             random.standard_normal(self.num_included),
             random.standard_normal(num_excluded) / math.sqrt(self.dim),
@@ -150,7 +129,6 @@ class VectorExposure:
     def scores(
         self, chance: tuple[FloatArray, ...], factor: float, lengths: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """See `Exposure.scores`."""
         cosines = self._cosines(factor, lengths)
         spread = np.sqrt((1 - cosines**2) / self.dim)
         return np.clip(cosines + spread * chance[0], -1.0, 1.0), chance[1]
@@ -165,7 +143,6 @@ class VectorExposure:
         return list(zip(counts.tolist(), means.tolist(), spreads.tolist(), strict=True))
 
     def shifts(self, factor: float, length: float) -> FloatArray:
-        """See `Exposure.shifts`."""
         cosines = self._cosines(factor, np.full(self.num_included, length))
         with np.errstate(divide="ignore"):
             return np.asarray(math.sqrt(self.dim) * cosines / np.sqrt(1 - cosines**2))
@@ -185,8 +162,6 @@ class LargestExposure:
     Attributes:
       canary: The included canary of each participation, int64 of shape (participations,).
       own: Each participation's round, as the exposure of a canary of that round alone.
-      num_rounds: The number of rounds.
-      num_included: The number of included canaries.
     """
 
     canary: IndexArray
@@ -196,20 +171,16 @@ class LargestExposure:
 
     @property
     def dim(self) -> int:
-        """The dimension of the vectors."""
         return self.own.dim
 
     @property
     def clients_share(self) -> float:
-        """The share of what hides canaries that is not noise."""
         return self.own.clients_share
 
     def without_clients(self) -> "LargestExposure":
-        """See `Exposure.without_clients`."""
         return dataclasses.replace(self, own=self.own.without_clients())
 
     def resized(self, num_included: int, random: np.random.Generator) -> "LargestExposure":
-        """See `Exposure.resized`."""
         drawn = _drawn(self.num_included, num_included, random)
         counts = np.bincount(self.canary, minlength=self.num_included)
         starts = np.cumsum(counts) - counts
@@ -226,27 +197,23 @@ class LargestExposure:
         return LargestExposure(canary, own, self.num_rounds, num_included)
 
     def draw(self, num_excluded: int, random: np.random.Generator) -> tuple[FloatArray, ...]:
-        """See `Exposure.draw`."""
         absent = self.num_rounds - np.bincount(self.canary, minlength=self.num_included)
         unit = 1 / math.sqrt(self.dim)
         return (
             random.standard_normal(len(self.canary)),
-            np.where(absent > 0, unit * _largest_of(np.maximum(absent, 1), random), -1.0),
-            unit * _largest_of(np.full(num_excluded, self.num_rounds), random),
+            np.where(absent > 0, unit * largest_of_normals(np.maximum(absent, 1), random), -1.0),
+            unit * largest_of_normals(np.full(num_excluded, self.num_rounds), random),
         )
 
     def scores(
         self, chance: tuple[FloatArray, ...], factor: float, lengths: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """See `Exposure.scores`."""
         own, largest = chance[:1], chance[1].copy()
         cosines, _ = self.own.scores((*own, chance[2]), factor, lengths[self.canary])
         np.maximum.at(largest, self.canary, cosines)
         return largest, chance[2]
 
     def groups(self, factor: float, lengths: FloatArray) -> list[tuple[int, float, float]] | None:
-        """See `Exposure.groups`."""
-        del factor, lengths
         return None
 
     def shifts(self, factor: float, length: float) -> FloatArray:
@@ -262,7 +229,7 @@ def _drawn(number: int, wanted: int, random: np.random.Generator) -> IndexArray:
     return np.concatenate([np.tile(np.arange(number), whole), random.permutation(number)[:rest]])
 
 
-def _largest_of(numbers: IndexArray, random: np.random.Generator) -> FloatArray:
+def largest_of_normals(numbers: IndexArray, random: np.random.Generator) -> FloatArray:
     """Draws the largest of n standard normal numbers, for each n in `numbers`, at least 1."""
     return np.asarray(special.ndtri_exp(-random.standard_exponential(len(numbers)) / numbers))
 
@@ -292,7 +259,7 @@ class Background:
         of `own_weights`, float64 of shape (num_canaries,); None where it follows from the rest.
       weights: The weight of each round's aggregate in the final model, float64 of shape (n,); None
         where it is not known.
-      uploads: The noise on a canary's own upload, over its length; None where nobody sees uploads.
+      uploads: The noise on a canary's own upload, over its length; None where not scored.
       release: What was released, with its noise; None where the noise is not stated.
       client_sensitivity: The number of rounds of a client where the noise is not stated, or its
         squared sensitivity under correlated noise; None where it is not known.
@@ -384,7 +351,6 @@ class Background:
 
     @functools.cached_property
     def _is_scored(self) -> BoolArray:
-        """Whether any round of each canary was scored."""
         return np.array([np.isin(own, self.rounds).any() for own in self.own.of_canary], bool)
 
     def exposure(self, statistic: str | None) -> Exposure | None:
@@ -415,15 +381,15 @@ class Background:
         repeated = signal**2 - (weights * of_set) ** 2 @ self.client_lengths**2
         rest = np.maximum(rest + np.maximum(repeated, 0.0), signal**2)
         rest = np.maximum(rest, (weights @ np.sqrt(self.surely_common)) ** 2)
-        of = self.presences.set_of[self.included]
-        found = rest[of]
+        set_of = self.presences.set_of[self.included]
+        rest_of = rest[set_of]
         if self.sum_lengths is not None and self.correlation is not None:
-            measured = self.sum_lengths[self.included] ** 2 - noise[of]
-            found = np.maximum(
-                found * max(float(np.sum(measured) / np.sum(found)), 0.0), signal[of] ** 2
+            measured = self.sum_lengths[self.included] ** 2 - noise[set_of]
+            rest_of = np.maximum(
+                rest_of * max(float(np.sum(measured) / np.sum(rest_of)), 0.0), signal[set_of] ** 2
             )
-        seen = signal[of] * self._is_scored[self.included]
-        return VectorExposure(seen, found, noise[of], self.dim)
+        seen = signal[set_of] * self._is_scored[self.included]
+        return VectorExposure(seen, rest_of, noise[set_of], self.dim)
 
     def _shared(self, weights: FloatArray) -> FloatArray:
         """What rounds have in common, of weighted sums, beyond that of each by itself."""
@@ -431,13 +397,9 @@ class Background:
         return np.asarray(together - weights**2 @ self.in_common)
 
     def common_share(self, lengths: FloatArray) -> float | None:
-        """The mean cosine of aggregates of two rounds, by the lengths of canaries' vectors.
+        """The mean cosine of two rounds' aggregates, by `sum_lengths` under independent noise.
 
-        Args:
-          lengths: As `sum_lengths`, under independent noise.
-
-        Returns:
-          None where no canary has several rounds.
+        None if no canary has several rounds.
         """
         weights = self.own_weights
         alone = weights**2 @ self.aggregate_lengths**2
@@ -486,14 +448,8 @@ def exposure_of_scores(statistic: ScoredStatistic, mu: float) -> VectorExposure 
     """The exposure of canaries of which nothing but scores is known.
 
     Every canary is taken to participate as often as a client. Of what hides them, as far as their
-    scores say, noise of a mu-GDP mechanism is a part; the rest stays under less noise.
-
-    Args:
-      statistic: The scores.
-      mu: The mu at f = 1.
-
-    Returns:
-      None where the scores show no signal.
+    scores say, noise of a mu-GDP mechanism is a part; the rest stays under less noise. None if the
+    scores show no signal.
     """
     scores, tail = statistic.scores, statistic.null.known_tail()
     unit = None if tail is None else unit_of(tail)

@@ -38,7 +38,6 @@ class LessNoise:
       of_factor: The function from that share to the epsilon at the claim's delta; infinite at 0.
       noise_multiplier: The noise multiplier at f = 1; None where it is not stated, and where it is
         the least with which a claim is true that says no number of rounds.
-      is_stated: Whether the noise is stated.
     """
 
     of_factor: Callable[[float], float]
@@ -50,15 +49,11 @@ class LessNoise:
         return math.inf if factor == 0 else self.of_factor(factor)
 
     def factor(self, epsilon: float) -> float:
-        """The share of the noise that has an epsilon, 0 to infinity excluded.
-
-        Args:
-          epsilon: The epsilon, above 0.
-        """
+        """The share of the noise that has an epsilon, 0 to infinity excluded."""
 
         def excess(log_factor: float) -> float:
-            found = self.of_factor(math.exp(log_factor))
-            return math.log(max(min(found, 1e9), 1e-9) / epsilon)
+            epsilon_left = self.of_factor(math.exp(log_factor))
+            return math.log(max(min(epsilon_left, 1e9), 1e-9) / epsilon)
 
         low, high = -1.0, 1.0
         while excess(low) < 0 and low > -_FARTHEST:
@@ -78,13 +73,7 @@ def claimed_mu(claim: Claim | CurveClaim) -> float:
 
 
 def least_noise(claim: Claim | CurveClaim, squared_sensitivity: float | None = None) -> LessNoise:
-    """The least noise with which a claim is true of a Gaussian mechanism, and less of it.
-
-    Args:
-      claim: The claim, at a delta above 0.
-      squared_sensitivity: The number of rounds of a client, or its squared sensitivity in clip
-        norms under correlated noise; None where it is not known.
-    """
+    """The least noise with which a claim is true of a Gaussian mechanism, and less of it."""
     mu = claimed_mu(claim)
     noise = None if squared_sensitivity is None else math.sqrt(squared_sensitivity) / mu
     return LessNoise(lambda factor: epsilon_of_mu(mu / factor, claim.delta), noise, False)
@@ -93,17 +82,7 @@ def least_noise(claim: Claim | CurveClaim, squared_sensitivity: float | None = N
 def stated_noise(
     release: Release, delta: float, *, whom: str, knows_rounds: bool
 ) -> LessNoise | None:
-    """The noise that is stated, and less of it.
-
-    Args:
-      release: What was released.
-      delta: The delta of the claim, in (0, 1).
-      whom: Whom the claim is about, "client" or "canary".
-      knows_rounds: Whether it holds against attackers who know the rounds.
-
-    Returns:
-      None where there is no noise, or accounting has no epsilon.
-    """
+    """The stated noise and less of it; None without noise or an epsilon from accounting."""
     if release.noise.noise_multiplier == 0:
         return None
     party = release.client if whom == "client" else release.canary

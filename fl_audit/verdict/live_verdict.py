@@ -1,4 +1,4 @@
-"""The claim of a run that is tested after every round, beside the tests at its end."""
+"""The verdict of the test after every round."""
 
 from fl_audit.config_tables.audit import Audit
 from fl_audit.formats.run_record import LiveRecord, RunRecord
@@ -19,9 +19,6 @@ def shared_confidence(audit: Audit) -> float:
 
     A run that stops when it is contradicted is tested in both ways. Each has half of the level, so
     that both hold together at the audit's confidence (Bonferroni).
-
-    Args:
-      audit: The table [audit] of the config.
     """
     share = 0.5 if audit.stop_when_contradicted else 1.0
     return 1 - share * (1 - audit.confidence)
@@ -30,14 +27,7 @@ def shared_confidence(audit: Audit) -> float:
 def live_verdict(
     claim: Claim | CurveClaim, record: RunRecord, live: LiveRecord, audit: Audit
 ) -> Verdict:
-    """The verdict on a run that stopped since its claim was contradicted.
-
-    Args:
-      claim: The claim.
-      record: What the run did.
-      live: What the live test proved.
-      audit: The table [audit] of the config.
-    """
+    """The verdict on a run that stopped since its claim was contradicted."""
     confidence = shared_confidence(audit)
     p_value = max(live.claim_p_value or 0.0, _SMALLEST_P_VALUE)
     rounds = f"{record.rounds_done} of {record.rounds}"

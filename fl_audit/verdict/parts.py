@@ -90,17 +90,10 @@ class NoiseTest:
 
     @functools.cached_property
     def _sizes(self) -> IntArray:
-        """The number of values of each group."""
         sizes: IntArray = np.ceil(self._roots * (_HIGHEST - _LOWEST) / self._step).astype(np.int64)
         return sizes
 
     def statistic(self, z: FloatArray, numbers: IndexArray) -> int:
-        """The sum over canaries, in steps of the grid.
-
-        Args:
-          z: The deviates of canaries' scores, float64 of shape (canaries,).
-          numbers: The number of rounds of each, int64 of the same shape.
-        """
         group = np.searchsorted(self.numbers, numbers)
         roots = self._roots[group]
         above = roots * (z - roots / self.stated - _LOWEST)
@@ -108,11 +101,7 @@ class NoiseTest:
         return int(np.clip(values, 0, self._sizes[group] - 1).sum())
 
     def tail(self, shift: float) -> FloatArray:
-        """P(sum >= s) at s = 0, 1, ... where each round shifts a canary, rounded up.
-
-        Args:
-          shift: The shift of one round in standard deviations: 1 over the noise multiplier.
-        """
+        """P(sum >= s) at s = 0, 1, ... where each round shifts a canary, rounded up."""
         size = int(self.canaries @ (self._sizes - 1)) + 1
         length = fft.next_fast_len(size, real=True)
         transform = np.ones(length // 2 + 1, np.complex128)
@@ -130,12 +119,7 @@ class NoiseTest:
         return int(np.searchsorted(-self.tail(1 / multiplier), -level, side="left"))
 
     def upper_bound(self, statistic: int, level: float) -> float:
-        """The least multiplier that is rejected; infinite where hardly any is.
-
-        Args:
-          statistic: The sum.
-          level: The p-value up to which a multiplier is rejected.
-        """
+        """The least multiplier that is rejected; infinite where hardly any is."""
         return least(
             lambda multiplier: self.tail(1 / multiplier)[statistic] <= level,
             self.stated / _WIDEST,
@@ -149,11 +133,7 @@ class NoiseTest:
 
 
 def least(is_so: Callable[[float], bool], low: float, high: float) -> float:
-    """The least number for which something is so that is so from it on, to 0.2 % from above.
-
-    Returns:
-      `low` where it is so there; infinite where it is not at `high`.
-    """
+    """The smallest number in [low, high] from which on `is_so` holds, to 0.2 %; else inf."""
     if not is_so(high):
         return math.inf
     if is_so(low):
@@ -165,13 +145,7 @@ def least(is_so: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def lower_rate(participations: int, trials: int, level: float) -> float:
-    """The lower confidence bound on a probability (Clopper & Pearson 1934).
-
-    Args:
-      participations: The number of participations.
-      trials: The number of canaries times rounds.
-      level: The probability with which the bound may fail.
-    """
+    """The lower confidence bound on a probability (Clopper & Pearson 1934)."""
     if participations == 0:
         return 0.0
     return float(special.betaincinv(participations, trials - participations + 1, level))
@@ -182,14 +156,9 @@ class Parts:
     """The parts of a claim that counts on sampling, as canaries show them.
 
     Attributes:
-      release: What was released, as configured or stated: Gaussian noise that each round draws
-        anew, and clients that each round samples as Poisson does, or in a fixed number.
-      source: Where that is from.
       z: The deviates of included canaries with scored rounds, float64 of shape (canaries,).
       numbers: Their numbers of scored rounds, int64 of the same shape.
-      participations: The participations of all included canaries.
       trials: The number of included canaries times that of rounds.
-      level: The probability with which noise or rate may be wrongly bounded.
       spent: What of that went into asking whether scores refute their null distribution.
       crowd: The variance that clients add to the aggregate of a round, over that of the noise.
     """
@@ -206,17 +175,14 @@ class Parts:
 
     @property
     def stated_noise(self) -> float:
-        """The noise multiplier of sums as configured or stated."""
         return self.release.noise.sum_noise_multiplier
 
     @property
     def stated_rate(self) -> float:
-        """The sampling rate as configured or stated."""
         return self.release.client.sampling.share or 0.0
 
     @functools.cached_property
     def noise_test(self) -> NoiseTest:
-        """The test of the noise."""
         numbers, canaries = np.unique(self.numbers, return_counts=True)
         return NoiseTest(self.stated_noise, numbers, canaries)
 
@@ -247,12 +213,7 @@ class Parts:
         return epsilon_at_least(release, party, delta, knows_rounds=False) or 0.0
 
     def p_value(self, claimed: float, delta: float) -> float:
-        """The smallest level at which the claim is contradicted, to a third from above.
-
-        Args:
-          claimed: The claimed epsilon, which is contradicted at `level`.
-          delta: Its delta.
-        """
+        """The smallest level at which the claim is contradicted, to a third from above."""
         low, high = _SMALLEST_LEVEL, self.level
         while high > low * _COARSE:
             middle = math.sqrt(low * high)
@@ -261,7 +222,6 @@ class Parts:
         return high
 
     def _with_noise(self, multiplier: float) -> Release:
-        """The release with another noise multiplier on sums."""
         count = self.release.noise.count_noise_stddev
         noise = dataclasses.replace(
             self.release.noise,
@@ -277,11 +237,6 @@ class Parts:
 
         Each is taken with the other one as stated, and both as badly bounded as in the worst fifth
         of audits (EACH_POWER).
-
-        Args:
-          claimed: The claimed epsilon.
-          delta: Its delta.
-          signal: The share of their signal that included canaries show, in [0, 1].
         """
         level, limit = self.level / 2 - self.spent, (1 + MARGIN) * claimed
         if level <= 0:
@@ -295,13 +250,7 @@ class Parts:
         return DetectableParts(noise, rate, max(epsilons))
 
     def power_at(self, factor: float, claimed: float, delta: float) -> float:
-        """The probability that the claim is contradicted, with a share of the stated noise.
-
-        Args:
-          factor: The share of the noise.
-          claimed: The claimed epsilon.
-          delta: Its delta.
-        """
+        """The probability that the claim is contradicted, with a share of the stated noise."""
         level, limit = self.level / 2 - self.spent, (1 + MARGIN) * claimed
         usual = int(_binomial(self.trials, self.stated_rate).median())
         too_little = self._too_little(lower_rate(usual, self.trials, self.level / 2), limit, delta)
@@ -395,11 +344,7 @@ class DetectableParts:
 
 
 def are_testable(release: Release) -> bool:
-    """Whether the parts of a release can be tested: fresh Gaussian noise, sampled canaries.
-
-    Args:
-      release: What was released; its canaries have to be sampled as clients are.
-    """
+    """Whether the parts of a release can be tested: fresh Gaussian noise, sampled canaries."""
     is_sampled = isinstance(release.client.sampling, PoissonSampling | FixedSizeSampling)
     is_gaussian = (
         noise_distribution_named(release.noise.distribution) is GAUSSIAN

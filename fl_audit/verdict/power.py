@@ -59,7 +59,7 @@ _PRECISION = 0.005
 """Relative precision of the share of the noise that is detected."""
 
 _LEAST_FACTOR = 1e-4
-"""The smallest share of the noise that is told from none."""
+"""The smallest share of the noise that is distinguished from none."""
 
 _PARTS = 4
 """Parts of the trials, after each of which it is asked whether the power is decided."""
@@ -76,8 +76,6 @@ Groups = Sequence[tuple[int, float, float]]
 
 
 class AuditTests(Protocol):
-    """The tests of one claim, which are made on many simulated audits."""
-
     @property
     def number(self) -> int:
         """The number of tests, fast ones first."""
@@ -92,23 +90,12 @@ class AuditTests(Protocol):
         """Whether ever so many canaries that are shifted so far could contradict the claim."""
 
     def chance(self, null: NullTail | None, groups: Groups) -> float | None:
-        """The probability of a contradiction, where it can be computed without samples.
-
-        Args:
-          null: The null of the scores.
-          groups: The number of included canaries with each mean and spread of their scores.
-        """
+        """The probability of a contradiction, where it can be computed without samples."""
 
 
 @dataclass(frozen=True, eq=False)
 class PointTests:
-    """The tests of a claimed (epsilon, delta) by several methods.
-
-    Attributes:
-      claim: The claim that each test may contradict.
-      methods: Names of the valid methods that are applied.
-      level: The probability with which each single bound may fail.
-    """
+    """The tests of a claimed (epsilon, delta) by several methods."""
 
     claim: Claim
     methods: Sequence[str]
@@ -116,26 +103,19 @@ class PointTests:
 
     @property
     def number(self) -> int:
-        """See `AuditTests.number`."""
         return len(self.methods)
 
     def contradict_by(self, number: int, samples: Sequence[ScoredStatistic]) -> BoolArray:
-        """See `AuditTests.contradict_by`."""
         settings = [sample.setting(self.claim.delta, 1 - self.level) for sample in samples]
         return self._rejections[number](settings)
 
     def resized(self, num_included: int) -> "PointTests":
-        """See `AuditTests.resized`."""
-        del num_included
         return self
 
     def may_contradict(self, shift: float) -> bool:
-        """See `AuditTests.may_contradict`."""
         return shift > claimed_mu(self.claim)
 
     def chance(self, null: NullTail | None, groups: Groups) -> float | None:
-        """See `AuditTests.chance`."""
-        del null, groups
         return None
 
     @functools.cached_property
@@ -151,9 +131,7 @@ class CurveSum:
     """The test of a claimed curve by the sum of scores, as that of a point.
 
     Attributes:
-      leading: The test of the verdict whose power is asked for.
       mu: The mu of the Gaussian mechanism that leaks as much as the claim allows at its delta.
-      test: The sum.
     """
 
     leading: CurveTest
@@ -163,8 +141,6 @@ class CurveSum:
     number = 1
 
     def contradict_by(self, number: int, samples: Sequence[ScoredStatistic]) -> BoolArray:
-        """See `AuditTests.contradict_by`."""
-        del number
         scores = np.stack([sample.scores.included for sample in samples])
         tail = samples[0].null.known_tail()
         if tail is None:
@@ -173,16 +149,13 @@ class CurveSum:
         return np.asarray(sums >= self._critical_value)
 
     def resized(self, num_included: int) -> "CurveSum":
-        """See `AuditTests.resized`."""
         test = sum_test(self.leading.curve, num_included, self.leading.level)
         return dataclasses.replace(self, test=test)
 
     def may_contradict(self, shift: float) -> bool:
-        """See `AuditTests.may_contradict`."""
         return shift > self.mu
 
     def chance(self, null: NullTail | None, groups: Groups) -> float | None:
-        """See `AuditTests.chance`."""
         if null is None:
             raise ValueError("the sum of scores needs a known null")
         unit = unit_of(null) or 1.0
@@ -201,7 +174,7 @@ _BELOW, _SCORES = 10.0, 4_000
 """How far beyond the edges of a sum's cells scores are looked at, and how many of them."""
 
 
-# What of a mechanism was seen to arrive.
+# Canaries' lengths in the aggregate.
 
 
 @dataclass(frozen=True)
@@ -217,13 +190,10 @@ class Lengths:
     missing: Missing | None = None
 
     def ways(self, num_included: int) -> list[FloatArray]:
-        """The length of each canary, in every way that is simulated.
+        """Each canary's length, float64 of shape (num_included,), in every way that is simulated.
 
-        Part of the length may be missing as all canaries are shorter, or as fewer are there. Which
-        of the two hides more from an audit depends on the claim.
-
-        Returns:
-          Arrays, float64 of shape (num_included,); a single one where nothing is missing.
+        Part of the length may be missing as all canaries are shorter, or as fewer reached the
+        aggregate. Which of the two hides more from an audit depends on the claim.
         """
         shorter = np.full(num_included, self.share)
         if self.share in (0.0, 1.0) or self.missing == "shorter":
@@ -251,7 +221,6 @@ class Power:
       detectable_epsilon: The smallest true epsilon, at the claim's delta, of which ENOUGH_POWER of
         them contradict the claim, rounded up by at most 1 % or so; None where there is none.
       detectable_factor: The share of the noise with which that epsilon is true.
-      clients_share: The share of what hides canaries that is not noise.
       hidden: Why no number of canaries would contradict FACTOR times the claim; None where some
         number may, or the power is enough.
     """
@@ -259,12 +228,10 @@ class Power:
     power: float
     detectable_epsilon: float | None
     detectable_factor: float | None = None
-    clients_share: float = 0.0
     hidden: Hidden | None = None
 
     @property
     def is_enough(self) -> bool:
-        """Whether the power against FACTOR times the claim is enough."""
         return self.power >= ENOUGH_POWER
 
 
@@ -273,13 +240,7 @@ class SimulatedAudit:
     """An audit whose noise is free.
 
     Attributes:
-      claimed_epsilon: The claimed epsilon, at the claim's delta.
-      tests: What may contradict the claim.
       like: The statistic that is simulated: its null, and how canaries were included.
-      exposure: How far its included canaries stand out.
-      less_noise: The alternatives.
-      num_excluded: The number of excluded canaries.
-      lengths: The lengths of included canaries.
     """
 
     claimed_epsilon: float
@@ -309,17 +270,17 @@ class SimulatedAudit:
         where, and only where, its power is enough.
         """
         power, factor = 1.0, math.inf
+        claimed = self.less_noise.factor(self.claimed_epsilon)
         for samples in self.samples(trials):
             power = min(power, samples.power(self.twice))
-            factor = min(factor, samples.detectable(self._claimed, self.twice, factor))
-        share = self.exposure.clients_share
+            factor = min(factor, samples.detectable(claimed, self.twice, factor))
         hidden = self.hidden if power < ENOUGH_POWER else None
         if factor == 0:
-            return Power(power, None, None, share, hidden)
+            return Power(power, None, None, hidden)
         epsilon = FACTOR * self.claimed_epsilon
         if factor != self.twice:  # to the digit: rounding must not tell another story
             epsilon = self.less_noise.epsilon(factor)
-        return Power(power, epsilon, factor, share, hidden)
+        return Power(power, epsilon, factor, hidden)
 
     def power_at(self, factor: float, trials: int = TRIALS) -> float:
         """The share of simulated audits that contradict the claim with a share of the noise."""
@@ -338,12 +299,7 @@ class SimulatedAudit:
         return self.tests.may_contradict(float(shifts.max(initial=0.0)))
 
     def canaries_needed(self) -> int | None:
-        """Estimates the number of canaries that gives ENOUGH_POWER.
-
-        Returns:
-          The number of canaries, rounded up to two significant digits; None where no number up to
-            MOST_CANARIES that was tried is enough.
-        """
+        """The number that gives ENOUGH_POWER, rounded up; None if above MOST_CANARIES."""
         too_few = self.num_canaries
         if self.hidden is not None or not too_few:
             return None
@@ -393,10 +349,6 @@ class SimulatedAudit:
             num_excluded=num_canaries - num_included,
         )
 
-    @property
-    def _claimed(self) -> float:
-        return self.less_noise.factor(self.claimed_epsilon)
-
     def samples(self, trials: int) -> Iterator["_Asked"]:
         """Simulated audits in every way in which canaries may be short."""
         chance = _Chance(self, trials)
@@ -416,7 +368,10 @@ class SimulatedAudit:
 
     @functools.cached_property
     def null(self) -> tuple[float, NullTail | None]:
-        """The factor from simulated cosines to scores, and the null of these."""
+        """The factor from simulated cosines to scores of a statistic, and their null distribution.
+
+        Without a known null, excluded scores have a standard deviation of 1.
+        """
         return simulated_null(self.like, self.exposure.dim)
 
 
@@ -428,16 +383,12 @@ class _Asked(abc.ABC):
         """The share of audits that contradict the claim."""
 
     def has_power(self, factor: float) -> bool:
-        """Whether ENOUGH_POWER of the audits contradict the claim."""
         return self.power(factor) >= ENOUGH_POWER
 
     def detectable(self, most: float, likely: float, at_most: float) -> float:
         """The largest share of the noise with ENOUGH_POWER, to _PRECISION from below; 0 if none.
 
-        Args:
-          most: A share at which next to no sample contradicts the claim.
-          likely: A share that is tried before smaller ones.
-          at_most: A share; larger ones are not looked for.
+        `likely` is tried before smaller shares; at `most` next to no sample contradicts the claim.
         """
         if at_most == 0 or not self.has_power(0.0):
             return 0.0
@@ -456,35 +407,23 @@ class _Asked(abc.ABC):
 
 @dataclass(frozen=True, eq=False)
 class _Exact(_Asked):
-    """An audit whose power is computed.
-
-    Attributes:
-      audit: The audit.
-      lengths: The lengths of canaries, float64 of shape (num_included,).
-    """
+    """An audit whose power is computed."""
 
     audit: SimulatedAudit
     lengths: FloatArray
 
     def power(self, factor: float) -> float:
-        """See `_Asked.power`."""
         return self.audit.exact(factor, self.lengths) or 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class _Chance:
-    """What chance adds to each simulated audit, the same at each noise and length.
-
-    Attributes:
-      audit: The audit.
-      trials: Number of samples.
-    """
+    """What chance adds to each simulated audit, the same at each noise and length."""
 
     audit: SimulatedAudit
     trials: int
 
     def sample(self, number: int) -> tuple[FloatArray, ...]:
-        """What is added in one audit."""
         if self.audit.num_canaries * self.trials > _AT_ONCE:
             return self._sampled(number)
         if number not in self._kept:
@@ -505,9 +444,6 @@ class _Samples(_Asked):
     """Simulated audits with fixed chance, of which the noise is free.
 
     Attributes:
-      audit: The audit.
-      chance: What chance adds to each sample.
-      lengths: The lengths of canaries, float64 of shape (num_included,).
       silent: The smallest share of the noise tried at which a test does not contradict the claim on
         a sample, float64 of shape (tests, trials).
       loud: The largest share tried at which any test does, float64 of shape (trials,); below 0
@@ -521,7 +457,6 @@ class _Samples(_Asked):
     loud: FloatArray
 
     def power(self, factor: float) -> float:
-        """The share of the samples that contradict the claim."""
         for test in range(len(self.silent)):
             self._try(test, np.arange(len(self.loud)), factor)
         return float(np.mean(self.loud >= factor))
@@ -570,16 +505,12 @@ class _Samples(_Asked):
 
 
 _FAR_OUT = 5.0
-"""Standard deviations at which null distributions are compared: about where bounds of audits are
-proven."""
+"""Standard deviations at which null distributions are compared: about where audits' bounds are
+decided."""
 
 
 def simulated_null(statistic: ScoredStatistic, dim: int) -> tuple[float, NullTail | None]:
     """The factor from simulated cosines to scores of a statistic, and the null of these.
-
-    Args:
-      statistic: The statistic.
-      dim: The dimension of the simulated cosines.
 
     Returns:
       None as the null where nothing is known of an excluded score; excluded scores, which then have

@@ -1,5 +1,6 @@
 """The verdict on a claim as a record, and its JSON."""
 
+import dataclasses
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,8 +26,8 @@ class Outcome(enum.StrEnum):
     CONTRADICTED = "contradicted"
     """A lower bound that holds for any mechanism exceeds the claim, or that of accounting does."""
     CONSISTENT = "consistent"
-    """No bound exceeds it, canaries were seen to arrive, no other statistic sees clearly more, and
-    the audit had the power to contradict a claim wrong by FACTOR, with what arrived."""
+    """No bound exceeds it, the canary check passed, no other statistic separates clearly better,
+    and the audit had the power to contradict a claim wrong by FACTOR."""
     INCONCLUSIVE = "inconclusive"
     """No bound exceeds it, but something of that is missing; or the canaries do not bear on it."""
 
@@ -47,13 +48,7 @@ class Detectable:
 
 @dataclass(frozen=True)
 class AsCurve:
-    """The verdict on a claimed point if the Gaussian curve through it had been claimed.
-
-    Attributes:
-      mu: The mu whose Gaussian curve allows the claimed epsilon at delta.
-      p_value: The p-value of that curve.
-      is_contradicted: Whether it falls at the confidence of the verdict.
-    """
+    """The verdict on a claimed point if the Gaussian curve through it had been claimed."""
 
     mu: float
     p_value: float
@@ -62,13 +57,11 @@ class AsCurve:
 
 @dataclass(frozen=True)
 class AgainstAttacker:
-    """What the tests of a curve say of one attacker, whom the claim allows a curve of his own.
+    """Results of the curve tests against one attacker.
 
     Attributes:
-      threat_model: Name of the attacker's threat model.
       p_value: The smallest p-value of the tests on what he sees, weighted so that all tests of the
         claim together have the level of the verdict.
-      is_contradicted: Whether one of these tests contradicts the claim.
     """
 
     threat_model: str
@@ -81,7 +74,7 @@ class Verdict:
     """The verdict on a claim, and what it rests on.
 
     Attributes:
-      outcome: Whether the claim is contradicted, consistent, or neither can be told.
+      outcome: Contradicted, consistent or inconclusive.
       basis: What the outcome rests on.
       reason: The reason for the outcome, what the audit could have noticed and what to do next, in
         sentences (sentences.py), one a line.
@@ -101,7 +94,7 @@ class Verdict:
       canaries_needed: Approximate number of canaries that gives ENOUGH_POWER; None where that was
         not asked, or no number that was tried does.
       detectable: What of a curve would have been contradicted, in its own units; None for a point.
-      as_curve: What a claimed point would have been told as a curve; None for a curve, or where
+      as_curve: The result if a claimed point had been a Gaussian curve; None for a curve, or where
         that cannot be said.
       against: What the tests of a curve say of each attacker, the strongest first; empty for a
         point, and where nothing was tested.
@@ -129,6 +122,20 @@ class Verdict:
     def simulated_epsilon(self) -> float:
         """Epsilon of the mechanism whose audits are simulated."""
         return FACTOR * self.claim.epsilon
+
+    def contradicted_by(self, basis: Basis, reason: str, **fields: Any) -> "Verdict":
+        """The contradiction on another basis, without the power of the scores."""
+        return dataclasses.replace(
+            self,
+            outcome=Outcome.CONTRADICTED,
+            basis=basis,
+            reason=reason,
+            power=None,
+            detectable_epsilon=None,
+            detectable=None,
+            canaries_needed=None,
+            **fields,
+        )
 
     def to_json(self) -> dict[str, object]:
         """The JSON object of report.json, with the claim among its keys."""

@@ -94,12 +94,7 @@ def sees_uploads(statistic: Statistic) -> bool:
 
 
 def without_cover(scope: Scope, statistics: Iterable[str | None]) -> Scope:
-    """The scope of an audit all of whose statistics are of attackers that the claim leaves out.
-
-    Args:
-      scope: The scope of the audit.
-      statistics: The statistics' names.
-    """
+    """The scope of an audit all of whose statistics are of attackers that the claim leaves out."""
     known = [STATISTICS.get(name) for name in statistics if name is not None]
     if any(statistic is not None and sees_uploads(statistic) for statistic in known):
         say_so = scope.say_so_of_uploads or scope.say_so
@@ -114,14 +109,6 @@ def scope_of_run(
     *,
     covers_uploads: bool,
 ) -> Scope:
-    """What the canaries of a run can say about a claim.
-
-    Args:
-      record: What the run did.
-      rounds: The rounds of each canary, from 0.
-      included: Whether each was included, bool of shape (num_canaries,).
-      covers_uploads: Whether the claim is about what a client uploads.
-    """
     canary, client = record.release.canary.participations, record.release.client.participations
     too_seldom = None
     if canary is not None and client is not None and canary < client:
@@ -142,15 +129,7 @@ def scope_of_log(
     released: Sequence[int],
     file: str,
 ) -> Scope:
-    """What the canaries of a log can say about a claim.
-
-    Args:
-      participation: What the log says of clients; None where it says nothing.
-      rounds: The rounds of each canary, from 0; None where they are not known.
-      included: Whether each was included, bool of shape (num_canaries,).
-      released: The numbers of the rounds with an aggregate, from 0, in order.
-      file: The name of the file that says how clients take part.
-    """
+    """What the canaries of a log can say about a claim; rounds are counted from 0."""
     counts = None if participation is None else participation.claim_counts_on_sampling
     numbers = None if rounds is None else _number_of_rounds(rounds, included)
     client = None if participation is None else participation.client_rounds
@@ -211,9 +190,6 @@ def why_unfit(release: Release) -> str | None:
     The bound carries over where a canary takes part no more often than a client may, and where one
     draw decides about both. Where only the client's rounds are drawn, its claim may rely on the
     draw; the bound on a canary whose number of rounds is fixed does not.
-
-    Args:
-      release: What the run released, or will release.
     """
     canary, client = release.canary.participations, release.client.participations
     if canary is not None and client is not None:

@@ -10,6 +10,8 @@ release sheet print them as they are.
 import decimal
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
 from fl_audit.checks import CanaryCheck
@@ -41,6 +43,10 @@ def lines(clauses: Iterable[str | None]) -> str:
     return "\n".join(whole(clause) for clause in clauses if clause)
 
 
+def without_next_steps(reason: str) -> list[str]:
+    return [line for line in reason.splitlines() if not line.startswith(NEXT)]
+
+
 def subject(claim: Claim | CurveClaim) -> str:
     """What is tested, in two or three words."""
     return "the claim" if claim.is_stated else "the configured noise"
@@ -59,7 +65,7 @@ def claim_clause(verdict: Verdict) -> str:
 
 
 def tested_unstated(claim: Claim | CurveClaim, confidence: float) -> str | None:
-    """The sentence on what was tested where nobody stated a claim; None where somebody did."""
+    """What was tested where no claim was stated; None where one was."""
     if claim.is_stated:
         return None
     return (
@@ -77,13 +83,7 @@ _AFTER_CONTRADICTION = f"{NEXT}do not publish this ε; {_FIND_THE_FAULT}"
 
 
 def point_contradicted(tests: ClaimTests, best: Bound, p: float) -> str:
-    """Why a claimed (epsilon, delta) is contradicted.
-
-    Args:
-      tests: The tests.
-      best: The largest bound, which exceeds the claim.
-      p: The p-value of the claim.
-    """
+    """Why a claimed (epsilon, delta) is contradicted."""
     return lines(
         (
             f"the lower bound ε ≥ {lower_bound_text(best.estimate.epsilon)} by "
@@ -102,14 +102,7 @@ _SHOWN_BY: dict[CurveMethod, str] = {
 
 
 def curve_contradicted(tests: CurveTests, best: CurveTest, p: float, noise: float | None) -> str:
-    """Why a claimed curve is contradicted.
-
-    Args:
-      tests: The tests.
-      best: The test with the smallest p-value.
-      p: The p-value of the claim.
-      noise: The largest noise multiplier that the scores allow; None where the claim is of none.
-    """
+    """Why a claimed curve is contradicted."""
     mu, if_gaussian = best.mu_lower_bound, None
     if mu is not None:
         if_gaussian = f"if the mechanism is Gaussian, its μ is at least {lower_bound_text(mu)}"
@@ -132,15 +125,7 @@ def curve_contradicted(tests: CurveTests, best: CurveTest, p: float, noise: floa
 def stopped_live(
     claim: Claim | CurveClaim, rounds: str, epsilon: float, confidence: float, p_value: float
 ) -> str:
-    """Why a run was stopped before its end.
-
-    Args:
-      claim: The claim.
-      rounds: The last round of how many, such as "3 of 100".
-      epsilon: The lower bound of the live test.
-      confidence: Its confidence at all rounds together.
-      p_value: The p-value of the claim.
-    """
+    """Why a run was stopped before its end."""
     evidence = f"prove ε ≥ {lower_bound_text(epsilon)}"
     if not isinstance(claim, Claim):
         evidence = f"are larger than {subject(claim)} allows"
@@ -185,7 +170,6 @@ NO_CURVE = lines(
 
 
 def canaries_missed(canary_check: CanaryCheck) -> str:
-    """What the canary check found, where it did not pass."""
     if canary_check.state == "not_arrived":
         start, step = "failed", "fix that fault (docs/canary_check.md)"
     else:
@@ -214,7 +198,6 @@ def canaries_may_be_lost(claim: Claim | CurveClaim, canary_check: CanaryCheck) -
 
 
 def clients_not_covered(claim: Claim | CurveClaim, scope: Scope) -> str:
-    """What a client may do that no canary did."""
     return lines(
         (
             f"{nothing_contradicts(claim)} {scope.whom}, but {scope.not_covered}",
@@ -235,20 +218,15 @@ def stronger_left_out(claim: Claim | CurveClaim, stronger: ScoredStatistic) -> s
 
 
 def after_failed_checks(failed: Sequence[str], verdict: Verdict) -> str:
-    """What checks of the mechanism found, before what the canaries say, or after a contradiction.
-
-    Args:
-      failed: The titles of the checks that failed.
-      verdict: The verdict without the checks.
-    """
-    rest = [line for line in verdict.reason.splitlines() if not line.startswith(NEXT)]
-    found = f"the mechanism is not as configured: it failed {', '.join(failed)} (see the checks)"
+    """What the checks found, before what the canaries show, or after a contradiction."""
+    rest = without_next_steps(verdict.reason)
+    failure = f"the mechanism is not as configured: it failed {', '.join(failed)} (see the checks)"
     if verdict.outcome is not Outcome.CONTRADICTED:
-        return lines((found, *rest, f"{NEXT}repair what the checks name, then audit again"))
+        return lines((failure, *rest, f"{NEXT}repair what the checks name, then audit again"))
     step = "repair what the checks name, then audit again"
     if verdict.basis == "accounting":
         step = "repair what the checks name, and claim what accounting gives for more noise or less"
-    return lines((*rest, found, f"{NEXT}do not publish this ε; {step}"))
+    return lines((*rest, failure, f"{NEXT}do not publish this ε; {step}"))
 
 
 def not_all_checked(not_checked: str, reason: str) -> str:
@@ -256,26 +234,40 @@ def not_all_checked(not_checked: str, reason: str) -> str:
     return before_next_steps(reason, f"not all of the mechanism was checked: {not_checked}")
 
 
+def missing_first(missing: Sequence[int], reason: str) -> str:
+    """The reason of a verdict with missing rounds, from 1, as what to do next."""
+    rest = without_next_steps(reason)
+    stretches = np.split(np.asarray(missing), np.flatnonzero(np.diff(missing) > 1) + 1)
+    names = [
+        str(part[0]) if len(part) == 1 else f"{part[0]} to {part[-1]}"
+        for part in stretches[:_MOST_STRETCHES]
+    ]
+    others = " and others" if len(stretches) > _MOST_STRETCHES else ""
+    rounds = f"round{'s' if len(missing) > 1 else ''} {', '.join(names)}{others}"
+    were = "were" if len(missing) > 1 else "was"
+    return lines((*rest, f"{NEXT}find out why {rounds} {were} not scored, and audit every round"))
+
+
+_MOST_STRETCHES = 5
+"""The number of runs of missing rounds that a sentence names."""
+
+
 def before_next_steps(reason: str, *clauses: str) -> str:
     """The reason of a verdict with further clauses before what to do next."""
-    reasons = reason.splitlines()
-    last = [line for line in reasons if line.startswith(NEXT)]
-    rest = [line for line in reasons if line not in last]
-    return lines((*rest, *clauses, *last))
+    last = [line for line in reason.splitlines() if line.startswith(NEXT)]
+    return lines((*without_next_steps(reason), *clauses, *last))
 
 
 # Not contradicted.
 
 
 def nothing_contradicts(claim: Claim | CurveClaim) -> str:
-    """The clause that no test contradicts a claim."""
     if isinstance(claim, Claim):
         return "no lower bound exceeds the claim"
     return f"no test contradicts {subject(claim)}"
 
 
 def after_consistent(claim: Claim | CurveClaim) -> str:
-    """What to do next where a claim is consistent."""
     if claim.is_stated:
         return f"{NEXT}publish the claim with what this audit covers (docs/release.md)"
     return (
@@ -285,12 +277,7 @@ def after_consistent(claim: Claim | CurveClaim) -> str:
 
 
 def what_was_tested(tests: ClaimTests, limit: float | None) -> str:
-    """The statistics, threat models and methods of a tested point.
-
-    Args:
-      tests: The tests.
-      limit: What they could have shown at most; None where higher scores would show more.
-    """
+    """The statistics, threat models and methods of a tested point."""
     names = [statistic.name for statistic in tests.statistics if statistic.name is not None]
     most = "" if limit is None else f", which can show at most ε ≥ {lower_bound_text(limit)} here"
     scores = f" on {', '.join(names)}" if names else ""
@@ -345,13 +332,6 @@ NO_SIGNAL = (
 def power_words(
     claim: Claim | CurveClaim, simulation: Simulation, canary_check: CanaryCheck
 ) -> str:
-    """The power of the canaries against a claim.
-
-    Args:
-      claim: The claim.
-      simulation: The simulated audits.
-      canary_check: Whether canaries reached the aggregate.
-    """
     audit, power = simulation.audit, simulation.power
     statistic, lengths = simulation.statistic, ""
     if simulation.knows_rounds:
@@ -381,9 +361,8 @@ def _hidden_words(simulation: Simulation) -> str:
         why = "canaries show less than the claim allows a client, whatever the noise"
     else:
         what = "clients' updates hide" if simulation.knows_rounds else "more than noise hides"
-        why = (
-            f"{what} the canaries ({_percent(power.clients_share)} of what hides them is not noise)"
-        )
+        share = _percent(simulation.audit.exposure.clients_share)
+        why = f"{what} the canaries ({share} of what hides them is not noise)"
     return f"no true ε, however large, would have been contradicted, as {why}"
 
 
@@ -396,14 +375,9 @@ _NOTICED = 0.05
 
 
 def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | None:
-    """What the simulated audits assume; None where all of it was measured or stated.
-
-    Args:
-      claim: The claim.
-      simulation: The simulated audits.
-    """
+    """What the simulated audits assume; None where all of it was measured or stated."""
     power, less = simulation.power, simulation.audit.less_noise
-    share = power.clients_share
+    share = simulation.audit.exposure.clients_share
     rest = f"the other {_percent(share)} of what hides canaries stays under less noise"
     if not simulation.knows_rounds:
         return (
@@ -427,13 +401,7 @@ def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | No
 
 
 def too_few_canaries(num_canaries: int, statistics: Sequence[ScoredStatistic], most: float) -> str:
-    """The clause on what so many canaries can show at most.
-
-    Args:
-      num_canaries: The number of canaries, included or not.
-      statistics: The statistics that were tested.
-      most: The largest lower bound on epsilon that they can give.
-    """
+    """The clause on what so many canaries can show at most."""
     return (
         f"{num_canaries:,} canaries{on(statistics)} can show at most "
         f"ε ≥ {lower_bound_text(most)}, even if the attack makes no error"
@@ -441,14 +409,7 @@ def too_few_canaries(num_canaries: int, statistics: Sequence[ScoredStatistic], m
 
 
 def nearly_decided(confidence: float, alone: float, bound: Bound, number: int) -> tuple[str, str]:
-    """The clause that a bound exceeds the claim only by itself, and the sentence on what to do.
-
-    Args:
-      confidence: The confidence of the verdict.
-      alone: The bound if it were the only one.
-      bound: The bound as it holds together with all others.
-      number: The number of bounds.
-    """
+    """The clause that a bound exceeds the claim only by itself, and the sentence on what to do."""
     return (
         f"by itself, the {100 * confidence:g} % bound by {bound.test.method}"
         f"{on([bound.test.statistic])} is ε ≥ {lower_bound_text(alone)}, which exceeds the claim; "
@@ -464,17 +425,11 @@ def more_power(
     scope: Scope,
     names: Sequence[str | None],
 ) -> str:
-    """The sentence on what to do next where an audit had little power against a claim.
-
-    Args:
-      simulation: The simulated audits.
-      canaries_needed: The number of canaries with enough power; None where no number has it.
-      scope: How the canaries bear on the claim.
-      names: The names of the tested statistics.
-    """
+    """The sentence on what to do next where an audit had little power against a claim."""
     steps = []
     if canaries_needed is not None:
-        steps.append(_more_canaries(canaries_needed, simulation.audit.num_canaries))
+        number = simulation.audit.num_canaries
+        steps.append(f"use about {canaries_needed:,} canaries instead of {number:,}")
     if set(names) - {None} and OWN_ROUNDS.name not in names:
         if scope.covers(OWN_ROUNDS.name):
             steps.append("score by own_rounds, the statistic that shows most")
@@ -496,10 +451,6 @@ def more_power(
     return f"{NEXT}{', or '.join(steps)}"
 
 
-def _more_canaries(needed: int, number: int) -> str:
-    return f"use about {needed:,} canaries instead of {number:,}"
-
-
 # Clauses.
 
 
@@ -514,12 +465,7 @@ def on(statistics: Sequence[ScoredStatistic]) -> str:
 
 
 def detectable_words(epsilon: float | None, *, only: bool = False) -> str:
-    """A clause on the smallest epsilon that an audit would have contradicted with enough power.
-
-    Args:
-      epsilon: That epsilon; None where there is none.
-      only: Whether it is too large to reassure.
-    """
+    """A clause on the smallest epsilon that an audit would have contradicted with enough power."""
     if epsilon is None:
         return "no true ε, however large, would have been contradicted"
     start = "only a true ε" if only else "a true ε"
@@ -530,13 +476,7 @@ def detectable_words(epsilon: float | None, *, only: bool = False) -> str:
 def curve_detectable_words(
     claim: CurveClaim, detectable: Detectable | None, *, is_enough: bool = True
 ) -> str:
-    """A clause on the smallest violation of a curve that is contradicted with enough power.
-
-    Args:
-      claim: The claim.
-      detectable: That violation; None where there is none.
-      is_enough: Whether it is small enough to reassure.
-    """
+    """A clause on the smallest violation of a curve that is contradicted with enough power."""
     probability = f"with a probability of at least {100 * ENOUGH_POWER:g} %"
     if detectable is None:
         return f"no violation, however large, would be contradicted {probability}"

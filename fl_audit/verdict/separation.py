@@ -8,15 +8,18 @@ from fl_audit.estimators.roc import auc
 from fl_audit.verdict.claim_tests import ScoredStatistic
 
 _HINT = 0.05
-"""The p-value up to which scores are reported as slightly higher, which is no evidence."""
+"""The p-value up to which scores are said to be a little above, which does not pass the check."""
 
 
 def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
-    """Canary check by rank tests, for scores without a known null.
+    """Canary check by rank tests, for scores without a known null distribution.
 
-    The check passes if included canaries score significantly higher than excluded ones on one of
-    the statistics, at least one: the rank test of Mann and Whitney, each at ARRIVED_LEVEL over
-    their number. It does not show whether some canaries were dropped.
+    The check passes if scores of included canaries exceed those of excluded ones by more than
+    chance on one of the statistics: the rank test of Mann and Whitney, each at ARRIVED_LEVEL over
+    their number. It does not notice that some canaries were dropped.
+
+    Args:
+      statistics: The scores, at least one statistic of them.
     """
     tested = [
         statistic
@@ -43,7 +46,7 @@ def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
 
 
 def _not_clear(above: ScoredStatistic, p: float) -> str:
-    """Words on scores that do not show that included canaries arrived."""
+    """Why scores do not show that included canaries reached the model."""
     evidence = f"{_on(above)} (AUC {auc(above.scores):.3g}, p = {p:.2g}"
     if p <= _HINT:
         return (

@@ -29,8 +29,6 @@ class Simulation:
     """A simulated audit and what it contradicts.
 
     Attributes:
-      audit: The audit.
-      power: What it contradicts.
       knows_rounds: Whether the rounds of canaries are known; otherwise scores alone say how far
         canaries stand out.
     """
@@ -41,7 +39,6 @@ class Simulation:
 
     @property
     def statistic(self) -> ScoredStatistic:
-        """The statistic that is simulated."""
         return self.audit.like
 
     def detectable(self, claim: CurveClaim) -> Detectable | None:
@@ -62,13 +59,7 @@ class Simulation:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What is known of an audit beside its tests.
-
-    Attributes:
-      background: What hides canaries; None where scores alone are known.
-      lengths: The lengths of included canaries, over those expected.
-      scope: How the canaries bear on the claim.
-    """
+    """Inputs of the simulation other than the tests."""
 
     background: Background | None
     lengths: Lengths
@@ -76,18 +67,12 @@ class Seen:
 
 
 def simulate_point(claim: Claim, tests: ClaimTests, seen: Seen) -> Simulation | None:
-    """What audits of a claimed point contradict, by the statistic that contradicts most.
+    """The simulation by the statistic that detects most; None if scores show no signal.
 
-    Args:
-      claim: The claim, at a delta above 0.
-      tests: The tests of the verdict.
-      seen: What else is known.
-
-    Returns:
-      None where scores show nothing that could be simulated.
+    The claim has a delta above 0.
     """
-    made = PointTests(claim, tests.methods, tests.level)
-    return _best(_audits(claim, made, tests.statistics, seen))
+    audit_tests = PointTests(claim, tests.methods, tests.level)
+    return _best(_audits(claim, audit_tests, tests.statistics, seen))
 
 
 def simulate_curve(tests: CurveTests, seen: Seen) -> Simulation | None:
@@ -95,18 +80,18 @@ def simulate_curve(tests: CurveTests, seen: Seen) -> Simulation | None:
     leading = tests.tests[0]
     if leading.method != "trade_off_sum":
         return None
-    made = CurveSum(leading, claimed_mu(tests.claim), leading.sum_test)
-    return _best(_audits(tests.claim, made, [leading.statistic], seen))
+    audit_tests = CurveSum(leading, claimed_mu(tests.claim), leading.sum_test)
+    return _best(_audits(tests.claim, audit_tests, [leading.statistic], seen))
 
 
 def _best(audits: Iterator[tuple[SimulatedAudit, bool]]) -> Simulation | None:
     """The audit that detects the smallest epsilon, else the one with the largest power."""
-    found = [Simulation(audit, audit.simulate(), known) for audit, known in audits]
+    simulations = [Simulation(audit, audit.simulate(), known) for audit, known in audits]
 
     def merit(simulation: Simulation) -> tuple[float, float]:
         return simulation.power.detectable_factor or 0.0, simulation.power.power
 
-    return max(found, key=merit) if found else None
+    return max(simulations, key=merit) if simulations else None
 
 
 def _audits(

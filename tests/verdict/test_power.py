@@ -46,7 +46,7 @@ def noise_of(setup, epsilon):
 
 
 def verdict_on(claim, found, *, knows=True):
-    rest = {"arrival": found.canary_check, "background": found.background if knows else None}
+    rest = {"canary_check": found.canary_check, "background": found.background if knows else None}
     if isinstance(claim, Claim):
         return reach_verdict(claim, ClaimTests([found.statistic], 0.95), **rest)
     return reach_curve_verdict(curve_tests(claim, [found.statistic], 0.95), **rest)
