@@ -215,7 +215,7 @@ class CanaryUploads:
                 of_canary[canary].append(slot)
         slots = np.array(sorted(slot for own_slots in of_canary for slot in own_slots), np.int64)
         own = OwnRounds(tuple(np.array(slots, np.int64) for slots in of_canary))
-        sums = self._sums(RoundWeights.from_presences(own, slots), slots)
+        sums = self._sums(own, slots)
         if sums is None:
             limit = ComparedVectors((Vectors(1),), is_limit=True)
             return UploadScores(np.clip(totals / counts, -1, 1), limit)
@@ -229,8 +229,11 @@ class CanaryUploads:
         lengths = np.where(is_there.any(axis=0), sums.lengths, 1.0)
         return UploadScores(np.clip(totals / lengths, -1, 1), compared)
 
-    def _sums(self, weights: RoundWeights, slots: IndexArray) -> OwnSums | None:
+    def _sums(self, own: OwnRounds, slots: IndexArray) -> OwnSums | None:
         """The sums of every canary's uploads; what is known of them is kept for a run's folder."""
+        if self._directions is None or len(slots) == 0:
+            return None
+        weights = RoundWeights.from_presences(own, slots)
         if isinstance(self._directions, RoundDirections):
             return self._directions.weighted_sums(weights, slots, self._kept)
-        return None if self._directions is None else self._directions.weighted_sums(weights, slots)
+        return self._directions.weighted_sums(weights, slots)

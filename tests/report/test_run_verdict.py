@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from fl_audit.accounting import FixedSizeSampling, PoissonSampling, UnknownRounds
+from fl_audit.accounting import FixedSizeSampling, Noise, PoissonSampling, UnknownRounds
 from fl_audit.accounting.release import Party
 from fl_audit.commands.printing import exit_status, print_report
 from fl_audit.config.file import config_to_toml, load_config, parse_config
@@ -47,7 +47,7 @@ KEYS = {
 }
 
 
-ENOUGH_NOISE = {"noise_multiplier": 100.0, "sum_noise_multiplier": 100.0, "count_noise_stddev": 0.0}
+ENOUGH_NOISE = {"noise": Noise("gaussian", 100.0, 100.0)}
 """Noise with which accounting gives less than the claims."""
 
 
@@ -256,12 +256,8 @@ def test_a_claim_that_makes_no_sense_is_refused(run_folder, overrides, message):
 def test_known_rounds_alone_do_not_bear_on_a_claim_that_counts_on_sampling(
     run_folder, change_record
 ):
-    change_record(
-        client_participations=None,
-        canary_participations=None,
-        sampling_probability=0.1,
-        **ENOUGH_NOISE,
-    )
+    sampled = Party(PoissonSampling(0.1))
+    change_record(client=sampled, canary=sampled, **ENOUGH_NOISE)
     audit = {"claimed_epsilon": 0.1, "threat_models": ["known_rounds"]}
     run_folder.config.write_text(config_to_toml(parse_config({**CONFIG, "audit": audit}, "c")))
     run = read_finished_run(run_folder)
