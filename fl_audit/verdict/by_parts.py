@@ -215,8 +215,8 @@ DRAWS_DEPEND = lines(
 )
 
 _NOT_COVERED = (
-    "the parts do not cover a sampler that depends on data, nor draws that depend on each other in "
-    "a way that canaries’ rounds do not show"
+    "the parts do not cover a sampler that depends on data, nor dependent draws whose numbers "
+    "per round and per canary are those of independent ones"
 )
 
 
