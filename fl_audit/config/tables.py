@@ -189,6 +189,11 @@ class ReleaseStatement(Table, frozen=True):
       assumptions: Who checked production's schedule and noise, and how.
       risks: Known risks, not covered.
       contact: Contact for questions.
+      curators: Publishers, for a registry.
+      intended_use: Intended use.
+      region: Region, or jurisdiction.
+      sector: Industry.
+      published: Day of publication, as 2026-01-31.
     """
 
     name: str | None = None
