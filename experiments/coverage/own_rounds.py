@@ -24,7 +24,7 @@ from fl_audit.attacks.compared_vectors import (
 )
 from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound
-from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
 from fl_audit.canaries.families import FAMILIES, WITH_KNOWN_NULL
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
@@ -197,7 +197,7 @@ def _of_several(
     for index, direction in enumerate(run.directions):
         log.add(index, direction.astype(np.float32))
     everything = np.arange(cell.rounds)
-    sums = log.own_sums(run.own, everything, everything)
+    sums = log.weighted_sums(RoundWeights.from_presences(run.own, everything), everything)
     if sums is None:
         return cosines.sum(axis=1), None
     compared = ComparedVectors((Vectors(1, sums.concentration),), is_limit=not sums.are_exact)

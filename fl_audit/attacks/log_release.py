@@ -148,10 +148,10 @@ def _surprises(observed: FloatArray, expected: FloatArray, number: int) -> Float
     return number * binomial_divergence(observed, expected)
 
 
-def stated_shift(log: SeenLog) -> float | None:
+def stated_shifts(log: SeenLog) -> FloatArray | None:
     """The norm of a canary in an aggregate, in standard deviations of the stated noise.
 
-    The largest over canaries' rounds. None if a round has no noise or none is stated, or canaries'
+    In each of canaries' rounds. None if a round has no noise or none is stated, or canaries'
     rounds are not known. Of correlated noise it is the independent noise that is correlated.
     """
     own = log.listed.own_rounds
@@ -167,7 +167,7 @@ def stated_shift(log: SeenLog) -> float | None:
     _, clients = logged_lengths(log.folder, log.cosines.measured_lengths()).at(indices)
     stddevs = np.array([stddev_of.get(number, np.nan) for number in (indices + 1).tolist()])
     is_stated = np.isfinite(clients) & (clients > 0) & np.isfinite(stddevs) & (stddevs > 0)
-    return float(np.max(clients / stddevs)) if is_stated.all() else None
+    return np.asarray(clients / stddevs) if is_stated.all() else None
 
 
 @dataclass(frozen=True)
@@ -176,20 +176,24 @@ class StatedRounds:
 
     Attributes:
       release: The release to canaries, and to clients if the log states how often they participate
-        and they weigh no more than a canary, whose noise multiplier the release has.
+        and they weigh no more than a canary, whose noise multiplier the release has, the
+        smallest of any round.
+      most_noise: The largest noise multiplier of a round with canaries.
       says_all_rounds: Whether the log states the sampling of clients or the correlation of noise;
         otherwise only the noise of each single round is known.
     """
 
     release: Release
+    most_noise: float
     says_all_rounds: bool
 
 
 def stated_rounds(log: SeenLog) -> StatedRounds | None:
     """The release that a log states; None without each round's noise and the rounds of canaries."""
-    own, shift = log.listed.own_rounds, stated_shift(log)
-    if own is None or own.most == 0 or shift is None:
+    own, shifts = log.listed.own_rounds, stated_shifts(log)
+    if own is None or own.most == 0 or shifts is None:
         return None
+    shift, most_noise = float(shifts.max()), 1 / float(shifts.min())
     participation = read_participation(log.folder.participation)
     released = [index for index, _ in log.cosines.numbered_rows()]
     correlated = correlated_rounds(log.folder, log.cosines)
@@ -197,14 +201,14 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
         release = release_under(correlated.correlation, own, 1 / shift)
         client = _client_under(correlated.correlation, release.rounds, participation)
         release = dataclasses.replace(release, client=client)
-        return StatedRounds(release, says_all_rounds=True)
+        return StatedRounds(release, most_noise, says_all_rounds=True)
     sampled = None
     if participation is not None:
         sampled = release_of(participation, own, released, 1 / shift)
     if sampled is not None:
         if not _weigh_as_canaries(participation):
             sampled = dataclasses.replace(sampled, client=Party(UnknownRounds()))
-        return StatedRounds(sampled, says_all_rounds=True)
+        return StatedRounds(sampled, most_noise, says_all_rounds=True)
     release = Release(
         rounds=1 + max(released),
         noise=GAUSSIAN.noise(1 / shift, 1 / shift),
@@ -212,7 +216,7 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
         client=_client_of(participation),
         canary=Party(FixedRounds(own.most)),
     )
-    return StatedRounds(release, says_all_rounds=False)
+    return StatedRounds(release, most_noise, says_all_rounds=False)
 
 
 def why_nothing_stated(log: SeenLog) -> str:

@@ -443,6 +443,7 @@ def _accounted_of_folder(folder: AuditedFolder) -> tuple[Accounted, ...]:
         stated_uploads(folder.log),
         None if participation is None else participation.client_weight,
         scope,
+        most_noise=None if rounds is None else rounds.most_noise,
     )
 
 

@@ -65,6 +65,8 @@ class Accounted:
     """Noise and rounds that a claim is held against.
 
     Attributes:
+      most_noise: The largest noise multiplier of a round where not all have the same; the release
+        has the smallest one.
       hidden: The party as a draw would hide it where nothing says that the claim counts on none;
         None where that is known.
     """
@@ -74,13 +76,27 @@ class Accounted:
     attacker: Attacker
     source: Source
     hidden: Party | None = None
+    most_noise: float | None = None
+
+    @property
+    def least(self) -> Release:
+        """The release with the noise that lower bounds may count on: no round has more."""
+        if self.most_noise is None:
+            return self.release
+        return self.release.with_noise(
+            dataclasses.replace(
+                self.release.noise,
+                sum_noise_multiplier=self.most_noise,
+                noise_multiplier=self.most_noise,
+            )
+        )
 
     def at_least(self, delta: float) -> float | None:
         """The lower bound of accounting on epsilon at delta; None where it has none."""
         if self.hidden is not None:
-            return epsilon_at_least(self.release, self.hidden, delta, knows_rounds=False)
+            return epsilon_at_least(self.least, self.hidden, delta, knows_rounds=False)
         knows_rounds = self.attacker != "does_not_know_rounds"
-        return epsilon_at_least(self.release, self.party, delta, knows_rounds=knows_rounds)
+        return epsilon_at_least(self.least, self.party, delta, knows_rounds=knows_rounds)
 
     def at_most(self, delta: float) -> float | None:
         """The upper bound of accounting; None where it has none, or its package is missing."""
@@ -126,7 +142,12 @@ def accounted_of_run(release: Release, scope: Scope) -> tuple[Accounted, ...]:
 
 
 def accounted_of_log(
-    rounds: Release | None, uploads: Release | None, weight: float | None, scope: Scope
+    rounds: Release | None,
+    uploads: Release | None,
+    weight: float | None,
+    scope: Scope,
+    *,
+    most_noise: float | None = None,
 ) -> tuple[Accounted, ...]:
     """The noise that a log states, for clients as far as it says how they participate.
 
@@ -135,7 +156,7 @@ def accounted_of_log(
     accounted = []
     if uploads is not None and scope.covers_uploads:
         accounted.append(Accounted(uploads, uploads.client, "sees_uploads", "stated"))
-    if rounds is None or (weight is not None and weight > 1):
+    if rounds is None or weight not in (None, 1):  # accounting is about the weight of a canary
         return tuple(accounted)
     party, canary = rounds.client, rounds.canary
     if isinstance(party.sampling, UnknownRounds):
@@ -146,7 +167,9 @@ def accounted_of_log(
         hidden = Party(AllocatedRounds(number, max(rounds.rounds, number)))
     counts = scope.counts_on_sampling is True and hidden is None
     attacker: Attacker = "does_not_know_rounds" if counts else "knows_rounds"
-    return (*accounted, Accounted(rounds, party, attacker, "stated", hidden))
+    if hidden is None and party.participations == 1:
+        most_noise = None  # the round may be any, also that with the least noise
+    return (*accounted, Accounted(rounds, party, attacker, "stated", hidden, most_noise))
 
 
 @dataclass(frozen=True)
@@ -198,7 +221,7 @@ def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
     """What accounting gives for certain that is above a claim; None where nothing is."""
     shift = None
     if noise.attacker == "knows_rounds" and noise.hidden is None:
-        shift = exact_shift(noise.release, noise.party)
+        shift = exact_shift(noise.least, noise.party)
     match claim:
         case NoiseClaim(noise_multiplier=claimed):
             multiplier = noise.release.noise.sum_noise_multiplier

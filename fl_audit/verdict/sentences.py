@@ -447,7 +447,10 @@ def more_power(
     elif canaries_needed is None:
         if simulation.power.hidden == "by clients":
             steps.append("audit with fewer clients in a round")
-        steps.append("claim the noise as a curve (docs/verdict.md)")
+        if isinstance(simulation.audit.tests, PointTests):
+            steps.append("claim the noise as a curve (docs/verdict.md)")
+    if not steps:
+        steps.append("claim a larger ε")
     return f"{NEXT}{', or '.join(steps)}"
 
 

@@ -127,7 +127,7 @@ def test_run_trains_what_init_writes(task, tmp_path, monkeypatch, capsys):
     changes = [word for setting in (*_FEW, *settings) for word in ("--set", setting)]
     assert main(["run", "config.toml", "--out", "run", "--json", *changes]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert report["run"]["rounds"] == 2
+    assert report["run"]["release"]["rounds"] == 2
     assert report["statistics"]["own_rounds"]["estimates"]
 
 

@@ -221,9 +221,25 @@ def test_a_log_that_says_nothing_of_clients_is_about_those_like_canaries():
     assert after_accounting(below, (maybe,)).outcome == "contradicted"
 
 
-def test_heavier_clients_are_not_accounted_for_by_canaries():
+def test_rounds_with_more_noise_do_not_count_as_the_one_with_least():
+    # Five rounds: one with noise of 0.5, four of 2, so that mu is sqrt(5) and not sqrt(20).
+    stated = _release(0.5, Party(FixedRounds(5)))
+    scope = Scope(counts_on_sampling=False)
+    (noise,) = accounted_of_log(stated, None, None, scope, most_noise=2.0)
+    right = _verdict(Claim(epsilon_of_mu(5**0.5, DELTA), DELTA))
+    assert after_accounting(right, (noise,)).outcome != "contradicted"
+    wrong = _verdict(Claim(0.9 * epsilon_of_mu(5**0.5 / 2, DELTA), DELTA))
+    assert after_accounting(wrong, (noise,)).outcome == "contradicted"
+    # One round may be that with the least noise.
+    one = _release(0.5, Party(FixedRounds(1)))
+    (noise,) = accounted_of_log(one, None, None, scope, most_noise=2.0)
+    assert noise.at_least(DELTA) == pytest.approx(epsilon_of_mu(2.0, DELTA))
+
+
+@pytest.mark.parametrize("weight", [0.5, 2.0])
+def test_clients_of_another_weight_are_not_accounted_for_by_canaries(weight):
     unknown = _release(0.35, Party(UnknownRounds()), canary=Party(FixedRounds(1)))
-    assert accounted_of_log(unknown, None, 2.0, Scope()) == ()
+    assert accounted_of_log(unknown, None, weight, Scope()) == ()
     assert accounted_of_log(None, None, None, Scope()) == ()
 
 
