@@ -76,7 +76,10 @@ def test_a_run_without_tensorflow_ends_in_a_report(config_path, tmp_path):
     assert "tensorflow" not in report["run"]["versions"]
     assert report["arrival"]["state"] == "arrived"
     by_name = {check["name"]: check for check in report["checks"]["results"]}
-    assert all(check["passed"] is not False for check in by_name.values())
+    assert all(
+        check["passed"] is (True if check.get("is_conclusive", True) else None)
+        for check in by_name.values()
+    )
     assert by_name.pop("replay_repeatable")["measured"].startswith("not replayed: the engine draws")
     assert by_name.keys() == {
         "enough_noise",
