@@ -40,6 +40,7 @@ from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import read_chain
 from fl_audit.formats.text_files import (
     OWNER_ALONE,
+    append_whole,
     in_turn,
     parse_toml,
     read_foreign,
@@ -202,13 +203,12 @@ def write_commitment(path: Path, opened: Opened) -> None:
     for file_path in (path, opening_of(path), tries_of(path)):
         if file_path.exists():
             raise InputError(f"{file_path}: is there already; a commitment is never replaced")
+    opening = msgspec.json.encode(_Opening(opened.nonce)).decode() + "\n"
     try:
-        descriptor = os.open(opening_of(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(_Opening(opened.nonce)) + b"\n")
-            os.fsync(file.fileno())
+        write_text(opening_of(path), opening, OWNER_ALONE)
         write_text(path, opened.text.decode())
     except OSError as error:
+        opening_of(path).unlink(missing_ok=True)
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
 
 
@@ -357,9 +357,8 @@ def list_try(path: Path, folder: RunFolder) -> int:
             if attempt.link == link:
                 return attempt.number
         line = ListedTry(len(listed) + 1, folder.path.resolve().name, link, _digest(tries))
-        with tries.open("ab") as file:
-            file.write(msgspec.json.encode(line) + b"\n")
-            file.flush()
+        append_whole(tries, msgspec.json.encode(line) + b"\n")
+        with tries.open("rb") as file:
             os.fsync(file.fileno())
     return line.number
 
