@@ -269,6 +269,11 @@ def separator_of(first_line: str) -> str:
     return others[0] if others and "," not in first_line else ","
 
 
+def say_separator(path: Path, more: str = "") -> None:
+    """Says that a CSV is not separated by commas, once it has been read."""
+    warn(f"{path}: columns are read as separated by semicolons or tabs{more}")
+
+
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _WITH_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 
@@ -300,8 +305,7 @@ def _with_points(path: Path, table: CsvTable) -> CsvTable:
             f"{path}, line {table.lines[points]}: has a number with a point, and line "
             f"{table.lines[commas]} one with a comma; write all with a decimal point"
         )
-    said = "" if commas is None else ", and their decimal commas as points"
-    warn(f"{path}: columns are read as separated by semicolons or tabs{said}")
+    say_separator(path, ", and their decimal commas as points" if commas is not None else "")
     rows = table.rows if commas is None else [list(map(_with_point, row)) for row in table.rows]
     return CsvTable(table.header, rows, table.lines)
 

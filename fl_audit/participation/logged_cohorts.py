@@ -18,7 +18,7 @@ from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.table import NumRounds, Table
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.formats.text_files import check_header, open_csv, text_lines
+from fl_audit.formats.text_files import check_header, open_csv, say_separator, text_lines
 from fl_audit.library_words import csv_words, not_utf8
 from fl_audit.participation.schedule import (
     Participation,
@@ -97,6 +97,8 @@ def _rows(path: Path, file: Iterator[str]) -> Iterator[tuple[str, str]]:
             yield row[round_column], row[client_column]
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num}: {csv_words(error)}") from error
+    if reader.dialect.delimiter != ",":
+        say_separator(path)
 
 
 def _round(path: Path, row: int, text: str) -> int:

@@ -272,8 +272,11 @@ def _read_table(path: Path) -> dict[str, AnyArray]:
     import pyarrow.parquet
 
     try:
-        read = pa.parquet.read_table if path.suffix == ".parquet" else pa.csv.read_csv
-        table = read(path if path.suffix == ".parquet" else _plain_csv(path))
+        if path.suffix == ".parquet":
+            table = pa.parquet.read_table(path)
+        else:
+            options = pa.csv.ReadOptions(use_threads=False)  # with threads no error names its row
+            table = pa.csv.read_csv(_plain_csv(path), read_options=options)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except pa.ArrowException as error:

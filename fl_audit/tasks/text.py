@@ -28,7 +28,7 @@ import numpy.typing as npt
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray, read_or_make
-from fl_audit.formats.text_files import check_header, in_turn, open_csv, text_lines
+from fl_audit.formats.text_files import check_header, in_turn, open_csv, say_separator, text_lines
 from fl_audit.library_words import csv_words, not_utf8
 from fl_audit.tasks.learning_task import Examples, Population
 from fl_audit.version import __version__
@@ -370,6 +370,8 @@ def _sentences(path: Path, file: Iterator[str]) -> Iterator[Sentence]:
     empty = [client_id for client_id, has_words in seen.items() if not has_words]
     if empty:
         raise InputError(f"{path}: client {empty[0]!r} is empty: none of its rows has a word")
+    if rows.dialect.delimiter != ",":
+        say_separator(path)
 
 
 def read_sentences(path: Path) -> Iterator[Sentence]:
