@@ -35,7 +35,7 @@ from fl_audit.library_words import csv_words, json_words, not_utf8, toml_words
 from fl_audit.progress import warn
 
 if TYPE_CHECKING:
-    from _csv import Reader
+    from _csv import _reader as Reader
 
 _SHELL_PIPES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 """The folders of the pipes that a shell names in a call, such as /dev/stdin or `<(zcat …)`."""
@@ -99,18 +99,19 @@ def text_lines(path: Path) -> Iterator[str]:
     The text is UTF-8, or UTF-16 with its mark, as Excel's "Unicode text". Raises OSError as
     `open_foreign` does, for another kind of file, and for a line that is too long.
     """
-    opened = open_foreign(path)
-    start = opened.peek(4)[:4]
-    if kind := next((kind for magic, kind in _NOT_TEXT.items() if start.startswith(magic)), None):
-        opened.close()
-        raise OSError(errno.EINVAL, f"is {kind}", str(path))
-    encoding = "utf-16" if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
-    with io.TextIOWrapper(opened, encoding=encoding, newline="") as file:
-        while line := file.readline(_LONGEST_LINE):
-            if len(line) == _LONGEST_LINE:
-                reason = f"has a line of {_LONGEST_LINE:,} characters or more"
-                raise OSError(errno.EFBIG, reason, str(path))
-            yield line
+    with open_foreign(path) as opened:
+        start = opened.peek(4)[:4]
+        for magic, kind in _NOT_TEXT.items():
+            if start.startswith(magic):
+                raise OSError(errno.EINVAL, f"is {kind}", str(path))
+        is_utf16 = start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        encoding = "utf-16" if is_utf16 else "utf-8-sig"
+        with io.TextIOWrapper(opened, encoding=encoding, newline="") as file:
+            while line := file.readline(_LONGEST_LINE):
+                if len(line) == _LONGEST_LINE:
+                    reason = f"has a line of {_LONGEST_LINE:,} characters or more"
+                    raise OSError(errno.EFBIG, reason, str(path))
+                yield line
 
 
 @contextlib.contextmanager

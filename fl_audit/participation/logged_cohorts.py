@@ -28,6 +28,7 @@ from fl_audit.participation.schedule import (
     Schedule,
     most_rounds_of_a_client,
 )
+from fl_audit.progress import warned_if_read
 from fl_audit.seeds import Stream, generator
 
 COLUMNS = ("round", "client_id")
@@ -164,7 +165,8 @@ class Replay(Table, Participation, frozen=True, tag_field="kind", tag="replay"):
 
 def replay_schedule(config: Replay, seed: int, roster: Roster) -> Schedule:
     """Schedules real clients in their rounds of the log, each canary in those of one client."""
-    log = read_replay_log(Path(config.path), roster.client_ids)
+    with warned_if_read():
+        log = read_replay_log(Path(config.path), roster.client_ids)
     if config.rounds is not None:
         log = _first_rounds(log, config.rounds)
     models = _models(config, seed, roster, log)
