@@ -95,10 +95,6 @@ def read_saved_arrays(path: Path) -> list[NamedArray]:
     return [(name, array) for name, array in named if array.dtype.kind == "f"]
 
 
-def _of_npz(path: Path) -> list[NamedArray]:
-    return list(read_arrays(path, "a model").items())
-
-
 def _of_hdf5(path: Path) -> list[NamedArray]:
     with opened(path, "a model") as file:
         return _datasets(file)
@@ -159,7 +155,7 @@ def _of_tensorflow(path: Path) -> list[NamedArray]:
 
 _READERS = {
     ".npy": lambda path: [("", read_array(path, "a model"))],
-    ".npz": _of_npz,
+    ".npz": lambda path: list(read_arrays(path, "a model").items()),
     ".safetensors": _of_safetensors,
     ".h5": _of_hdf5,
     ".hdf5": _of_hdf5,
