@@ -25,6 +25,7 @@ from fl_audit.run.attackers import attack_context, make_attackers
 from fl_audit.run.folder import check_logs, load_checkpoint, open_chain
 from fl_audit.run.loop import LiveAudit, ReachedRound, RoundLoop, SharedCosines, stop_request
 from fl_audit.run.observers import (
+    CanaryLines,
     FaultLines,
     MetricsCsv,
     ProgressDisplay,
@@ -203,7 +204,8 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
 def observers_of_every(run: PreparedRun, engine: Engine) -> tuple[RoundObserver, ...]:
     """The observers of every run; metrics.csv is first, so that the others find its row."""
     display = ProgressDisplay(engine.first_round)
-    return MetricsCsv(), TensorBoard(), display, FaultLines(run), VerdictLine()
+    lines = (FaultLines(run), VerdictLine(), CanaryLines(run))
+    return MetricsCsv(), TensorBoard(), display, *lines
 
 
 @contextlib.contextmanager
