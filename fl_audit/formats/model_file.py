@@ -177,7 +177,7 @@ def candidates(arrays: Sequence[NamedArray], sizes: Sequence[int]) -> Iterator[l
       arrays: The arrays of the file.
       sizes: The number of parameters of each variable.
     """
-    dim, by_name = sum(sizes), sorted(arrays, key=lambda named: _natural(named[0]))
+    dim, by_name = sum(sizes), sorted(arrays, key=lambda named: natural_order(named[0]))
     yield from ([array] for _, array in arrays if array.size == dim)
     for ordered in (arrays, by_name):
         for start in range(len(ordered) - len(sizes) + 1):
@@ -191,6 +191,6 @@ def candidates(arrays: Sequence[NamedArray], sizes: Sequence[int]) -> Iterator[l
         yield [of_size[size].pop(0) for size in sizes]
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def natural_order(name: str) -> list[tuple[int, str]]:
     """A key that sorts dense_2 before dense_10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -146,13 +146,13 @@ def _scores(path: Path, table: "ScoreTable") -> ScoreFile:
     )
 
 
-def write_score_file(path: str | os.PathLike[str], scores: ScoreFile) -> None:
+def write_score_file(path: str | os.PathLike[str], scores: ScoreFile, mode: int = 0o666) -> None:
     """Writes a score file, CSV or (by its suffix) Parquet, whole or not at all.
 
     Scores are written with all their digits, so that reading returns the same numbers.
     """
     path = Path(path)
-    with atomic_writer(path) as file:
+    with atomic_writer(path, mode) as file:
         if path.suffix == ".parquet":
             _write_parquet(file, scores)
         else:

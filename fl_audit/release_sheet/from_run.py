@@ -67,7 +67,7 @@ def read_provenance(folder: RunFolder, verified: Verified) -> Provenance:
     """
     commitment = None
     if folder.commitment.exists():
-        commitment = read_try(folder).opened(folder.commitment).digest
+        commitment = read_try(folder).digest
     link = read_chain(folder.chain).lines[-1].link
     return Provenance(folder.path.resolve().name, verified, link, commitment)
 
