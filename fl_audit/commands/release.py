@@ -64,7 +64,7 @@ def _release(arguments: argparse.Namespace) -> int:
         sheet_of_run,
         statement_of,
     )
-    from fl_audit.release_sheet.registry import parameters_of, registry_entry
+    from fl_audit.release_sheet.registry_entry import parameters_of, registry_entry
     from fl_audit.release_sheet.selection import sweep_around
     from fl_audit.release_sheet.sheet import render_sheet
     from fl_audit.verification import verify_folder

@@ -33,7 +33,7 @@ import msgspec
 from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config.file import config_to_toml, flat_keys
 from fl_audit.config.inputs import PREFIX, Inputs, read_recorded_inputs, words_of_input
-from fl_audit.config.tables import Config
+from fl_audit.config.run_tables import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.folders import RunFolder
@@ -216,7 +216,9 @@ def open_commitment(path: Path) -> Opened:
     text, commitment = read_commitment(path)
     opening = opening_of(path)
     if not opening.exists():
-        raise InputError(f"{opening}: is missing; `fl-audit commit` wrote it beside the commitment")
+        raise InputError(
+            f"{opening}: is missing; `fl-audit commit` wrote it next to the commitment"
+        )
     return Opened(commitment, text, read_nonce(opening))
 
 

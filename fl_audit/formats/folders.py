@@ -134,7 +134,7 @@ class RunFolder(ScoredFolder):
 
     @property
     def inputs(self) -> Path:
-        """The digests of what the run reads beside its config (JSON), see `config.inputs`."""
+        """The digests of what the run reads besides its config (JSON), see `config.inputs`."""
         return self.path / "inputs.json"
 
     @property
@@ -269,7 +269,7 @@ class RunFolder(ScoredFolder):
         return (self.release_cosines, self.release_concentrations)
 
     def training_outputs(self) -> tuple[Path, ...]:
-        """The files beside the logs that are there once training is over; each may be missing."""
+        """The files besides the logs that exist once training is over; each may be missing."""
         looked_at = (self.autocorrelation, self.replay)
         kept = (self.kept_directions, self.kept_upload_directions, *self.direction_sums())
         scored = (self.compared_vectors, *self.path.glob("scores_*.csv"))

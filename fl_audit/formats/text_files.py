@@ -105,7 +105,7 @@ def linked_unquoted(path: Path, what: str) -> Iterator[None]:
             raise
         raise InputError(
             f"{path}: is a link to {path.readlink()}, which is not {what}; put the file itself "
-            "there to be told what is wrong with it"
+            "there to see what is wrong with it"
         ) from None
 
 

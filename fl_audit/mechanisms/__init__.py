@@ -22,7 +22,7 @@ from fl_audit.mechanisms.kind import (
     made_to_be_clipped,
 )
 from fl_audit.mechanisms.matrix import MatrixFactorisation
-from fl_audit.mechanisms.registry import (
+from fl_audit.mechanisms.mechanism_of_run import (
     MECHANISMS,
     canary_norm,
     client_lengths,

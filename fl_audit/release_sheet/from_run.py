@@ -370,7 +370,7 @@ def _selection(sweep: SweepRuns | None) -> Iterator[Line]:
     yield Line(
         "The bound for private selection (Papernot & Steinke 2022, theorem 2; Liu & Talwar 2019) "
         "does NOT cover this sweep: the number of runs was fixed by the grid, not drawn at random "
-        f"and not told. Drawn (geometric, mean {price.num_runs}; settings drawn anew each time; "
+        f"and kept secret. Drawn (geometric, mean {price.num_runs}; settings drawn anew each time; "
         f"only the best run released), it would have given {would}.",
         COMPUTED,
     )
