@@ -269,7 +269,6 @@ class ProgressDisplay(RoundObserver):
         self._progress.advance(facts=self._evaluated | bound)
 
     def run_ended(self, *, finished: bool) -> None:
-        del finished
         self._progress.close()
 
 
