@@ -3,15 +3,17 @@
 Training writes a run folder and does not use estimators; the report reads it and does not use
 TensorFlow. A log folder is written by a production system in any language, or by `RoundScorer`;
 docs/logs.md describes its format. The content of each is chained by digests (`round_chain`), and
-`locked` keeps a second process out of a folder.
+`locked` and `WriteLock` keep a second writer out of a folder.
 """
 
 import contextlib
 import fcntl
 import os
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from fl_audit.errors import InputError
 from fl_audit.formats.round_chain import Chain, read_chain
@@ -411,6 +413,39 @@ def locked(folder: Path) -> Iterator[None]:
         path.unlink(missing_ok=True)
         fcntl.flock(descriptor, fcntl.LOCK_UN)  # a fork of this process may have it open too
         os.close(descriptor)
+
+
+class WriteLock:
+    """The lock of a folder until the object, which objects of one process share, is collected."""
+
+    _held: ClassVar["weakref.WeakValueDictionary[Path, WriteLock]"] = weakref.WeakValueDictionary()
+
+    def __init__(self, folder: Path) -> None:
+        """Takes the lock, as `locked` does; use `of` instead."""
+        held = contextlib.ExitStack()
+        held.enter_context(locked(folder))
+        weakref.finalize(self, _release, held, os.getpid())
+
+    @classmethod
+    def of(cls, folder: Path) -> "WriteLock":
+        """The lock that this process holds, or a new one.
+
+        Raises:
+          InputError: Another process holds it, or the folder cannot be written.
+        """
+        path = folder.resolve()
+        held = cls._held.get(path)
+        if held is None:
+            try:
+                held = cls._held[path] = cls(path)
+            except OSError as error:
+                raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
+        return held
+
+
+def _release(held: contextlib.ExitStack, owner: int) -> None:
+    if os.getpid() == owner:  # not in a fork of the process that took it
+        held.close()
 
 
 def _lock(path: Path) -> int:

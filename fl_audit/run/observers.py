@@ -339,7 +339,6 @@ class CanaryLines(RoundObserver):
         self._rows = read_metrics(run.folder.metrics)
         self._watch = CanaryWatch(
             run.num_rounds,
-            self._canary_check,
             choice=run.config.audit.lost_canaries,
             warn=warn,
             key="audit.lost_canaries",
@@ -349,7 +348,7 @@ class CanaryLines(RoundObserver):
     def round_finished(self, finished: FinishedRound) -> None:
         """Raises CanariesLostError if they are lost, unless the config wants a warning."""
         self._rows.append(finished.metrics)
-        self._watch.see(len(self._rows), finished.metrics.round)
+        self._watch.see(len(self._rows), finished.metrics.round, self._canary_check)
 
     def _canary_check(self, false_alarm: float) -> CanaryCheck | None:
         """The canary check of the rounds so far; None without a log of vectors' cosines."""
