@@ -124,8 +124,8 @@ def brief_lines(comparison: Comparison) -> list[str]:
         ),
         "",
         *_settings_table(comparison),
-        *_verdicts(comparison),
-        *_faults(comparison),
+        *_column(comparison, "verdict", verdict_cell if has_verdicts(comparison) else None),
+        *_column(comparison, "faults of training", fault_cell if has_faults(comparison) else None),
     ]
 
 
@@ -160,18 +160,12 @@ def _settings_table(comparison: Comparison) -> list[str]:
     return _table(comparison, "", head, rows)
 
 
-def _verdicts(comparison: Comparison) -> list[str]:
-    if not has_verdicts(comparison):
+def _column(comparison: Comparison, head: str, cell: Callable[[Setting], str] | None) -> list[str]:
+    """A table of one column; empty without a cell."""
+    if cell is None:
         return []
-    rows = [(verdict_cell(setting),) for setting in comparison.settings]
-    return ["", *_table(comparison, "", ("verdict",), rows)]
-
-
-def _faults(comparison: Comparison) -> list[str]:
-    if not has_faults(comparison):
-        return []
-    rows = [(fault_cell(setting),) for setting in comparison.settings]
-    return ["", *_table(comparison, "", ("faults of training",), rows)]
+    rows = [(cell(setting),) for setting in comparison.settings]
+    return ["", *_table(comparison, "", (head,), rows)]
 
 
 def _statistic_table(comparison: Comparison, statistic: str) -> list[str]:

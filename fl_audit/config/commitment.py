@@ -205,7 +205,7 @@ def write_commitment(path: Path, opened: Opened) -> None:
     try:
         descriptor = os.open(opening_of(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(_Opening(opened.nonce)) + b"\n")
+            file.write(_opening_text(opened.nonce))
             os.fsync(file.fileno())
         write_text(path, opened.text.decode())
     except OSError as error:
@@ -218,8 +218,7 @@ def open_commitment(path: Path) -> Opened:
     opening = opening_of(path)
     if not opening.exists():
         raise InputError(f"{opening}: is missing; `fl-audit commit` wrote it beside the commitment")
-    nonce = read_json(opening, _Opening, "the opening of a commitment").nonce
-    return Opened(commitment, text, _checked_nonce(nonce, opening))
+    return Opened(commitment, text, read_nonce(opening))
 
 
 def read_commitment(path: Path) -> tuple[bytes, Commitment]:
@@ -232,14 +231,20 @@ def read_commitment(path: Path) -> tuple[bytes, Commitment]:
     return read_foreign(path), commitment
 
 
-def _checked_nonce(nonce: str, path: Path) -> str:
+def read_nonce(opening: Path) -> str:
+    """Reads the nonce in an opening: 64 hexadecimal digits."""
+    nonce = read_json(opening, _Opening, "the opening of a commitment").nonce
     try:
         is_right = len(nonce) == 64 and len(bytes.fromhex(nonce)) == 32
     except ValueError:
         is_right = False
     if not is_right:
-        raise InputError(f"{path}: nonce must be 64 hexadecimal digits")
+        raise InputError(f"{opening}: nonce must be 64 hexadecimal digits")
     return nonce
+
+
+def _opening_text(nonce: str) -> bytes:
+    return msgspec.json.encode(_Opening(nonce)) + b"\n"
 
 
 # A run under a commitment.
@@ -250,24 +255,25 @@ class Try(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
       commitment: The text of the published file.
-      nonce: Opens the commitment for recipients of the folder.
       number: The number of the run under the commitment, from 1.
       before: SHA-256 of the list of runs before this one.
     """
 
     commitment: str
-    nonce: str
     number: int
     before: str
 
-    def opened(self, path: Path) -> Opened:
-        """The opened commitment; InputError if text or nonce is invalid."""
-        text = self.commitment.encode()
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the published file."""
+        return hashlib.sha256(self.commitment.encode()).hexdigest()
+
+    def content(self, path: Path) -> Commitment:
+        """The commitment; InputError, naming `path`, if the text is none."""
         try:
-            commitment = msgspec.json.decode(text, type=Commitment)
+            return msgspec.json.decode(self.commitment.encode(), type=Commitment)
         except (msgspec.MsgspecError, ValueError) as error:
             raise InputError(f"{path}: holds no commitment: {error}") from error
-        return Opened(commitment, text, _checked_nonce(self.nonce, path))
 
 
 class ListedTry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -340,11 +346,12 @@ def read_try(folder: RunFolder) -> Try:
 
 
 def begin_try(path: Path, opened: Opened, folder: RunFolder) -> None:
-    """Records in a run's folder which try it is, before its chain begins."""
+    """Records in a run's folder which try it is, before its chain begins, and the opening."""
     listed = read_tries(tries_of(path))
-    attempt = Try(opened.text.decode(), opened.nonce, len(listed) + 1, _digest(tries_of(path)))
+    attempt = Try(opened.text.decode(), len(listed) + 1, _digest(tries_of(path)))
     text = msgspec.json.format(msgspec.json.encode(attempt)).decode()
-    write_text(folder.commitment, text + "\n", OWNER_ALONE)
+    write_text(folder.opening, _opening_text(opened.nonce).decode(), OWNER_ALONE)
+    write_text(folder.commitment, text + "\n")
 
 
 def list_try(path: Path, folder: RunFolder) -> int:

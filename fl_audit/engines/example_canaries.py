@@ -28,7 +28,6 @@ from fl_audit.participation import PATTERNS
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.learning_task import (
     Examples,
-    ExamplesOfSentences,
     LearningTask,
     Model,
     PartOfPopulation,
@@ -204,20 +203,14 @@ def read_canary_file(path: Path, task: LearningTask) -> Sequence[Examples]:
       InputError: The file cannot be read, or an example does not fit the task.
     """
     if task.examples_of_sentences is not None:
-        return _examples_from_text(path, task.examples_of_sentences)
+        sentences: dict[str, list[Sequence[str]]] = {}
+        for sentence in read_sentences(path):
+            sentences.setdefault(sentence.client_id, []).append(sentence.words)
+        return [task.examples_of_sentences(of_client) for of_client in sentences.values()]
     rows = _read_npz(path) if path.suffix == ".npz" else _read_numbers(path)
     examples = _checked(path, rows, task)
     _, first, owner = np.unique(rows.client_ids, return_index=True, return_inverse=True)
     return [examples.take(np.flatnonzero(owner == client)) for client in np.argsort(first)]
-
-
-def _examples_from_text(
-    path: Path, examples_of_sentences: ExamplesOfSentences
-) -> Sequence[Examples]:
-    sentences: dict[str, list[Sequence[str]]] = {}
-    for sentence in read_sentences(path):
-        sentences.setdefault(sentence.client_id, []).append(sentence.words)
-    return [examples_of_sentences(of_client) for of_client in sentences.values()]
 
 
 @dataclass(frozen=True, eq=False)

@@ -130,7 +130,12 @@ class RunFolder(ScoredFolder):
 
     def identity(self) -> tuple[Path, ...]:
         """The files that say what the run is, before its first round; the last may be missing."""
-        return (self.config, self.canaries, self.inputs, self.schedule_secret, self.commitment)
+        sealed = (self.commitment, *self.withheld())
+        return (self.config, self.canaries, self.inputs, *sealed)
+
+    def withheld(self) -> tuple[Path, ...]:
+        """The secrets of the run, which its owner may keep from others; each may be missing."""
+        return (self.schedule_secret, self.opening)
 
     @property
     def inputs(self) -> Path:
@@ -147,8 +152,13 @@ class RunFolder(ScoredFolder):
 
     @property
     def commitment(self) -> Path:
-        """The commitment that the run began under, with what opens it (JSON)."""
+        """The commitment that the run began under (JSON)."""
         return self.path / "commitment.json"
+
+    @property
+    def opening(self) -> Path:
+        """The nonce that opens the commitment (JSON), for the owner only."""
+        return self.path / "commitment.json.opening"
 
     @property
     def metrics(self) -> Path:
@@ -248,6 +258,11 @@ class RunFolder(ScoredFolder):
         logs = (self.metrics, *cosines, *self.upload_logs())
         examples = (self.round_products, self.round_signals, self.round_energies)
         return (*logs, *examples, self.aggregates, self.round_noise)
+
+    def canary_logs(self) -> tuple[Path, ...]:
+        """The logs with a number for each canary, which say in which rounds it was included."""
+        examples = (self.round_products, self.round_signals, self.round_energies)
+        return (self.round_cosines, *self.upload_logs(), *examples, *self.release_logs())
 
     def release_logs(self) -> tuple[Path, ...]:
         """The logs with a row for each model that is released; each may be missing."""

@@ -23,7 +23,7 @@ import csv
 import io
 import math
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, get_args
@@ -146,13 +146,13 @@ def _scores(path: Path, table: "ScoreTable") -> ScoreFile:
     )
 
 
-def write_score_file(path: str | os.PathLike[str], scores: ScoreFile) -> None:
+def write_score_file(path: str | os.PathLike[str], scores: ScoreFile, mode: int = 0o666) -> None:
     """Writes a score file, CSV or (by its suffix) Parquet, whole or not at all.
 
     Scores are written with all their digits, so that reading returns the same numbers.
     """
     path = Path(path)
-    with atomic_writer(path) as file:
+    with atomic_writer(path, mode) as file:
         if path.suffix == ".parquet":
             _write_parquet(file, scores)
         else:
@@ -313,19 +313,15 @@ def _positions(path: Path, header: list[str]) -> dict[str, int]:
     if not header:
         raise InputError(f"{path}: must start with a header naming {', '.join(COLUMNS)}")
     refuse_misspelt(f"{path}: column", header, INCLUSION_COLUMNS[:2])
-    inclusion_columns = _columns_on_inclusion(header)
-    for name in (*COLUMNS, *inclusion_columns):
+    # A column `pair` is ours only if the file also says how its canaries were chosen.
+    inclusion_names = INCLUSION_COLUMNS if INCLUSION in header else (PROBABILITY,)
+    names = [*COLUMNS, *(name for name in inclusion_names if name in header)]
+    for name in names:
         if name not in header:
             raise InputError(f"{path}: has no column {name!r}: {nearest(name, header)}")
         if header.count(name) > 1:
             raise InputError(f"{path}: must have one column {name!r}, got {header.count(name)}")
-    return {name: header.index(name) for name in (*COLUMNS, *inclusion_columns)}
-
-
-def _columns_on_inclusion(columns: Collection[str]) -> tuple[str, ...]:
-    """Inclusion columns present in the file; `pair` counts only if the design needs it."""
-    names = INCLUSION_COLUMNS if INCLUSION in columns else (PROBABILITY,)
-    return tuple(name for name in names if name in columns)
+    return {name: header.index(name) for name in names}
 
 
 # The columns on the choice of included canaries.

@@ -23,7 +23,7 @@ import re
 import secrets
 import stat
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -142,6 +142,13 @@ def atomic_writer(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
 OWNER_ALONE = 0o600
 """The mode of files with keys, noise or secrets."""
+
+
+def keep_to_owner(paths: Iterable[Path]) -> None:
+    """Takes from everyone but the owner the right to read files; those that are there."""
+    for path in paths:
+        if path.exists():
+            path.chmod(OWNER_ALONE)
 
 
 def write_text(path: Path, text: str, mode: int = 0o666) -> None:

@@ -25,6 +25,7 @@ from fl_audit.mechanisms.matrix import MatrixFactorisation
 from fl_audit.mechanisms.registry import (
     MECHANISMS,
     canary_norm,
+    client_lengths,
     clip_and_noise,
     make_aggregator,
     round_noise,
@@ -49,6 +50,7 @@ __all__ = [
     "TreeAggregation",
     "Zeroing",
     "canary_norm",
+    "client_lengths",
     "clip_and_noise",
     "describe",
     "fresh_in_each_round",

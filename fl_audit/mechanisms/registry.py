@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from fl_audit.accounting.release import Noise
+from fl_audit.accounting.release import Denominator, Noise
+from fl_audit.array_types import FloatArray
 from fl_audit.config_tables.kinds import Kinds
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.client_gaussian import CLIENT_GAUSSIAN_KIND
@@ -118,6 +119,21 @@ def canary_norm(table: Mechanism, aggregator_state: Any) -> float:
         return canary_length(table, math.inf, math.inf)
     clip_norm = clip_and_noise(table, aggregator_state).clip_norm
     return canary_length(table, clip_norm, zeroing_norm(table.zeroing, aggregator_state))
+
+
+def client_lengths(
+    table: Mechanism, denominator: Denominator, clip_norms: FloatArray, participants: FloatArray
+) -> FloatArray:
+    """The largest norm of a client in the aggregate of each round, shape (rounds,).
+
+    Without clipping a client's norm is unbounded, and the canaries' fixed norm replaces it.
+    """
+    fixed = MECHANISMS.kind_of(table).canary_norm(table) or math.nan
+    lengths = np.where(np.isinf(clip_norms), fixed, clip_norms)
+    is_actual = denominator.divisor == "actual_cohort"
+    return np.asarray(
+        lengths / (np.maximum(participants, 1) if is_actual else denominator.expected)
+    )
 
 
 def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> float:

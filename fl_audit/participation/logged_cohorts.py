@@ -82,6 +82,20 @@ def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
     return log
 
 
+def logged_clients(path: Path) -> set[str]:
+    """The names of the clients in a log.
+
+    Raises:
+      InputError: The file cannot be read, or is no such log.
+    """
+    try:
+        return {client_id for _, client_id in _rows(path, text_lines(path))}
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: is not CSV: {error}") from error
+
+
 def _rows(path: Path, file: Iterator[str]) -> Iterator[tuple[str, str]]:
     """Yields the two columns, row by row."""
     reader = csv.reader(file)

@@ -67,7 +67,7 @@ def read_provenance(folder: RunFolder, verified: Verified) -> Provenance:
     """
     commitment = None
     if folder.commitment.exists():
-        commitment = read_try(folder).opened(folder.commitment).digest
+        commitment = read_try(folder).digest
     link = read_chain(folder.chain).lines[-1].link
     return Provenance(folder.path.resolve().name, verified, link, commitment)
 
@@ -106,7 +106,10 @@ def sheet_of_run(
         **_release(run, statement),
         **_protection(run, config, analytical, statement),
         **_guarantee(report, run, analytical, statement),
-        **_accesses(run, statement, sweep),
+        "accesses": list(_noised(run)),
+        "unprotected": list(_not_noised(run, statement)),
+        "earlier_runs": [*_runs_of(sweep), *_stated(statement.earlier_runs)],
+        "selection": list(_selection(sweep)),
         **_audit(report),
         "risks": _risks(statement),
         **_provenance(report, run, config),
@@ -302,17 +305,6 @@ def _noise_evidence(checks: Checks | None) -> str:
 
 
 # Accesses to the data.
-
-
-def _accesses(
-    run: RunRecord, statement: ReleaseStatement, sweep: SweepRuns | None
-) -> dict[str, list[Line]]:
-    return {
-        "accesses": list(_noised(run)),
-        "unprotected": list(_not_noised(run, statement)),
-        "earlier_runs": [*_runs_of(sweep), *_stated(statement.earlier_runs)],
-        "selection": list(_selection(sweep)),
-    }
 
 
 def _noised(run: RunRecord) -> Iterator[Line]:

@@ -122,11 +122,8 @@ def _known(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     known = {key: _known(item) for key, item in value.items()}
-    return {key: item for key, item in known.items() if not _is_unknown(item)}
-
-
-def _is_unknown(value: Any) -> bool:
-    return value is None or value == {} or (isinstance(value, float) and math.isinf(value))
+    unknown: tuple[Any, ...] = (None, {}, math.inf, -math.inf)
+    return {key: item for key, item in known.items() if item not in unknown}
 
 
 def _in_full(parameters: Parameters) -> str | None:

@@ -34,7 +34,7 @@ from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import InputError, one_line
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import CosineLog
-from fl_audit.mechanisms import MECHANISMS
+from fl_audit.mechanisms import MECHANISMS, client_lengths
 from fl_audit.number_words import count, significant
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.folder import AuditedFolder
@@ -457,20 +457,17 @@ def run_canary_check(run: FinishedRun) -> CanaryCheck:
 
 
 def run_lengths(run: FinishedRun) -> RoundLengths:
-    """The measured norms of a run's rounds, and a client's largest from clip norm and denominator.
-
-    Without clipping a client's norm is unbounded, and the canaries' fixed norm replaces it.
-    """
+    """The measured norms of a run's rounds, and the largest norm of a client."""
     if isinstance(run.config.mechanism, RecordedTable):  # a plugin's denominator is not known
         measured = _measured(run)
         return RoundLengths(measured, np.full(len(measured), math.nan))
-    kind = MECHANISMS.kind_of(run.config.mechanism)
-    fixed = kind.canary_norm(run.config.mechanism) or math.nan
-    clip_norm = np.where(np.isinf(run.rounds.clip_norm), fixed, run.rounds.clip_norm)
-    participants = np.maximum(run.rounds.participants, 1)
-    divisor = run.record.release.denominator
-    denominator = participants if divisor.divisor == "actual_cohort" else divisor.expected
-    return RoundLengths(_measured(run), clip_norm / denominator)
+    of_client = client_lengths(
+        run.config.mechanism,
+        run.record.release.denominator,
+        run.rounds.clip_norm,
+        run.rounds.participants,
+    )
+    return RoundLengths(_measured(run), of_client)
 
 
 def _measured(run: FinishedRun) -> FloatArray:

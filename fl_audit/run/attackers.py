@@ -147,7 +147,6 @@ class UpdateAttacker(Attacker):
         self._logs.flush()
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        del final
         return self._logs.scores(self._own)
 
 

@@ -79,10 +79,14 @@ def check_resumable(path: Path, config: Table) -> RunFolder:
 
 
 def check_same_config(folder: RunFolder, config: Table) -> None:
-    """Raises InputError unless a folder's run is of this config, except for [ray]."""
+    """Raises InputError unless a folder's run is of this config.
+
+    The keys of [ray] and `audit.lost_canaries`, which change no result, may differ.
+    """
     earlier, now = read_toml(folder.config), tomllib.loads(config_to_toml(config))
     for table in (earlier, now):
         table.pop("ray", None)  # the result is the same wherever it is computed
+        table.get("audit", {}).pop("lost_canaries", None)
     difference = _first_difference(earlier, now, "")
     if difference:
         raise InputError(f"{folder.path}: holds a run of another config: {difference}")

@@ -55,7 +55,6 @@ class StopRequest:
     signal_number: int | None = None
 
     def _remember(self, signal_number: int, frame: FrameType | None) -> None:
-        del frame
         self.signal_number = signal_number
         signal.signal(signal_number, signal.SIG_DFL)  # a second signal ends the program at once
 

@@ -49,7 +49,6 @@ class TensorBoard(RoundObserver):
             self._file.flush()
 
     def run_ended(self, *, finished: bool) -> None:
-        del finished
         with _refusing(self._folder):
             self._file.close()
 

@@ -145,7 +145,6 @@ class IntegerSums(Aggregation):
         return integers + skellam(of_noise, jnp.square(share * norms.clip * scale), integers.shape)
 
     def _no_sum(self, weights: Weights) -> list[Array]:
-        del weights
         return [jnp.zeros(padded_size(self._dim), jnp.int32)]
 
     def _aggregate(

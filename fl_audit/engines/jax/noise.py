@@ -96,11 +96,9 @@ class FreshNoise(NoiseProcess):
     """Independent noise in each round, without a state."""
 
     def begin(self, weights: Weights, key: Array) -> tuple[()]:
-        del weights, key
         return ()
 
     def key_of_round(self, state: Any, fresh: Array) -> Array:
-        del state
         return fresh
 
     def next(self, state: Any, key: Array, sums: Weights) -> tuple[list[Array], Any]:
@@ -126,19 +124,16 @@ class ClientNoise(NoiseProcess):
 
     def begin(self, weights: Weights, key: Array) -> ClientNoiseState:
         """See `NoiseProcess.begin`."""
-        del weights
         return ClientNoiseState(key, jnp.zeros((), jnp.int32))
 
     def key_of_round(self, state: ClientNoiseState, fresh: Array) -> Array:
         """The state's key and the number of the round."""
-        del fresh
         return fold_in(state.key, state.calls)
 
     def next(
         self, state: ClientNoiseState, key: Array, sums: Weights
     ) -> tuple[list[Array], ClientNoiseState]:
         """No noise on the sum."""
-        del key
         return [jnp.zeros_like(part) for part in sums], state._replace(calls=state.calls + 1)
 
 
@@ -174,12 +169,10 @@ class CorrelatedNoise(NoiseProcess):
         return CorrelatedState(key, calls, past, self._none_released(weights))
 
     def _none_released(self, weights: Weights) -> list[Array]:
-        del weights
         return []
 
     def key_of_round(self, state: CorrelatedState, fresh: Array) -> Array:
         """The state's key and the number of the round."""
-        del fresh
         return fold_in(state.key, state.calls)
 
 

@@ -50,14 +50,12 @@ class JaxOnRay(JaxEngine):
 
     def reader(self, run: PreparedRun) -> CohortReader:
         """Reads nothing: actors read the data of their own clients."""
-        del run
         return UnreadRound
 
     def sum_of(
         self, weights: Weights, norms: Norms, data: UnreadRound, length: float, key: Any = NO_KEY
     ) -> Any:
         """The `Summed` of a round; the key is not used, as participants on actors add no noise."""
-        del key
         nothing = self._aggregation.nothing(list(weights))
         leaves = self.on_ray.total(
             data,

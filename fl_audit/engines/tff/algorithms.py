@@ -40,12 +40,11 @@ def functional_model(classifier: Classifier) -> tff.learning.models.FunctionalMo
 
     @tf.function
     def predict(weights: Any, inputs: tf.Tensor, training: bool) -> tf.Tensor:
-        del training  # no model of ours behaves differently in training
+        # A classifier computes the same in training and evaluation.
         return classifier.logits(weights[0], inputs)
 
     @tf.function
     def loss(logits: tf.Tensor, labels: tf.Tensor, sample_weight: Any = None) -> tf.Tensor:
-        del sample_weight
         return classifier.loss(logits, labels)
 
     @tf.function
@@ -54,7 +53,6 @@ def functional_model(classifier: Classifier) -> tff.learning.models.FunctionalMo
 
     @tf.function
     def update_metrics(state: Any, labels: Any, output: Any, sample_weight: Any = None) -> Any:
-        del sample_weight
         total, count = state["loss"]
         tokens = classifier.num_tokens(labels)
         return collections.OrderedDict(loss=(total + output.loss * tokens, count + tokens))

@@ -75,12 +75,10 @@ class OptimizerSteps(LocalTraining):
         return list(initial), self._optimizer.initialize(specs)
 
     def weights(self, initial: Weights, state: Any) -> Weights:
-        del initial
         reached: Weights = state[0]
         return reached
 
     def next(self, state: Any, gradients: Weights, num_examples: tf.Tensor) -> Any:
-        del num_examples
         weights, optimizer_state = state
         optimizer_state, weights = self._optimizer.next(optimizer_state, weights, gradients)
         return weights, optimizer_state
@@ -99,7 +97,6 @@ class MeanGradient(LocalTraining):
         return [tf.zeros(w.shape, w.dtype) for w in initial], tf.zeros([])
 
     def weights(self, initial: Weights, state: Any) -> Weights:
-        del state
         return initial
 
     def next(self, state: Any, gradients: Weights, num_examples: tf.Tensor) -> Any:
@@ -109,7 +106,6 @@ class MeanGradient(LocalTraining):
 
     def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
         """The mean; if it is not finite, metrics still count the client, as in TFF."""
-        del initial
         sums, count = state
         update = [total / count for total in sums]
         return _zeros_unless_finite(update, update), metrics

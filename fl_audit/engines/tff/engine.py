@@ -74,7 +74,6 @@ class TffEngine(Engine):
         self, state: Any, data: Any
     ) -> contextlib.AbstractContextManager[Mapping[int, Float32Array]]:
         """A block in which a round records its canaries' uploads, by canary; here none."""
-        del state, data
         return contextlib.nullcontext({})
 
     def weights(self, state: Any) -> Weights:

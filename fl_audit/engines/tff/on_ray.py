@@ -46,7 +46,10 @@ class RayContext(LocalContext):
 
     def client_sum(self, form: Any) -> ClientSum:
         """How a round's clients are trained and added: shard by shard, on actors."""
-        parts = {name: _serialized(getattr(form, name)) for name in CLIENT_PARTS}
+        parts: dict[str, bytes] = {
+            name: tff.framework.serialize_computation(getattr(form, name)).SerializeToString()
+            for name in CLIENT_PARTS
+        }
         merge, zero = ImportedComputation(form.merge), ImportedComputation(form.zero)
 
         def add(earlier: Sequence[Any], later: Sequence[Any]) -> list[Any]:
@@ -89,7 +92,6 @@ class OnRay(TffEngine):
 
     def reader(self, run: PreparedRun) -> CohortReader:
         """Reads nothing: actors read the data of their own clients."""
-        del run
         return UnreadRound
 
     def participants(self, state: Any, data: UnreadRound) -> Iterable[Any]:
@@ -116,8 +118,3 @@ def make_ray(run: PreparedRun) -> OnRay:
     context.compile(process.next)
     description = context.on_ray.words + (f", {size} clients at once" if size > 1 else "")
     return OnRay(description, process, run.config.mechanism, blocks is not None, context)
-
-
-def _serialized(computation: tff.Computation) -> bytes:
-    text: bytes = tff.framework.serialize_computation(computation).SerializeToString()
-    return text

@@ -269,7 +269,10 @@ def train_models(
     """
     if not training.any(axis=1).all():
         raise InputError("every model must have at least one training point")
-    common = _digest_of_job(job)
+    common = digest_of(
+        [_VERSION, job.identity, job.seed, dataclasses.asdict(job.recipe)],
+        [job.points.inputs, job.points.labels, *job.classifier.initial_weights],
+    )
     outputs = []
     for start in range(0, len(training), models_per_block):
         part = training[start : start + models_per_block]
@@ -309,13 +312,6 @@ def _initial(job: ModelJob, number: int) -> list[npt.NDArray[np.float32]]:
     if job.recipe.initial_weights == "same":
         return list(job.classifier.initial_weights)
     return initial_weights(job.classifier, job.seed, number)
-
-
-def _digest_of_job(job: ModelJob) -> "hashlib._Hash":
-    return digest_of(
-        [_VERSION, job.identity, job.seed, dataclasses.asdict(job.recipe)],
-        [job.points.inputs, job.points.labels, *job.classifier.initial_weights],
-    )
 
 
 # Files of trained models.

@@ -296,7 +296,12 @@ def mhaar_posterior(
     is fixed at 1 (R_s then has no area), if no start was found, or if chains, bases and auxiliary
     rates would exceed the memory.
     """
-    _check_size(counts, settings)
+    pairs = settings.chains * counts.num_bases * max(settings.auxiliary, _START_POINTS)
+    if pairs > _MOST_PAIRS:
+        raise InputError(
+            f"chains times bases times auxiliary (of which {_START_POINTS} at the start) must be "
+            f"at most {_MOST_PAIRS:,}, got {pairs:,}"
+        )
     if isinstance(prior.strength, FixedStrength) and prior.strength.value == 1:
         raise InputError("mhaar needs a strength below 1, got a fixed strength of 1 (use grid)")
     bivariate = CorrelatedCounts(counts, prior.correlation) if correlated else None
@@ -322,15 +327,6 @@ def mhaar_posterior(
     if not correlated:
         return MhaarDraws(epsilon, strength, None, None, accepted / length)
     return MhaarDraws(epsilon, strength, tau, rho, accepted / length)
-
-
-def _check_size(counts: ChallengeCounts, settings: ChainSettings) -> None:
-    pairs = settings.chains * counts.num_bases * max(settings.auxiliary, _START_POINTS)
-    if pairs > _MOST_PAIRS:
-        raise InputError(
-            f"chains times bases times auxiliary (of which {_START_POINTS} at the start) must be "
-            f"at most {_MOST_PAIRS:,}, got {pairs:,}"
-        )
 
 
 class _Chain:

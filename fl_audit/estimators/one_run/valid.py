@@ -17,7 +17,7 @@ from fl_audit.estimators.one_run.bound import crossing_point
 from fl_audit.estimators.one_run.guesses import Guesses
 from fl_audit.estimators.one_run.plan import GuessOrder, GuessPlan, plans_of, plans_of_samples
 from fl_audit.estimators.one_run.walk import Boundary, boundary_at, single_bounds
-from fl_audit.estimators.result import Detail, Estimate
+from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores, Inclusion
 from fl_audit.estimators.setting import AuditSetting
 
@@ -235,7 +235,8 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
             **guesses.details(scores.num_coins, setting.delta),
             "p_value_at_epsilon_0": min(bound.p_value_at_0 for bound in bounds),
             "num_choices": sum(bound.num_choices for bound in bounds),
-            **_replacement_details(scores, best.epsilon),
+            # Pairs measure the replacement of one client by another.
+            **({"epsilon_replacement": 2 * best.epsilon} if scores.inclusion == "pairs" else {}),
         },
     )
 
@@ -249,11 +250,6 @@ def _assumption(scores: CanaryScores) -> str:
             return "Of each pair exactly one canary was included, by an independent fair coin."
         case _:
             return "Each canary was included by an independent fair coin, not in fixed numbers."
-
-
-def _replacement_details(scores: CanaryScores, epsilon: float) -> dict[str, Detail]:
-    """The epsilon for replacing one client by another, which is what pairs measure."""
-    return {"epsilon_replacement": 2 * epsilon} if scores.inclusion == "pairs" else {}
 
 
 @dataclass(frozen=True)
