@@ -396,7 +396,8 @@ def report_on_statistics(
     if verdict is not None and folder.log is not None:
         verdict = after_missing_rounds(verdict, folder.log.missing_rounds)
     if verdict is not None and checks is not None:
-        verdict = after_checks(verdict, failed_checks(checks), checks.not_checked)
+        of_log = folder.log is not None and bool(checks.results)
+        verdict = after_checks(verdict, failed_checks(checks), checks.not_checked, of_log=of_log)
     source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)
     report = _scores_report(
         reports, facts.audit, source, canary_check=canary_check, checks=checks, verdict=verdict

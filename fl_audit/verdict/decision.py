@@ -196,7 +196,9 @@ def noise_of(claim: CurveClaim, test: CurveTest, mu: float) -> float | None:
     return claimed * test.curve.mu / mu
 
 
-def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | None) -> Verdict:
+def after_checks(
+    verdict: Verdict, failed: Sequence[str], not_checked: str | None, *, of_log: bool = False
+) -> Verdict:
     """The verdict with the results of the mechanism checks.
 
     Canaries may have missed what a check finds: with a failed one no claim is called consistent. A
@@ -206,16 +208,20 @@ def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | Non
       verdict: The verdict that canaries lead to.
       failed: Titles of the checks that failed.
       not_checked: Why aggregates, or some of them, were not checked; None where they were.
+      of_log: Whether another system trained, of whose aggregates noise was checked.
     """
     if failed:
         reason = sentences.after_failed_checks(failed, verdict)
         is_contradicted = verdict.outcome is Outcome.CONTRADICTED
         outcome = Outcome.CONTRADICTED if is_contradicted else Outcome.INCONCLUSIVE
         return dataclasses.replace(verdict, outcome=outcome, reason=reason)
-    if not_checked is not None and verdict.outcome is Outcome.CONSISTENT:
-        reason = sentences.not_all_checked(not_checked, verdict.reason)
-        return dataclasses.replace(verdict, reason=reason)
-    return verdict
+    if verdict.outcome is not Outcome.CONSISTENT:
+        return verdict
+    unseen = [sentences.UNSEEN_IN_LOGS] if of_log else []
+    if not_checked is not None:
+        unseen.append(f"not all of the mechanism was checked: {not_checked}")
+    reason = sentences.before_next_steps(verdict.reason, *unseen)
+    return dataclasses.replace(verdict, reason=reason)
 
 
 def after_missing_rounds(verdict: Verdict, missing: Sequence[int]) -> Verdict:
