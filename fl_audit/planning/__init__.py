@@ -15,24 +15,13 @@ A canary's inner product with a noised sum is drawn from its distribution, witho
 clients: `simulation` has the formulas.
 """
 
-from fl_audit.planning.plan import (
-    LEAST_TRIALS,
-    FoundNoise,
-    Plan,
-    asked_for_epsilon,
-    find_noise,
-    make_plan,
-)
-from fl_audit.planning.text import answer_lines, noise_lines, plan_lines
+from fl_audit.planning.plan import LEAST_TRIALS, Plan, make_plan
+from fl_audit.planning.text import answer_lines, plan_lines
 
 __all__ = [
     "LEAST_TRIALS",
-    "FoundNoise",
     "Plan",
     "answer_lines",
-    "asked_for_epsilon",
-    "find_noise",
     "make_plan",
-    "noise_lines",
     "plan_lines",
 ]

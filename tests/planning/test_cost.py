@@ -13,10 +13,10 @@ from fl_audit.estimators import Estimate, Method, register_method, remove_method
 from fl_audit.json_records import to_json
 from fl_audit.number_words import significant
 from fl_audit.planning.cost import Calibration, accuracy_cost, measure_cost
-from fl_audit.planning.planned_run import NumberedClients
 from fl_audit.planning.power import claim_power, curve_power
 from fl_audit.planning.prediction import changes, predicted_statistics, simulated_trials
 from fl_audit.planning.simulation import ENDS, MIDDLE
+from fl_audit.tasks.facts import NumberedClients
 from fl_audit.verdict import ClaimTests, scored_statistic
 from tests.accounting.releases import release
 from tests.planning.test_plan_command import CONFIG
