@@ -1,7 +1,7 @@
 """Plans of audits before any training: what they would report, can detect and cost.
 
-A canary's inner product with a noised sum is drawn from its distribution, without vectors or
-clients: `simulation` has the formulas.
+Canaries' scores are drawn as the verdict's simulation draws them, by predicted lengths
+(`background`), without vectors or clients.
 """
 
 from fl_audit.planning.plan import (
