@@ -11,8 +11,8 @@ r"""Plans of audits before any training: what they would report, can detect and 
 plan of digits: 500 canaries, of which coins include 266; 100 rounds of about 20.0 clients ...
 lower bound   ε ≥ 1...
 
-A canary's inner product with a noised sum is drawn from its distribution, without vectors or
-clients: `simulation` has the formulas.
+Canaries' scores are drawn as the verdict's simulation draws them, by predicted lengths
+(`background`), without vectors or clients.
 """
 
 from fl_audit.planning.plan import LEAST_TRIALS, Plan, make_plan
