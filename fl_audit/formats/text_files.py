@@ -160,6 +160,18 @@ def write_text(path: Path, text: str, mode: int = 0o666) -> None:
         file.write(text.encode("utf-8", errors="backslashreplace"))
 
 
+def append_whole(path: Path, content: bytes) -> None:
+    """Appends to a file, which is left as it was on an error, such as a full disk."""
+    with path.open("ab", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            while content:
+                content = content[file.write(content) :]
+        except OSError:
+            os.ftruncate(file.fileno(), size)
+            raise
+
+
 @contextlib.contextmanager
 def in_turn(path: Path) -> Iterator[None]:
     """Waits for the lock of a file, which is created and stays, and holds it in the block."""

@@ -175,7 +175,7 @@ def _emptied_if_refused(folder: RunFolder) -> Iterator[None]:
 
     try:
         yield
-    except InputError:
+    except (InputError, OSError):
         if not folder.checkpoint.exists():
             for path in entries(folder.path):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -201,9 +201,11 @@ def at_work(folder: RunFolder) -> Iterator[RunFolder]:
     except BrokenPipeError:
         raise
     except OSError as error:
+        saved = folder.checkpoint.exists()
+        then = "--resume goes on from the last checkpoint" if saved else "start the run again"
         raise InputError(
             f"{error.filename or folder.path}: {error.strerror or error}; once that is mended, "
-            "--resume goes on from the last checkpoint"
+            f"{then}"
         ) from error
     finally:
         if not existed:

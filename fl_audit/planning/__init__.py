@@ -11,28 +11,17 @@ r"""Plans of audits before any training: what they would report, can detect and 
 plan of digits: 500 canaries, of which coins include 266; 100 rounds of about 20.0 clients ...
 lower bound   ε ≥ 1...
 
-A canary's inner product with a noised sum is drawn from its distribution, without vectors or
-clients: `simulation` has the formulas.
+Canaries' scores are drawn as the verdict's simulation draws them, by predicted lengths
+(`background`), without vectors or clients.
 """
 
-from fl_audit.planning.plan import (
-    LEAST_TRIALS,
-    FoundNoise,
-    Plan,
-    asked_for_epsilon,
-    find_noise,
-    make_plan,
-)
-from fl_audit.planning.text import answer_lines, noise_lines, plan_lines
+from fl_audit.planning.plan import LEAST_TRIALS, Plan, make_plan
+from fl_audit.planning.text import answer_lines, plan_lines
 
 __all__ = [
     "LEAST_TRIALS",
-    "FoundNoise",
     "Plan",
     "answer_lines",
-    "asked_for_epsilon",
-    "find_noise",
     "make_plan",
-    "noise_lines",
     "plan_lines",
 ]

@@ -237,7 +237,7 @@ def test_no_file_that_others_may_read_says_who_was_in_which_round(told):
 def test_no_file_that_others_may_read_has_the_scores_by_own_rounds(told):
     folder, _ = told
     words = [
-        repr(score)[:9].encode() for score in read_score_file(folder.scores("own_rounds")).score
+        repr(score)[:12].encode() for score in read_score_file(folder.scores("own_rounds")).score
     ]
     for path in filter(Path.is_file, folder.path.rglob("*")):
         if mode(path) & 0o077:
