@@ -35,7 +35,7 @@ from fl_audit.library_words import csv_words, json_words, not_utf8, toml_words
 from fl_audit.progress import warn
 
 if TYPE_CHECKING:
-    from _csv import Reader
+    from _csv import _reader
 
 _SHELL_PIPES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 """The folders of the pipes that a shell names in a call, such as /dev/stdin or `<(zcat …)`."""
@@ -247,7 +247,7 @@ def read_csv_table(path: Path, columns: Sequence[str], optional: Sequence[str] =
         raise InputError(f"{path}, line {reader.line_num}: {csv_words(error)}") from error
 
 
-def open_csv(path: Path, lines: Iterator[str]) -> "tuple[list[str], Reader]":
+def open_csv(path: Path, lines: Iterator[str]) -> "tuple[list[str], _reader]":
     """The names of the columns, and a reader of the rows behind them.
 
     Raises InputError for a header of numbers alone: the first row of a file that has none.
