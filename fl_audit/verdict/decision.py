@@ -96,6 +96,7 @@ class _Found:
 
 
 def _found_of_point(claim: Claim, tests: ClaimTests, scope: Scope) -> _Found:
+    """What the lower bounds say of a claimed epsilon."""
     bounds = tests.bounds(claim.delta)
     best = bounds[0] if bounds else None
     verdict = Verdict(
@@ -133,6 +134,7 @@ def _found_of_point(claim: Claim, tests: ClaimTests, scope: Scope) -> _Found:
 
 
 def _found_of_curve(tests: CurveTests, scope: Scope) -> _Found:
+    """What the adjusted p-values say of a claimed curve."""
     adjusted = [] if scope.unfit is not None else adjusted_p_values(tests)
     best, p = min(adjusted, key=lambda pair: pair[1], default=(None, None))
     verdict = Verdict(
