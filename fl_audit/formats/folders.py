@@ -370,14 +370,22 @@ class LogFolder(ScoredFolder):
         return self.path / "noise_correlation.json"
 
     @property
+    def claim(self) -> Path:
+        """The privacy profile that the training claims, epsilon and delta (CSV); may be missing.
+
+        `estimate` tests it where no other claim is stated.
+        """
+        return self.path / "claim.csv"
+
+    @property
     def faults(self) -> Path:
         """Errors of the audit itself while training went on, a line each; may be missing."""
         return self.path / "faults.txt"
 
     def side_files(self) -> tuple[str, ...]:
         """The names of files that do not depend on the scores."""
-        files = (self.participation, self.noise_correlation, self.variables, self.faults)
-        return tuple(path.name for path in files)
+        files = (self.participation, self.noise_correlation, self.variables)
+        return tuple(path.name for path in (*files, self.claim, self.faults))
 
     @property
     def optional(self) -> tuple[str, ...]:
@@ -386,7 +394,7 @@ class LogFolder(ScoredFolder):
         vectors = (self.aggregates, *cosines, self.initial, self.final)
         described = (self.canaries, self.round_lengths, self.round_mechanism, self.variables)
         draws = (self.participation, self.noise_correlation)
-        return tuple(path.name for path in (*vectors, *described, *draws))
+        return tuple(path.name for path in (*vectors, *described, *draws, self.claim))
 
 
 # The lock of a folder, which ends with the process that holds it, however that ends.
