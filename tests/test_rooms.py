@@ -33,7 +33,7 @@ ORDER = (
     ("tasks",),
     ("checks",),
     ("attacks",),
-    ("config", "flower", "nvflare", "opacus", "pfl"),
+    ("config", "flower", "nvflare", "opacus", "pfl", "testing"),
     ("verdict",),
     ("engines",),
     ("run", "training"),
