@@ -38,7 +38,7 @@ ORDER = (
     ("engines",),
     ("run", "training"),
     ("report",),
-    ("comparison", "planning"),
+    ("account", "comparison", "planning"),
     ("verification",),
     ("pipeline", "release_sheet"),
     ("sweeps",),

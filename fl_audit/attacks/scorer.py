@@ -25,7 +25,14 @@ from fl_audit.attacks.measured_canary_check import canary_check_in_rounds, logge
 from fl_audit.attacks.round_cosines import numbered_rows, scored_round
 from fl_audit.attacks.uploads import CanaryUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
-from fl_audit.checks import CanaryCheck, MeasuredRounds, checked_variables, write_variables
+from fl_audit.checks import (
+    AdaptiveClip,
+    CanaryCheck,
+    MeasuredRounds,
+    checked_variables,
+    write_adaptive_clip,
+    write_variables,
+)
 from fl_audit.checks.measured_rounds import check_noise
 from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
@@ -130,6 +137,7 @@ class RoundScorer:
         participation: Participation | None = None,
         canary_arms: Sequence[str] = (),
         noise_correlation: Correlation | None = None,
+        adaptive_clip: AdaptiveClip | None = None,
         lost_canaries: LostCanaries = "warn",
     ) -> "RoundScorer":
         """Starts an audit in a new or empty folder, which appears whole.
@@ -152,6 +160,8 @@ class RoundScorer:
           noise_correlation: The matrix (`accounting.toeplitz.Toeplitz`) or the trees
             (`accounting.tree_nodes.Trees`) that correlate noise over rounds, for the checks of the
             mechanism and the weights of `own_rounds`; by default each round draws its own.
+          adaptive_clip: The update rule of the clip norm (`fl_audit.checks.AdaptiveClip`), to check
+            the noise of the count that moves it; by default the clip norm is fixed, or not checked.
           lost_canaries: What `score_round` does once, after the first rounds that can tell, if
             canaries do not reach the aggregates as they should: "warn" logs a warning (logger
             `fl_audit`), "error" raises CanariesLostError, an InputError. It needs `canary_rounds`,
@@ -191,6 +201,8 @@ class RoundScorer:
                 write_participation(new.participation, participation)
             if noise_correlation is not None:
                 write_correlation(new, noise_correlation)
+            if adaptive_clip is not None:
+                write_adaptive_clip(new, adaptive_clip)
             if canary_rounds is not None:
                 write_listed(new, pool, canary_rounds, num_rounds, canary_arms)
                 several = any(len(set(rounds)) > 1 for rounds in canary_rounds)

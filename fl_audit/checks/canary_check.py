@@ -106,7 +106,7 @@ LEFT_OVER = 0.25
 """The share of canaries in the round after theirs that is no sign of momentum, and the excess of a
 part of them that is no sign of another scale."""
 
-_LESS = 0.3
+LESS = 0.3
 """Standard errors by which a verdict's power is simulated with shorter canaries than were measured:
 an audit that detects a violation with 80 % by what it measured does so with 72 % on average over
 what is measured, as far as that is the only error, and then with 79 %."""
@@ -153,7 +153,7 @@ def check_canaries(
     first, words = _FirstRounds.from_participations(scored.first, alarm), _words(of_included)
     mixture = None if first is None else first.mixture_beyond(alarm)
     signal = _signal(of_included, mixture)
-    length = _length(of_included.ratio - _LESS * of_included.standard_error, mixture)
+    length = _length(of_included.ratio - LESS * of_included.standard_error, mixture)
     canary_check = CanaryCheck(
         "not_arrived", of_included.ratio, words, signal=signal, length=length
     )
@@ -175,9 +175,13 @@ def check_canaries(
         return dataclasses.replace(
             canary_check, state="cannot_tell", reason=f"{words}, but {doubt}"
         )
-    if signal >= LEAST_SIGNAL:
+    absent = coefficient(excluded.with_promise, 0)
+    is_wide = absent is not None and absent.deviation(ARRIVED) > _WIDE
+    if signal >= LEAST_SIGNAL and not is_wide:
         return dataclasses.replace(canary_check, state="arrived")
-    unclear = canary_check.reason if canary_check.fault is not None else _unclear(of_included)
+    unclear = canary_check.reason
+    if canary_check.fault is None:
+        unclear = _unclear(of_included, absent)
     return dataclasses.replace(canary_check, state="cannot_tell", reason=unclear)
 
 
@@ -336,7 +340,6 @@ def _doubt(
     absent = coefficient(participations, 0)
     if absent is not None and (
         absent.differs_by(0, 0, ARRIVED)
-        or absent.deviation(ARRIVED) > _WIDE
         or (participations.knows_tails and excluded_log_e_value(participations.first) > ARRIVED)
     ):
         return f"excluded ones, which send nothing, at {_share(absent)}"
@@ -379,14 +382,16 @@ def _is_about_one(measured: Coefficient) -> bool:
     return measured.ratio > measured.deviation(ARRIVED) and not measured.differs_by(1, 0.5, ARRIVED)
 
 
-def _unclear(measured: Coefficient) -> str:
-    if measured.standard_error > _WANTED_ERROR:
-        enough = math.ceil(measured.count * (measured.standard_error / _WANTED_ERROR) ** 2)
-        return (
-            f"{_words(measured)}; the noise is too large to tell, and about {_rounded(enough)} "
-            "participations would be enough"
-        )
-    return f"{_words(measured)}, too far from 1 for the check to pass"
+def _unclear(included: Coefficient, excluded: Coefficient | None) -> str:
+    """Why the check is not conclusive without any sign of a fault, and how much would do."""
+    measured = [each for each in (included, excluded) if each is not None]
+    if max(each.standard_error for each in measured) <= _WANTED_ERROR:
+        return f"{_words(included)}, too far from 1 for the check to pass"
+    enough = max(each.count * (each.standard_error / _WANTED_ERROR) ** 2 for each in measured)
+    return (
+        f"{_words(included)}; the noise is too large to tell, and about "
+        f"{_rounded(math.ceil(enough))} participations would be enough"
+    )
 
 
 def _rounded(number: int) -> str:

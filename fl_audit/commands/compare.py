@@ -59,7 +59,7 @@ def add(commands: "Commands") -> None:
 
 def _compare(arguments: argparse.Namespace) -> int:
     from fl_audit.comparison import compare, comparison_json
-    from fl_audit.comparison.tables import brief_lines, comparison_lines
+    from fl_audit.comparison.as_text import brief_lines, comparison_lines
 
     comparison = compare(arguments.folders, arguments.delta, scoring_progress)
     if arguments.json:

@@ -9,9 +9,9 @@ import io
 from collections.abc import Iterator, Sequence
 
 from fl_audit.attacks.threat_models import title_of
+from fl_audit.comparison.as_text import LEFT_OUT, accuracy_cell, participations_cell
 from fl_audit.comparison.comparison import Comparison
 from fl_audit.comparison.settings import Setting
-from fl_audit.comparison.tables import LEFT_OUT, accuracy_cell, participations_cell
 from fl_audit.estimators.result import Record
 from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
 from fl_audit.report.headline import Headline

@@ -52,6 +52,11 @@ class ScoredFolder:
         return self.path / "round_directions.npy"
 
     @property
+    def round_noise(self) -> Path:
+        """What is measured of the noise of each aggregate (`checks.noise_rows`), float32 (NPY)."""
+        return self.path / "round_noise.npy"
+
+    @property
     def upload_cosines(self) -> Path:
         """Canaries' cosines with their own uploads, float32 of shape (rounds, canaries) (NPY).
 
@@ -136,7 +141,7 @@ class RunFolder(ScoredFolder):
 
     @property
     def inputs(self) -> Path:
-        """The digests of what the run reads beside its config (JSON), see `config.inputs`."""
+        """The digests of what the run reads besides its config (JSON), see `config.inputs`."""
         return self.path / "inputs.json"
 
     @property
@@ -191,11 +196,6 @@ class RunFolder(ScoredFolder):
     def aggregates(self) -> Path:
         """Every aggregate's squared length and product with the last one, by variable (NPY)."""
         return self.path / "aggregates.npy"
-
-    @property
-    def autocorrelation(self) -> Path:
-        """The lag at which the first round's aggregate is most like itself (JSON)."""
-        return self.path / "first_round_echo.json"
 
     @property
     def replay(self) -> Path:
@@ -259,7 +259,7 @@ class RunFolder(ScoredFolder):
         cosines = (self.round_cosines, self.round_concentrations, self.round_directions)
         logs = (self.metrics, *cosines, *self.upload_logs())
         examples = (self.round_products, self.round_signals, self.round_energies)
-        return (*logs, *examples, self.aggregates)
+        return (*logs, *examples, self.aggregates, self.round_noise)
 
     def canary_logs(self) -> tuple[Path, ...]:
         """The logs with a number for each canary, which say in which rounds it was included."""
@@ -271,11 +271,10 @@ class RunFolder(ScoredFolder):
         return (self.release_cosines, self.release_concentrations)
 
     def training_outputs(self) -> tuple[Path, ...]:
-        """The files beside the logs that are there once training is over; each may be missing."""
-        looked_at = (self.autocorrelation, self.replay)
+        """The files besides the logs that exist once training is over; each may be missing."""
         kept = (self.kept_directions, self.kept_upload_directions, *self.direction_sums())
         scored = (self.compared_vectors, *self.path.glob("scores_*.csv"))
-        return (self.model, self.initial_model, *looked_at, *kept, *scored)
+        return (self.model, self.initial_model, self.replay, *kept, *scored)
 
     def released_models(self) -> list[Path]:
         return sorted(self.path.glob("released_model_*.npy"))
@@ -292,7 +291,8 @@ class LogFolder(ScoredFolder):
 
     def identity(self) -> tuple[Path, ...]:
         """The files that define what is audited; all but the first may be missing."""
-        return (self.pool, self.canaries, self.participation, self.noise_correlation)
+        described = (self.participation, self.noise_correlation, self.adaptive_clip)
+        return (self.pool, self.canaries, *described)
 
     @property
     def aggregates(self) -> Path:
@@ -328,20 +328,11 @@ class LogFolder(ScoredFolder):
         """`RoundScorer`'s measurements of each aggregate, as a run's `aggregates.npy` (NPY)."""
         return self.path / "round_measures.npy"
 
-    @property
-    def coordinate_lengths(self) -> Path:
-        """The sums of squared changes of each coordinate, as `RoundScorer` keeps them (NPY)."""
-        return self.path / "coordinate_lengths.npy"
-
-    @property
-    def autocorrelation(self) -> Path:
-        """The strongest autocorrelation of a round, as `RoundScorer` has found it (JSON)."""
-        return self.path / "round_echo.json"
-
     def round_logs(self) -> tuple[Path, ...]:
         """The logs with a row a round; each may be missing."""
         cosines = (self.round_cosines, self.round_concentrations, self.round_directions)
-        facts = (self.round_lengths, self.round_mechanism, self.round_measures)
+        measures = (self.round_measures, self.round_noise)
+        facts = (self.round_lengths, self.round_mechanism, *measures)
         return (*cosines, *self.upload_logs(), *facts)
 
     @property
@@ -378,14 +369,20 @@ class LogFolder(ScoredFolder):
         return self.path / "claim.csv"
 
     @property
+    def adaptive_clip(self) -> Path:
+        """How the clip norm moves from round to round (JSON); may be missing."""
+        return self.path / "adaptive_clip.json"
+
+    @property
     def faults(self) -> Path:
         """Errors of the audit itself while training went on, a line each; may be missing."""
         return self.path / "faults.txt"
 
     def side_files(self) -> tuple[str, ...]:
         """The names of files that do not depend on the scores."""
-        files = (self.participation, self.noise_correlation, self.variables)
-        return tuple(path.name for path in (*files, self.claim, self.faults))
+        described = (self.participation, self.noise_correlation, self.adaptive_clip)
+        files = (*described, self.variables, self.claim, self.faults)
+        return tuple(path.name for path in files)
 
     @property
     def optional(self) -> tuple[str, ...]:
@@ -393,8 +390,8 @@ class LogFolder(ScoredFolder):
         cosines = (self.round_cosines, self.upload_cosines)
         vectors = (self.aggregates, *cosines, self.initial, self.final)
         described = (self.canaries, self.round_lengths, self.round_mechanism, self.variables)
-        draws = (self.participation, self.noise_correlation)
-        return tuple(path.name for path in (*vectors, *described, *draws, self.claim))
+        draws = (self.participation, self.noise_correlation, self.adaptive_clip, self.claim)
+        return tuple(path.name for path in (*vectors, *described, *draws))
 
 
 # The lock of a folder, which ends with the process that holds it, however that ends.

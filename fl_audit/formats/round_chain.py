@@ -36,7 +36,7 @@ import msgspec
 
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import opened, read_header
-from fl_audit.formats.text_files import open_foreign, read_foreign, write_text
+from fl_audit.formats.text_files import append_whole, open_foreign, read_foreign, write_text
 
 # The lines.
 
@@ -259,8 +259,7 @@ class ChainWriter:
     def add(self, line: Line) -> None:
         """Adds a line."""
         added = linked(line, self.head)
-        with self._path.open("ab") as file:
-            file.write(text_of(added))
+        append_whole(self._path, text_of(added))
         self.head = added.link
 
     def log_round(

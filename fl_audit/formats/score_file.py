@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError, nearest, refuse_misspelt
-from fl_audit.estimators.challenge_bases.model import ChallengeCounts
+from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts
 from fl_audit.estimators.scores import CanaryScores, Inclusion
 from fl_audit.formats.text_files import (
     atomic_writer,

@@ -105,7 +105,7 @@ def linked_unquoted(path: Path, what: str) -> Iterator[None]:
             raise
         raise InputError(
             f"{path}: is a link to {path.readlink()}, which is not {what}; put the file itself "
-            "there to be told what is wrong with it"
+            "there to see what is wrong with it"
         ) from None
 
 
@@ -158,6 +158,18 @@ def write_text(path: Path, text: str, mode: int = 0o666) -> None:
     """
     with atomic_writer(path, mode) as file:
         file.write(text.encode("utf-8", errors="backslashreplace"))
+
+
+def append_whole(path: Path, content: bytes) -> None:
+    """Appends to a file, which is left as it was on an error, such as a full disk."""
+    with path.open("ab", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            while content:
+                content = content[file.write(content) :]
+        except OSError:
+            os.ftruncate(file.fileno(), size)
+            raise
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.anytime import LARGEST_TESTED
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_logs import CosineLog
-from fl_audit.formats.text_files import read_csv, write_text
+from fl_audit.formats.text_files import append_whole, read_csv, write_text
 from fl_audit.mechanisms import client_lengths
 from fl_audit.number_words import lower_bound_text
 from fl_audit.progress import Progress, warn
@@ -209,8 +209,7 @@ class MetricsCsv(RoundObserver):
             write_text(self._path, ",".join(_COLUMNS) + "\n")
 
     def round_finished(self, finished: FinishedRound) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(_row(finished.metrics))
+        append_whole(self._path, _row(finished.metrics).encode())
 
 
 def _row(metrics: RoundMetrics) -> str:

@@ -112,7 +112,7 @@ def clients_task(
         these, a label is not a class, or there are too few examples to hold any out.
     """
     if not clients:
-        raise InputError(f"task.path: {config.path} has no client beside the held-out examples")
+        raise InputError(f"task.path: {config.path} has no client other than the held-out examples")
     names = [*clients, "held out"]
     parts = [*clients.values(), *([] if held_out is None else [held_out])]
     if config.num_classes is None:
@@ -232,7 +232,7 @@ def _examples(
     if features is None and (index := [name for name in others if name in _INDEX_COLUMNS]):
         warn(f"{path}: column {index[0]!r} is the rows' index and no feature; it is left out")
     if not names:
-        raise InputError(f"{path}: has no column of features beside {' and '.join(not_features)}")
+        raise InputError(f"{path}: has no column of features besides {' and '.join(not_features)}")
     for name in (config.label_column, *names):
         if _column(path, columns, name).dtype.kind not in "iufb":
             raise InputError(f"{path}: column `{name}` must hold numbers in every row")
