@@ -29,7 +29,7 @@ from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.npy_file import AnyArray, read_or_make
 from fl_audit.formats.text_files import in_turn
-from fl_audit.tasks.learning_task import Examples, Population
+from fl_audit.tasks.learning_task import Examples, Population, say_left_out
 from fl_audit.version import __version__
 
 PADDING = 0
@@ -346,7 +346,7 @@ def _key(source: Path, settings: str) -> str:
 
 
 def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[Sentence]:
-    """The sentences of rows with at least one word; raises if a client has none."""
+    """The sentences of rows with at least one word; clients without any are left out."""
     seen: dict[str, bool] = {}
     columns = rows.fieldnames or ["(no header)"]
     for column in ("client_id", "text"):
@@ -364,18 +364,17 @@ def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[Sentence]:
         seen[client_id] = seen.get(client_id, False) or bool(words)
         if words:
             yield Sentence(client_id, words)
-    empty = [client_id for client_id, has_words in seen.items() if not has_words]
-    if empty:
-        raise InputError(f"{path}: client {empty[0]!r} is empty: none of its rows has a word")
+    say_left_out(path, [name for name, has_words in seen.items() if not has_words], len(seen))
 
 
 def read_sentences(path: Path) -> Iterator[Sentence]:
     """The sentences of a `client_id,text` CSV, one per row; rows without a word are skipped.
 
-    A file whose name ends with `.gz` is decompressed.
+    A file whose name ends with `.gz` is decompressed. Clients without a word are left out, with a
+    warning.
 
     Raises:
-      InputError: The file cannot be read, lacks a column, or has a client without a word.
+      InputError: The file cannot be read, or lacks a column.
     """
     try:
         with _opened(path) as file:
