@@ -66,7 +66,7 @@ class NoiseWatch:
 
     def __init__(self, sizes: Collection[int], frozen: Collection[int] = ()) -> None:
         """`sizes` are those of the model's variables; `frozen` ones, from 0, have no noise."""
-        self._moving: np.ndarray | None = None
+        self._moving: FloatArray | None = None
         if frozen:
             self._moving = np.repeat([at not in frozen for at in range(len(sizes))], [*sizes])
         self._silent = SilentCoordinates()

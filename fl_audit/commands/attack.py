@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command, add_config_arguments
-from fl_audit.commands.printing import print_json
+from fl_audit.commands.printing import print_json, print_path
 from fl_audit.number_words import delta_text, epsilon_text, lower_bound_text, upper_bound_text
 
 if TYPE_CHECKING:
@@ -61,5 +61,5 @@ def _attack(arguments: argparse.Namespace) -> int:
         )
     most = f"{upper_bound_text(report.upper_bound.epsilon)} at delta {delta_text(report.delta)}"
     print(f"upper bound from accounting: epsilon {most}")
-    print(f"report: {arguments.out / 'report.html'}")
+    print_path("report", arguments.out / "report.html")
     return 0

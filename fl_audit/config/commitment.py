@@ -48,6 +48,7 @@ from fl_audit.formats.text_files import (
     read_toml,
     write_text,
 )
+from fl_audit.library_words import json_words
 from fl_audit.version import __version__
 
 # Committed keys.
@@ -194,15 +195,20 @@ class _Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nonce: str
 
 
+def check_uncommitted(path: Path) -> None:
+    """Raises InputError if a file of a commitment exists, which is never replaced."""
+    for file_path in (path, opening_of(path), tries_of(path)):
+        if file_path.exists():
+            raise InputError(f"{file_path}: is there already; a commitment is never replaced")
+
+
 def write_commitment(path: Path, opened: Opened) -> None:
     """Writes a new commitment, and its opening, which only the owner may read.
 
     Raises:
       InputError: One of the files exists, or cannot be written.
     """
-    for file_path in (path, opening_of(path), tries_of(path)):
-        if file_path.exists():
-            raise InputError(f"{file_path}: is there already; a commitment is never replaced")
+    check_uncommitted(path)
     try:
         write_text(opening_of(path), _opening_text(opened.nonce), OWNER_ALONE)
         write_text(path, opened.text.decode())
@@ -274,7 +280,7 @@ class Try(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         try:
             return msgspec.json.decode(self.commitment.encode(), type=Commitment)
         except (msgspec.MsgspecError, ValueError) as error:
-            raise InputError(f"{path}: holds no commitment: {error}") from error
+            raise InputError(f"{path}: holds no commitment: {json_words(error)}") from error
 
 
 class ListedTry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -388,7 +394,8 @@ def read_tries(path: Path) -> list[ListedTry]:
         try:
             line = msgspec.json.decode(text, type=ListedTry)
         except (msgspec.MsgspecError, ValueError) as error:
-            raise InputError(f"{path}: line {number} is none of a list of runs: {error}") from error
+            words = f"line {number} is none of a list of runs: {json_words(error)}"
+            raise InputError(f"{path}: {words}") from error
         if line.before != before.hexdigest() or line.number != number:
             raise InputError(f"{path}: line {number} does not follow from those before it")
         before.update(text)

@@ -35,6 +35,7 @@ from fl_audit.engines.ray.cluster import check_ray, end_with_parent, lost_part, 
 from fl_audit.errors import InputError, nearest, one_line
 from fl_audit.formats.folders import RunFolder, locked
 from fl_audit.formats.text_files import read_foreign, read_toml, unfinished_files, write_text
+from fl_audit.library_words import json_words
 from fl_audit.pipeline import continue_run, start_run
 from fl_audit.progress import Progress, bar, warn
 from fl_audit.resources import num_cores
@@ -128,7 +129,7 @@ def _read(path: Path) -> GridFile:
     try:
         grid = msgspec.convert(table, GridFile)
     except msgspec.ValidationError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise InputError(f"{path}: {json_words(error)}") from error
     _check(grid, path)
     return grid
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
+from fl_audit.progress import warn
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks import client_text
 from fl_audit.tasks.dense import check_model_size, glorot_uniform, orthogonal, zeros
@@ -93,6 +94,11 @@ def load_text_task(config: "TextTask", seed: int) -> LearningTask:
             "its client's first; must have more rows"
         )
     vocabulary = client_text.build_vocabulary(corpus.word_counts, config.vocabulary_size)
+    if vocabulary.size < config.vocabulary_size:
+        warn(
+            f"{path}: its training rows have {vocabulary.size:,} words, all of which are the "
+            f"vocabulary; task.vocabulary_size allows {config.vocabulary_size:,}"
+        )
     rows = corpus.rows(vocabulary)
     return LearningTask(
         name=f"next word of {path.name}",

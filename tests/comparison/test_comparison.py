@@ -432,7 +432,7 @@ def test_writes_a_page(folders, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "the following arguments are required: DIR"),
+        ([], "missing: DIR"),
         (["nowhere", "elsewhere"], "nowhere: no such folder"),
     ],
 )

@@ -104,8 +104,8 @@ MECHANISMS.register(MECHANISMS["none"])
             TAKEN,
             r"in my_kinds\.py, line 3: ValueError: a mechanism 'none' is registered already$",
         ),
-        ('"my_kinds"', "", r"key `plugins`: Expected `array`, got `str`"),
-        ("[1]", "", r"key `plugins\[0\]`: Expected `str`, got `int`"),
+        ('"my_kinds"', "", r"key `plugins`: must be a list, got "),
+        ("[1]", "", r"key `plugins\[0\]`: must be text, got "),
     ],
 )
 @pytest.mark.parametrize("command", ["run", "plan"])

@@ -61,7 +61,7 @@ def test_values_that_are_no_numbers_make_folder_names(grid):
         ),
         ("seed = [1]", "unknown key `seed`; did you mean 'seeds'?"),
         ("seeds = [1, 1]", "2 runs would be named 'seed_1'"),
-        ("seeds = [-1]", "Expected `int` >= 0"),
+        ("seeds = [-1]", "must be a whole number of at least 0"),
         ('[grid]\n"mechanism.noise_multiplier" = []', "must have a value, got an empty list"),
         (
             '[grid]\n"mechanism.noise_multiplier" = [-1.0]',
