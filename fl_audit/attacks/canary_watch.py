@@ -77,7 +77,8 @@ class CanaryWatch:
           check: Their canary check, for a probability of a false alarm.
 
         Raises:
-          CanariesLostError: They are lost, and the choice is "error".
+          CanariesLostError: They are lost, and the choice is "error". Canaries that are longer than
+            a client may be are a warning.
         """
         if num_scored not in self._looks:
             return
@@ -87,10 +88,11 @@ class CanaryWatch:
             return
         self._looks.clear()
         rounds = "round 1" if round_number == 1 else f"rounds 1 to {round_number}"
-        line = (
-            f"the canary check fails in {rounds}: {canary_check.fault or canary_check.reason}. The "
-            "audit of this training would show nothing: fix that"
-        )
+        line = f"the canary check fails in {rounds}: {canary_check.fault or canary_check.reason}."
+        if canary_check.is_longer:  # their scores may well contradict a claim
+            self._warn(f"{line} No verdict on this training will be consistent")
+            return
+        line = f"{line} The audit of this training would show nothing: fix that"
         if self._choice == "error":
             raise CanariesLostError(f"{line} and start anew, or train on with {self._key} = 'warn'")
         self._warn(f"{line}, or train on without a verdict ({self._key} = 'error' stops here)")

@@ -86,6 +86,17 @@ def test_a_warning_comes_once_and_training_goes_on(tmp_path, caplog):
     assert record.message.startswith("the canary check fails in round")
 
 
+def test_canaries_that_are_too_long_are_a_warning_whatever_the_choice(tmp_path, caplog):
+    class Doubled(System):
+        def update(self, canary, clip_norm, index):
+            return 2 * super().update(canary, clip_norm, index)
+
+    assert rounds_until_stopped(tmp_path / "log", Doubled(1)) == (ROUNDS, "")
+    [record] = caplog.records
+    assert "they are longer than a client may be" in record.message
+    assert record.message.endswith("No verdict on this training will be consistent")
+
+
 def test_a_reopened_audit_checks_the_rounds_to_come():
     lost = CanaryCheck("not_arrived", 0.0, "canaries are missing")
     watch = CanaryWatch(20, choice="error", warn=print, key="lost_canaries", scored=4)
