@@ -206,8 +206,6 @@ def test_equals_encoding_client_by_client(tmp_path):
         ("Client_ID;Text\na;b\n", "column `client_id` is missing; "),
         (HEADER + "a,x\n,y\n", "line 3: `client_id` is empty"),
         (HEADER + "a,x\n  ,y\n", "line 3: `client_id` is empty"),
-        (HEADER + "a,x\nb,\n" + ROWS.replace("b,", "a,"), "client 'b' is empty: none of its rows"),
-        (HEADER + 'a,x\nb," "\n' + ROWS.replace("b,", "a,"), "client 'b' is empty: none of its"),
         (HEADER + "a,to be, or not\n", "line 2: must have 2 fields, as the header; "),
         (HEADER + "a,x\nb\n", "line 3: must have 2 fields, as the header; "),
         (HEADER + ROWS + 'a,"never closed\n' + ROWS, "line 50: not valid CSV: unexpected end"),
@@ -226,6 +224,13 @@ def test_refusals(tmp_path, content, expected):
 
 def test_ten_rows_of_one_client_are_enough(tmp_path):
     assert len(load(tmp_path, HEADER + "a,x\n" * 10).held_out) == 1
+
+
+def test_clients_without_a_word_are_left_out_and_counted(tmp_path, capsys):
+    task = load(tmp_path, HEADER + 'c,\nd," "\nc,\n' + ROWS)
+    assert sorted(task.population.client_ids) == ["a", "b"]
+    expected = "speech.csv: 2 of 4 clients, the first 'c', have no data and are left out\n"
+    assert capsys.readouterr().err.endswith(expected)
 
 
 def test_missing_file(tmp_path):
