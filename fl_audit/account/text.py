@@ -1,6 +1,7 @@
 """The accounting of a source on one screen."""
 
 import decimal
+import functools
 import textwrap
 from collections.abc import Callable, Iterator
 
@@ -100,7 +101,7 @@ def _rows(columns: list[Bounds]) -> Iterator[tuple[str, Callable[[Bounds], str]]
         by.accountant for bounds in columns for by in bounds.guarantee.by_accountant
     )
     for name in accountants:
-        yield ACCOUNTANT_TITLES.get(name, name), lambda bounds, name=name: _epsilon(bounds, name)
+        yield ACCOUNTANT_TITLES.get(name, name), functools.partial(_epsilon, name)
     yield "lower bound", lambda bounds: _number(bounds.lower, "≥ ", decimal.ROUND_DOWN)
     yield "μ (Gaussian DP)", lambda bounds: _number(bounds.full.mu)
     tails = {bounds.full.tail for bounds in columns} - {None}
@@ -113,7 +114,7 @@ def _rows(columns: list[Bounds]) -> Iterator[tuple[str, Callable[[Bounds], str]]
     rates = next((bounds.full.found for bounds in columns if bounds.full.found), ())
     for index, rate in enumerate(rates):
         title = f"true positives at {100 * rate.false_positive_rate:g} % false ones"
-        yield title, lambda bounds, index=index: _detected(bounds, index)
+        yield title, functools.partial(_detected, index)
 
 
 def _number(
@@ -122,7 +123,7 @@ def _number(
     return "" if value is None else f"{sign}{significant(value, _DIGITS, rounding)}{unit}"
 
 
-def _epsilon(bounds: Bounds, accountant: str) -> str:
+def _epsilon(accountant: str, bounds: Bounds) -> str:
     by = next((by for by in bounds.guarantee.by_accountant if by.accountant == accountant), None)
     if by is None:
         return ""
@@ -131,7 +132,7 @@ def _epsilon(bounds: Bounds, accountant: str) -> str:
     return _number(by.epsilon) + " *" * (accountant == bounds.tightest)
 
 
-def _detected(bounds: Bounds, index: int) -> str:
+def _detected(index: int, bounds: Bounds) -> str:
     if not bounds.full.found:
         return ""
     return _number(100 * bounds.full.found[index].true_positive_rate, unit=" %")
