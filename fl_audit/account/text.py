@@ -1,9 +1,8 @@
 """The accounting of a source on one screen."""
 
 import decimal
-import functools
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from fl_audit.account.record import AccountRecord, Bounds
 from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES
@@ -91,30 +90,30 @@ def _table(record: AccountRecord) -> TextTable:
             columns.append(bounds)
             head.append(name)
             above.append(attacker)
-    rows = [(title, *map(cell, columns)) for title, cell in _rows(columns)]
+    rows = [(title, *cells) for title, cells in _rows(columns)]
     return TextTable(head, [row for row in rows if set(row[1:]) != {""}], above)
 
 
-def _rows(columns: list[Bounds]) -> Iterator[tuple[str, Callable[[Bounds], str]]]:
-    """The rows: a title, and what a cell is of the bounds of its column."""
+def _rows(columns: list[Bounds]) -> Iterator[tuple[str, list[str]]]:
+    """The rows: a title, and a cell for each column."""
     accountants = dict.fromkeys(
         by.accountant for bounds in columns for by in bounds.guarantee.by_accountant
     )
     for name in accountants:
-        yield ACCOUNTANT_TITLES.get(name, name), functools.partial(_epsilon, name)
-    yield "lower bound", lambda bounds: _number(bounds.lower, "≥ ", decimal.ROUND_DOWN)
-    yield "μ (Gaussian DP)", lambda bounds: _number(bounds.full.mu)
+        yield ACCOUNTANT_TITLES.get(name, name), [_epsilon(bounds, name) for bounds in columns]
+    yield "lower bound", [_number(bounds.lower, "≥ ", decimal.ROUND_DOWN) for bounds in columns]
+    yield "μ (Gaussian DP)", [_number(bounds.full.mu) for bounds in columns]
     tails = {bounds.full.tail for bounds in columns} - {None}
     for tail in tails:
         yield (
             f"μ, but with probability {delta_text(tail or 0.0)}",
-            lambda bounds: _number(bounds.full.approximate_mu),
+            [_number(bounds.full.approximate_mu) for bounds in columns],
         )
-    yield "ρ (zCDP)", lambda bounds: _number(bounds.full.rho)
+    yield "ρ (zCDP)", [_number(bounds.full.rho) for bounds in columns]
     rates = next((bounds.full.found for bounds in columns if bounds.full.found), ())
     for index, rate in enumerate(rates):
         title = f"true positives at {100 * rate.false_positive_rate:g} % false ones"
-        yield title, functools.partial(_detected, index)
+        yield title, [_detected(bounds, index) for bounds in columns]
 
 
 def _number(
@@ -123,7 +122,7 @@ def _number(
     return "" if value is None else f"{sign}{significant(value, _DIGITS, rounding)}{unit}"
 
 
-def _epsilon(accountant: str, bounds: Bounds) -> str:
+def _epsilon(bounds: Bounds, accountant: str) -> str:
     by = next((by for by in bounds.guarantee.by_accountant if by.accountant == accountant), None)
     if by is None:
         return ""
@@ -132,7 +131,7 @@ def _epsilon(accountant: str, bounds: Bounds) -> str:
     return _number(by.epsilon) + " *" * (accountant == bounds.tightest)
 
 
-def _detected(index: int, bounds: Bounds) -> str:
+def _detected(bounds: Bounds, index: int) -> str:
     if not bounds.full.found:
         return ""
     return _number(100 * bounds.full.found[index].true_positive_rate, unit=" %")

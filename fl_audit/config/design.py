@@ -18,7 +18,7 @@ from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.threat_models import check_rounds, check_threat_models, threat_models_of
 from fl_audit.canaries.pool import draw_included
 from fl_audit.canaries.tables import Canaries, coin_probability, family_of
-from fl_audit.config.tables import Config
+from fl_audit.config.run_tables import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.mechanisms import (
@@ -173,8 +173,8 @@ def _schedule(
 def is_secret(config: Config, schedule: Schedule) -> bool:
     """Whether a run that trains draws its schedule from a secret.
 
-    It does where there is noise and a client's upper bound counts on a draw that nobody knows, or
-    where the config names the secret.
+    It does where there is noise and a client's upper bound counts on an unknown draw, or where the
+    config names the secret.
     """
     noise = config.mechanism.epsilon or getattr(config.mechanism, "noise_multiplier", 0.0)
     counts_on_draw = accountant_of(schedule.client_attendance.sampling) is not None

@@ -4,7 +4,7 @@ from fl_audit.accounting.analytical import guarantee_to, noise_multiplier_for
 from fl_audit.accounting.release import Noise, Release
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.kind import Mechanism, NoisyMechanism
-from fl_audit.mechanisms.registry import MECHANISMS, round_noise
+from fl_audit.mechanisms.mechanism_of_run import MECHANISMS, round_noise
 
 
 def mechanism_for_epsilon(

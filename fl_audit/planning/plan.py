@@ -155,12 +155,11 @@ def make_plan(config: Config, trials: int | None = None) -> Plan:
     takes_long = run.num_canaries > _MANY_CANARIES
     few = min(trials or _TRIALS, _FEWEST_TRIALS if takes_long else _FEW_TRIALS)
     trials = trials or (_FEW_TRIALS if takes_long else _TRIALS)
-    release = run.release
     logged = [statistic.name for statistic in statistics_of(config.canaries, config.audit)]
     with doing(f"simulating {trials} audits"):
         middle = sample_middle(run, trials)
     with doing("simulating audits of wrong claims"):
-        power, detectable = claim_power(run, release, few), curve_power(run, release)
+        power, detectable = claim_power(run, few), curve_power(run)
     with doing("accounting, and timing the scores of a round"):
         return Plan(
             run=run,
@@ -172,7 +171,7 @@ def make_plan(config: Config, trials: int | None = None) -> Plan:
             detectable=detectable,
             cost=measure_cost(run),
             accuracy=accuracy_cost(run),
-            accounting=account(release, run.delta),
+            accounting=account(run.release, run.delta),
             efficiency=planned_efficiency(run, middle),
         )
 

@@ -26,9 +26,6 @@ from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
 from fl_audit.tasks.facts import TaskFacts
 
-_LEAST_LOG_HADAMARD = 17
-"""Log of the smallest number of rows of a Hadamard matrix, 2^17, as in `HadamardFamily`."""
-
 
 @dataclass(frozen=True, eq=False)
 class PlannedRun(RunDesign):
@@ -66,29 +63,6 @@ class PlannedRun(RunDesign):
     def canaries(self) -> IndexArray:
         """Number of canaries in each round, m, int64 of shape (rounds,)."""
         return np.bincount(self.round, minlength=self.num_rounds)
-
-    @functools.cached_property
-    def canary_rounds(self) -> tuple[IndexArray, IndexArray]:
-        """The canaries and the rounds, from 0, that they are sampled for, included or not.
-
-        Both are int64 of shape (participations,).
-        """
-        of_canary = self.schedule.rounds_of_canaries(self.num_canaries)
-        canaries = np.repeat(np.arange(self.num_canaries), [len(rounds) for rounds in of_canary])
-        return canaries, np.concatenate([np.zeros(0, np.int64), *of_canary])
-
-    @property
-    def canary_correlation(self) -> float:
-        """Variance h of the inner product of two canaries, times the dimension d.
-
-        It is 1 for independent canaries. For distinct rows of an N x N Hadamard matrix, cut to d
-        of its columns at random, it is 1 - d / N: the product is the mean of a sample without
-        replacement of d of N signs that sum to 0.
-        """
-        if self.pool.family != "hadamard":
-            return 1.0
-        log_size = max(_LEAST_LOG_HADAMARD, (self.task.dim - 1).bit_length())
-        return 1 - self.task.dim / (1 << log_size)
 
     def round_weights(self, server: ServerSgd) -> FloatArray:
         """The weight of each round's aggregate in the final model, float64 of shape (rounds,).

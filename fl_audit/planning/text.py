@@ -14,6 +14,7 @@ from fl_audit.number_words import (
     significant,
     upper_bound_text,
 )
+from fl_audit.planning.background import ENDS, FACTOR
 from fl_audit.planning.plan import Plan
 from fl_audit.planning.power import PlannedEfficiency
 from fl_audit.planning.prediction import (
@@ -24,7 +25,6 @@ from fl_audit.planning.prediction import (
     coverage,
     predicted_methods,
 )
-from fl_audit.planning.simulation import ENDS, FACTOR
 from fl_audit.report.headline import ESTIMATE
 from fl_audit.text_table import TextTable
 from fl_audit.verdict.power import ENOUGH_POWER

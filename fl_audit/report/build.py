@@ -30,6 +30,8 @@ from fl_audit.checks.canary_check import CanaryCheck
 from fl_audit.checks.training_faults import TrainingCurves, TrainingFault, training_faults
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
+from fl_audit.estimators import arguments
+from fl_audit.estimators.apply_methods import known_methods
 from fl_audit.formats.participation_files import read_participation
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.report.arms import arms_of_run
@@ -307,7 +309,7 @@ def _num_classes(record: RunRecord) -> int | None:
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """What to estimate from scores.
+    """What to estimate from scores; InputError for what no scores allow.
 
     Attributes:
       delta: The delta of differential privacy, in [0, 1).
@@ -320,6 +322,12 @@ class EstimateRequest:
     confidence: float = 0.95
     methods: Sequence[str] | None = None
     claim: Claim | CurveClaim | None = None
+
+    def __post_init__(self) -> None:
+        arguments.check_delta(self.delta)
+        arguments.check_confidence(self.confidence)
+        if self.methods is not None:
+            known_methods(self.methods)
 
 
 def threat_model_of(statistic: str, audit: Audit) -> str:
@@ -385,7 +393,8 @@ def report_on_statistics(
     if verdict is not None and folder.log is not None:
         verdict = after_missing_rounds(verdict, folder.log.missing_rounds)
     if verdict is not None and checks is not None:
-        verdict = after_checks(verdict, failed_checks(checks), checks.not_checked)
+        of_log = folder.log is not None and bool(checks.results)
+        verdict = after_checks(verdict, failed_checks(checks), checks.not_checked, of_log=of_log)
     source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)
     report = _scores_report(
         reports, facts.audit, source, canary_check=canary_check, checks=checks, verdict=verdict
