@@ -81,4 +81,5 @@ def _products(vector: npt.NDArray[np.float32]) -> FloatArray:
     by_lag = fft.irfft(spectrum.real**2 + spectrum.imag**2, size)[1:dim]
     around = fft.irfft(spectrum * spectrum, size)[1 : 2 * dim - 2]
     around[1::2] -= np.square(vector[1:-1])
-    return np.concatenate([by_lag, around / 2]).astype(np.float64)
+    products: FloatArray = np.concatenate([by_lag, around / 2]).astype(np.float64)
+    return products
