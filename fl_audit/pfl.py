@@ -197,8 +197,8 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
                 pool,
                 self.num_iterations,
                 listed,
-                self._rounds.participation,
-                self._lost_canaries,
+                participation=self._rounds.participation,
+                lost_canaries=self._lost_canaries,
             )
         return self._scorer
 

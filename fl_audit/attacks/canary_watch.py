@@ -40,7 +40,6 @@ class CanaryWatch:
     def __init__(
         self,
         num_rounds: int,
-        check: Callable[[float], CanaryCheck | None],
         *,
         choice: LostCanaries,
         warn: Callable[[str], None],
@@ -51,7 +50,6 @@ class CanaryWatch:
 
         Args:
           num_rounds: The largest number of rounds.
-          check: The canary check of the rounds so far, for a probability of a false alarm.
           choice: Whether lost canaries raise `CanariesLostError`, or are a warning.
           warn: Prints a warning of one line.
           key: The name of the choice in the config or call, such as "audit.lost_canaries".
@@ -64,13 +62,19 @@ class CanaryWatch:
         at = looks(num_rounds)
         self._looks = {look for look in at if look > scored}
         self._false_alarm = CANARY_CHECK_FALSE_ALARM / len(at)
-        self._check = check
         self._choice = choice
         self._warn = warn
         self._key = key
 
-    def see(self, num_scored: int, round_number: int) -> None:
-        """Checks the rounds so far, of which the last is `round_number`, if a look is due.
+    def see(
+        self, num_scored: int, round_number: int, check: Callable[[float], CanaryCheck | None]
+    ) -> None:
+        """Checks the rounds so far if a look is due.
+
+        Args:
+          num_scored: The number of rounds that are scored.
+          round_number: The last of them.
+          check: Their canary check, for a probability of a false alarm.
 
         Raises:
           CanariesLostError: They are lost, and the choice is "error".
@@ -78,7 +82,7 @@ class CanaryWatch:
         if num_scored not in self._looks:
             return
         self._looks.discard(num_scored)
-        canary_check = self._check(self._false_alarm)
+        canary_check = check(self._false_alarm)
         if canary_check is None or canary_check.state != "not_arrived":
             return
         self._looks.clear()

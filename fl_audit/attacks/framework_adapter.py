@@ -143,6 +143,7 @@ def open_audit(
     pool: CanaryPool,
     num_rounds: int,
     canary_rounds: list[list[int]],
+    *,
     participation: Participation | None = None,
     lost_canaries: LostCanaries = "warn",
 ) -> RoundScorer:

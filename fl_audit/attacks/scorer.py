@@ -37,7 +37,7 @@ from fl_audit.checks.measured_rounds import check_noise
 from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta
-from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.folders import LogFolder, WriteLock
 from fl_audit.formats.noise_correlation import write_correlation
 from fl_audit.formats.participation_files import Participation, write_participation
 from fl_audit.formats.round_chain import ChainWriter, Scoring, read_chain
@@ -85,13 +85,20 @@ class RoundScorer:
     """
 
     def __init__(
-        self, folder: LogFolder, pool: CanaryPool, log: CosineLog, lost_canaries: LostCanaries
+        self,
+        folder: LogFolder,
+        pool: CanaryPool,
+        log: CosineLog,
+        *,
+        opened_at: str,
+        lost_canaries: LostCanaries,
     ) -> None:
         """Opens the logs of a folder that exists; use `create` or `open` instead."""
         self.folder = folder
         self.pool = pool
         self.num_rounds = log.num_rounds
         self._log = log
+        self._opened_at = opened_at
         self._concentrations: ConcentrationLog | None = None
         if folder.round_concentrations.exists():
             self._concentrations = ConcentrationLog.open(
@@ -111,7 +118,6 @@ class RoundScorer:
         self._num_scored = int(log.written().sum())
         self._watch = CanaryWatch(
             log.num_rounds,
-            self._canary_check,
             choice=lost_canaries,
             warn=_LOG.warning,
             key="lost_canaries",
@@ -224,19 +230,28 @@ class RoundScorer:
         at = LogFolder(Path(folder))
         pool = read_pool(at.pool)
         check_pool(at)
-        read_chain(at.chain).check(at.chain)
+        chain = read_chain(at.chain)
+        chain.check(at.chain)
         num_rounds = CosineLog.read(at.round_cosines, pool.count).num_rounds
         log = CosineLog.open(at.round_cosines, num_rounds, pool.count)
-        return cls(at, pool, log, lost_canaries)
+        opened_at = chain.lines[-1].link
+        return cls(at, pool, log, opened_at=opened_at, lost_canaries=lost_canaries)
 
     @functools.cached_property
     def _chain(self) -> ChainWriter:
         """The chain of the folder; a round that a kill has cut short is chained as it is.
 
-        It is opened at the first write: what looks cut short to a reader may be under way.
+        It is opened at the first write, with the folder's lock: what looks cut short to a reader
+        may be under way. Raises InputError if another process writes, or has written since.
         """
         path = self.folder.chain
+        lock = WriteLock.of(self.folder.path)
         chain, read = ChainWriter.go_on(path), read_chain(path)
+        if chain.head != self._opened_at:
+            raise InputError(
+                f"{self.folder.path}: was written after it was opened here; open it again"
+            )
+        self._lock = lock
         cut = read.lines[-1]
         if isinstance(cut, Scoring):
             changed = {row.round for row in read.changed_rows(self.folder.path)}
@@ -302,7 +317,7 @@ class RoundScorer:
             self._measured.write(round_number - 1, vector, sizes, noise_stddev, norm_bound)
         for index in (round_number - 1, *changed):
             self._chain.log_round(index + 1, self.folder.round_logs())
-        self._watch.see(self._num_scored, round_number)
+        self._watch.see(self._num_scored, round_number, self._canary_check)
         return cosines
 
     def _canary_check(self, false_alarm: float) -> CanaryCheck | None:

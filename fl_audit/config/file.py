@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import tomllib
 import typing
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ from fl_audit.config_tables.plugins import has_plugins, import_plugins, with_fol
 from fl_audit.errors import InputError, nearest, suggested
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.text_files import check_values, read_toml
+from fl_audit.library_words import toml_words, type_words
 
 ConfigType = TypeVar("ConfigType", bound=Table)
 
@@ -205,15 +207,24 @@ def _without_none(value: Any) -> Any:
 
 
 def _readable(message: str, table: Mapping[str, Any]) -> str:
-    """Turns msgspec's "... - at `$.a.b`" into "key `a.b`: ..., got 3"."""
-    in_toml = message.replace("`object`", "a table").replace(" | null`", "`")
-    reason, _, place = in_toml.partition(" - at `$.")
+    """Turns msgspec's "... - at `$.a.b[0]`" into "key `a.b[0]`: ..., got 3"."""
+    reason, _, place = message.partition(" - at `$.")
     path = place.rstrip("`")
     value: Any = table
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    is_said = value is None or isinstance(value, Mapping) or "got" in reason
-    return f"key `{path}`: {reason}" + ("" if is_said else f", got {value!r}")
+    for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
+        try:
+            value = value[key] if key else value[int(index)]
+        except (LookupError, TypeError):
+            return f"key `{path}`: {type_words(reason)}"
+    is_said = isinstance(value, Mapping) and "Expected" not in reason
+    return f"key `{path}`: {type_words(reason, got='' if is_said else _shown(value))}"
+
+
+def _shown(value: Any) -> str:
+    """A value as a config writes it, about."""
+    if isinstance(value, Mapping | list):
+        return "a table" if isinstance(value, Mapping) else f"a list of {len(value)} items"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: str) -> None:
@@ -319,7 +330,8 @@ def _value(text: str, name: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text.strip()
     except (RecursionError, ValueError) as error:
-        raise InputError(f"{name}: is TOML that cannot be read: {error}") from error
+        words = toml_words(error) if isinstance(error, ValueError) else "is nested too deeply"
+        raise InputError(f"{name}: is TOML that cannot be read: {words}") from error
 
 
 # A config flattened to `section.key`s, for experiment trackers.

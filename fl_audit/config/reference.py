@@ -19,8 +19,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 import tomli_w
 
-from fl_audit.config.attack import Attack, FederatedAttack
-from fl_audit.config.tables import Config
+from fl_audit.config.attack_tables import Attack, FederatedAttack
+from fl_audit.config.run_tables import Config
 from fl_audit.config_tables.kinds import key_types, table_variants, variants
 from fl_audit.config_tables.table import LARGEST_INT, Table
 

@@ -26,6 +26,7 @@ from fl_audit.formats.npy_file import read_arrays
 from fl_audit.formats.text_files import read_csv
 from fl_audit.participation import PATTERNS
 from fl_audit.seeds import Stream, generator
+from fl_audit.tasks.client_text import read_sentences
 from fl_audit.tasks.learning_task import (
     Examples,
     LearningTask,
@@ -33,7 +34,6 @@ from fl_audit.tasks.learning_task import (
     PartOfPopulation,
 )
 from fl_audit.tasks.network import NetworkModel
-from fl_audit.tasks.text import read_sentences
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +106,7 @@ def _pool_from_clients(
         held = "all examples of a client" if size is None else f"{size} examples of one client"
         raise InputError(
             f"canaries.count: {count} canaries with {held} each are more than the "
-            f"{len(is_real)} clients of the task have for them, one of whom must remain; must be "
-            "smaller"
+            f"{len(is_real)} clients of the task have, as one client must remain; must be smaller"
         )
     left = PartOfPopulation(population, np.flatnonzero(is_real))
     return ExamplePool(dataclasses.replace(task, population=left), canaries)

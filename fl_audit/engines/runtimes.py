@@ -74,11 +74,11 @@ def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
     engine = run.config.ray and run.config.ray.engine
     if engine == "jax" or (engine is None and not RAY.is_installed):
         import_extra("jax")
-        from fl_audit.engines.jax.on_ray import make_jax_on_ray
+        from fl_audit.engines.jax.jax_on_ray import make_jax_on_ray
 
         return make_jax_on_ray(run)
     from fl_audit.engines.tff.compiled import NotCompilableError
-    from fl_audit.engines.tff.on_ray import make_ray
+    from fl_audit.engines.tff.tff_on_ray import make_ray
 
     try:
         return make_ray(run)
@@ -89,7 +89,7 @@ def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
 def _jax(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
     # No worker writes a log; `auto` chooses JAX only where it is the only engine.
     import_extra("jax")
-    from fl_audit.engines.jax.engine import make_jax
+    from fl_audit.engines.jax.jax_engine import make_jax
 
     return make_jax(run)
 

@@ -3,15 +3,17 @@
 Training writes a run folder and does not use estimators; the report reads it and does not use
 TensorFlow. A log folder is written by a production system in any language, or by `RoundScorer`;
 docs/logs.md describes its format. The content of each is chained by digests (`round_chain`), and
-`locked` keeps a second process out of a folder.
+`locked` and `WriteLock` keep a second writer out of a folder.
 """
 
 import contextlib
 import fcntl
 import os
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from fl_audit.errors import InputError
 from fl_audit.formats.round_chain import Chain, read_chain
@@ -139,7 +141,7 @@ class RunFolder(ScoredFolder):
 
     @property
     def inputs(self) -> Path:
-        """The digests of what the run reads beside its config (JSON), see `config.inputs`."""
+        """The digests of what the run reads besides its config (JSON), see `config.inputs`."""
         return self.path / "inputs.json"
 
     @property
@@ -269,7 +271,7 @@ class RunFolder(ScoredFolder):
         return (self.release_cosines, self.release_concentrations)
 
     def training_outputs(self) -> tuple[Path, ...]:
-        """The files beside the logs that are there once training is over; each may be missing."""
+        """The files besides the logs that exist once training is over; each may be missing."""
         kept = (self.kept_directions, self.kept_upload_directions, *self.direction_sums())
         scored = (self.compared_vectors, *self.path.glob("scores_*.csv"))
         return (self.model, self.initial_model, self.replay, *kept, *scored)
@@ -408,6 +410,39 @@ def locked(folder: Path) -> Iterator[None]:
         path.unlink(missing_ok=True)
         fcntl.flock(descriptor, fcntl.LOCK_UN)  # a fork of this process may have it open too
         os.close(descriptor)
+
+
+class WriteLock:
+    """The lock of a folder until the object, which objects of one process share, is collected."""
+
+    _held: ClassVar["weakref.WeakValueDictionary[Path, WriteLock]"] = weakref.WeakValueDictionary()
+
+    def __init__(self, folder: Path) -> None:
+        """Takes the lock, as `locked` does; use `of` instead."""
+        held = contextlib.ExitStack()
+        held.enter_context(locked(folder))
+        weakref.finalize(self, _release, held, os.getpid())
+
+    @classmethod
+    def of(cls, folder: Path) -> "WriteLock":
+        """The lock that this process holds, or a new one.
+
+        Raises:
+          InputError: Another process holds it, or the folder cannot be written.
+        """
+        path = folder.resolve()
+        held = cls._held.get(path)
+        if held is None:
+            try:
+                held = cls._held[path] = cls(path)
+            except OSError as error:
+                raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
+        return held
+
+
+def _release(held: contextlib.ExitStack, owner: int) -> None:
+    if os.getpid() == owner:  # not in a fork of the process that took it
+        held.close()
 
 
 def _lock(path: Path) -> int:

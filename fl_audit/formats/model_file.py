@@ -169,7 +169,7 @@ _READERS = {
 def candidates(arrays: Sequence[NamedArray], sizes: Sequence[int]) -> Iterator[list[AnyArray]]:
     """The arrays of a file that may be a model's, in the order of its variables.
 
-    These are one array of all parameters, arrays one behind another of the variables' sizes (a
+    These are one array of all parameters, consecutive arrays of the variables' sizes (a
     checkpoint has other parts around them), in the order of the file or of their names, and, where
     no more than the variables have these sizes, those of each size in the order of their names.
 

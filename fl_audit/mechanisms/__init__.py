@@ -21,8 +21,9 @@ from fl_audit.mechanisms.kind import (
     fresh_in_each_round,
     made_to_be_clipped,
 )
+from fl_audit.mechanisms.least_noise import mechanism_for_epsilon
 from fl_audit.mechanisms.matrix import MatrixFactorisation
-from fl_audit.mechanisms.registry import (
+from fl_audit.mechanisms.mechanism_of_run import (
     MECHANISMS,
     canary_norm,
     client_lengths,
@@ -56,6 +57,7 @@ __all__ = [
     "fresh_in_each_round",
     "made_to_be_clipped",
     "make_aggregator",
+    "mechanism_for_epsilon",
     "round_noise",
     "zeroing_kind",
 ]

@@ -8,12 +8,17 @@ import numpy as np
 
 from fl_audit.accounting import account
 from fl_audit.array_types import FloatArray
-from fl_audit.config.attack import Attack, AttackConfig, FederatedAttack, FederatedAttackConfig
+from fl_audit.config.attack_tables import (
+    Attack,
+    AttackConfig,
+    FederatedAttack,
+    FederatedAttackConfig,
+)
 from fl_audit.engines.prepare import PreparedRun, prepare
 from fl_audit.engines.shadow_recipe import DpSgd, Recipe, accounted_epsilon, with_epsilon
-from fl_audit.engines.tff.blocks import default_models_per_block
 from fl_audit.engines.tff.shadow_models import AfterBlock, ModelJob, train_models
 from fl_audit.engines.tff.shadow_runs import FederatedRuns
+from fl_audit.engines.tff.trained_blocks import default_models_per_block
 from fl_audit.errors import InputError
 from fl_audit.membership.outputs import loss_of_margin
 from fl_audit.pipeline.attack_bases import BoolArray, MemberOutputs, Target

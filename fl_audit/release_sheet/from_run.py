@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from fl_audit.accounting import Accounting, FullGuarantee, noise_distribution_named
+from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES
 from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.checks import CanaryCheck
 from fl_audit.config import Config, ReleaseStatement
@@ -31,7 +32,7 @@ from fl_audit.report.headline import headline, reason_sentences
 from fl_audit.report.report import Checks, Report
 from fl_audit.report.risk import attacker_risks, mu_words, profile_words, rho_words
 from fl_audit.report.terminal import canary_check_words
-from fl_audit.report.words import ACCOUNTANT_TITLES, mechanism_words, rounds_done
+from fl_audit.report.words import mechanism_words, rounds_done
 from fl_audit.verdict import Verdict
 from fl_audit.verdict.sentences import NEXT, claim_clause, detectable_words
 from fl_audit.verification import Verified
@@ -370,7 +371,7 @@ def _selection(sweep: SweepRuns | None) -> Iterator[Line]:
     yield Line(
         "The bound for private selection (Papernot & Steinke 2022, theorem 2; Liu & Talwar 2019) "
         "does NOT cover this sweep: the number of runs was fixed by the grid, not drawn at random "
-        f"and not told. Drawn (geometric, mean {price.num_runs}; settings drawn anew each time; "
+        f"and kept secret. Drawn (geometric, mean {price.num_runs}; settings drawn anew each time; "
         f"only the best run released), it would have given {would}.",
         COMPUTED,
     )

@@ -66,7 +66,7 @@ LAYOUT: Mapping[str, Mapping[str, str]] = {
     },
     "Release": {
         "released": "What is released",
-        "released_to": "To whom",
+        "released_to": "Released to",
         "data": "Whose data",
         "contact": "Contact",
     },

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from fl_audit.accounting import Accounting, Guarantee
+from fl_audit.accounting import Accounting, Guarantee, Guarantees
 from fl_audit.accounting.sampling import ADD_OR_REMOVE, ZERO_OUT
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, Knowledge, title_of
 from fl_audit.estimators import Estimate
@@ -21,7 +21,6 @@ from fl_audit.report.report import (
     AS_THE_LOG_STATES,
     NOT_KNOWN,
     Checks,
-    Guarantees,
     Report,
     StatisticReport,
 )

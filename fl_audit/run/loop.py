@@ -37,7 +37,6 @@ from fl_audit.formats.run_record import LiveRecord
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.run.attackers import TrainingContext
-from fl_audit.run.folder import Checkpoint, kept_files, save_checkpoint
 from fl_audit.run.observers import (
     CanaryCosines,
     FinishedRound,
@@ -45,6 +44,7 @@ from fl_audit.run.observers import (
     RoundObserver,
     flush_rows,
 )
+from fl_audit.run.training_folder import Checkpoint, kept_files, save_checkpoint
 from fl_audit.verdict.claims import Claim, CurveClaim, claim_to_test
 from fl_audit.verdict.live_verdict import shared_confidence
 

@@ -27,7 +27,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.anytime import LARGEST_TESTED
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_logs import CosineLog
-from fl_audit.formats.text_files import read_csv, write_text
+from fl_audit.formats.text_files import append_whole, read_csv, write_text
 from fl_audit.mechanisms import client_lengths
 from fl_audit.number_words import lower_bound_text
 from fl_audit.progress import Progress, warn
@@ -209,8 +209,7 @@ class MetricsCsv(RoundObserver):
             write_text(self._path, ",".join(_COLUMNS) + "\n")
 
     def round_finished(self, finished: FinishedRound) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(_row(finished.metrics))
+        append_whole(self._path, _row(finished.metrics).encode())
 
 
 def _row(metrics: RoundMetrics) -> str:
@@ -340,7 +339,6 @@ class CanaryLines(RoundObserver):
         self._rows = read_metrics(run.folder.metrics)
         self._watch = CanaryWatch(
             run.num_rounds,
-            self._canary_check,
             choice=run.config.audit.lost_canaries,
             warn=warn,
             key="audit.lost_canaries",
@@ -350,7 +348,7 @@ class CanaryLines(RoundObserver):
     def round_finished(self, finished: FinishedRound) -> None:
         """Raises CanariesLostError if they are lost, unless the config wants a warning."""
         self._rows.append(finished.metrics)
-        self._watch.see(len(self._rows), finished.metrics.round)
+        self._watch.see(len(self._rows), finished.metrics.round, self._canary_check)
 
     def _canary_check(self, false_alarm: float) -> CanaryCheck | None:
         """The canary check of the rounds so far; None without a log of vectors' cosines."""

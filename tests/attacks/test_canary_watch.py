@@ -70,9 +70,9 @@ def test_each_look_has_an_equal_share_of_the_false_alarm():
     assert looks(1) == [1]
     assert looks(2048)[-3:] == [1024, 1536, 2048]
     levels = []
-    watch = CanaryWatch(48, levels.append, choice="error", warn=print, key="lost_canaries")
+    watch = CanaryWatch(48, choice="error", warn=print, key="lost_canaries")
     for number in range(1, 49):
-        watch.see(number, number)
+        watch.see(number, number, levels.append)
     assert len(levels) == len(looks(48)) == 11
     assert sum(levels) == pytest.approx(CANARY_CHECK_FALSE_ALARM)
 
@@ -88,13 +88,11 @@ def test_a_warning_comes_once_and_training_goes_on(tmp_path, caplog):
 
 def test_a_reopened_audit_checks_the_rounds_to_come():
     lost = CanaryCheck("not_arrived", 0.0, "canaries are missing")
-    watch = CanaryWatch(
-        20, lambda level: lost, choice="error", warn=print, key="lost_canaries", scored=4
-    )
-    watch.see(4, 4)  # the last round again
-    watch.see(5, 5)
+    watch = CanaryWatch(20, choice="error", warn=print, key="lost_canaries", scored=4)
+    watch.see(4, 4, lambda level: lost)  # the last round again
+    watch.see(5, 5, lambda level: lost)
     with pytest.raises(CanariesLostError, match="rounds 1 to 6: canaries are missing"):
-        watch.see(6, 6)
+        watch.see(6, 6, lambda level: lost)
 
 
 def test_another_word_is_refused(tmp_path):

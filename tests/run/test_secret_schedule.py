@@ -19,7 +19,7 @@ from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.participation_files import read_canaries
 from fl_audit.formats.schedule_secret import new_secret, read_secret, write_secret
 from fl_audit.formats.score_file import read_score_file
-from fl_audit.run.folder import check_same_canaries, secret_of, write_identity
+from fl_audit.run.training_folder import check_same_canaries, secret_of, write_identity
 from fl_audit.tasks.kinds import TASKS
 from fl_audit.verification import verify_folder
 from tests.engines import toy_engine
@@ -237,7 +237,7 @@ def test_no_file_that_others_may_read_says_who_was_in_which_round(told):
 def test_no_file_that_others_may_read_has_the_scores_by_own_rounds(told):
     folder, _ = told
     words = [
-        repr(score)[:9].encode() for score in read_score_file(folder.scores("own_rounds")).score
+        repr(score)[:12].encode() for score in read_score_file(folder.scores("own_rounds")).score
     ]
     for path in filter(Path.is_file, folder.path.rglob("*")):
         if mode(path) & 0o077:

@@ -1,9 +1,8 @@
 """Shadow models: many models of one task, each trained centrally on its own part of the data.
 
 They are for membership attacks (`fl_audit.membership`). A block of models trains at once: as for
-blocks of clients (`fl_audit.engines.tff.blocks`), the model is one more leading axis of every
-weight, which `tf.vectorized_map` adds. Up to rounding, a model does not depend on the others in its
-block.
+blocks of clients (`trained_blocks`), the model is one more leading axis of every weight, which
+`tf.vectorized_map` adds. Up to rounding, a model does not depend on the others in its block.
 
 Of each model, what attacks need is cached: its margin at every point, and whether it classifies
 the point correctly. Files are named by a digest of everything that decides their content. If the

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.challenge_bases.model import (
+from fl_audit.estimators.challenge_bases.error_counts import (
     BetaStrength,
     ChallengeCounts,
     CorrelatedCounts,
@@ -33,13 +33,13 @@ from fl_audit.estimators.challenge_bases.model import (
     IndependentCounts,
     Prior,
 )
-from fl_audit.estimators.challenge_bases.region_mass import FoldedRates, below_diagonal, log_reach
-from fl_audit.estimators.challenge_bases.summary import (
+from fl_audit.estimators.challenge_bases.posterior_summary import (
     Marginal,
     PosteriorSummary,
     effective_sample_size,
     split_r_hat,
 )
+from fl_audit.estimators.challenge_bases.region_mass import FoldedRates, below_diagonal, log_reach
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ from scipy import special
 from scipy.interpolate import CubicSpline
 
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.challenge_bases.model import ChallengeCounts
+from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts
 
 
 def inside(

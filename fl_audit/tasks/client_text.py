@@ -20,15 +20,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import IndexArray
-from fl_audit.errors import InputError, nearest
+from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray, read_or_make
-from fl_audit.formats.text_files import in_turn
+from fl_audit.formats.text_files import check_header, in_turn, open_csv, text_lines
+from fl_audit.library_words import csv_words, not_utf8
 from fl_audit.tasks.learning_task import Examples, Population
 from fl_audit.version import __version__
 
@@ -91,9 +92,9 @@ def vocabulary_of_words(words: Sequence[str], size: int) -> Vocabulary:
 
 
 def build_vocabulary(counts: Mapping[str, int], size: int) -> Vocabulary:
-    """A vocabulary of the `size` most frequent words; ties go to the alphabetically first."""
+    """The `size` most frequent words, or all; ties go to the alphabetically first."""
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
-    return vocabulary_of_words(ranked, size)
+    return vocabulary_of_words(ranked, min(size, len(ranked)))
 
 
 # Sentences as rows of tokens.
@@ -345,25 +346,27 @@ def _key(source: Path, settings: str) -> str:
 # CSV files.
 
 
-def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[Sentence]:
+def _sentences(path: Path, file: Iterator[str]) -> Iterator[Sentence]:
     """The sentences of rows with at least one word; raises if a client has none."""
+    header, rows = open_csv(path, file)
+    check_header(path, header, ("client_id", "text"))
+    client_column, text_column = header.index("client_id"), header.index("text")
     seen: dict[str, bool] = {}
-    columns = rows.fieldnames or ["(no header)"]
-    for column in ("client_id", "text"):
-        if column not in columns:
-            raise InputError(f"{path}: column `{column}` is missing; {nearest(column, columns)}")
-    for row in rows:
-        if None in row or None in row.values():
-            raise InputError(
-                f"{path}: line {rows.line_num}: must have {len(columns)} fields, as the header; "
-                "put a text with commas in double quotes"
-            )
-        client_id, words = row["client_id"], words_of(row["text"])
-        if not client_id.strip():
-            raise InputError(f"{path}: line {rows.line_num}: `client_id` is empty")
-        seen[client_id] = seen.get(client_id, False) or bool(words)
-        if words:
-            yield Sentence(client_id, words)
+    try:
+        for row in filter(None, rows):
+            if len(row) != len(header):
+                raise InputError(
+                    f"{path}, line {rows.line_num}: must have {len(header)} fields, as the header; "
+                    "put a text with commas in double quotes"
+                )
+            client_id, words = row[client_column], words_of(row[text_column])
+            if not client_id.strip():
+                raise InputError(f"{path}, line {rows.line_num}: `client_id` is empty")
+            seen[client_id] = seen.get(client_id, False) or bool(words)
+            if words:
+                yield Sentence(client_id, words)
+    except csv.Error as error:
+        raise InputError(f"{path}, line {rows.line_num}: {csv_words(error)}") from error
     empty = [client_id for client_id, has_words in seen.items() if not has_words]
     if empty:
         raise InputError(f"{path}: client {empty[0]!r} is empty: none of its rows has a word")
@@ -378,22 +381,18 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
       InputError: The file cannot be read, lacks a column, or has a client without a word.
     """
     try:
-        with _opened(path) as file:
-            # strict: else a quote that is never closed would swallow all later rows.
-            rows = csv.DictReader(file, strict=True)
-            yield from _sentences(path, rows)
+        yield from _sentences(path, _lines(path))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{path}: must be a file compressed by gzip: {error}") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: must be UTF-8 text: {error.reason}") from error
-    except csv.Error as error:
-        line = rows.reader.line_num
-        raise InputError(f"{path}: line {line}: not valid CSV: {error}") from error
+        raise InputError(f"{path}: {not_utf8(error)}") from error
 
 
-def _opened(path: Path) -> TextIO:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
+def _lines(path: Path) -> Iterator[str]:
+    if path.suffix != ".gz":
+        yield from text_lines(path)
+        return
+    with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as file:
+        yield from file

@@ -10,9 +10,10 @@ import tensorflow_federated as tff
 from fl_audit.canaries.families import GaussianFamily
 from fl_audit.engines.client_blocks import clients_in_memory, pad_block
 from fl_audit.engines.cohort import RoundData
-from fl_audit.engines.tff import blocks
+from fl_audit.engines.tff import trained_blocks as blocks
 from fl_audit.engines.tff.algorithms import functional_model
-from fl_audit.engines.tff.blocks import (
+from fl_audit.engines.tff.rounds import flatten_weights
+from fl_audit.engines.tff.trained_blocks import (
     BlockTrainer,
     MeanGradient,
     NotVectorizedError,
@@ -21,7 +22,6 @@ from fl_audit.engines.tff.blocks import (
     TrainedBlocks,
     default_clients_per_block,
 )
-from fl_audit.engines.tff.rounds import flatten_weights
 from fl_audit.tasks.learning_task import NO_CLASS, Examples
 from fl_audit.tasks.tf.networks import as_classifier
 

@@ -27,8 +27,8 @@ class TffWorker(ClientWorker):
         from tensorflow_federated.proto.v0 import computation_pb2
 
         from fl_audit.engines.tff.compiled import ImportedComputation, LocalSum
-        from fl_audit.engines.tff.engine import data_sets_of
         from fl_audit.engines.tff.local import clients_in_parallel, trained_blocks_of
+        from fl_audit.engines.tff.tff_engine import data_sets_of
 
         self._blocks = trained_blocks_of(run)
         self._data_sets = data_sets_of(run)

@@ -39,7 +39,7 @@ _BATCHES_AT_ONCE = 4
 CLIENTS_PER_BLOCK_ON_CPU = 4
 
 NO_KEY = np.zeros(4, np.uint32)
-"""A key that nobody draws by."""
+"""A key for rounds that draw no noise."""
 
 
 @dataclass(frozen=True)

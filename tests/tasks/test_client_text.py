@@ -12,9 +12,8 @@ import pytest
 
 from fl_audit.config import TextTask
 from fl_audit.errors import InputError
-from fl_audit.tasks import load_task, text
-from fl_audit.tasks.learning_task import LearningTask
-from fl_audit.tasks.text import (
+from fl_audit.tasks import client_text, load_task
+from fl_audit.tasks.client_text import (
     PADDING,
     Sentence,
     SentencePopulation,
@@ -30,6 +29,7 @@ from fl_audit.tasks.text import (
     vocabulary_of_words,
     words_of,
 )
+from fl_audit.tasks.learning_task import LearningTask
 
 # Next-word prediction on a CSV: what is read, split and encoded, and what is refused.
 
@@ -461,7 +461,7 @@ _RUN = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from fl_audit.tasks.text import cached_arrays, sharing_arrays
+from fl_audit.tasks.client_text import cached_arrays, sharing_arrays
 def make():
     Path(sys.argv[2], f"made_{time.monotonic_ns()}").touch()
     time.sleep(0.5)
@@ -498,7 +498,7 @@ def test_a_text_that_is_shared_makes_the_same_task(tmp_path, monkeypatch):
     alone = load_task(config, 1)
     with sharing_arrays(tmp_path / "shared"):
         load_task(config, 2)
-        monkeypatch.setattr(text, "read_sentences", lambda path: pytest.fail("read again"))
+        monkeypatch.setattr(client_text, "read_sentences", lambda path: pytest.fail("read again"))
         shared = load_task(config, 1)
     assert shared.population.client_ids == alone.population.client_ids
     np.testing.assert_array_equal(shared.population.rows, alone.population.rows)

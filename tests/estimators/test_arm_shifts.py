@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fl_audit.estimators.arms import compare_arms
+from fl_audit.estimators.arm_shifts import compare_arms
 
 RUNS = 400
 TRUTH = {

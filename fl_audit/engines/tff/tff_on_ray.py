@@ -20,10 +20,10 @@ from fl_audit.engines.tff.compiled import (
     LocalContext,
     local_runtime,
 )
-from fl_audit.engines.tff.engine import TffEngine
 from fl_audit.engines.tff.local import process_of, trained_blocks_of
-from fl_audit.engines.tff.ray_worker import CLIENT_PARTS, TffWorker
 from fl_audit.engines.tff.rounds import model_weights
+from fl_audit.engines.tff.tff_engine import TffEngine
+from fl_audit.engines.tff.tff_worker import CLIENT_PARTS, TffWorker
 from fl_audit.mechanisms import canary_norm
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.config.attack import AttackConfig, FederatedAttackConfig
+from fl_audit.config.attack_tables import AttackConfig, FederatedAttackConfig
 from fl_audit.config.file import config_to_toml
 from fl_audit.engines.tff import environment
 from fl_audit.formats.folders import RunFolder
@@ -18,7 +18,7 @@ from fl_audit.pipeline.attack_bases import (
 )
 from fl_audit.pipeline.runs import at_work
 from fl_audit.report.attack import AttackReport
-from fl_audit.run.folder import check_new, check_resumable
+from fl_audit.run.training_folder import check_new, check_resumable
 
 if TYPE_CHECKING:
     from fl_audit.engines.tff.shadow_models import AfterBlock

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from fl_audit.canaries.tables import Canaries
 from fl_audit.config.file import config_of_table, in_folder, parse_tables, read_tables
-from fl_audit.config.tables import Config
+from fl_audit.config.run_tables import Config
 from fl_audit.config_tables.audit import Audit
 from fl_audit.config_tables.plugins import import_plugins
 from fl_audit.config_tables.table import (
@@ -33,7 +33,7 @@ class Judging(Table, frozen=True):
 
     Attributes:
       confidence: Confidence of every bound and interval.
-      false_positive_rate: Target false positive rate of the attack behind counts.csv.
+      false_positive_rate: Target false positive rate of the attack in counts.csv.
     """
 
     confidence: OpenUnitFloat = 0.9

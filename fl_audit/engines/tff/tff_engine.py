@@ -27,7 +27,7 @@ from fl_audit.engines.engine import (
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.data_sets import DataSets
 from fl_audit.engines.tff.measures import BlockUpdates, Evaluator, MeanLosses
-from fl_audit.engines.tff.replay import replay_of
+from fl_audit.engines.tff.replayed_process import replay_of
 from fl_audit.engines.tff.rounds import model_weights, run_round
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import MECHANISMS
@@ -90,7 +90,7 @@ class TffEngine(Engine):
         return Evaluator(as_classifier(run.task.classifier), run.task.held_out).accuracy
 
     def replay(self, run: PreparedRun) -> tuple[Finding, ...]:
-        """Replays the first round in this process (`fl_audit.engines.tff.replay`)."""
+        """Replays the first round in this process (`fl_audit.engines.tff.replayed_process`)."""
 
         def begin() -> Any:
             with self.session():

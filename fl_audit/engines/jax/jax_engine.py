@@ -14,30 +14,20 @@ from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.uploads import ScoredCanaries
 from fl_audit.checks import Finding, replay_round
+from fl_audit.engines import engine
 from fl_audit.engines.cohort import RoundData
-from fl_audit.engines.engine import (
-    ClientUpdates,
-    CohortReader,
-    Engine,
-    Leaf,
-    TrainedRound,
-    Weights,
-    as_vector,
-    not_replayed,
-    shows_uploads,
-)
 from fl_audit.engines.jax import environment
 from fl_audit.engines.jax.aggregation import Norms
-from fl_audit.engines.jax.blocks import NO_KEY, Blocks, default_clients_per_block
 from fl_audit.engines.jax.compilation import CompilationClock
+from fl_audit.engines.jax.device_blocks import NO_KEY, Blocks, default_clients_per_block
+from fl_audit.engines.jax.evaluator import Evaluator, MeanLosses
 from fl_audit.engines.jax.from_config import aggregation_of, local_training, server_optimizer
-from fl_audit.engines.jax.measures import Evaluator, MeanLosses
-from fl_audit.engines.jax.noise import NoiseKeys, fresh_keys, keys_of
+from fl_audit.engines.jax.noise_processes import NoiseKeys, fresh_keys, keys_of
 from fl_audit.engines.jax.scoring import scored_on
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.trial_round import promise_of, trial_updates
 from fl_audit.mechanisms import MECHANISMS
-from fl_audit.mechanisms.registry import canary_length
+from fl_audit.mechanisms.mechanism_of_run import canary_length
 from fl_audit.tasks.jax.networks import as_jax_model
 from fl_audit.tasks.learning_task import Examples
 
@@ -58,7 +48,7 @@ class State(NamedTuple):
     noise: Any
 
 
-class JaxEngine(Engine):
+class JaxEngine(engine.Engine):
     """Clients, aggregation and the server's step as compiled functions of JAX."""
 
     first_round = "in the first round JAX compiles its functions, some seconds"
@@ -124,10 +114,10 @@ class JaxEngine(Engine):
         placed: State = jax.device_put(state, self._devices[0])
         return placed
 
-    def reader(self, run: PreparedRun) -> CohortReader:
+    def reader(self, run: PreparedRun) -> engine.CohortReader:
         return run.cohort_data.round_data
 
-    def run_round(self, state: State, data: RoundData, index: int) -> TrainedRound:
+    def run_round(self, state: State, data: RoundData, index: int) -> engine.TrainedRound:
         """Runs a round on all devices."""
         weights = self.weights(state)
         clip = float(state.norms.clip)
@@ -140,16 +130,16 @@ class JaxEngine(Engine):
         loss, tokens = np.asarray(total.totals, np.float64)
         seen = SeenRound(
             index=index,
-            before=as_vector(weights),
-            aggregate=as_vector([np.asarray(part) for part in aggregate]),
-            after=as_vector([np.asarray(array) for array in after.weights]),
+            before=engine.as_vector(weights),
+            aggregate=engine.as_vector([np.asarray(part) for part in aggregate]),
+            after=engine.as_vector([np.asarray(array) for array in after.weights]),
             clip_norm=clip,
             uploads=self._uploads(state, data, length, key),
         )
         stddev = clip * self._aggregation.noise.sum_noise_multiplier if np.isfinite(clip) else 0.0
         if self._aggregation.process.is_at_clients:
             stddev *= math.sqrt(len(data.clients) + len(data.canaries))
-        return TrainedRound(
+        return engine.TrainedRound(
             after,
             seen,
             noise_stddev=stddev,
@@ -158,7 +148,7 @@ class JaxEngine(Engine):
 
     def sum_of(
         self,
-        weights: Weights,
+        weights: engine.Weights,
         norms: Norms,
         data: Any,
         length: float,
@@ -183,13 +173,13 @@ class JaxEngine(Engine):
         self, state: State, data: RoundData, length: float, key: Any
     ) -> dict[int, Float32Array]:
         """The uploads of canaries, with the noise that they have in the round's sum."""
-        if not (self._aggregation.process.is_at_clients and shows_uploads(self._run)):
+        if not (self._aggregation.process.is_at_clients and engine.shows_uploads(self._run)):
             return {}
         uploads = {}
         for number, canary in enumerate(data.vectors, start=len(data.trained)):
             noise = self._noise_of(state.norms, list(state.weights), number, key)
             clipped = self._run.family.vector(int(canary)) * min(length, float(state.norms.clip))
-            uploads[int(canary)] = clipped + as_vector([np.asarray(part) for part in noise])
+            uploads[int(canary)] = clipped + engine.as_vector([np.asarray(part) for part in noise])
         return uploads
 
     def _finished(self, state: State, total: Any, key: Any) -> tuple[State, Any]:
@@ -200,20 +190,20 @@ class JaxEngine(Engine):
         slots, weights = self._optimizer.step(state.slots, list(state.weights), gradients)
         return State(weights, slots, norms, noise), aggregate
 
-    def weights(self, state: State) -> Weights:
+    def weights(self, state: State) -> engine.Weights:
         return [np.asarray(array) for array in state.weights]
 
-    def leaves(self, state: State) -> list[Leaf]:
+    def leaves(self, state: State) -> list[engine.Leaf]:
         """The parts of a state, in JAX's order."""
         return [np.asarray(leaf) for leaf in tree_flatten(state)[0]]
 
-    def from_leaves(self, like: State, leaves: Sequence[Leaf]) -> State:
+    def from_leaves(self, like: State, leaves: Sequence[engine.Leaf]) -> State:
         return self._placed(tree_unflatten(tree_flatten(like)[1], list(leaves)))
 
     def replay(self, run: PreparedRun) -> tuple[Finding, ...]:
         """Replays the first round with vectors as updates, so that nothing is trained."""
         if why_not := MECHANISMS.kind_of(run.config.mechanism).why_not_replayed:
-            return (not_replayed(why_not),)
+            return (engine.not_replayed(why_not),)
         process = self._aggregation.process
         state, like = self.begin(), run.task.classifier.initial_weights
 
@@ -244,11 +234,11 @@ class JaxEngine(Engine):
         """Canaries whose scores an accelerator computes, if there is one."""
         return scored_on(run.family, self._devices[0]) or run.family
 
-    def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
+    def losses(self, run: PreparedRun) -> Callable[[engine.Weights], FloatArray]:
         padding = run.task.classifier.padding_label
         return MeanLosses(self._functions, run.canary_examples, padding).evaluate
 
-    def client_updates(self, run: PreparedRun) -> ClientUpdates:
+    def client_updates(self, run: PreparedRun) -> engine.ClientUpdates:
         initial = run.task.classifier.initial_weights
 
         def updates(
@@ -258,7 +248,7 @@ class JaxEngine(Engine):
 
         return updates
 
-    def evaluator(self, run: PreparedRun) -> Callable[[Weights], float]:
+    def evaluator(self, run: PreparedRun) -> Callable[[engine.Weights], float]:
         padding = run.task.classifier.padding_label
         return Evaluator(self._functions, run.task.held_out, padding).accuracy
 

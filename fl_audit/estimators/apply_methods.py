@@ -108,7 +108,7 @@ def estimate(
     """
     setting = AuditSetting(scores, delta, confidence, _given_null(null, dim, null_tail))
     if methods is not None:
-        return _result(setting, [_apply(name, setting) for name in _known(methods)], {})
+        return _result(setting, [_apply(name, setting) for name in known_methods(methods)], {})
     estimates, left_out = [], {}
     for name, method in METHODS.items():
         try:
@@ -152,8 +152,8 @@ def reasons(left_out: Mapping[str, str]) -> list[str]:
     return [f"{', '.join(names)}: {reason}" for reason, names in methods.items()]
 
 
-def _known(methods: Sequence[str]) -> Sequence[str]:
-    """The method names, all checked before any method runs."""
+def known_methods(methods: Sequence[str]) -> Sequence[str]:
+    """The method names; raises InputError if there is none, or one is unknown."""
     if not methods:
         raise InputError(f"methods must name at least one of: {', '.join(METHODS)}")
     for name in methods:

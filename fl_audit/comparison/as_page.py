@@ -8,23 +8,10 @@ from typing import Any
 from markupsafe import Markup
 
 from fl_audit.attacks.threat_models import meaning_of, title_of
+from fl_audit.comparison import as_text
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
 from fl_audit.comparison.order import beyond_noise, compared_statistic
 from fl_audit.comparison.settings import Setting, rounds_words
-from fl_audit.comparison.tables import (
-    accuracy_cell,
-    cohort_cell,
-    epsilon_cell,
-    fault_cell,
-    guarantee_cell,
-    has_faults,
-    has_repetitions,
-    has_verdicts,
-    participations_cell,
-    rounds_cell,
-    title,
-    verdict_cell,
-)
 from fl_audit.report.chart import EpsilonBars, bars_of
 from fl_audit.report.page import render
 from fl_audit.report.tables import methods_by_group
@@ -41,12 +28,12 @@ def _page(comparison: Comparison) -> dict[str, Any]:
     compared = compared_statistic(comparison)
     bars = {name: _bars(comparison, name) for name in comparison.statistics}
     return {
-        "title": title(comparison),
+        "title": as_text.title(comparison),
         "warnings": comparison.warnings,
         "beyond_noise": beyond_noise(comparison),
-        "has_repetitions": has_repetitions(comparison),
-        "has_verdicts": has_verdicts(comparison),
-        "has_faults": has_faults(comparison),
+        "has_repetitions": as_text.has_repetitions(comparison),
+        "has_verdicts": as_text.has_verdicts(comparison),
+        "has_faults": as_text.has_faults(comparison),
         "settings": [_setting_row(comparison, setting) for setting in comparison.settings],
         "titles": {name: title_of(name) for name in comparison.statistics},
         "meanings": {name: meaning_of(name) for name in comparison.statistics},
@@ -127,16 +114,16 @@ def _setting_row(comparison: Comparison, setting: Setting) -> _SettingRow:
     return _SettingRow(
         label=setting.label,
         num_runs=len(setting.runs),
-        rounds=rounds_cell(setting),
-        participations=participations_cell(setting),
-        cohort=cohort_cell(setting),
-        accuracy=accuracy_cell(setting),
-        client=guarantee_cell(setting, "client"),
-        canary=guarantee_cell(setting, "canary"),
-        verdict=verdict_cell(setting),
-        faults=fault_cell(setting),
+        rounds=as_text.rounds_cell(setting),
+        participations=as_text.participations_cell(setting),
+        cohort=as_text.cohort_cell(setting),
+        accuracy=as_text.accuracy_cell(setting),
+        client=as_text.guarantee_cell(setting, "client"),
+        canary=as_text.guarantee_cell(setting, "canary"),
+        verdict=as_text.verdict_cell(setting),
+        faults=as_text.fault_cell(setting),
         epsilons={
-            name: {method: epsilon_cell(setting, name, method) for method in SHOWN_METHODS}
+            name: {method: as_text.epsilon_cell(setting, name, method) for method in SHOWN_METHODS}
             for name in comparison.statistics
         },
         folders=tuple(str(run.folder) for run in setting.runs),
@@ -155,7 +142,9 @@ def _full_table(comparison: Comparison, statistic: str) -> Iterator[_MethodGroup
     reports = [run.report for run in comparison.runs if statistic in run.report.statistics]
     for present in methods_by_group(report.statistics[statistic] for report in reports):
         cells = {
-            method: [epsilon_cell(setting, statistic, method) for setting in comparison.settings]
+            method: [
+                as_text.epsilon_cell(setting, statistic, method) for setting in comparison.settings
+            ]
             for method in present.methods
         }
         yield _MethodGroupRows(present.group.title, cells)

@@ -32,7 +32,7 @@ NoiseKeys = Callable[[int], Array]
 
 
 def fresh_keys() -> NoiseKeys:
-    """Keys that nobody else has: 128 bits of the operating system's entropy for each round."""
+    """Secret keys: 128 bits of the operating system's entropy for each round."""
     return lambda index: jnp.asarray(np.frombuffer(secrets.token_bytes(16), np.uint32))
 
 

@@ -31,7 +31,7 @@ class JaxWorker(ClientWorker):
         environment.set_defaults()
         import jax
 
-        from fl_audit.engines.jax.engine import JaxEngine
+        from fl_audit.engines.jax.jax_engine import JaxEngine
 
         self._engine = JaxEngine(run, jax.devices()[:1])
 

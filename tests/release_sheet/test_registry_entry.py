@@ -8,7 +8,7 @@ import pytest
 from experiments.release_sheets.make import HERE, published_sheet
 from fl_audit.config import ReleaseStatement
 from fl_audit.formats.text_files import read_toml
-from fl_audit.release_sheet.registry import Parameters, registry_entry
+from fl_audit.release_sheet.registry_entry import Parameters, registry_entry
 from fl_audit.release_sheet.sheet import Line, laid_out
 from tests.release_sheet.registry_schema import errors, read_schema, schema_path
 

@@ -1,4 +1,4 @@
-"""The law of scores against runs with real vectors in d dimensions."""
+"""The distribution of planned scores against runs with real vectors in d dimensions."""
 
 import dataclasses
 
@@ -8,15 +8,13 @@ from planned_runs import facts, planned, small_config
 
 from fl_audit.accounting import Noise
 from fl_audit.accounting.noise_distributions import noise_on_sum
-from fl_audit.canaries.families import HadamardFamily
-from fl_audit.planning.simulation import (
+from fl_audit.errors import InputError
+from fl_audit.planning.background import (
     MIDDLE,
-    TrialScores,
+    ClipPath,
     Unknowns,
-    draw_rounds,
-    draw_scores,
+    predicted_background,
     simulate_clip_path,
-    with_uploads,
 )
 
 TRIALS = 100
@@ -43,22 +41,29 @@ def _by_vectors(run, unknowns, path, trial, random):
     initial *= run.task.initial_norm / np.linalg.norm(initial)
     model, momentum = initial.copy(), np.zeros(dim)
     real = _real_sums(run, unknowns, path, trial, random)
-    cosines = []
+    cosines, directions = [], np.zeros(dim)
     for t in range(run.num_rounds):
-        total = real[t] + pool[run.canary[run.round == t]].sum(0)
-        total += z[t] * random.standard_normal(dim)
-        aggregate = path.clip_norm[trial, t] * total / run.schedule.expected_cohort
+        sums = real[t] + pool[run.canary[run.round == t]].sum(0)
+        sums += z[t] * random.standard_normal(dim)
+        aggregate = path.clip_norm[trial, t] * sums / run.schedule.expected_cohort
         momentum = run.server.momentum * momentum + aggregate
         model += run.server.learning_rate * momentum
         norm = np.linalg.norm(aggregate)
-        cosines.append(pool @ aggregate / norm if norm > 0 else np.zeros(len(pool)))
+        if norm > 0:
+            directions += aggregate / norm
+            cosines.append(pool @ aggregate / norm)
     change = model - initial
     return {
         "final": pool @ model / np.linalg.norm(model),
         "final_minus_initial": pool @ change / np.linalg.norm(change),
         "max": np.max(cosines, axis=0),
-        "sum": np.sum(cosines, axis=0),
+        "sum": pool @ directions / np.linalg.norm(directions),
     }
+
+
+def planned_path(run, unknowns) -> ClipPath:
+    """The path of a plan, which draws its own chance from one seed."""
+    return simulate_clip_path(run, unknowns, 1, np.random.default_rng(20_230_206))
 
 
 def _moments(scores):
@@ -72,17 +77,19 @@ def _compare(run, unknowns, by_vectors=None):
     `by_vectors` is what vectors are drawn for, where it is another run.
     """
     random = np.random.default_rng(7)
-    path = simulate_clip_path(run, unknowns, TRIALS, random)
+    path = planned_path(run, unknowns)
+    background = predicted_background(run, unknowns)
+    exposures = {name: background.exposure(name) for name in STATISTICS}
+    lengths, num_excluded = np.ones(int(run.included.sum())), int((~run.included).sum())
     found = {}
-    for trial in range(TRIALS):
-        vectors = _by_vectors(by_vectors or run, unknowns, path, trial, random)
-        rounds = draw_rounds(run, path, trial, random)
-        distribution = draw_scores(run, unknowns, rounds, random).scores
-        for name in STATISTICS:
-            for group, members in (("included", run.included), ("excluded", ~run.included)):
+    for _ in range(TRIALS):
+        vectors = _by_vectors(by_vectors or run, unknowns, path, 0, random)
+        for name, exposure in exposures.items():
+            drawn = exposure.scores(exposure.draw(num_excluded, random), 1.0, lengths)
+            for group, members in enumerate((run.included, ~run.included)):
                 pair = found.setdefault((name, group), ([], []))
                 pair[0].append(_moments(vectors[name][members]))
-                pair[1].append(_moments(getattr(distribution[name], group)))
+                pair[1].append(_moments(drawn[group]))
     apart = {}
     for key, (vectors, distribution) in found.items():
         a, b = np.array(vectors), np.array(distribution)
@@ -139,10 +146,13 @@ def test_scores_of_uploads_have_the_moments_of_those_of_vectors(repeats):
     """Within five standard errors of 100 trials: a false alarm in 12 numbers has chance 7e-6."""
     mechanism = {"kind": "client_gaussian", "noise_multiplier": 0.1, "clip_norm": 0.5}
     run = planned(
-        small_config({"mechanism": mechanism, "participation": {"canary_repeats": repeats}})
+        small_config({"mechanism": mechanism, "participation": {"canary_repeats": repeats}}),
+        facts(dim=10_000),
     )
+    exposure = predicted_background(run, MIDDLE).exposure("one_upload")
+    lengths, num_excluded = np.ones(exposure.num_included), int((~run.included).sum())
     random = np.random.default_rng(7)
-    found = {group: ([], []) for group in ("included", "excluded")}
+    found = [([], []), ([], [])]
     for _ in range(TRIALS):
         pool = random.standard_normal((run.num_canaries, run.task.dim))
         pool /= np.linalg.norm(pool, axis=1, keepdims=True)
@@ -150,11 +160,11 @@ def test_scores_of_uploads_have_the_moments_of_those_of_vectors(repeats):
         uploads += pool * run.included[:, None]
         total = (uploads / np.linalg.norm(uploads, axis=2, keepdims=True)).sum(0)
         vectors = np.sum(pool * total, axis=1) / np.linalg.norm(total, axis=1)
-        distribution = with_uploads(TrialScores({}, {}), run, random).scores["one_upload"]
-        for group, members in (("included", run.included), ("excluded", ~run.included)):
+        drawn = exposure.scores(exposure.draw(num_excluded, random), 1.0, lengths)
+        for group, members in enumerate((run.included, ~run.included)):
             found[group][0].append(_moments(vectors[members]))
-            found[group][1].append(_moments(getattr(distribution, group)))
-    for vectors, distribution in found.values():
+            found[group][1].append(_moments(drawn[group]))
+    for vectors, distribution in found:
         a, b = np.array(vectors), np.array(distribution)
         error = np.sqrt((a.var(0) + b.var(0)) / TRIALS)
         assert np.abs((a.mean(0) - b.mean(0)) / error).max() < 5
@@ -163,64 +173,25 @@ def test_scores_of_uploads_have_the_moments_of_those_of_vectors(repeats):
 def test_the_comparison_finds_a_wrong_law():
     """Otherwise the test above could not fail: 10 % less noise is seen."""
     run = planned(small_config())
-    less = Noise("gaussian", 0.2, 0.18)
+    less = Noise("gaussian", 0.18, 0.18)
     apart = _compare(dataclasses.replace(run, noise=less), MIDDLE, by_vectors=run)
     assert max(abs(values).max() for values in apart.values()) > 6
 
 
-def test_hadamard_canaries_talk_less_across():
-    """Variance of inner products times d; 780 pairs give it to 5 %, and 6 of that are allowed."""
-    config = small_config({"canaries": {"family": "hadamard"}})
-    run = planned(config, facts(dim=100_000))
-    family = HadamardFamily(1, 40, 100_000)
-    products = np.concatenate([family.inner_products(family.vector(j))[:j] for j in range(1, 40)])
-    assert run.canary_correlation == pytest.approx(1 - 100_000 / 131_072)
-    measured = 100_000 * np.mean(products**2)
-    assert measured == pytest.approx(run.canary_correlation, rel=6 * np.sqrt(2 / len(products)))
-
-
-def test_without_anything_in_a_round_its_cosines_are_0():
-    """Nobody and no noise: the aggregate is 0, as a run scores it."""
-    config = small_config(
-        {
-            "mechanism": {"noise_multiplier": 0.0},
-            "participation": {"kind": "bernoulli", "rounds": 3, "clients_per_round": 1},
-            "canaries": {"count": 2},
-        },
-        seed=3,
-    )
-    run = planned(config, facts(num_clients=40_000))
-    run = dataclasses.replace(
-        run, clients=np.zeros(3, int), canary=np.zeros(0, int), round=np.zeros(0, int)
-    )
-    random = np.random.default_rng(0)
-    path = simulate_clip_path(run, MIDDLE, 1, random)
-    scores = draw_scores(run, MIDDLE, draw_rounds(run, path, 0, random), random).scores
-    for name in ("max", "sum", "final_minus_initial"):
-        assert np.all(scores[name].included == 0)
+def test_without_anything_in_any_round_nothing_is_planned():
+    config = small_config({"mechanism": {"noise_multiplier": 0.0}})
+    empty = np.zeros(0, int)
+    nothing = {"clients": np.zeros(12, int), "canary": empty, "round": empty}
+    run = dataclasses.replace(planned(config), **nothing)
+    with pytest.raises(InputError, match="no round has a client, a canary or noise"):
+        predicted_background(run, MIDDLE)
 
 
 def test_a_server_that_adapts_leaves_the_models_out():
     run = dataclasses.replace(planned(small_config()), server=None)
-    random = np.random.default_rng(0)
-    path = simulate_clip_path(run, MIDDLE, 1, random)
-    drawn = draw_scores(run, MIDDLE, draw_rounds(run, path, 0, random), random)
-    assert set(drawn.scores) == {"max", "sum"}
-
-
-def test_the_length_of_the_sum_is_what_excluded_scores_deviate_by():
-    """Over trials, an excluded canary's sum is |U| / sqrt(d) times a standard normal number."""
-    run, trials = planned(small_config({"canaries": {"count": 200}})), 30
-    random = np.random.default_rng(5)
-    path = simulate_clip_path(run, MIDDLE, trials, random)
-    squares = []
-    for trial in range(trials):
-        drawn = draw_scores(run, MIDDLE, draw_rounds(run, path, trial, random), random)
-        assert drawn.compared["max"].vectors[0].count == run.num_rounds
-        deviation = drawn.compared["sum"].scale / run.task.dim**0.5
-        squares.extend((drawn.scores["sum"].excluded / deviation) ** 2)
-    # Chi-square numbers of one degree: six standard errors of their mean.
-    assert abs(np.mean(squares) - 1) < 6 * (2 / len(squares)) ** 0.5
+    background = predicted_background(run, MIDDLE)
+    found = [name for name in STATISTICS if background.exposure(name) is not None]
+    assert found == ["max", "sum"]
 
 
 # The clip norm's path against its rule by hand, and norms of sums against vectors.
