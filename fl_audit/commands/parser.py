@@ -151,6 +151,11 @@ _LONGEST_CALIBRATION = 3600
 def add_config_arguments(parser: "Parser", summary: str) -> None:
     """Adds CONFIG.toml and --set."""
     parser.add_argument("config", metavar="CONFIG.toml", type=Path, help=summary)
+    add_set(parser)
+
+
+def add_set(parser: "Parser") -> None:
+    """Adds --set."""
     parser.add_argument(
         "--set",
         metavar="section.key=value",

@@ -116,6 +116,16 @@ def add_junit(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_commitment(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that names the commitment of a run that is verified."""
+    parser.add_argument(
+        "--commitment",
+        metavar="FILE",
+        type=Path,
+        help="the commitment that `fl-audit commit` wrote before the run",
+    )
+
+
 def write_junit(report: "Report", path: Path | None, required: Collection[str]) -> None:
     """Writes the verdict and the checks for a CI system, if `path` is given."""
     if path is not None:

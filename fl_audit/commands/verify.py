@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command, output_file
-from fl_audit.commands.printing import print_json, print_lines, scoring_progress, write_page
+from fl_audit.commands.printing import (
+    add_commitment,
+    print_json,
+    print_lines,
+    scoring_progress,
+    write_page,
+)
 from fl_audit.progress import hint
 
 if TYPE_CHECKING:
@@ -40,12 +46,7 @@ def add(commands: "Commands") -> None:
         example="fl-audit verify runs/first --commitment commitment.json --model model.npz",
     )
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="a finished run, or a log")
-    parser.add_argument(
-        "--commitment",
-        metavar="FILE",
-        type=Path,
-        help="the commitment that `fl-audit commit` wrote before the run",
-    )
+    add_commitment(parser)
     parser.add_argument(
         "--model",
         metavar="FILE",
@@ -69,7 +70,7 @@ def add(commands: "Commands") -> None:
 
 def _verify(arguments: argparse.Namespace) -> int:
     from fl_audit.formats.folders import RunFolder
-    from fl_audit.release_sheet.check import verify_sheet
+    from fl_audit.release_sheet.compare_sheets import verify_sheet
     from fl_audit.verification import NOT_SHOWN, verify_folder
 
     verified = verify_folder(

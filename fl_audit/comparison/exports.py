@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fl_audit.attacks.threat_models import title_of
+from fl_audit.comparison.as_text import LEFT_OUT, accuracy_cell, participations_cell
 from fl_audit.comparison.comparison import Comparison
 from fl_audit.comparison.settings import Setting
-from fl_audit.comparison.tables import LEFT_OUT, accuracy_cell, participations_cell
 from fl_audit.errors import visible
 from fl_audit.estimators.result import Record
 from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
@@ -101,14 +101,12 @@ def _numbers(headline: Headline) -> tuple[str, str]:
     bound = (
         LEFT_OUT if headline.lower_bound is None else lower_bound_text(headline.lower_bound.epsilon)
     )
-    fit, within = headline.estimated, headline.estimate_within()
-    if fit is None or within is None:
+    within, ends = headline.estimate_within(), headline.interval_within()
+    if within is None:
         return bound, LEFT_OUT
-    if fit.lower is None or fit.upper is None:
+    if ends is None:
         return bound, epsilon_text(within)
-    upper_bound = headline.most()
-    upper = fit.upper if fit.lower > upper_bound else min(fit.upper, upper_bound)
-    return bound, f"{epsilon_text(within)} ({epsilon_text(fit.lower)} to {epsilon_text(upper)})"
+    return bound, f"{epsilon_text(within)} ({' to '.join(map(epsilon_text, ends))})"
 
 
 _LATEX = str.maketrans(

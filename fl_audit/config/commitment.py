@@ -33,7 +33,7 @@ import msgspec
 from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config.file import config_to_toml, flat_keys
 from fl_audit.config.inputs import PREFIX, Inputs, read_recorded_inputs, words_of_input
-from fl_audit.config.tables import Config
+from fl_audit.config.run_tables import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.folders import RunFolder
@@ -209,9 +209,8 @@ def write_commitment(path: Path, opened: Opened) -> None:
       InputError: One of the files exists, or cannot be written.
     """
     check_uncommitted(path)
-    opening = msgspec.json.encode(_Opening(opened.nonce)).decode() + "\n"
     try:
-        write_text(opening_of(path), opening, OWNER_ALONE)
+        write_text(opening_of(path), _opening_text(opened.nonce), OWNER_ALONE)
         write_text(path, opened.text.decode())
     except OSError as error:
         opening_of(path).unlink(missing_ok=True)
@@ -223,9 +222,10 @@ def open_commitment(path: Path) -> Opened:
     text, commitment = read_commitment(path)
     opening = opening_of(path)
     if not opening.exists():
-        raise InputError(f"{opening}: is missing; `fl-audit commit` wrote it beside the commitment")
-    nonce = read_json(opening, _Opening, "the opening of a commitment").nonce
-    return Opened(commitment, text, _checked_nonce(nonce, opening))
+        raise InputError(
+            f"{opening}: is missing; `fl-audit commit` wrote it next to the commitment"
+        )
+    return Opened(commitment, text, read_nonce(opening))
 
 
 def read_commitment(path: Path) -> tuple[bytes, Commitment]:
@@ -238,14 +238,20 @@ def read_commitment(path: Path) -> tuple[bytes, Commitment]:
     return read_foreign(path), commitment
 
 
-def _checked_nonce(nonce: str, path: Path) -> str:
+def read_nonce(opening: Path) -> str:
+    """Reads the nonce in an opening: 64 hexadecimal digits."""
+    nonce = read_json(opening, _Opening, "the opening of a commitment").nonce
     try:
         is_right = len(nonce) == 64 and len(bytes.fromhex(nonce)) == 32
     except ValueError:
         is_right = False
     if not is_right:
-        raise InputError(f"{path}: nonce must be 64 hexadecimal digits")
+        raise InputError(f"{opening}: nonce must be 64 hexadecimal digits")
     return nonce
+
+
+def _opening_text(nonce: str) -> str:
+    return msgspec.json.encode(_Opening(nonce)).decode() + "\n"
 
 
 # A run under a commitment.
@@ -256,24 +262,25 @@ class Try(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
       commitment: The text of the published file.
-      nonce: Opens the commitment for recipients of the folder.
       number: The number of the run under the commitment, from 1.
       before: SHA-256 of the list of runs before this one.
     """
 
     commitment: str
-    nonce: str
     number: int
     before: str
 
-    def opened(self, path: Path) -> Opened:
-        """The opened commitment; InputError if text or nonce is invalid."""
-        text = self.commitment.encode()
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the published file."""
+        return hashlib.sha256(self.commitment.encode()).hexdigest()
+
+    def content(self, path: Path) -> Commitment:
+        """The commitment; InputError, naming `path`, if the text is none."""
         try:
-            commitment = msgspec.json.decode(text, type=Commitment)
+            return msgspec.json.decode(self.commitment.encode(), type=Commitment)
         except (msgspec.MsgspecError, ValueError) as error:
             raise InputError(f"{path}: holds no commitment: {json_words(error)}") from error
-        return Opened(commitment, text, _checked_nonce(self.nonce, path))
 
 
 class ListedTry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -346,11 +353,12 @@ def read_try(folder: RunFolder) -> Try:
 
 
 def begin_try(path: Path, opened: Opened, folder: RunFolder) -> None:
-    """Records in a run's folder which try it is, before its chain begins."""
+    """Records in a run's folder which try it is, before its chain begins, and the opening."""
     listed = read_tries(tries_of(path))
-    attempt = Try(opened.text.decode(), opened.nonce, len(listed) + 1, _digest(tries_of(path)))
+    attempt = Try(opened.text.decode(), len(listed) + 1, _digest(tries_of(path)))
     text = msgspec.json.format(msgspec.json.encode(attempt)).decode()
-    write_text(folder.commitment, text + "\n", OWNER_ALONE)
+    write_text(folder.opening, _opening_text(opened.nonce), OWNER_ALONE)
+    write_text(folder.commitment, text + "\n")
 
 
 def list_try(path: Path, folder: RunFolder) -> int:

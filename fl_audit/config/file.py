@@ -138,10 +138,15 @@ def recorded_config(table: Mapping[str, Any], name: str) -> Config:
 def parse_tables(table: Mapping[str, Any], root: type[ConfigType], name: str) -> ConfigType:
     """Turns parsed TOML into a config of type `root`, which has a field for each table."""
     check_values(dict(table), name)
-    table = {key: _with_kind(key, value) for key, value in table.items()}
+    table = dict(table)
+    for key, kind in _DEFAULT_KINDS.items():
+        if isinstance(value := table.get(key), Mapping):
+            table[key] = {"kind": kind, **value}
     _check_keys(table, root, name, "")
+    types = key_types(root)
     try:
-        return msgspec.convert(_with_kinds(table, root), root)
+        converted = {key: _with_kind_of(key, value, types[key]) for key, value in table.items()}
+        return msgspec.convert(converted, root)
     except msgspec.ValidationError as error:
         raise InputError(f"{name}: {_readable(str(error), table)}") from error
 
@@ -154,12 +159,6 @@ def _check_threat_models(table: Mapping[str, Any], name: str) -> None:
         if not isinstance(model, str) or model not in THREAT_MODELS:
             hint = nearest(str(model), THREAT_MODELS)
             raise InputError(f"{name}: key `audit.threat_models`: unknown {model!r}; {hint}")
-
-
-def _with_kinds(table: Mapping[str, Any], root: type[Table]) -> dict[str, Any]:
-    """The file's tables, those of registered kinds converted to their types."""
-    types = key_types(root)
-    return {key: _with_kind_of(key, value, types[key]) for key, value in table.items()}
 
 
 def _with_kind_of(key: str, value: Any, annotation: Any) -> Any:
@@ -190,15 +189,10 @@ def _check_audit(config: Config, name: str) -> None:
     methods = ("all", *valid_methods(config.canaries.inclusion))
     chosen = config.audit.verdict_method
     if chosen not in methods:
-        why = "not proven for this inclusion:" if chosen in valid_methods() else "unknown"
+        why = "not valid for this inclusion:" if chosen in valid_methods() else "unknown"
         raise InputError(
             f"{name}: key `audit.verdict_method`: {why} {chosen!r}; {nearest(chosen, methods)}"
         )
-
-
-def _with_kind(key: str, value: Any) -> Any:
-    has_default = key in _DEFAULT_KINDS and isinstance(value, Mapping)
-    return {"kind": _DEFAULT_KINDS[key], **value} if has_default else value
 
 
 def config_to_toml(config: Table) -> str:

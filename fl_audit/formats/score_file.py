@@ -24,7 +24,7 @@ import io
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, get_args
@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError, nearest
-from fl_audit.estimators.challenge_bases.model import ChallengeCounts
+from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts
 from fl_audit.estimators.scores import CanaryScores, Inclusion
 from fl_audit.formats.text_files import (
     atomic_writer,
@@ -149,13 +149,13 @@ def _scores(path: Path, table: "ScoreTable") -> ScoreFile:
     )
 
 
-def write_score_file(path: str | os.PathLike[str], scores: ScoreFile) -> None:
+def write_score_file(path: str | os.PathLike[str], scores: ScoreFile, mode: int = 0o666) -> None:
     """Writes a score file, CSV or (by its suffix) Parquet, whole or not at all.
 
     Scores are written with all their digits, so that reading returns the same numbers.
     """
     path = Path(path)
-    with atomic_writer(path) as file:
+    with atomic_writer(path, mode) as file:
         if path.suffix == ".parquet":
             _write_parquet(file, scores)
         else:
@@ -298,15 +298,11 @@ def _read_parquet(path: Path) -> ScoreTable:
 
 def _used_columns(path: Path, header: Sequence[str]) -> tuple[str, ...]:
     """The required columns, and the inclusion columns that are present, each there once."""
-    columns = (*COLUMNS, *_columns_on_inclusion(header))
+    # A column `pair` is ours only if the file also says how its canaries were chosen.
+    names = INCLUSION_COLUMNS if INCLUSION in header else (PROBABILITY,)
+    columns = (*COLUMNS, *(name for name in names if name in header))
     check_header(path, header, columns, INCLUSION_COLUMNS[:2])
     return columns
-
-
-def _columns_on_inclusion(columns: Collection[str]) -> tuple[str, ...]:
-    """Inclusion columns present in the file; `pair` counts only if the design needs it."""
-    names = INCLUSION_COLUMNS if INCLUSION in columns else (PROBABILITY,)
-    return tuple(name for name in names if name in columns)
 
 
 # The columns on the choice of included canaries.

@@ -25,7 +25,7 @@ import re
 import secrets
 import stat
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -128,7 +128,7 @@ def linked_unquoted(path: Path, what: str) -> Iterator[None]:
             raise
         raise InputError(
             f"{path}: is a link to {path.readlink()}, which is not {what}; put the file itself "
-            "there to be told what is wrong with it"
+            "there to see what is wrong with it"
         ) from None
 
 
@@ -165,6 +165,13 @@ def atomic_writer(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
 OWNER_ALONE = 0o600
 """The mode of files with keys, noise or secrets."""
+
+
+def keep_to_owner(paths: Iterable[Path]) -> None:
+    """Takes from everyone but the owner the right to read files; those that are there."""
+    for path in paths:
+        if path.exists():
+            path.chmod(OWNER_ALONE)
 
 
 def write_text(path: Path, text: str, mode: int = 0o666) -> None:

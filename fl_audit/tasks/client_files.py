@@ -19,7 +19,12 @@ from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.images import image_classifier
 from fl_audit.tasks.kinds import ClientFilesTask, NpzTask, TableTask
-from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask
+from fl_audit.tasks.learning_task import (
+    Examples,
+    InMemoryPopulation,
+    LearningTask,
+    say_left_out,
+)
 
 _HOLD_OUT_EVERY = 10
 
@@ -38,8 +43,10 @@ def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
     if not paths:
         raise InputError(f"task.path: {folder} must be a folder with CLIENT.npz files, has none")
     held_out = None if config.held_out is None else Path(config.held_out)
-    clients = {path.stem: shaped(_read(path)) for path in paths if path != held_out}
-    given = None if held_out is None else shaped(_read(held_out))
+    read = {path.stem: _read(path) for path in paths if path != held_out}
+    clients = {name: shaped(examples) for name, examples in read.items() if examples is not None}
+    say_left_out(f"task.path: {folder}", [name for name in read if name not in clients], len(read))
+    given = None if held_out is None or (kept := _read(held_out)) is None else shaped(kept)
     return clients_task(config, folder.name, clients, given, seed, model=config.model)
 
 
@@ -53,12 +60,16 @@ def _with_channels(examples: Examples) -> Examples:
     return Examples(inputs, examples.labels)
 
 
-def _read(path: Path) -> Examples:
+def _read(path: Path) -> Examples | None:
+    """The examples of a file; None if both its arrays are empty."""
     arrays = read_arrays(path, "an NPZ file of plain arrays")
     for name in ("inputs", "labels"):
         if name not in arrays:
             raise InputError(f"{path}: array `{name}` is missing; {nearest(name, arrays)}")
-    return as_examples(arrays["inputs"], arrays["labels"], str(path))
+    inputs, labels = arrays["inputs"], arrays["labels"]
+    if labels.shape == (0,) and inputs.shape[:1] == (0,):
+        return None
+    return as_examples(inputs, labels, str(path))
 
 
 def as_examples(
@@ -118,7 +129,7 @@ def clients_task(
         these, a label is not a class, or there are too few examples to hold any out.
     """
     if not clients:
-        raise InputError(f"task.path: {config.path} has no client beside the held-out examples")
+        raise InputError(f"task.path: {config.path} has no client other than the held-out examples")
     names = [*clients, "held out"]
     parts = [*clients.values(), *([] if held_out is None else [held_out])]
     if config.num_classes is None:
@@ -246,7 +257,7 @@ def _examples(
     index = [name for name in others if _is_index(name, columns[name])]
     names = features or [name for name in others if name not in index]
     if not names:
-        raise InputError(f"{path}: has no column of features beside {' and '.join(not_features)}")
+        raise InputError(f"{path}: has no column of features besides {' and '.join(not_features)}")
     for name in (config.label_column, *names):
         if (column := _column(path, columns, name)).dtype.kind not in "iufb":
             row = next((n for n, text in enumerate(column) if not is_number(text)), 0)

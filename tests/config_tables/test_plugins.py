@@ -86,7 +86,7 @@ MECHANISMS.register(MECHANISMS["none"])
         (
             '["my_knids"]',
             "",
-            r"key `plugins`: there is no module 'my_knids' beside the config, nor where Python",
+            r"key `plugins`: there is no module 'my_knids' next to the config or on Python",
         ),
         ('["no/my_kinds"]', "", r"key `plugins`: there is no module 'my_kinds' in .*/no$"),
         (
