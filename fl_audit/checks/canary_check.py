@@ -395,13 +395,17 @@ def _is_about_one(measured: Coefficient) -> bool:
 
 def _unclear(included: Coefficient, excluded: Coefficient | None) -> str:
     """Why the check is not conclusive without any sign of a fault, and how much would do."""
-    measured = [each for each in (included, excluded) if each is not None]
-    if max(each.standard_error for each in measured) <= _WANTED_ERROR:
+    measured = {"": included, " of excluded canaries": excluded}
+    enough = {
+        whose: math.ceil(each.count * (each.standard_error / _WANTED_ERROR) ** 2)
+        for whose, each in measured.items()
+        if each is not None and each.standard_error > _WANTED_ERROR
+    }
+    if not enough:
         return f"{_words(included)}, too far from 1 for the check to pass"
-    enough = max(each.count * (each.standard_error / _WANTED_ERROR) ** 2 for each in measured)
     return (
         f"{_words(included)}; the noise is too large to tell, and about "
-        f"{_rounded(math.ceil(enough))} participations would be enough"
+        f"{_rounded(max(enough.values()))} participations{min(enough)} would be enough"
     )
 
 

@@ -19,7 +19,7 @@ from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.table import NumRounds, Table
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.formats.text_files import check_header, open_csv, text_lines
+from fl_audit.formats.text_files import check_header, open_csv, say_separator, text_lines
 from fl_audit.library_words import csv_words, not_utf8
 from fl_audit.participation.schedule import (
     Participation,
@@ -29,6 +29,7 @@ from fl_audit.participation.schedule import (
     Schedule,
     most_rounds_of_a_client,
 )
+from fl_audit.progress import warned_if_read
 from fl_audit.seeds import Stream, generator
 
 COLUMNS = ("round", "client_id")
@@ -116,6 +117,8 @@ def _rows(path: Path, file: Iterator[str]) -> Iterator[tuple[str, str]]:
             yield row[round_column], row[client_column]
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num}: {csv_words(error)}") from error
+    if reader.dialect.delimiter != ",":
+        say_separator(path)
 
 
 def _round(path: Path, row: int, text: str) -> int:
@@ -187,7 +190,8 @@ class Replay(Table, Participation, frozen=True, tag_field="kind", tag="replay"):
 
 def replay_schedule(config: Replay, seed: int, roster: Roster) -> Schedule:
     """Schedules real clients in their rounds of the log, each canary in those of one client."""
-    log = read_replay_log(Path(config.path), roster.client_ids)
+    with warned_if_read():
+        log = read_replay_log(Path(config.path), roster.client_ids)
     if config.rounds is not None:
         log = _first_rounds(log, config.rounds)
     models = _models(config, seed, roster, log)

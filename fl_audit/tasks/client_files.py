@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.npy_file import AnyArray, read_arrays
 from fl_audit.formats.text_files import is_number, is_plain_csv, read_csv_table
-from fl_audit.library_words import arrow_words
+from fl_audit.library_words import arrow_words, not_utf8
 from fl_audit.progress import warn
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.dense import dense_classifier
@@ -256,8 +256,6 @@ def _examples(
     others = [name for name in columns if name not in not_features]
     index = [name for name in others if _is_index(name, columns[name])]
     names = features or [name for name in others if name not in index]
-    if features is None and index:
-        warn(f"{path}: column {index[0]!r} is the rows' index and no feature; it is left out")
     if not names:
         raise InputError(f"{path}: has no column of features besides {' and '.join(not_features)}")
     for name in (config.label_column, *names):
@@ -267,7 +265,10 @@ def _examples(
                 f"{path}, row {row + 1}: column `{name}` must be a number, got {column[row]!s:.60}"
             )
     inputs = np.stack([columns[name] for name in names], axis=1)
-    return as_examples(inputs, labels, str(path), [f"column `{name}`" for name in names]), names
+    examples = as_examples(inputs, labels, str(path), [f"column `{name}`" for name in names])
+    if features is None and index:
+        warn(f"{path}: column {index[0]!r} is the rows' index and no feature; it is left out")
+    return examples, names
 
 
 def _column(path: Path, columns: dict[str, AnyArray], name: str) -> AnyArray:
@@ -283,10 +284,15 @@ def _read_table(path: Path) -> dict[str, AnyArray]:
     import pyarrow.parquet
 
     try:
-        read = pa.parquet.read_table if path.suffix == ".parquet" else pa.csv.read_csv
-        table = read(path if path.suffix == ".parquet" else _plain_csv(path))
+        if path.suffix == ".parquet":
+            table = pa.parquet.read_table(path)
+        else:
+            options = pa.csv.ReadOptions(use_threads=False)  # with threads no error names its row
+            table = pa.csv.read_csv(_plain_csv(path), read_options=options)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {not_utf8(error)}") from error
     except pa.ArrowException as error:
         raise InputError(f"{path}: {arrow_words(error)}") from error
     if len(set(table.column_names)) < table.num_columns or not table.num_rows:

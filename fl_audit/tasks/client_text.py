@@ -28,7 +28,7 @@ import numpy.typing as npt
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray, read_or_make
-from fl_audit.formats.text_files import check_header, in_turn, open_csv, text_lines
+from fl_audit.formats.text_files import check_header, in_turn, open_csv, say_separator, text_lines
 from fl_audit.library_words import csv_words, not_utf8
 from fl_audit.tasks.learning_task import Examples, Population, say_left_out
 from fl_audit.version import __version__
@@ -368,6 +368,8 @@ def _sentences(path: Path, file: Iterator[str]) -> Iterator[Sentence]:
     except csv.Error as error:
         raise InputError(f"{path}, line {rows.line_num}: {csv_words(error)}") from error
     say_left_out(path, [name for name, has_words in seen.items() if not has_words], len(seen))
+    if rows.dialect.delimiter != ",":
+        say_separator(path)
 
 
 def read_sentences(path: Path) -> Iterator[Sentence]:
