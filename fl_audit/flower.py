@@ -52,7 +52,8 @@ class ScoredStrategy:
     score files are written.
 
     An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
-    the folder, and the round is left out. After a restart of the server the audit continues with
+    the folder, and the round is left out. Lost canaries are a warning, or end the training
+    (`lost_canaries` of the scorer). After a restart of the server the audit continues with
     `RoundScorer.open`.
     """
 

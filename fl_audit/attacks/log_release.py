@@ -29,7 +29,6 @@ from fl_audit.accounting.sampling import (
     UnknownRounds,
 )
 from fl_audit.accounting.sampling_accountants import worst_sensitivity
-from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.log_scores import correlated_rounds
@@ -263,15 +262,14 @@ def _client_under(
 ) -> Party:
     """A client under correlated noise.
 
-    Without sampling its rounds may be any `client_rounds` that are at least `separation` apart; the
-    sensitivity is then known for Toeplitz matrices.
+    Without sampling its rounds may be any `client_rounds` that are at least `separation` apart.
     """
     if participation is None or not _weigh_as_canaries(participation):
         return Party(UnknownRounds())
     over_all = correlation.until(max(participation.rounds or 1, logged))
     number = participation.client_rounds
     if participation.sampling == "none":
-        if number is None or not isinstance(over_all, Toeplitz):
+        if number is None:
             return Party(UnknownRounds())
         squared = over_all.min_separation(number, participation.separation or 1)
         return Party(FixedRounds(number), squared)

@@ -23,7 +23,8 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
       store: Where `gaussian` vectors are cached: 2 x count x parameters bytes.
       store_path: File of a cache on disk.
       arms: Two ways or more to participate, in place of `participation.canaries`: `once`,
-        `repeats:N`, `each_epoch:E`, `poisson:Q`, `min_separation:B`, `late:R`, `every_round`.
+        `repeats:N`, `each_epoch:E`, `poisson:Q`, `random_allocation:K`, `min_separation:B`,
+        `early:R`, `late:R`, `every_round` (docs/patterns.md).
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("store_path",)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command
+from fl_audit.commands.parser import add_command, output_file
 from fl_audit.commands.printing import (
     add_verbose,
     print_json,
     print_lines,
+    print_path,
     scoring_progress,
     write_page,
 )
@@ -46,12 +47,17 @@ def add(commands: "Commands") -> None:
         type=float,
         help="delta for folders other than runs; default: the runs' own",
     )
-    parser.add_argument("--out", metavar="FILE.html", type=Path, help="write a page with plots")
     parser.add_argument(
-        "--csv", metavar="FILE", type=Path, help="write a row for each run, statistic and method"
+        "--out", metavar="FILE.html", type=output_file, help="write a page with plots"
     )
     parser.add_argument(
-        "--latex", metavar="FILE", type=Path, help="write a table for LaTeX, with booktabs"
+        "--csv",
+        metavar="FILE",
+        type=output_file,
+        help="write a row for each run, statistic and method",
+    )
+    parser.add_argument(
+        "--latex", metavar="FILE", type=output_file, help="write a table for LaTeX, with booktabs"
     )
     add_verbose(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -59,7 +65,7 @@ def add(commands: "Commands") -> None:
 
 def _compare(arguments: argparse.Namespace) -> int:
     from fl_audit.comparison import compare, comparison_json
-    from fl_audit.comparison.tables import brief_lines, comparison_lines
+    from fl_audit.comparison.as_text import brief_lines, comparison_lines
 
     comparison = compare(arguments.folders, arguments.delta, scoring_progress)
     if arguments.json:
@@ -84,4 +90,4 @@ def _write_files(comparison: "Comparison", arguments: argparse.Namespace) -> Non
     for name, option, path, text in files:
         if path is not None:
             write_page(text(), path, option)
-            print(f"{name}: {path}", file=sys.stderr if arguments.json else sys.stdout)
+            print_path(name, path, is_json=arguments.json)

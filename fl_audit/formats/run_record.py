@@ -19,10 +19,10 @@ class LiveRecord:
     """What own-round scores proved while the run trained, valid at all rounds together.
 
     Attributes:
-      epsilon: The epsilon proven at the audit's confidence.
+      epsilon: The lower bound at the audit's confidence.
       claim_p_value: The p-value of the claimed epsilon; None without a claim.
-      claim_epsilon: The epsilon proven by the test of the claim, at the confidence of the verdict;
-        0 where the claim stands or there is none.
+      claim_epsilon: The lower bound of the claim's test at the verdict's confidence; 0 if the claim
+        is not contradicted, or none is made.
     """
 
     epsilon: float

@@ -14,6 +14,8 @@ else of the run is the same for all. An arm is a name, with a number if the name
 | `each_epoch:E` | one in each epoch of E rounds (section 4) |
 | `poisson:Q` | each round by a coin of probability Q |
 | `min_separation:B` | every B-th round, the first one at random |
+| `random_allocation:K` | K, drawn from all without replacement |
+| `early:R` | one, drawn from the first R rounds |
 | `late:R` | one, drawn from the last R rounds |
 | `every_round` | all |
 """
@@ -27,6 +29,7 @@ import numpy.typing as npt
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError, nearest
 from fl_audit.number_words import count
+from fl_audit.participation.client_patterns import without_replacement
 from fl_audit.participation.schedule import CanaryAttendance, ParticipationTable, Roster
 from fl_audit.seeds import Stream, generator
 
@@ -36,6 +39,8 @@ _WORDS = {
     "each_epoch": "once in each epoch of {} rounds",
     "poisson": "each round with probability {}",
     "min_separation": "every {} rounds",
+    "random_allocation": "{} rounds, at random",
+    "early": "once in the first {} rounds",
     "late": "once in the last {} rounds",
     "every_round": "every round",
 }
@@ -67,10 +72,14 @@ class Arm:
                 first = random.integers(min(apart, rounds), size=members)
                 is_participations = np.arange(rounds) % apart == first[:, None]
                 return _participations(is_participations)
+            case "random_allocation":
+                number = int(self.number)
+                sampled = without_replacement(random, rounds, number, members)
+                return np.repeat(canaries, number), sampled.ravel()
             case "every_round":
                 return _participations(np.ones((members, rounds), bool))
-        sampled = [random.integers(part[0], part[-1] + 1, members) for part in self._parts(rounds)]
-        return np.tile(canaries, len(sampled)), np.concatenate(sampled)
+        of_parts = [random.integers(part[0], part[-1] + 1, members) for part in self._parts(rounds)]
+        return np.tile(canaries, len(of_parts)), np.concatenate(of_parts)
 
     def _parts(self, rounds: int) -> list[IndexArray]:
         """The parts of the run, in each of which a canary has one round."""
@@ -80,6 +89,8 @@ class Arm:
                 return np.array_split(run, number)
             case "each_epoch":
                 return np.split(run, np.arange(number, rounds, number))
+            case "early":
+                return [run[:number]]
             case "late":
                 return [run[-number:]]
             case _:

@@ -16,7 +16,9 @@ round is random. Canaries draw as clients do, or are placed:
 AllocatedRounds(number=2, rounds=6)
 """
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -39,6 +41,9 @@ from fl_audit.participation.placement import (
     check_placement,
     place,
     placement_words,
+    possible_mean,
+    share_of_rounds,
+    whole_rounds,
 )
 from fl_audit.participation.schedule import (
     Attendance,
@@ -65,39 +70,43 @@ class OwnDraws(DrawnParticipation, frozen=True, kw_only=True):
     canaries: Literal["like_clients", "repeats", "last_rounds"] = "like_clients"
 
 
-_DrawRounds = Callable[[IndexArray, Stream], Draw]
+@dataclass(frozen=True, eq=False)
+class _OwnDraw:
+    """How each of some members draws its rounds; `share` is the mean share of them in a round."""
+
+    draw: Callable[[IndexArray, Stream], Draw]
+    sampling: Sampling
+    share: float
 
 
 def _schedule(
     config: OwnDraws,
     seed: int,
     roster: Roster,
-    draw_rounds: _DrawRounds,
-    *,
-    sampling: Sampling,
-    share: float,
+    of_clients: _OwnDraw,
+    with_mean: Callable[[float], _OwnDraw],
 ) -> Schedule:
     """The schedule of clients and canaries that are sampled alike, or of placed canaries.
 
-    `draw_rounds` draws the rounds of members from a stream; `share` is their mean share in a round.
+    `with_mean` makes the draw of canaries with another mean of rounds.
     """
     check_placement(config, config.canaries)
-    clients = draw_rounds(np.arange(roster.num_clients), Stream.CLIENT_ROUNDS)
-    pool_draw = draw_rounds(roster.pool, Stream.CANARY_ROUNDS)
-    return Schedule(
-        num_rounds=config.rounds,
-        client_attendance=Attendance(clients, share * roster.num_clients, sampling),
-        canary_attendance=(
-            CanaryAttendance(
-                included_among(pool_draw, roster.included),
-                share * int(roster.included.sum()),
-                sampling,
-                pool_draw,
-            )
-            if config.canaries == "like_clients"
-            else place(config, config.canaries, seed, roster, share * roster.num_clients)
-        ),
-    )
+    clients = of_clients.draw(np.arange(roster.num_clients), Stream.CLIENT_ROUNDS)
+    expected_clients = of_clients.share * roster.num_clients
+    attendance = Attendance(clients, expected_clients, of_clients.sampling)
+    mean = config.canary_mean_repeats
+    if config.canaries != "like_clients":
+        canaries = place(config, config.canaries, seed, roster, expected_clients)
+    else:
+        of_canaries = of_clients if mean is None else with_mean(mean)
+        pool_draw = of_canaries.draw(roster.pool, Stream.CANARY_ROUNDS)
+        canaries = CanaryAttendance(
+            included_among(pool_draw, roster.included),
+            of_canaries.share * int(roster.included.sum()),
+            of_canaries.sampling,
+            pool_draw,
+        )
+    return Schedule(config.rounds, attendance, canaries)
 
 
 def _canary_rounds(config: OwnDraws) -> str:
@@ -126,26 +135,29 @@ class CyclicPoisson(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="
 def cyclic_poisson_schedule(config: CyclicPoisson, seed: int, roster: Roster) -> Schedule:
     """Schedules each group in turn, its members by coins. A round may be empty."""
     check_groups(config.clients_per_round, config.separation, roster.num_clients)
-    probability = config.clients_per_round * config.separation / roster.num_clients
-    sampling = CyclicPoissonSampling(
-        probability, config.separation, -(-config.rounds // config.separation)
-    )
+    groups, rounds = config.separation, config.rounds
 
-    def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
-        order = generator(seed, stream).permutation(members)
-        groups = [np.sort(group) for group in np.array_split(order, config.separation)]
+    def by_coin(probability: float) -> _OwnDraw:
+        def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
+            order = generator(seed, stream).permutation(members)
+            in_groups = [np.sort(group) for group in np.array_split(order, groups)]
 
-        def draw(round_index: int) -> IndexArray:
-            group = groups[round_index % config.separation]
-            coins = generator(seed, stream, round_index).random(len(group))
-            sampled: IndexArray = group[coins < probability]
-            return sampled
+            def draw(round_index: int) -> IndexArray:
+                group = in_groups[round_index % groups]
+                coins = generator(seed, stream, round_index).random(len(group))
+                sampled: IndexArray = group[coins < probability]
+                return sampled
 
-        return draw
+            return draw
 
-    return _schedule(
-        config, seed, roster, draw_rounds, sampling=sampling, share=probability / config.separation
-    )
+        sampling = CyclicPoissonSampling(probability, groups, -(-rounds // groups))
+        return _OwnDraw(draw_rounds, sampling, probability / groups)
+
+    def with_mean(mean: float) -> _OwnDraw:
+        return by_coin(groups * share_of_rounds(mean, rounds, 1 / groups))
+
+    probability = config.clients_per_round * groups / roster.num_clients
+    return _schedule(config, seed, roster, by_coin(probability), with_mean)
 
 
 def _cyclic_client_rounds(record: RunRecord, config: CyclicPoisson) -> str:
@@ -181,15 +193,22 @@ class BallsInBins(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="ba
 def balls_in_bins_schedule(config: BallsInBins, seed: int, roster: Roster) -> Schedule:
     """Schedules the groups in turn. A round may be empty."""
     check_cohort_size(config.clients_per_round, roster.num_clients)
-    bins = _bins(config, roster.num_clients)
+    rounds = config.rounds
 
-    def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
-        chosen = generator(seed, stream).integers(bins, size=len(members))
-        groups = [members[chosen == index] for index in range(min(bins, config.rounds))]
-        return lambda round_index: groups[round_index % bins]
+    def among(bins: int) -> _OwnDraw:
+        def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
+            chosen = generator(seed, stream).integers(bins, size=len(members))
+            groups = [members[chosen == index] for index in range(min(bins, rounds))]
+            return lambda round_index: groups[round_index % bins]
 
-    sampling = BallsInBinsSampling(bins, config.rounds)
-    return _schedule(config, seed, roster, draw_rounds, sampling=sampling, share=1 / bins)
+        return _OwnDraw(draw_rounds, BallsInBinsSampling(bins, rounds), 1 / bins)
+
+    def with_mean(mean: float) -> _OwnDraw:
+        most, least = max(math.ceil(rounds / mean), 1), max(math.floor(rounds / mean), 1)
+        why = "a canary in one of b groups that take turns has a b-th of the rounds"
+        return among(round(rounds / possible_mean(mean, rounds / most, rounds / least, why)))
+
+    return _schedule(config, seed, roster, among(_bins(config, roster.num_clients)), with_mean)
 
 
 def _bins(config: BallsInBins, num_clients: int) -> int:
@@ -237,22 +256,27 @@ def random_allocation_schedule(config: RandomAllocation, seed: int, roster: Rost
             f"least {-(-roster.num_clients // config.rounds)}"
         )
 
-    def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
-        rounds = _without_replacement(generator(seed, stream), config.rounds, number, len(members))
-        participants = np.repeat(members, number)
-        return ParticipationTable(participants, rounds.ravel(), config.rounds).members_in
+    def of(number: int) -> _OwnDraw:
+        def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
+            random = generator(seed, stream)
+            rounds = without_replacement(random, config.rounds, number, len(members))
+            participants = np.repeat(members, number)
+            return ParticipationTable(participants, rounds.ravel(), config.rounds).members_in
 
-    sampling = AllocatedRounds(number, config.rounds)
-    return _schedule(
-        config, seed, roster, draw_rounds, sampling=sampling, share=number / config.rounds
-    )
+        return _OwnDraw(draw_rounds, AllocatedRounds(number, config.rounds), number / config.rounds)
+
+    def with_mean(mean: float) -> _OwnDraw:
+        why = "each canary has a whole number of rounds"
+        return of(whole_rounds(mean, config.rounds, why))
+
+    return _schedule(config, seed, roster, of(number), with_mean)
 
 
 def _rounds_per_client(config: RandomAllocation, num_clients: int) -> int:
     return round(config.clients_per_round * config.rounds / num_clients)
 
 
-def _without_replacement(
+def without_replacement(
     random: np.random.Generator, population: int, number: int, members: int
 ) -> IndexArray:
     """Uniform samples without replacement, one a row, int64 of shape (members, number).
@@ -312,14 +336,19 @@ def b_min_sep_schedule(config: BMinSep, seed: int, roster: Roster) -> Schedule:
             f"{roster.num_clients} of them cannot fill rounds of {config.clients_per_round}; must "
             f"be at most {largest}"
         )
-    share = config.clients_per_round / roster.num_clients
-    coin = _coin(config, roster.num_clients)
 
-    def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
-        return _rested(members, generator(seed, stream), coin, config)
+    def by_coin(coin: float) -> _OwnDraw:
+        def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
+            return _rested(members, generator(seed, stream), coin, config)
 
-    sampling = MinSeparationSampling(coin, config.separation, config.rounds)
-    return _schedule(config, seed, roster, draw_rounds, sampling=sampling, share=share)
+        sampling = MinSeparationSampling(coin, config.separation, config.rounds)
+        return _OwnDraw(draw_rounds, sampling, sampling.round_share)
+
+    def with_mean(mean: float) -> _OwnDraw:
+        share = share_of_rounds(mean, config.rounds, 1 / config.separation)
+        return by_coin(min(share / (1 - (config.separation - 1) * share), 1.0))
+
+    return _schedule(config, seed, roster, by_coin(_coin(config, roster.num_clients)), with_mean)
 
 
 def _coin(config: BMinSep, num_clients: int) -> float:

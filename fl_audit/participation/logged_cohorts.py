@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.table import NumRounds, Table
-from fl_audit.errors import InputError, nearest
+from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.formats.text_files import text_lines
+from fl_audit.formats.text_files import check_header, open_csv, text_lines
+from fl_audit.library_words import csv_words, not_utf8
 from fl_audit.participation.schedule import (
     Participation,
     ParticipationPattern,
@@ -68,8 +69,8 @@ def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
             clients.append(position[client_id])
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: is not CSV: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {not_utf8(error)}") from error
     if not rounds:
         raise InputError(f"{path}: must hold at least one row below the header, got none")
     first, last = _contiguous(path, np.frombuffer(rounds, np.int32))
@@ -98,19 +99,18 @@ def logged_clients(path: Path) -> set[str]:
 
 def _rows(path: Path, file: Iterator[str]) -> Iterator[tuple[str, str]]:
     """Yields the two columns, row by row."""
-    reader = csv.reader(file)
-    header = next(reader, [])
-    for name in COLUMNS:
-        if name not in header:
-            hint = f"; {nearest(name, header)}" if header else ""
-            raise InputError(f"{path}: has no column {name!r}{hint}")
+    header, reader = open_csv(path, file)
+    check_header(path, header, COLUMNS)
     round_column, client_column = (header.index(name) for name in COLUMNS)
-    for number, row in enumerate(filter(None, reader), start=1):
-        if len(row) != len(header):
-            raise InputError(
-                f"{path}, row {number}: must have {len(header)} fields, got {len(row)}"
-            )
-        yield row[round_column], row[client_column]
+    try:
+        for number, row in enumerate(filter(None, reader), start=1):
+            if len(row) != len(header):
+                raise InputError(
+                    f"{path}, row {number}: must have {len(header)} fields, got {len(row)}"
+                )
+            yield row[round_column], row[client_column]
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: {csv_words(error)}") from error
 
 
 def _round(path: Path, row: int, text: str) -> int:

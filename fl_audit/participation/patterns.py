@@ -19,12 +19,14 @@ a function from the table, a seed and a roster to a `Schedule`, and the words of
 (2, 1)
 """
 
+import bisect
 import dataclasses
 import functools
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
 import numpy as np
+import numpy.typing as npt
 
 from fl_audit.accounting.sampling import (
     FixedRounds,
@@ -42,10 +44,18 @@ from fl_audit.formats.run_record import RunRecord
 from fl_audit.number_words import count, significant
 from fl_audit.participation.placement import (
     DrawnParticipation,
+    MeanRounds,
+    PlacedCanaries,
+    belongs_to,
     check_placement,
+    like_clients_words,
     once_per_epoch,
     place,
     placement_words,
+    share_of_rounds,
+    shuffled,
+    urn_for,
+    whole_rounds,
 )
 from fl_audit.participation.schedule import (
     Attendance,
@@ -63,59 +73,110 @@ from fl_audit.participation.schedule import (
 from fl_audit.seeds import Stream, generator
 
 
-class Shuffle(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="shuffle"):
+class Shuffle(PlacedCanaries, frozen=True, kw_only=True, tag_field="kind", tag="shuffle"):
     """Shuffled epochs: each client participates once per epoch (Andrew et al. 2023, section 5).
+
+    With `epochs` each client participates in exactly that many rounds: the rounds are divided into
+    that many parts, equal up to a round, and each part deals all clients evenly.
 
     Attributes:
       clients_per_round: Largest cohort of real clients.
+      epochs: Rounds of each client, in place of `clients_per_round`.
       canaries: Rounds of canaries (docs/participation.md).
     """
 
-    canaries: Literal["repeats", "once_per_epoch", "last_rounds"] = "repeats"
+    clients_per_round: PositiveInt | None = None
+    epochs: PositiveInt | None = None
+    canaries: Literal["repeats", "like_clients", "once_per_epoch", "last_rounds"] = "repeats"
+
+    def __post_init__(self) -> None:
+        if (self.clients_per_round is None) == (self.epochs is None):
+            both = "both are set" if self.epochs else "is missing"
+            raise ValueError(f"clients_per_round or epochs: {both}; set one of the two")
 
 
 def shuffle_schedule(config: Shuffle, seed: int, roster: Roster) -> Schedule:
     """Schedules each epoch by a new permutation of the clients (Andrew et al. section 5).
 
-    The sizes of rounds differ by at most one. The expected cohort is the mean of an epoch.
+    The sizes of an epoch's rounds differ by at most one. The expected cohort is the mean of an
+    epoch, or of the run if `epochs` is set.
     """
     check_placement(config, config.canaries)
-    num_clients = roster.num_clients
-    check_cohort_size(config.clients_per_round, num_clients)
-    rounds_per_epoch = -(-num_clients // config.clients_per_round)
-    expected_clients = num_clients / rounds_per_epoch
+    num_clients, rounds = roster.num_clients, config.rounds
+    epochs = _epochs(config, num_clients)
+    is_even = all(len(epoch) == len(epochs[0]) for epoch in epochs)
+    expected_clients = num_clients / len(epochs[0])
+    if not is_even:
+        expected_clients = num_clients * len(epochs) / rounds
     return Schedule(
-        num_rounds=config.rounds,
+        num_rounds=rounds,
         client_attendance=Attendance(
-            members_in=_shuffled_epochs(num_clients, rounds_per_epoch, seed),
+            members_in=_shuffled_epochs(num_clients, epochs, seed),
             expected=expected_clients,
-            sampling=OncePerBlock.over(config.rounds, rounds_per_epoch),
+            sampling=(
+                OncePerBlock.over(rounds, len(epochs[0])) if is_even else FixedRounds(len(epochs))
+            ),
         ),
-        canary_attendance=(
-            once_per_epoch(roster.pool, seed, config.rounds, rounds_per_epoch).of_canaries(
-                roster.included
-            )
-            if config.canaries == "once_per_epoch"
-            else place(config, config.canaries, seed, roster, expected_clients)
-        ),
+        canary_attendance=_shuffle_canaries(config, seed, roster, epochs, expected_clients),
     )
 
 
-def _shuffled_epochs(num_clients: int, rounds_per_epoch: int, seed: int) -> Draw:
+def _epochs(config: Shuffle, num_clients: int) -> list[range]:
+    """The rounds of each epoch, of which the last may be longer than the run."""
+    if config.clients_per_round is not None:
+        check_cohort_size(config.clients_per_round, num_clients)
+        length = -(-num_clients // config.clients_per_round)
+        return [range(start, start + length) for start in range(0, config.rounds, length)]
+    number = config.epochs or 1
+    if number > config.rounds:
+        raise InputError(
+            f"participation.epochs: {number} epochs do not fit into {config.rounds} rounds; must "
+            f"be at most {config.rounds}"
+        )
+    return _equal_parts(config.rounds, number)
+
+
+def _equal_parts(rounds: int, number: int) -> list[range]:
+    parts = np.array_split(np.arange(rounds), number)
+    return [range(int(part[0]), int(part[-1]) + 1) for part in parts]
+
+
+def _shuffle_canaries(
+    config: Shuffle, seed: int, roster: Roster, epochs: list[range], expected_clients: float
+) -> CanaryAttendance:
+    pool, rounds, mean = roster.pool, config.rounds, config.canary_mean_repeats
+    match config.canaries:
+        case "once_per_epoch":
+            return once_per_epoch(pool, seed, rounds, epochs).of_canaries(roster.included)
+        case "like_clients":
+            if mean is not None:
+                why = "under shuffle each canary has a whole number of rounds"
+                epochs = _equal_parts(rounds, whole_rounds(mean, rounds, why))
+            return shuffled(pool, seed, rounds, epochs).of_canaries(roster.included)
+        case placement:
+            return place(config, placement, seed, roster, expected_clients)
+
+
+def _shuffled_epochs(num_clients: int, epochs: list[range], seed: int) -> Draw:
+    starts = [epoch.start for epoch in epochs]
+
     # Rounds are mostly asked for in order, and a large permutation takes 10 ms.
     @functools.lru_cache(maxsize=1)
     def split_epoch(epoch: int) -> list[IndexArray]:
         order = generator(seed, Stream.CLIENT_ROUNDS, epoch).permutation(num_clients)
-        return np.array_split(order, rounds_per_epoch)
+        return np.array_split(order, len(epochs[epoch]))
 
     def draw(round_index: int) -> IndexArray:
-        epoch, part = divmod(round_index, rounds_per_epoch)
-        return split_epoch(epoch)[part]
+        epoch = bisect.bisect_right(starts, round_index) - 1
+        return split_epoch(epoch)[round_index - starts[epoch]]
 
     return draw
 
 
 def _shuffle_client_rounds(record: RunRecord, config: Shuffle) -> str:
+    if config.clients_per_round is None:
+        times = count(config.epochs or 0, "round")
+        return f"Clients are shuffled and dealt evenly, so that each is in exactly {times}."
     size = count(config.clients_per_round, "client")
     return f"Clients are shuffled: {size} a round, {most_rounds_of_a_client(record)}."
 
@@ -167,11 +228,16 @@ def bernoulli_schedule(config: Bernoulli, seed: int, roster: Roster) -> Schedule
         num_rounds=config.rounds,
         client_attendance=_sampled(clients, probability, seed, Stream.CLIENT_ROUNDS),
         canary_attendance=(
-            _sampled_canaries(roster, probability, seed)
+            _sampled_canaries(roster, _canary_probability(config, probability), seed)
             if config.canaries == "like_clients"
             else place(config, config.canaries, seed, roster, config.clients_per_round)
         ),
     )
+
+
+def _canary_probability(config: Bernoulli, probability: float) -> float:
+    mean = config.canary_mean_repeats
+    return probability if mean is None else share_of_rounds(mean, config.rounds, 1.0)
 
 
 def _sampled(members: IndexArray, probability: float, seed: int, stream: Stream) -> Attendance:
@@ -272,6 +338,12 @@ def _truncated_schedule(config: Bernoulli, seed: int, roster: Roster, largest: i
             f"{config.clients_per_round}, the expected size before the limit; must be larger"
         )
     is_shared = config.canaries == "like_clients"
+    if is_shared and config.canary_mean_repeats is not None:
+        raise InputError(
+            "participation.canary_mean_repeats: does not go with largest_round under "
+            "`canaries = 'like_clients'`, where one draw is from clients and canaries; leave out "
+            "one of the two"
+        )
     urn = Urn(roster if is_shared else roster.without_canaries, largest)
     probability = config.clients_per_round / roster.num_clients
 
@@ -325,7 +397,8 @@ def uniform_schedule(config: Uniform, seed: int, roster: Roster) -> Schedule:
     """Schedules samples of one size, from the urn, or from clients if canaries are placed."""
     check_placement(config, config.canaries)
     check_cohort_size(config.clients_per_round, roster.num_clients)
-    is_shared = config.canaries == "like_clients"
+    mean = config.canary_mean_repeats
+    is_shared = config.canaries == "like_clients" and mean is None
     urn = Urn.from_roster(
         roster if is_shared else roster.without_canaries, config.clients_per_round
     )
@@ -336,15 +409,40 @@ def uniform_schedule(config: Uniform, seed: int, roster: Roster) -> Schedule:
         random = generator(seed, Stream.CLIENT_ROUNDS, round_index)
         return sample(random, urn.size, urn.sample_size)
 
-    return Schedule(
-        num_rounds=config.rounds,
-        client_attendance=urn.client_attendance(draw, sampling),
-        canary_attendance=(
-            urn.canary_attendance(draw, sampling)
-            if config.canaries == "like_clients"
-            else place(config, config.canaries, seed, roster, config.clients_per_round)
-        ),
-    )
+    if config.canaries != "like_clients":
+        size = config.clients_per_round
+        canaries = place(config, config.canaries, seed, roster, size)
+    elif mean is None:
+        canaries = urn.canary_attendance(draw, sampling)
+    else:
+        canaries = _canaries_of_mean(config, seed, roster, mean)
+    return Schedule(config.rounds, urn.client_attendance(draw, sampling), canaries)
+
+
+def _canaries_of_mean(
+    config: "Uniform | MinSeparation", seed: int, roster: Roster, mean: float
+) -> CanaryAttendance:
+    """Samples of fixed size from the pool alone, so that a canary has this mean of rounds.
+
+    Under minimum separation the groups of the pool take turns.
+    """
+    separation = config.separation if isinstance(config, MinSeparation) else 1
+    share = separation * share_of_rounds(mean, config.rounds, 1 / separation)
+    order = generator(seed, Stream.CANARY_ROUNDS).permutation(len(roster.included))
+    groups = np.array_split(order, separation)
+    size, urn = urn_for(share, len(groups[0]))
+
+    def draw(round_index: int) -> IndexArray:
+        random = generator(seed, Stream.CANARY_ROUNDS, round_index)
+        group = groups[round_index % separation]
+        places = sample(random, urn, size)
+        return np.sort(group[places[places < len(group)]])
+
+    sampling: Sampling = FixedSizeSampling(size, urn)
+    if separation > 1:
+        sampling = OneGroup.over(config.rounds, separation)
+    expected = share / separation * int(roster.included.sum())
+    return CanaryAttendance(included_among(draw, roster.included), expected, sampling, draw)
 
 
 def _uniform_client_rounds(record: RunRecord, config: Uniform) -> str:
@@ -384,28 +482,41 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
       rounds: Number of training rounds.
       clients_per_round: Cohort of real clients; under `like_clients` its expected size.
       separation: Least distance of a client's rounds.
+      client_rounds_at_most: Rounds after which a client is not sampled any more.
       canaries: Rounds of canaries (docs/participation.md).
+      canary_mean_repeats: Mean rounds of a canary under `like_clients`; by default a client's.
     """
 
     rounds: NumRounds
     clients_per_round: PositiveInt
     separation: PositiveInt
+    client_rounds_at_most: PositiveInt | None = None
     canaries: Literal["like_clients", "most_frequent"] = "like_clients"
+    canary_mean_repeats: MeanRounds | None = None
+
+    @property
+    def sampling(self) -> OneGroup:
+        return OneGroup.over(self.rounds, self.separation, self.client_rounds_at_most)
 
 
 def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) -> Schedule:
     """Schedules each client only in the rounds of its group, every `separation`-th round."""
     check_groups(config.clients_per_round, config.separation, roster.num_clients)
-    is_shared = config.canaries == "like_clients"
+    mean = config.canary_mean_repeats
+    if config.canaries != "like_clients" and mean is not None:
+        raise InputError(belongs_to("canary_mean_repeats", "like_clients", config.canaries))
+    is_shared = config.canaries == "like_clients" and mean is None
     urn = _urn(config, roster if is_shared else roster.without_canaries)
-    draw = _drawn_from_groups(urn, config.separation, seed)
-    one_group = OneGroup.over(config.rounds, config.separation)
+    _check_cap(config, urn)
+    draw = _drawn_from_groups(urn, config, seed)
     return Schedule(
         num_rounds=config.rounds,
-        client_attendance=urn.client_attendance(draw, one_group),
+        client_attendance=urn.client_attendance(draw, config.sampling),
         canary_attendance=(
-            urn.canary_attendance(draw, one_group)
+            urn.canary_attendance(draw, config.sampling)
             if is_shared
+            else _canaries_of_mean(config, seed, roster, mean)
+            if mean is not None
             else _every_turn(roster.pool, seed, config).of_canaries(roster.included)
         ),
     )
@@ -423,28 +534,63 @@ def check_groups(clients_per_round: int, separation: int, num_clients: int) -> N
         )
 
 
+def _check_cap(config: MinSeparation, urn: Urn) -> None:
+    """Refuses a cap that leaves too few clients for the rounds of the smallest group."""
+    turns = config.rounds // config.separation
+    least = -(-turns * urn.sample_size // (urn.size // config.separation))
+    if config.sampling.at_most < least:
+        raise InputError(
+            f"participation.client_rounds_at_most: {config.client_rounds_at_most} rounds of each "
+            f"do not fill {config.rounds} rounds of {config.clients_per_round} from "
+            f"{urn.roster.num_clients} clients; must be at least {least}"
+        )
+
+
 def _urn(config: MinSeparation, roster: Roster) -> Urn:
     urn = Urn.from_roster(roster, config.clients_per_round)
     # If the groups are just large enough, rounding must not ask for one too many.
     return Urn(roster, min(urn.sample_size, urn.size // config.separation))
 
 
-def _drawn_from_groups(urn: Urn, separation: int, seed: int) -> Draw:
+def _drawn_from_groups(urn: Urn, config: MinSeparation, seed: int) -> Draw:
+    """Samples the group whose turn it is, without the members that have had all their rounds."""
     order = generator(seed, Stream.CLIENT_ROUNDS).permutation(urn.size)
-    groups = np.array_split(order, separation)
+    groups = np.array_split(order, config.separation)
 
     def draw(round_index: int) -> IndexArray:
         random = generator(seed, Stream.CLIENT_ROUNDS, round_index)
-        return sample(random, groups[round_index % separation], urn.sample_size)
+        return sample(random, groups[round_index % config.separation], urn.sample_size)
 
-    return draw
+    # Who has had all of its rounds depends on the group's rounds before.
+    @functools.lru_cache(maxsize=config.separation)
+    def capped_turns(number: int) -> list[npt.NDArray[np.int32]]:
+        members, turns = groups[number], []
+        had = np.zeros(len(members), np.int64)
+        for round_index in range(number, config.rounds, config.separation):
+            random = generator(seed, Stream.CLIENT_ROUNDS, round_index)
+            left = np.flatnonzero(had < config.sampling.at_most)
+            sampled = sample(random, left, min(urn.sample_size, len(left)))
+            had[sampled] += 1
+            turns.append(np.sort(members[sampled]).astype(np.int32))
+        return turns
+
+    def draw_capped(round_index: int) -> IndexArray:
+        turn, number = divmod(round_index, config.separation)
+        return capped_turns(number)[turn].astype(np.int64)
+
+    is_capped = config.sampling.at_most * config.separation < config.rounds
+    return draw_capped if is_capped else draw
 
 
 def _every_turn(canaries: IndexArray, seed: int, config: MinSeparation) -> ParticipationTable:
-    """Places each canary in all rounds of one group, drawn among those that have a round."""
+    """Places each canary in the rounds of one group, drawn among those that have a round.
+
+    They are all of them, or the first ones up to a client's cap.
+    """
     num_groups = min(config.separation, config.rounds)
     groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))
-    rounds = [np.arange(group, config.rounds, config.separation) for group in groups]
+    most = config.sampling.at_most
+    rounds = [np.arange(group, config.rounds, config.separation)[:most] for group in groups]
     members = np.repeat(canaries, [len(own_rounds) for own_rounds in rounds])
     return ParticipationTable(members, np.concatenate(rounds), config.rounds)
 
@@ -460,9 +606,13 @@ def _min_separation_client_rounds(record: RunRecord, config: MinSeparation) -> s
 def _min_separation_canary_rounds(config: MinSeparation) -> str:
     match config.canaries:
         case "like_clients":
-            return "sampled like a client’s"
+            return like_clients_words(config.canary_mean_repeats)
         case "most_frequent":
-            return "all those of a group, sampled for each canary"
+            return (
+                "all those of a group, sampled for each canary"
+                if config.client_rounds_at_most is None
+                else "the first of a group, as many as a client’s, sampled for each canary"
+            )
         case unknown:
             assert_never(unknown)
 

@@ -1,6 +1,8 @@
 """Placements of canaries in rounds of their own (Andrew et al. sections 4 and 5.3)."""
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Annotated, Literal, assert_never
 
 import numpy as np
@@ -18,41 +20,53 @@ from fl_audit.participation.schedule import (
 )
 from fl_audit.seeds import Stream, generator
 
+MeanRounds = Annotated[float, Meta(gt=0, le=1_000_000)]
 
-class DrawnParticipation(Table, Participation, frozen=True, kw_only=True):
+
+class PlacedCanaries(Table, Participation, frozen=True, kw_only=True):
     """The keys shared by patterns whose canaries may participate differently from real clients.
 
     Attributes:
       rounds: Number of training rounds.
-      clients_per_round: Size of the real cohort.
       canary_repeats: Rounds of a canary under `repeats`.
       canary_first_rounds: First rounds, in which `repeats` places canaries; by default all.
       canary_last_rounds: Last rounds under `last_rounds`.
-      canary_mean_repeats: Mean rounds of a canary under `last_rounds`; by default a client's mean.
+      canary_mean_repeats: Mean rounds of a canary under `like_clients` and `last_rounds`; by
+        default a client's.
     """
 
     rounds: NumRounds
-    clients_per_round: PositiveInt
     canary_repeats: PositiveInt = 1
     canary_first_rounds: PositiveInt | None = None
     canary_last_rounds: PositiveInt | None = None
-    canary_mean_repeats: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
+    canary_mean_repeats: MeanRounds | None = None
+
+
+class DrawnParticipation(PlacedCanaries, frozen=True, kw_only=True):
+    """The keys of patterns that draw cohorts of a stated size.
+
+    Attributes:
+      clients_per_round: Size of the real cohort.
+    """
+
+    clients_per_round: PositiveInt
 
 
 _MOST_PARTICIPATIONS = 100_000_000
 """The largest number of participations, two numbers each, which take 1.6 GB."""
 
 
-def check_placement(config: DrawnParticipation, placement: str) -> None:
+def check_placement(config: PlacedCanaries, placement: str) -> None:
     """Refuses keys about canaries that contradict each other; `placement` is the key `canaries`."""
     if placement != "repeats":
         for key, default in (("canary_repeats", 1), ("canary_first_rounds", None)):
             if getattr(config, key) != default:
-                raise InputError(_belongs_to(key, "repeats", placement))
+                raise InputError(belongs_to(key, "repeats", placement))
+    if placement not in ("like_clients", "last_rounds") and config.canary_mean_repeats is not None:
+        raise InputError(belongs_to("canary_mean_repeats", "like_clients", placement))
     if placement != "last_rounds":
-        for key in ("canary_last_rounds", "canary_mean_repeats"):
-            if getattr(config, key) is not None:
-                raise InputError(_belongs_to(key, "last_rounds", placement))
+        if config.canary_last_rounds is not None:
+            raise InputError(belongs_to("canary_last_rounds", "last_rounds", placement))
     elif config.canary_last_rounds is None:
         raise InputError(
             "participation.canary_last_rounds: is missing; `canaries = 'last_rounds'` needs it"
@@ -76,15 +90,62 @@ def check_placement(config: DrawnParticipation, placement: str) -> None:
         )
 
 
-def _belongs_to(key: str, needed: str, placement: str) -> str:
+def belongs_to(key: str, needed: str, placement: str) -> str:
     return (
         f"participation.{key}: goes with `canaries = {needed!r}`, not {placement!r}; leave it out, "
         f"or set participation.canaries to {needed!r}"
     )
 
 
+_FINEST_SHARE = 10_000
+"""The largest denominator of a share of rounds that draws of fixed size have exactly."""
+
+
+def possible_mean(mean: float, below: float, above: float, why: str) -> float:
+    """The mean itself if it is one of the possible means, of which these are the nearest.
+
+    Raises InputError, with the nearest possible means, if it is none of them.
+    """
+    nearest = [possible for possible in (below, above) if possible > 0]
+    for possible in nearest:
+        if math.isclose(mean, possible, rel_tol=1e-9):
+            return possible
+    choices = " or ".join(f"{possible:.7g}" for possible in dict.fromkeys(nearest))
+    raise InputError(
+        f"participation.canary_mean_repeats: is {mean:g}, and {why}; the nearest possible mean "
+        f"is {choices}"
+    )
+
+
+def whole_rounds(mean: float, rounds: int, why: str) -> int:
+    """The mean as a number of rounds that each canary has, from 1 to `rounds`."""
+    below, above = min(max(math.floor(mean), 1), rounds), min(max(math.ceil(mean), 1), rounds)
+    return round(possible_mean(mean, below, above, why))
+
+
+def urn_for(share: float, members: int) -> tuple[int, int]:
+    """The sample and the size of an urn of at least this many, of which a draw takes the share.
+
+    Members leave places of the urn empty where the share of their number is not whole.
+
+    >>> urn_for(0.125, 101)
+    (13, 104)
+    """
+    exact = Fraction(share).limit_denominator(_FINEST_SHARE)
+    multiple = -(-members // exact.denominator)
+    return exact.numerator * multiple, exact.denominator * multiple
+
+
+def share_of_rounds(mean: float, rounds: int, largest: float) -> float:
+    """The mean as a share of rounds, at most `largest`."""
+    share = mean / rounds
+    if share > largest * (1 + 1e-9):
+        possible_mean(mean, 0, largest * rounds, "no canary can be in so many rounds")
+    return min(share, largest)
+
+
 def place(
-    config: DrawnParticipation,
+    config: PlacedCanaries,
     placement: Literal["repeats", "last_rounds"],
     seed: int,
     roster: Roster,
@@ -120,13 +181,13 @@ def _check_participations(key: str, num_canaries: int, each: float) -> None:
 
 
 def placement_words(
-    config: DrawnParticipation,
+    config: PlacedCanaries,
     placement: Literal["like_clients", "once_per_epoch", "repeats", "last_rounds"],
 ) -> str:
     """Words for the report on the rounds of an included canary."""
     match placement:
         case "like_clients":
-            return "sampled like a client’s"
+            return like_clients_words(config.canary_mean_repeats)
         case "once_per_epoch":
             return "sampled at random, one in each epoch"
         case "last_rounds":
@@ -143,6 +204,11 @@ def placement_words(
             assert_never(unknown)
 
 
+def like_clients_words(mean: float | None) -> str:
+    on_average = "" if mean is None else f", {mean:g} on average"
+    return f"sampled like a client’s{on_average}"
+
+
 def spread(
     canaries: IndexArray, seed: int, num_rounds: int, repeats: int, first: int | None = None
 ) -> ParticipationTable:
@@ -155,11 +221,27 @@ def spread(
 
 
 def once_per_epoch(
-    canaries: IndexArray, seed: int, num_rounds: int, rounds_per_epoch: int
+    canaries: IndexArray, seed: int, num_rounds: int, epochs: Sequence[range]
 ) -> ParticipationTable:
     """Draws a round for each canary in each epoch, even a short last one (Andrew et al. sec. 4)."""
-    starts = np.arange(rounds_per_epoch, num_rounds, rounds_per_epoch)
-    return _once_in_each(canaries, seed, num_rounds, np.split(np.arange(num_rounds), starts))
+    parts = [np.arange(epoch.start, min(epoch.stop, num_rounds)) for epoch in epochs]
+    return _once_in_each(canaries, seed, num_rounds, parts)
+
+
+def shuffled(
+    canaries: IndexArray, seed: int, num_rounds: int, epochs: Sequence[range]
+) -> ParticipationTable:
+    """Draws a round for each canary in each epoch as clients are dealt.
+
+    A round of a broken last epoch that the run does not reach is no round.
+    """
+    if epochs[-1].stop <= num_rounds:
+        return once_per_epoch(canaries, seed, num_rounds, epochs)
+    random = generator(seed, Stream.CANARY_ROUNDS)
+    rounds = np.concatenate([random.integers(e.start, e.stop, len(canaries)) for e in epochs])
+    is_reached = rounds < num_rounds
+    members = np.tile(canaries, len(epochs))[is_reached]
+    return ParticipationTable(members, rounds[is_reached], num_rounds)
 
 
 def _once_in_each(

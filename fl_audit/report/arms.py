@@ -8,7 +8,7 @@ import numpy as np
 
 from fl_audit.accounting.release import Release
 from fl_audit.array_types import FloatArray, IndexArray
-from fl_audit.estimators.arms import LEAST_CANARIES, ArmComparison, compare_arms
+from fl_audit.estimators.arm_shifts import LEAST_CANARIES, ArmComparison, compare_arms
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.formats.participation_files import CanaryRow
 from fl_audit.formats.score_file import ScoreFile

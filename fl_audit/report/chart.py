@@ -465,17 +465,9 @@ def _attackers(report: Report) -> list[tuple[str, Headline]]:
 
 def _values(answer: Headline) -> list[float]:
     """All numbers of a bar."""
-    ends = _interval(answer) or ()
+    ends = answer.interval_within() or ()
     known = (answer.lower_bound_epsilon(), answer.estimate_within(), answer.upper_bound, *ends)
     return [value for value in known if value is not None]
-
-
-def _interval(answer: Headline) -> tuple[float, float] | None:
-    """The estimate's interval, truncated at the upper bound."""
-    middle, fit = answer.estimate_within(), answer.estimated
-    if fit is None or fit.lower is None or fit.upper is None or middle is None:
-        return None
-    return min(fit.lower, middle), max(min(fit.upper, answer.most()), middle)
 
 
 def _bar(title: str, answer: Headline, axis: LogAxis) -> Bar:
@@ -484,7 +476,7 @@ def _bar(title: str, answer: Headline, axis: LogAxis) -> Bar:
         answer.estimate_within(),
         answer.upper_bound,
     )
-    interval = _interval(answer)
+    interval = answer.interval_within()
     return Bar(
         title=title,
         lower_bound="no lower bound"

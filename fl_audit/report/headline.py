@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from fl_audit.accounting import Accounting, Guarantee
+from fl_audit.accounting import Accounting, Guarantee, Guarantees
 from fl_audit.accounting.sampling import ADD_OR_REMOVE, ZERO_OUT
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, Knowledge, title_of
 from fl_audit.estimators import Estimate
@@ -21,7 +21,6 @@ from fl_audit.report.report import (
     AS_THE_LOG_STATES,
     NOT_KNOWN,
     Checks,
-    Guarantees,
     Report,
     StatisticReport,
 )
@@ -206,18 +205,14 @@ class Headline:
                 f": no single shift fits all canaries (the best one gives {fit}, below the lower "
                 "bound)"
             )
-        middle = f"ε ≈ {epsilon_text(within)}"
-        most = self.most()
-        if estimate.lower > most:
-            ends = f"{epsilon_text(estimate.lower)} … {epsilon_text(estimate.upper)}"
-            return middle, f" ({ends}), above the upper bound"
-        end = (
-            f"{upper_bound_text(most)}, capped at the upper bound" if estimate.upper > most else ""
-        )
-        end = end or epsilon_text(estimate.upper)
-        ends = f" ({epsilon_text(estimate.lower)} … {end})"
+        lower, upper = self.interval_within() or (within, within)
+        middle, start = f"ε ≈ {epsilon_text(within)}", f" ({epsilon_text(lower)} … "
+        if lower > self.most():
+            return middle, f"{start}{epsilon_text(upper)}), above the upper bound"
+        is_capped = upper < estimate.upper
+        end = f"{upper_bound_text(upper)}, capped at the upper bound" if is_capped else ""
         below = ", below the lower bound by chance" if self.is_estimate_below else ""
-        return middle, f"{ends}, if the noise is Gaussian{below}"
+        return middle, f"{start}{end or epsilon_text(upper)}), if the noise is Gaussian{below}"
 
     @property
     def is_estimate_below(self) -> bool:
@@ -242,6 +237,13 @@ class Headline:
         if estimate.lower > self.upper_bound:
             return estimate.epsilon
         return min(estimate.epsilon, self.upper_bound)
+
+    def interval_within(self) -> tuple[float, float] | None:
+        """The estimate's interval, truncated at an upper bound inside it; None without one."""
+        fit = self.estimated
+        if fit is None or fit.lower is None or fit.upper is None or self.estimate_within() is None:
+            return None
+        return fit.lower, fit.upper if fit.lower > self.most() else min(fit.upper, self.most())
 
 
 @dataclass(frozen=True)

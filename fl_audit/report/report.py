@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from fl_audit.accounting import Accounting, FullGuarantee, Guarantee
+from fl_audit.accounting import Accounting, Guarantees
 from fl_audit.checks import FALSE_ALARM, CanaryCheck, Check
 from fl_audit.checks.training_faults import TrainingFault
 from fl_audit.config import Config
@@ -152,27 +152,6 @@ class Checks:
         """Whether every check was made, and on all that there is to check."""
         is_made = all(check.was_made for check in self.results)
         return bool(self.results) and is_made and self.not_checked is None
-
-
-@dataclass(frozen=True)
-class FullGuarantees:
-    """The privacy curves of both parties against one kind of attacker."""
-
-    client: FullGuarantee
-    canary: FullGuarantee
-
-
-@dataclass(frozen=True)
-class Guarantees:
-    """Upper bounds for both parties against an attacker who sees every round.
-
-    Attributes:
-      in_full: Both privacy curves; None if no curve is known.
-    """
-
-    client: Guarantee
-    canary: Guarantee
-    in_full: FullGuarantees | None = field(default=None, metadata=WRITTEN_IF_SET)
 
 
 @dataclass(frozen=True)

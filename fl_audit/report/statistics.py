@@ -13,8 +13,6 @@ import numpy as np
 from fl_audit.accounting import (
     AttackerBound,
     AttackerBounds,
-    Release,
-    full_guarantee,
     reachable_bound,
 )
 from fl_audit.array_types import FloatArray
@@ -30,9 +28,7 @@ from fl_audit.formats.run_record import LiveRecord
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.report import (
     Efficiency,
-    FullGuarantees,
     GaussianEfficiency,
-    Guarantees,
     NormalityTests,
     NullCheck,
     StatisticReport,
@@ -187,41 +183,6 @@ def _null_check(null: Null, scores: CanaryScores) -> NullCheck | None:
         variance_expected=1 / dim,
         variance_standard_error=math.sqrt(2 / (num - 1)) / dim,
     )
-
-
-def guarantees_against(
-    release: Release, client: AttackerBounds, canary: AttackerBounds, delta: float
-) -> dict[str, Guarantees]:
-    """The upper bounds for both parties by attacker, with their privacy curves."""
-    guarantees = {
-        name: Guarantees(
-            client.against(knows).guarantee,
-            canary.against(knows).guarantee,
-            _in_full(release, client, canary, delta, knows),
-        )
-        for name, knows in (("knows_rounds", True), ("does_not_know_rounds", False))
-    }
-    if client.seeing_uploads is None or canary.seeing_uploads is None:
-        return guarantees
-    of_client, of_canary = (
-        AttackerBounds(bound, bound) for bound in (client.seeing_uploads, canary.seeing_uploads)
-    )
-    return guarantees | {
-        "sees_uploads": Guarantees(
-            client.seeing_uploads.guarantee,
-            canary.seeing_uploads.guarantee,
-            _in_full(release, of_client, of_canary, delta, True),
-        )
-    }
-
-
-def _in_full(
-    release: Release, client: AttackerBounds, canary: AttackerBounds, delta: float, knows: bool
-) -> FullGuarantees:
-    to_client = full_guarantee(release, release.client, client, delta, knows)
-    if release.canary == release.client:
-        return FullGuarantees(to_client, to_client)
-    return FullGuarantees(to_client, full_guarantee(release, release.canary, canary, delta, knows))
 
 
 def efficiency_of(

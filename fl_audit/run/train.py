@@ -22,9 +22,9 @@ from fl_audit.formats.score_file import ScoreFile, write_score_file
 from fl_audit.formats.text_files import OWNER_ALONE, keep_to_owner, write_text
 from fl_audit.progress import doing, hint, warn
 from fl_audit.run.attackers import attack_context, make_attackers
-from fl_audit.run.folder import check_logs, load_checkpoint, open_chain
 from fl_audit.run.loop import LiveAudit, ReachedRound, RoundLoop, SharedCosines, stop_request
 from fl_audit.run.observers import (
+    CanaryLines,
     FaultLines,
     MetricsCsv,
     ProgressDisplay,
@@ -34,6 +34,7 @@ from fl_audit.run.observers import (
     read_rows,
 )
 from fl_audit.run.trackers import TensorBoard
+from fl_audit.run.training_folder import check_logs, load_checkpoint, open_chain
 
 _PACKAGES_BEFORE, _PACKAGES_AFTER = ("fl-audit", "numpy"), ("dp-accounting",)
 """Packages whose versions are recorded, before and after those of the engine."""
@@ -203,7 +204,8 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
 def observers_of_every(run: PreparedRun, engine: Engine) -> tuple[RoundObserver, ...]:
     """The observers of every run; metrics.csv is first, so that the others find its row."""
     display = ProgressDisplay(engine.first_round)
-    return MetricsCsv(), TensorBoard(), display, FaultLines(run), VerdictLine()
+    lines = (FaultLines(run), VerdictLine(), CanaryLines(run))
+    return MetricsCsv(), TensorBoard(), display, *lines
 
 
 @contextlib.contextmanager

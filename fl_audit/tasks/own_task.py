@@ -206,7 +206,7 @@ def _module(name: str, folder: Path) -> ModuleType:
         return module_in(name, folder)
     except MissingModuleError as error:
         raise InputError(
-            f"task.module: there is no module {name!r} in {folder}, nor where Python looks"
+            f"task.module: there is no module {name!r} in {folder} or on Python's path"
         ) from error
 
 

@@ -23,11 +23,11 @@ import tensorflow_federated as tff
 from tensorflow_federated.python.simulation.datasets import download
 
 from fl_audit.errors import InputError
+from fl_audit.tasks.client_text import encode, examples_of, vocabulary_of_words
 from fl_audit.tasks.images import cnn_classifier
 from fl_audit.tasks.kinds import EmnistTask, StackOverflowTask
 from fl_audit.tasks.learning_task import Examples, LearningTask, Population
 from fl_audit.tasks.next_word import next_word_classifier
-from fl_audit.tasks.text import encode, examples_of, vocabulary_of_words
 
 Features = Mapping[str, npt.NDArray[Any]]
 """Arrays by name, whose first axis is the example; strings are bytes objects."""

@@ -15,6 +15,7 @@ import numpy as np
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
 from fl_audit.checks import CanaryCheck
+from fl_audit.checks.canary_check import LESS
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.roc import auc
 from fl_audit.number_words import count, lower_bound_text, significant
@@ -229,9 +230,10 @@ def after_failed_checks(failed: Sequence[str], verdict: Verdict) -> str:
     return lines((*rest, failure, f"{NEXT}do not publish this ε; {step}"))
 
 
-def not_all_checked(not_checked: str, reason: str) -> str:
-    """The reason of a verdict with what was not checked, before what to do next."""
-    return before_next_steps(reason, f"not all of the mechanism was checked: {not_checked}")
+UNSEEN_IN_LOGS = (
+    "the checks do not see noise that is missing on a few coordinates for a few rounds, nor, if "
+    "canaries are sent at the clip norm, a clip that is looser for clients (docs/checks.md)"
+)
 
 
 def missing_first(missing: Sequence[int], reason: str) -> str:
@@ -335,9 +337,7 @@ def power_words(
     audit, power = simulation.audit, simulation.power
     statistic, lengths = simulation.statistic, ""
     if simulation.knows_rounds:
-        lengths = ", at the expected norm, which was not measured"
-        if canary_check.length is not None:
-            lengths = f", at {100 * canary_check.length:.3g} % of the expected norm, as measured"
+        lengths = norm_words(canary_check.length)
     if power.detectable_epsilon is None and power.hidden is not None:
         return f"power of the canaries: {_hidden_words(simulation)}: more canaries do not help"
     number = f"{audit.exposure.num_included:,} included canaries"
@@ -352,6 +352,15 @@ def power_words(
         f"the claim (ε = {FACTOR * claim.epsilon:g}) in {100 * power.power:.3g} % "
         f"({audit.num_canaries:,} canaries{_scored_by([statistic])}{lengths})"
     )
+
+
+def norm_words(length: float | None) -> str:
+    """The canaries' norm in simulated audits; the canary check says how long they are."""
+    if length is None:
+        return ", at the expected norm, which was not measured"
+    if length == 1:
+        return ", at the expected norm"
+    return f", at their measured norm less {LESS} standard errors"
 
 
 def _hidden_words(simulation: Simulation) -> str:

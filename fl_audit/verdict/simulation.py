@@ -66,22 +66,21 @@ class Seen:
     scope: Scope
 
 
-def simulate_point(claim: Claim, tests: ClaimTests, seen: Seen) -> Simulation | None:
+def simulate(
+    claim: Claim | CurveClaim, tests: ClaimTests | CurveTests, seen: Seen
+) -> Simulation | None:
     """The simulation by the statistic that detects most; None if scores show no signal.
 
-    The claim has a delta above 0.
+    The claim has a delta above 0. Of a curve, the leading test is simulated.
     """
-    audit_tests = PointTests(claim, tests.methods, tests.level)
-    return _best(_audits(claim, audit_tests, tests.statistics, seen))
-
-
-def simulate_curve(tests: CurveTests, seen: Seen) -> Simulation | None:
-    """What audits of a claimed curve contradict, by the leading test; see `simulate_point`."""
+    if isinstance(tests, ClaimTests):
+        of_point = PointTests(claim, tests.methods, tests.level)
+        return _best(_audits(claim, of_point, tests.statistics, seen))
     leading = tests.tests[0]
     if leading.method != "trade_off_sum":
         return None
-    audit_tests = CurveSum(leading, claimed_mu(tests.claim), leading.sum_test)
-    return _best(_audits(tests.claim, audit_tests, [leading.statistic], seen))
+    of_curve = CurveSum(leading, claimed_mu(claim), leading.sum_test)
+    return _best(_audits(claim, of_curve, [leading.statistic], seen))
 
 
 def _best(audits: Iterator[tuple[SimulatedAudit, bool]]) -> Simulation | None:

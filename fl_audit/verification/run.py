@@ -31,13 +31,13 @@ from fl_audit.formats.schedule_secret import read_secret
 from fl_audit.formats.text_files import read_foreign, read_json
 from fl_audit.json_records import to_json
 from fl_audit.participation.logged_cohorts import Replay, logged_clients
-from fl_audit.planning.planned_run import NumberedClients
 from fl_audit.report.build import build_report
 from fl_audit.report.finished_run import FinishedRun, assembled_run
 from fl_audit.report.page import page_of_run
 from fl_audit.report.report import Report, report_to_json
 from fl_audit.run.loop import LiveAudit
 from fl_audit.run.observers import read_rows
+from fl_audit.tasks.facts import NumberedClients
 from fl_audit.verification.findings import Difference, Findings, differences
 from fl_audit.verification.scores import RunScores
 from fl_audit.version import __version__, code_digest

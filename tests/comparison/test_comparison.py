@@ -9,9 +9,9 @@ import pytest
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
 from fl_audit.comparison import compare, comparison_json, comparison_lines, render_comparison
+from fl_audit.comparison.as_text import brief_lines
 from fl_audit.comparison.comparison import comparability_warnings, pareto_front
 from fl_audit.comparison.reported_run import read_reported_runs
-from fl_audit.comparison.tables import brief_lines
 from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.record import Outcome
 from tests.comparison.conftest import MakeRun
@@ -432,7 +432,7 @@ def test_writes_a_page(folders, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "the following arguments are required: DIR"),
+        ([], "missing: DIR"),
         (["nowhere", "elsewhere"], "nowhere: no such folder"),
     ],
 )

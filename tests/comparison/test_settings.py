@@ -95,16 +95,16 @@ def test_the_guarantee_is_unknown_unless_known_for_every_run(make_run):
 
 
 def test_repeats_are_told_only_of_canaries_that_repeat(make_run):
-    kind, canaries = "config.participation.kind", "config.participation.canaries"
+    canaries = "config.participation.canaries"
     settings = settings_of(
-        make_run("a", {kind: "bernoulli", canaries: "like_clients", REPEATS: 1}),
+        make_run("a", {canaries: "like_clients", REPEATS: 1}),
         make_run("b", {canaries: "repeats", REPEATS: 1}),
         make_run("c", {canaries: "repeats", REPEATS: 4}),
     )
     assert [setting.label for setting in settings] == [
-        "bernoulli, canaries like_clients",
-        "shuffle, repeats 1",
-        "shuffle, repeats 4",
+        "canaries like_clients",
+        "repeats 1",
+        "repeats 4",
     ]
 
 

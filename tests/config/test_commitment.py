@@ -131,7 +131,7 @@ def test_another_version_is_refused(committed):
         ("commitment.json", "{}", "is not a commitment of `fl-audit commit`"),
         ("commitment.json.opening", '{"nonce": "12"}', "nonce must be 64 hexadecimal digits"),
         ("commitment.json.opening", '{"nonce": "' + "zz" * 32 + '"}', "must be 64 hexadecimal"),
-        ("commitment.json.opening", None, r"is missing; `fl-audit commit` wrote it beside"),
+        ("commitment.json.opening", None, r"is missing; `fl-audit commit` wrote it next to"),
     ],
 )
 def test_a_damaged_file_is_one_line(committed, name, text, message):

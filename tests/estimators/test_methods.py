@@ -98,7 +98,7 @@ def test_an_unknown_kind_of_method_is_refused(arguments, message):
     ("name", "message"),
     [
         ("one_run", "a method 'one_run' is registered already"),
-        ("all", "a method may not be named 'all', which stands for all methods"),
+        ("all", "a method may not be named 'all', which selects every method"),
     ],
 )
 def test_a_name_is_taken_once(name, message):

@@ -165,5 +165,5 @@ def test_no_file_and_no_text(tmp_path):
     with pytest.raises(InputError, match=r"none\.csv: cannot be read: No such file"):
         read_replay_log(tmp_path / "none.csv", IDS)
     (tmp_path / "log.csv").write_bytes(b"round,client_id\n1,\xff\n")
-    with pytest.raises(InputError, match="is not CSV"):
+    with pytest.raises(InputError, match="must be UTF-8 text"):
         read_replay_log(tmp_path / "log.csv", IDS)

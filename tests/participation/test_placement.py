@@ -140,7 +140,13 @@ def test_placed_canaries_leave_clients_to_their_sampling():
             "canary_repeats: goes with `canaries = 'repeats'`, not 'once_per_epoch'; leave it out",
         ),
         (Shuffle, {"canary_last_rounds": 3}, "canary_last_rounds: goes with .*, not 'repeats'"),
-        (Uniform, {"canary_mean_repeats": 3.0}, "canary_mean_repeats: goes with .* 'like_clients'"),
+        (Shuffle, {"canary_mean_repeats": 3.0}, "canary_mean_repeats: goes with .* 'like_clients'"),
+        (
+            Shuffle,
+            {"canaries": "like_clients", "canary_mean_repeats": 2.5},
+            "canary_mean_repeats: is 2.5, and .* whole number .* possible mean is 2 or 3",
+        ),
+        (Uniform, {"canary_mean_repeats": 10.5}, "canary_mean_repeats: is 10.5, .* mean is 10$"),
         (Uniform, {"canaries": "last_rounds"}, "canary_last_rounds: is missing"),
         (
             Shuffle,

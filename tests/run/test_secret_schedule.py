@@ -19,7 +19,7 @@ from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.participation_files import read_canaries
 from fl_audit.formats.schedule_secret import new_secret, read_secret, write_secret
 from fl_audit.formats.score_file import read_score_file
-from fl_audit.run.folder import check_same_canaries, secret_of, write_identity
+from fl_audit.run.training_folder import check_same_canaries, secret_of, write_identity
 from fl_audit.tasks.kinds import TASKS
 from fl_audit.verification import verify_folder
 from tests.engines import toy_engine

@@ -47,7 +47,7 @@ def test_parquet_with_a_held_out_table_in_another_order(tmp_path):
 
 
 BAD_TABLES = [
-    ("client_id,label\nx,0\n", {}, "has no column of features beside client_id and label"),
+    ("client_id,label\nx,0\n", {}, "has no column of features besides client_id and label"),
     ("client,label,a\nx,0,1\n", {}, "column `client_id` is missing; did you mean 'client'?"),
     ("client_id,label,a\nx,0,1\nx,1,z\n", {}, "column `a` must hold numbers in every row"),
     ("client_id,label,a\nx,0,1\nx,1,\n", {}, "row 2, column `a`: must be a finite number"),

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from fl_audit.engines.jax.noise import FreshNoise, NoiseProcess, normal_like, standard_normal
+from fl_audit.engines.jax.noise_processes import (
+    FreshNoise,
+    NoiseProcess,
+    normal_like,
+    standard_normal,
+)
 from fl_audit.engines.jax.threefry import fold_in
 from fl_audit.tasks.jax.classifier import Array, Weights
 

@@ -279,7 +279,6 @@ SeeWork = Callable[[int, Sequence[tf.Tensor]], None]
 
 def _unseen(place: int, work: Sequence[tf.Tensor]) -> None:
     """Ignores a client's work."""
-    del place, work
 
 
 class NotCompilableError(Exception):
@@ -342,7 +341,7 @@ class LocalContext(tff.framework.SyncContext):
     def _compile(self, computation: tff.Computation) -> Callable[[Any], Any]:
         signature = computation.type_signature
         with _refusals():
-            if not tff.types.contains(signature, _is_federated):
+            if not tff.types.contains(signature, lambda part: isinstance(part, tff.FederatedType)):
                 return _Function(ImportedComputation(computation), signature)
             if signature.parameter is None:
                 initialize = tff.backends.mapreduce.get_state_initialization_computation(
@@ -484,10 +483,6 @@ class _Round:
         state = flatten(state_value, self._state_type)
         total = self._client_sum(self._prepare(state), client_data)
         return _as_result(self._update([*state, *self._report(total)]), self._result_type)
-
-
-def _is_federated(kind: tff.Type) -> bool:
-    return isinstance(kind, tff.FederatedType)
 
 
 def _as_result(leaves: list[Any], result_type: tff.Type) -> Any:

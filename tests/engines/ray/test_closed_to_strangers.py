@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.started_programs import wait_for
+from fl_audit.engines.ray.cluster import ray_on_this_machine
+from tests.started_programs import processes_of, wait_for
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
@@ -196,3 +197,18 @@ for _ in range(2):
     assert first[0] != second[0]
     assert first[1] == second[1] == "True"
     assert done.stderr == ""
+
+
+def test_only_processes_of_ray_end_with_it():
+    """Whoever has its folder in a command line, such as an editor of a log there, goes on."""
+    with ray_on_this_machine(1, 80 * 2**20):
+        folder = Path(os.environ["RAY_AUTH_TOKEN_PATH"]).parent
+        line = [sys.executable, "-c", "import time; time.sleep(600)", str(folder)]
+        reader = subprocess.Popen(line)
+        left = processes_of(f"TMPDIR={folder}")
+    try:
+        assert left and reader.poll() is None
+        assert not folder.exists() and not processes_of(f"TMPDIR={folder}")
+    finally:
+        reader.kill()
+        reader.wait()

@@ -1,0 +1,108 @@
+"""Canaries that follow a pattern with a chosen expected number of rounds."""
+
+import numpy as np
+import pytest
+
+from fl_audit.accounting.sampling import FixedRounds, OncePerBlock
+from fl_audit.config import (
+    BallsInBins,
+    Bernoulli,
+    BMinSep,
+    CyclicPoisson,
+    MinSeparation,
+    RandomAllocation,
+    Shuffle,
+    Uniform,
+)
+from fl_audit.errors import InputError
+from tests.participation.attendance import attendance, schedule_of
+
+POOL, ROUNDS, MEAN = 4_000, 40, 5
+SIZES = {"rounds": ROUNDS, "clients_per_round": 6, "canary_mean_repeats": MEAN}
+PATTERNS = [
+    Shuffle(**SIZES, canaries="like_clients"),
+    Bernoulli(**SIZES),
+    Uniform(**SIZES),
+    BallsInBins(**SIZES),
+    RandomAllocation(**SIZES),
+    CyclicPoisson(**SIZES, separation=4),
+    MinSeparation(**SIZES, separation=4),
+    BMinSep(**SIZES, separation=4),
+    Shuffle(**SIZES, canaries="last_rounds", canary_last_rounds=20),
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: type(p).__name__)
+def test_a_canary_has_this_many_rounds_on_average_and_clients_keep_theirs(pattern):
+    schedule = schedule_of(pattern, 60, np.ones(POOL, bool))
+    rounds = attendance(schedule, 60, POOL).canaries.sum(axis=0)
+    # The variance is that of Poisson sampling at most; six deviations of the mean are 0.21.
+    assert rounds.mean() == pytest.approx(MEAN, abs=6 * (MEAN / POOL) ** 0.5)
+    assert schedule.expected_canaries == pytest.approx(MEAN * POOL / ROUNDS, rel=0.03)
+    assert schedule.expected_clients == pytest.approx(6, rel=0.01)
+    share = schedule.canary_attendance.sampling.round_share
+    assert share is None or share * ROUNDS == pytest.approx(MEAN)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "mean", "nearest"),
+    [
+        (Shuffle(**SIZES, canaries="like_clients"), 2.5, "2 or 3"),
+        (RandomAllocation(**SIZES), 41, "40"),
+        (BallsInBins(**SIZES), 6, "5.714286 or 6.666667"),
+        (CyclicPoisson(**SIZES, separation=4), 11, "10"),
+        (MinSeparation(**SIZES, separation=4), 11, "10"),
+        (BMinSep(**SIZES, separation=4), 11, "10"),
+        (Uniform(**SIZES), 41, "40"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_pattern_says_which_means_it_can_have(pattern, mean, nearest):
+    other = type(pattern)(
+        **{name: getattr(pattern, name) for name in pattern.__struct_fields__}
+        | {"canary_mean_repeats": mean}
+    )
+    with pytest.raises(InputError, match=rf"canary_mean_repeats: is {mean:g}, .* is {nearest}$"):
+        schedule_of(other, 60, np.ones(50, bool))
+
+
+@pytest.mark.parametrize("rounds", [12, 28, 36])
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+def test_each_client_in_exactly_so_many_rounds_dealt_evenly(rounds, epochs):
+    """The nine cases of the reference program of Andrew et al. (2023)."""
+    schedule = schedule_of(Shuffle(rounds=rounds, epochs=epochs), 31)
+    table = attendance(schedule, 31).clients
+    assert (table.sum(axis=0) == epochs).all()
+    for part in np.array_split(table, epochs):
+        assert (part.sum(axis=0) == 1).all()
+        assert np.ptp(part.sum(axis=1)) <= 1
+    sampling = schedule.client_attendance.sampling
+    is_even = rounds % epochs == 0
+    assert sampling == (
+        OncePerBlock.over(rounds, rounds // epochs) if is_even else FixedRounds(epochs)
+    )
+    assert schedule.expected_clients == pytest.approx(31 * epochs / rounds)
+
+
+def test_stack_overflow_s_rounds_reach_every_client():
+    schedule = schedule_of(Shuffle(rounds=2_048, epochs=1), 341_498)
+    sizes = [len(schedule.clients(index)) for index in range(2_048)]
+    assert sum(sizes) == 341_498
+    assert set(sizes) == {166, 167}
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"rounds": 4}, "clients_per_round or epochs: is missing"),
+        ({"rounds": 4, "clients_per_round": 2, "epochs": 1}, "both are set"),
+    ],
+)
+def test_one_of_cohort_and_epochs_is_set(keys, message):
+    with pytest.raises(ValueError, match=message):
+        Shuffle(**keys)
+
+
+def test_more_epochs_than_rounds_are_refused():
+    with pytest.raises(InputError, match=r"participation\.epochs: 5 epochs .* at most 4"):
+        schedule_of(Shuffle(rounds=4, epochs=5), 31)
