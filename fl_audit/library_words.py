@@ -141,12 +141,13 @@ def arrow_words(error: Exception) -> str:
     """What PyArrow says of a CSV or Parquet table.
 
     >>> arrow_words(ValueError("CSV parse error: Row #4: Expected 3 columns, got 2: 1,2"))
-    'line 4: must have 3 fields, got 2'
+    'row 3 below the header: must have 3 fields, got 2'
     """
     if (found := _FIELDS.fullmatch(str(error))) is None:
         return "is damaged, or no CSV or Parquet table"
-    line, expected, got = found.groups()
-    return f"{'a row' if line is None else f'line {line}'}: must have {expected} fields, got {got}"
+    row, expected, got = found.groups()
+    where = "a row" if row is None else f"row {int(row) - 1} below the header"
+    return f"{where}: must have {expected} fields, got {got}"
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:

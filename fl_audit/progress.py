@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO, TypeVar
@@ -251,7 +252,26 @@ def lines_to(stream: TextIO) -> Iterator[None]:
 
 def warn(line: str) -> None:
     """Prints a warning, in a line above the bar if there is one."""
-    _write(logging.WARNING, line)
+    if (held := _held.get()) is not None:
+        held.append(line)
+    else:
+        _write(logging.WARNING, line)
+
+
+_held: ContextVar[list[str] | None] = ContextVar("warnings about what is being read", default=None)
+
+
+@contextlib.contextmanager
+def warned_if_read() -> Iterator[None]:
+    """Prints the block's warnings at its end; none if the block refuses what it reads."""
+    lines: list[str] = []
+    token = _held.set(lines)
+    try:
+        yield
+    finally:
+        _held.reset(token)
+    for line in lines:
+        warn(line)
 
 
 def hint(line: str) -> None:

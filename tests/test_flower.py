@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.cli import main
 from fl_audit.errors import InputError
 from fl_audit.flower import ScoredStrategy, canary_arrays
+from fl_audit.formats.profile_file import read_profile
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.report.background import background_of_log
 from fl_audit.report.checks import folder_canary_check, folder_checks
@@ -275,3 +277,58 @@ def test_noise_that_is_handed_over(tmp_path):
     checks = folder_checks(AuditedFolder(tmp_path / "audit"))
     assert [(check.name, check.passed) for check in checks.results] == [("bounded_length", True)]
     assert checks.not_checked is None
+
+
+@pytest.mark.parametrize("choice", ["warn", "error"])
+def test_lost_canaries_are_a_sentence_and_end_the_training_if_so_chosen(tmp_path, caplog, choice):
+    pool, rounds = CanaryPool(seed=2, count=400, dim=1000), 8
+    canary_rounds = [[1 + canary % rounds] for canary in range(pool.count)]
+    scorer = RoundScorer.create(
+        tmp_path / "audit", pool, rounds, canary_rounds, lost_canaries=choice
+    )
+
+    def answers(messages):
+        return [record([part.numpy() for part in messages[0].values()])] * 25  # none has moved
+
+    strategy = ScoredStrategy(NoisyMean(0), scorer, lambda replies: 1.0 / replies)
+    started = lambda: strategy.start(  # noqa: E731
+        answers, record([np.ones((50, 20), np.float32)]), num_rounds=rounds
+    )
+    sentence = "the canary check fails in round 1: canaries have "
+    if choice == "error":
+        with pytest.raises(InputError, match=sentence):
+            started()
+        assert scorer.scored_rounds == [1]
+    else:
+        started()
+        assert [line.message.startswith(sentence) for line in caplog.records] == [True]
+        assert len(scorer.scored_rounds) == rounds
+    assert not scorer.folder.faults.exists()
+
+
+class Accounted(Strategy):
+    """With what Flower's DP strategies have since flwr 1.35."""
+
+    def __init__(self, epsilon_at=None) -> None:
+        super().__init__(skipped=0)
+        if epsilon_at is not None:
+            self.accountant = SimpleNamespace(get_epsilon=epsilon_at)
+
+    def privacy_spent(self):
+        return SimpleNamespace(epsilon=2.5, delta=1e-3)
+
+
+def test_what_privacy_spent_says_is_the_claim(tmp_path, capsys):
+    for name, strategy, points in (
+        ("curve", Accounted(lambda delta: -np.log(delta)), 25),
+        ("point", Accounted(), 1),
+    ):
+        scorer = RoundScorer.create(tmp_path / name, POOL, 3)
+        ScoredStrategy(strategy, scorer).start(grid, record([np.zeros(s) for s in SHAPES]))
+        assert len(read_profile(scorer.folder.claim)) == points
+        status = main(["estimate", str(scorer.folder.path), "--delta", "1e-3"])
+        assert status == 3, capsys.readouterr().err  # without noise
+        assert "CONTRADICTED" in capsys.readouterr().out
+    scorer = RoundScorer.create(tmp_path / "none", POOL, 3)
+    ScoredStrategy(Strategy(0), scorer).start(grid, record([np.zeros(s) for s in SHAPES]))
+    assert not scorer.folder.claim.exists()

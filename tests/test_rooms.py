@@ -32,7 +32,7 @@ ORDER = (
     ("tasks",),
     ("checks",),
     ("attacks",),
-    ("config", "flower", "nvflare", "opacus", "pfl"),
+    ("config", "flower", "nvflare", "opacus", "pfl", "testing"),
     ("verdict",),
     ("engines",),
     ("run", "training"),

@@ -1,8 +1,8 @@
 """The canary check while a system trains, so that lost canaries end a run that would show nothing.
 
-The check is repeated after 1, 2, 3, 4, 6, 8, 12, 16 … scored rounds. Each repetition has an equal
-share of `CANARY_CHECK_FALSE_ALARM`, so that a correct system is stopped with at most that
-probability over all of its rounds.
+The check is repeated after 1, 2, 4, 8, 16 … scored rounds, which together cost as much as two of it
+after the last one. Each repetition has an equal share of `CANARY_CHECK_FALSE_ALARM`, so that a
+correct system is stopped with at most that probability over all of its rounds.
 """
 
 import typing
@@ -25,13 +25,12 @@ def check_choice(lost_canaries: str) -> None:
 
 
 def looks(num_rounds: int) -> list[int]:
-    """The numbers of scored rounds after which canaries are checked: 2^k and 3 · 2^k.
+    """The numbers of scored rounds after which canaries are checked.
 
     >>> looks(20)
-    [1, 2, 3, 4, 6, 8, 12, 16]
+    [1, 2, 4, 8, 16]
     """
-    powers = [1 << k for k in range(num_rounds.bit_length())]
-    return sorted(n for n in (*powers, *(3 * power for power in powers)) if n <= num_rounds)
+    return [1 << power for power in range(num_rounds.bit_length())]
 
 
 class CanaryWatch:
@@ -77,7 +76,8 @@ class CanaryWatch:
           check: Their canary check, for a probability of a false alarm.
 
         Raises:
-          CanariesLostError: They are lost, and the choice is "error".
+          CanariesLostError: They are lost, and the choice is "error". Canaries that are longer than
+            a client may be are a warning.
         """
         if num_scored not in self._looks:
             return
@@ -88,9 +88,10 @@ class CanaryWatch:
         self._looks.clear()
         rounds = "round 1" if round_number == 1 else f"rounds 1 to {round_number}"
         line = (
-            f"the canary check fails in {rounds}: {canary_check.fault or canary_check.reason}. The "
-            "audit of this training would show nothing: fix that"
+            f"the canary check fails in {rounds}: {canary_check.fault or canary_check.reason}. No "
+            "verdict on this training will be consistent: fix that and start anew, or train on"
         )
-        if self._choice == "error":
-            raise CanariesLostError(f"{line} and start anew, or train on with {self._key} = 'warn'")
-        self._warn(f"{line}, or train on without a verdict ({self._key} = 'error' stops here)")
+        # Canaries that are too long may well contradict a claim.
+        if self._choice == "error" and not canary_check.is_longer:
+            raise CanariesLostError(f"{line} with {self._key} = 'warn'")
+        self._warn(line)

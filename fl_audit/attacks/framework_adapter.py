@@ -7,7 +7,7 @@ with what it has. Lost canaries end the training only if the user has chosen so 
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -187,6 +187,10 @@ _CLAIMED_DELTAS = np.geomspace(0.3, 1e-9, 25)
 
 def write_profile(epsilon_at: Callable[[float], float], path: Path | str) -> None:
     """Writes an accountant's privacy profile as a CSV file for `estimate --claimed-profile`."""
-    points = [(float(epsilon_at(delta)), delta) for delta in _CLAIMED_DELTAS.tolist()]
-    rows = [f"{epsilon!r},{delta!r}" for epsilon, delta in points if 0 <= epsilon < np.inf]
+    write_points([(epsilon_at(delta), delta) for delta in _CLAIMED_DELTAS.tolist()], path)
+
+
+def write_points(points: Iterable[tuple[float, float]], path: Path | str) -> None:
+    """Writes the points of a privacy profile, epsilon and delta, that are finite."""
+    rows = [f"{float(e)!r},{float(delta)!r}" for e, delta in points if 0 <= e < np.inf]
     write_text(Path(path), "\n".join(["epsilon,delta", *rows]) + "\n")

@@ -139,12 +139,10 @@ def _with_unscored_rounds(
     """
     canaries = np.flatnonzero(included)
     rounds = [own.of_canary[canary] for canary in canaries]
-    parts = np.array(
-        [
-            np.isin(canary_rounds, scored).mean() if len(canary_rounds) else 0.0
-            for canary_rounds in rounds
-        ]
-    )
+    counts = np.array([len(of_canary) for of_canary in rounds], np.int64)
+    is_scored = np.isin(np.concatenate([np.zeros(0, np.int64), *rounds]), scored)
+    owners = np.repeat(np.arange(len(canaries)), counts)
+    parts = np.bincount(owners, is_scored, len(canaries)) / np.maximum(counts, 1)
     of_scored = parts[parts > 0]
     canary_check = dataclasses.replace(
         canary_check, num_scored=len(of_scored), num_included=len(canaries)

@@ -17,7 +17,7 @@ from fl_audit.attacks.arrays import Arrays, flatten
 from fl_audit.attacks.canary_watch import CanaryWatch
 from fl_audit.attacks.compared_vectors import concentration_row, depends_on_vectors, unknown_rows
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, add_direction
-from fl_audit.attacks.listed_canaries import read_listed, write_listed
+from fl_audit.attacks.listed_canaries import ListedCanaries, read_listed, write_listed
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
 from fl_audit.attacks.log_scores import correlated_rounds, score_files, score_seen, write_scores
 from fl_audit.attacks.logs import check_pool, logged_rounds, pool_of_uploads, read_uploads
@@ -320,9 +320,14 @@ class RoundScorer:
         self._watch.see(self._num_scored, round_number, self._canary_check)
         return cosines
 
+    @functools.cached_property
+    def _listed(self) -> ListedCanaries:
+        """Who is included, and in which rounds; none of it may change while rounds are scored."""
+        return read_listed(self.folder, self.pool)
+
     def _canary_check(self, false_alarm: float) -> CanaryCheck | None:
         """The canary check of the rounds so far; None if the canaries' rounds are not known."""
-        listed = read_listed(self.folder, self.pool)
+        listed = self._listed
         if listed.own_rounds is None:
             return None
         return canary_check_in_rounds(

@@ -1,12 +1,12 @@
 """Noise that comes twice within one aggregate: again, negated, or in reversed order."""
 
+import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import Float32Array
 from fl_audit.checks.noise_bounds import log_p_autocorrelation
 
 MOST_COORDINATES = 1 << 25
@@ -33,7 +33,7 @@ class Autocorrelation:
 
 
 def strongest_autocorrelation(
-    aggregate: npt.NDArray[np.float32], stddev: float, norm_bound: float
+    aggregate: Float32Array, stddev: float, norm_bound: float
 ) -> Autocorrelation | None:
     """The strongest of all lags and reversals, which the Fourier transform computes together.
 
@@ -56,19 +56,49 @@ def strongest_autocorrelation(
         products = _products(aggregate / np.float32(stddev))
     if not np.isfinite(products).all():
         return None
-    ends = np.arange(1, 2 * dim - 2)  # sums of the two indices of a pair
-    reflected = np.minimum(ends, 2 * dim - 2 - ends) // 2 + np.minimum(ends % 2, 1)
-    num_pairs = np.concatenate([dim - np.arange(1, dim), reflected]).astype(np.float64)
-    log_p = log_p_autocorrelation(products, num_pairs, norm_bound / stddev)
-    at = int(np.argmax(np.where(log_p == log_p.min(), np.abs(products), -1)))
+    at = _least_likely(products, norm_bound / stddev)
+    product, num_pairs = np.array([products[at], _num_pairs(dim)[at]], np.float64)
+    log_p = float(log_p_autocorrelation(product, num_pairs, norm_bound / stddev))
     return Autocorrelation(
-        correlation=float(products[at] / num_pairs[at]),
-        log_p=min(0.0, float(log_p[at]) + math.log(len(products))),
+        correlation=float(product / num_pairs),
+        log_p=min(0.0, log_p + math.log(len(products))),
         lag=at + 1 if at < dim - 1 else 0,
     )
 
 
-def _products(vector: npt.NDArray[np.float32]) -> FloatArray:
+def _least_likely(products: Float32Array, norm_bound: float) -> int:
+    """Where `log_p_autocorrelation` is least, and the largest product if all are likely.
+
+    Its root r, of 2 r^2 + l r = a, is at most a / l: only where that exceeds one root it may be
+    larger.
+    """
+    sizes = np.abs(products)
+    with np.errstate(invalid="ignore", over="ignore"):
+        linear = np.sqrt(2 * _num_pairs((len(products) + 4) // 3))
+        linear += np.float32(math.sqrt(8) * norm_bound)
+        most = (sizes - np.float32(norm_bound) ** 2) / linear
+    first = int(np.argmax(most))
+    if not most[first] > 0:
+        return int(np.argmax(sizes))
+    likely = np.flatnonzero(most >= _root(most[first], linear[first]))
+    return int(likely[np.argmax(_root(most[likely], linear[likely]))])
+
+
+def _root(most: Float32Array, linear: Float32Array) -> Float32Array:
+    """The solution r of 2 r^2 + l r = a, for a / l and l."""
+    return np.asarray(2 * most / (1 + np.sqrt(1 + 8 * (most / linear))), np.float32)
+
+
+@functools.lru_cache(maxsize=1)
+def _num_pairs(dim: int) -> Float32Array:
+    """The number of pairs at each lag, then around each middle, of shape (3 dim - 4,)."""
+    ends = np.arange(1, 2 * dim - 2)  # sums of the two indices of a pair
+    nearer = np.minimum(ends, 2 * dim - 2 - ends)
+    around = nearer // 2 + nearer % 2
+    return np.asarray(np.concatenate([np.arange(dim - 1, 0, -1), around]), np.float32)
+
+
+def _products(vector: Float32Array) -> Float32Array:
     """Sums of products of coordinates: at every lag from 1, then around every middle.
 
     Around a middle each pair counts once, and the coordinate in it not at all.
@@ -81,4 +111,5 @@ def _products(vector: npt.NDArray[np.float32]) -> FloatArray:
     by_lag = fft.irfft(spectrum.real**2 + spectrum.imag**2, size)[1:dim]
     around = fft.irfft(spectrum * spectrum, size)[1 : 2 * dim - 2]
     around[1::2] -= np.square(vector[1:-1])
-    return np.asarray(np.concatenate([by_lag, around / 2]), np.float64)
+    products: Float32Array = np.concatenate([by_lag, around / 2])
+    return products

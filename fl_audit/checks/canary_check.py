@@ -70,6 +70,7 @@ class CanaryCheck:
       signal: The share of a client's full signal that scored included canaries show on average, at
         the lower end of its one-sided 99.9 % confidence interval; None if not known. A verdict's
         power is simulated with it.
+      is_longer: Whether the fault is that canaries are longer than a client may be.
       num_scored: The number of included canaries with a scored round of their own; None if rounds
         are not known.
       num_included: The number of included canaries; None if rounds are not known.
@@ -83,6 +84,7 @@ class CanaryCheck:
     signal: float | None = None
     length: float | None = dataclasses.field(default=None, metadata=UNWRITTEN)
     missing: Missing | None = dataclasses.field(default=None, metadata=UNWRITTEN)
+    is_longer: bool = dataclasses.field(default=False, metadata=UNWRITTEN)
     num_scored: int | None = None
     num_included: int | None = None
 
@@ -163,7 +165,11 @@ def check_canaries(
         norm = f"{_share(first.measured)} × the expected norm"
         fault = f"canaries have {norm} in the aggregates: {cause}"
         canary_check = dataclasses.replace(
-            canary_check, reason=f"{words}: {cause}", fault=fault, missing=first.missing
+            canary_check,
+            reason=f"{words}: {cause}",
+            fault=fault,
+            missing=first.missing,
+            is_longer=first.is_longer,
         )
         if not first.is_bearable:
             return canary_check
@@ -246,13 +252,18 @@ class _FirstRounds:
         return is_uneven or self.measured.differs_by(1, NO_FAULT, self.alarm)
 
     @property
+    def is_longer(self) -> bool:
+        """Whether canaries, or a part of them, are longer than a client may be."""
+        mixture = self.mixture_beyond(self.alarm)
+        if mixture is not None:
+            return mixture.share > 1 + LEFT_OVER
+        return self.measured.ratio > 1 + NO_FAULT + self.measured.deviation(self.alarm)
+
+    @property
     def is_bearable(self) -> bool:
         """True if the loss of signal is known and small enough to correct for."""
-        mixture = self.mixture_beyond(self.alarm)
-        longest = self.measured.ratio if mixture is None else mixture.share
-        chance = NO_FAULT + self.measured.deviation(self.alarm)
-        margin = chance if mixture is None else LEFT_OVER
-        return longest <= 1 + margin and _signal(self.measured, mixture) >= LEAST_SIGNAL
+        signal = _signal(self.measured, self.mixture_beyond(self.alarm))
+        return not self.is_longer and signal >= LEAST_SIGNAL
 
     @functools.cached_property
     def missing(self) -> Missing | None:
@@ -384,13 +395,17 @@ def _is_about_one(measured: Coefficient) -> bool:
 
 def _unclear(included: Coefficient, excluded: Coefficient | None) -> str:
     """Why the check is not conclusive without any sign of a fault, and how much would do."""
-    measured = [each for each in (included, excluded) if each is not None]
-    if max(each.standard_error for each in measured) <= _WANTED_ERROR:
+    measured = {"": included, " of excluded canaries": excluded}
+    enough = {
+        whose: math.ceil(each.count * (each.standard_error / _WANTED_ERROR) ** 2)
+        for whose, each in measured.items()
+        if each is not None and each.standard_error > _WANTED_ERROR
+    }
+    if not enough:
         return f"{_words(included)}, too far from 1 for the check to pass"
-    enough = max(each.count * (each.standard_error / _WANTED_ERROR) ** 2 for each in measured)
     return (
         f"{_words(included)}; the noise is too large to tell, and about "
-        f"{_rounded(math.ceil(enough))} participations would be enough"
+        f"{_rounded(max(enough.values()))} participations{min(enough)} would be enough"
     )
 
 

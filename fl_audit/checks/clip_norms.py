@@ -109,10 +109,11 @@ def check_logged_clip_norms(folder: LogFolder, norm_bound: FloatArray) -> Check 
     starts = np.append(0, ends[:-1] + 1)
     longest = int(np.argmax(ends - starts))
     known = slice(starts[longest], ends[longest])
-    cohorts: FloatArray = bounds[known] / norms[known]
-    if (np.abs(cohorts - np.round(cohorts)) > _WHOLE * np.maximum(cohorts, 1)).any():
+    cohorts = bounds[known] / norms[known]
+    whole = np.asarray(np.round(cohorts), np.float64)
+    if (np.abs(cohorts - whole) > _WHOLE * np.maximum(cohorts, 1)).any():
         return Check(NAME, 0.0, 0, None, None, 1.0)
-    return check_clip_norms(norms[known], np.round(cohorts), promise)
+    return check_clip_norms(norms[known], whole, promise)
 
 
 _WHOLE = 1e-4

@@ -35,7 +35,7 @@ _ROUNDED = 0.125
 _LESS = (0.25, 0.6)
 """The shares of the noise against which its absence is tested."""
 
-_CHANCES = 10.0 ** -np.arange(1, 13)
+_CHANCES = 10.0 ** -np.arange(1, 21)
 """The probabilities of the thresholds above which coordinates with little noise are counted."""
 
 _WEIGHT = np.float32(0.25)

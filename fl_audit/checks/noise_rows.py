@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.checks.autocorrelation import EVERY_ROUND, strongest_autocorrelation
@@ -66,7 +67,7 @@ class NoiseWatch:
 
     def __init__(self, sizes: Collection[int], frozen: Collection[int] = ()) -> None:
         """`sizes` are those of the model's variables; `frozen` ones, from 0, have no noise."""
-        self._moving: FloatArray | None = None
+        self._moving: npt.NDArray[np.bool_] | None = None
         if frozen:
             self._moving = np.repeat([at not in frozen for at in range(len(sizes))], [*sizes])
         self._silent = SilentCoordinates()

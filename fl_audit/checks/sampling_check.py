@@ -172,7 +172,8 @@ def _pairs_by_distance(present: npt.NDArray[np.float32]) -> FloatArray:
     for start in range(0, len(present), _CLIENTS):
         spectrum = fft.rfft(present[start : start + _CLIENTS], size, axis=1)
         power += (spectrum.real**2 + spectrum.imag**2).sum(axis=0, dtype=np.float64)
-    return np.asarray(np.rint(fft.irfft(power, size)[1:rounds]), np.float64)
+    pairs: FloatArray = np.rint(fft.irfft(power, size)[1:rounds])
+    return pairs
 
 
 _CLIENTS = 1000

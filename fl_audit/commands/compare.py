@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from fl_audit.comparison import Comparison
 
 
+EXIT_WORSE = 5
+"""The exit status where the new run leaks significantly more."""
+
+
 def add(commands: "Commands") -> None:
     """Adds the command to the command line."""
     parser = add_command(
@@ -31,7 +35,8 @@ def add(commands: "Commands") -> None:
         description=(
             "Compare finished runs or logs, for example of several participation patterns or noise "
             "levels. A setting is named by the config keys that differ; runs that differ only in "
-            "their seed are repetitions of one setting."
+            "their seed are repetitions of one setting. With --require no-worse, exits with status "
+            "5 if the first run leaks significantly more than the second."
         ),
         example="fl-audit compare runs/grid/runs/* --out compare.html --csv results.csv",
     )
@@ -59,23 +64,33 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--latex", metavar="FILE", type=output_file, help="write a table for LaTeX, with booktabs"
     )
+    parser.add_argument(
+        "--require",
+        choices=("no-worse",),
+        help="NEW OLD: exit with status 5 if NEW leaks significantly more, by the interval of the "
+        "difference of their estimates",
+    )
     add_verbose(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from fl_audit.comparison import compare, comparison_json
+    from fl_audit.comparison import compare, comparison_json, difference_to_last
     from fl_audit.comparison.as_text import brief_lines, comparison_lines
+    from fl_audit.json_records import to_json
 
     comparison = compare(arguments.folders, arguments.delta, scoring_progress)
+    difference = difference_to_last(comparison) if arguments.require else None
     if arguments.json:
-        print_json(comparison_json(comparison))
+        required = {} if difference is None else {"no_worse": to_json(difference)}
+        print_json(comparison_json(comparison) | required)
     else:
         lines = comparison_lines if arguments.verbose else brief_lines
         print_lines(lines(comparison))
+        print_lines([] if difference is None else [difference.words])
     sys.stdout.flush()
     _write_files(comparison, arguments)
-    return 0
+    return EXIT_WORSE if difference is not None and difference.is_worse else 0
 
 
 def _write_files(comparison: "Comparison", arguments: argparse.Namespace) -> None:

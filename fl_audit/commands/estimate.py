@@ -120,7 +120,8 @@ def _add_claims(parser: argparse.ArgumentParser) -> None:
         "--claimed-profile",
         metavar="FILE.csv",
         type=Path,
-        help="test the claim of a privacy profile, with columns epsilon and delta, likewise",
+        help="test the claim of a privacy profile, with columns epsilon and delta, likewise; "
+        "default: claim.csv of a log folder that has one",
     )
 
 
@@ -128,9 +129,9 @@ def _estimate(arguments: argparse.Namespace) -> int:
     from fl_audit.commands.printing import scoring_progress
     from fl_audit.report.folder import AuditedFolder
 
-    is_claimed = any(getattr(arguments, name) is not None for name in _CLAIMS)
-    check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
     _check_source(arguments.scores)
+    is_claimed = _settle_claim(arguments)
+    check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
     source = AuditedFolder(arguments.scores, scoring_progress)
     if arguments.delta is None:
         arguments.delta = _recorded_delta(arguments.scores)
@@ -254,6 +255,17 @@ def _request(arguments: argparse.Namespace) -> "EstimateRequest":
 
 
 _CLAIMS = ("claimed_epsilon", "claimed_mu", "claimed_rho", "claimed_noise", "claimed_profile")
+
+
+def _settle_claim(arguments: argparse.Namespace) -> bool:
+    """Whether there is a claim: an option, else the claim.csv of a log folder."""
+    from fl_audit.formats.folders import LogFolder
+
+    if any(getattr(arguments, name) is not None for name in _CLAIMS):
+        return True
+    recorded = LogFolder(arguments.scores).claim
+    arguments.claimed_profile = recorded if recorded.exists() else None
+    return arguments.claimed_profile is not None
 
 
 def _claim(arguments: argparse.Namespace) -> "Claim | CurveClaim | None":

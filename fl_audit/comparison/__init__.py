@@ -30,16 +30,19 @@ from fl_audit.comparison.comparison import (
     comparison_of,
 )
 from fl_audit.comparison.exports import csv_text, latex_table
+from fl_audit.comparison.no_worse import Difference, difference_to_last
 from fl_audit.comparison.reported_run import ReportedRun, read_report, read_reported_runs
 
 __all__ = [
     "Comparison",
+    "Difference",
     "ReportedRun",
     "compare",
     "comparison_json",
     "comparison_lines",
     "comparison_of",
     "csv_text",
+    "difference_to_last",
     "latex_table",
     "read_report",
     "read_reported_runs",

@@ -109,11 +109,18 @@ def by_participations(settings: Sequence[Setting]) -> list[list[Setting]]:
     groups: list[list[Setting]] = []
     for setting in sorted(settings, key=_participations):
         first = groups[-1][0] if groups else None
-        if first is not None and _participations(setting) <= _AS_OFTEN * _participations(first):
+        if first is not None and equally_often(_mean_rounds(first), _mean_rounds(setting)):
             groups[-1].append(setting)
         else:
             groups.append([setting])
     return groups
+
+
+def equally_often(first: float | None, second: float | None) -> bool:
+    """Whether canaries participate equally often; an unknown number equals only an unknown one."""
+    if first is None or second is None:
+        return first is second
+    return max(first, second) <= _AS_OFTEN * min(first, second)
 
 
 def groups_apart(settings: Sequence[Setting], statistic: str) -> list[Group]:
@@ -142,7 +149,12 @@ def _group_of_one(setting: Setting, headline: Headline) -> Group | None:
 
 
 def _participations(setting: Setting) -> float:
-    return math.inf if setting.participations is None else setting.participations.mean
+    mean = _mean_rounds(setting)
+    return math.inf if mean is None else mean
+
+
+def _mean_rounds(setting: Setting) -> float | None:
+    return None if setting.participations is None else setting.participations.mean
 
 
 def _listed(settings: Sequence[Setting]) -> str:

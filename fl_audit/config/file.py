@@ -189,7 +189,7 @@ def _check_audit(config: Config, name: str) -> None:
     methods = ("all", *valid_methods(config.canaries.inclusion))
     chosen = config.audit.verdict_method
     if chosen not in methods:
-        why = "not proven for this inclusion:" if chosen in valid_methods() else "unknown"
+        why = "not valid for this inclusion:" if chosen in valid_methods() else "unknown"
         raise InputError(
             f"{name}: key `audit.verdict_method`: {why} {chosen!r}; {nearest(chosen, methods)}"
         )

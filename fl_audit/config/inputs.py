@@ -140,7 +140,7 @@ def read_recorded_inputs(folder: RunFolder) -> Inputs:
 
 
 def check_same_inputs(folder: RunFolder, inputs: Inputs) -> None:
-    """Checks that an interrupted run would go on with the inputs that it began with.
+    """Refuses to resume a run whose inputs have changed.
 
     A run without a chain may lack the file, which is then written.
 

@@ -174,7 +174,9 @@ _BUILT_IN = (
         "independent scores",
         fast_rejection=threshold_rejection,
     ),
-    Method("threshold_gdp", threshold_gdp, "lower_bound", "Gaussian mechanisms"),
+    Method(
+        "threshold_gdp", threshold_gdp, "lower_bound", "independent scores of a Gaussian mechanism"
+    ),
     Method("one_run", one_run, "lower_bound", valid_inclusions=("coins",)),
     Method(
         "one_run_valid",

@@ -356,6 +356,14 @@ class LogFolder(ScoredFolder):
         return self.path / "noise_correlation.json"
 
     @property
+    def claim(self) -> Path:
+        """The privacy profile that the training claims, epsilon and delta (CSV); may be missing.
+
+        `estimate` tests it where no other claim is stated.
+        """
+        return self.path / "claim.csv"
+
+    @property
     def adaptive_clip(self) -> Path:
         """How the clip norm moves from round to round (JSON); may be missing."""
         return self.path / "adaptive_clip.json"
@@ -368,7 +376,7 @@ class LogFolder(ScoredFolder):
     def side_files(self) -> tuple[str, ...]:
         """The names of files that do not depend on the scores."""
         described = (self.participation, self.noise_correlation, self.adaptive_clip)
-        files = (*described, self.variables, self.faults)
+        files = (*described, self.variables, self.claim, self.faults)
         return tuple(path.name for path in files)
 
     @property
@@ -377,7 +385,7 @@ class LogFolder(ScoredFolder):
         cosines = (self.round_cosines, self.upload_cosines)
         vectors = (self.aggregates, *cosines, self.initial, self.final)
         described = (self.canaries, self.round_lengths, self.round_mechanism, self.variables)
-        draws = (self.participation, self.noise_correlation, self.adaptive_clip)
+        draws = (self.participation, self.noise_correlation, self.adaptive_clip, self.claim)
         return tuple(path.name for path in (*vectors, *described, *draws))
 
 

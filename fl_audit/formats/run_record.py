@@ -51,7 +51,7 @@ class RunRecord:
       variable_sizes: The number of parameters in each variable of the model.
       stopped_after: The number of rounds after which the run stopped, as its claim was
         contradicted; None where all rounds were done.
-      live: What was proven round by round; None where that is not possible.
+      live: The lower bounds of each round; None if rounds cannot be tested.
       finished: The time when the training was over, in UTC as ISO 8601 to the second.
       compile_seconds: The seconds that the engine spent on compiling in its last session, part of
         the above; None, and left out of the file, where the engine does not tell.

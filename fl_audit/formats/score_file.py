@@ -44,6 +44,7 @@ from fl_audit.formats.text_files import (
     read_flag,
     read_foreign,
 )
+from fl_audit.progress import warned_if_read
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +114,7 @@ def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
     """
     path = Path(path)
     try:
-        with linked_unquoted(path, "a score file"):
+        with warned_if_read(), linked_unquoted(path, "a score file"):
             return _scores(path, read_table(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
@@ -408,7 +409,11 @@ _LARGEST = 10**9
 
 def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
     """Reads and checks a count file; an error message names the file, row and column."""
-    path = Path(path)
+    with warned_if_read():
+        return _counts(Path(path))
+
+
+def _counts(path: Path) -> ChallengeCounts:
     rows = read_csv(path, COUNT_COLUMNS)
     if not rows:
         raise InputError(f"{path}: must hold at least one row below the header, got none")

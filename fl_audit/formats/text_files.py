@@ -99,18 +99,19 @@ def text_lines(path: Path) -> Iterator[str]:
     The text is UTF-8, or UTF-16 with its mark, as Excel's "Unicode text". Raises OSError as
     `open_foreign` does, for another kind of file, and for a line that is too long.
     """
-    opened = open_foreign(path)
-    start = opened.peek(4)[:4]
-    if kind := next((kind for magic, kind in _NOT_TEXT.items() if start.startswith(magic)), None):
-        opened.close()
-        raise OSError(errno.EINVAL, f"is {kind}", str(path))
-    encoding = "utf-16" if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
-    with io.TextIOWrapper(opened, encoding=encoding, newline="") as file:
-        while line := file.readline(_LONGEST_LINE):
-            if len(line) == _LONGEST_LINE:
-                reason = f"has a line of {_LONGEST_LINE:,} characters or more"
-                raise OSError(errno.EFBIG, reason, str(path))
-            yield line
+    with open_foreign(path) as opened:
+        start = opened.peek(4)[:4]
+        for magic, kind in _NOT_TEXT.items():
+            if start.startswith(magic):
+                raise OSError(errno.EINVAL, f"is {kind}", str(path))
+        is_utf16 = start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        encoding = "utf-16" if is_utf16 else "utf-8-sig"
+        with io.TextIOWrapper(opened, encoding=encoding, newline="") as file:
+            while line := file.readline(_LONGEST_LINE):
+                if len(line) == _LONGEST_LINE:
+                    reason = f"has a line of {_LONGEST_LINE:,} characters or more"
+                    raise OSError(errno.EFBIG, reason, str(path))
+                yield line
 
 
 @contextlib.contextmanager
@@ -276,6 +277,11 @@ def separator_of(first_line: str) -> str:
     return others[0] if others and "," not in first_line else ","
 
 
+def say_separator(path: Path, more: str = "") -> None:
+    """Says that a CSV is not separated by commas, once it has been read."""
+    warn(f"{path}: columns are read as separated by semicolons or tabs{more}")
+
+
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _WITH_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 
@@ -307,8 +313,7 @@ def _with_points(path: Path, table: CsvTable) -> CsvTable:
             f"{path}, line {table.lines[points]}: has a number with a point, and line "
             f"{table.lines[commas]} one with a comma; write all with a decimal point"
         )
-    said = "" if commas is None else ", and their decimal commas as points"
-    warn(f"{path}: columns are read as separated by semicolons or tabs{said}")
+    say_separator(path, ", and their decimal commas as points" if commas is not None else "")
     rows = table.rows if commas is None else [list(map(_with_point, row)) for row in table.rows]
     return CsvTable(table.header, rows, table.lines)
 

@@ -187,7 +187,7 @@ def _aggregator(
 
 
 def _clip_and_noise(table: MatrixFactorisation, state: Any) -> ClipAndNoise:
-    # The clip norm is fixed, so the state says nothing of it.
+    # The clip norm is fixed: the state does not hold it.
     return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
 
 

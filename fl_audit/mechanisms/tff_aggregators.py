@@ -18,6 +18,12 @@ import tensorflow_privacy as tfp
 from fl_audit.mechanisms.noise_stream import NoiseStream
 from fl_audit.mechanisms.tff_noise import NodeNoise, fresh_key, normal_like
 
+NO_SECURE_SUMS = (
+    "its aggregation asks for secure sums, which TFF leaves to the platform; wrap its factory in "
+    "fl_audit.mechanisms.tff_aggregators.WithPlainSums, which sums in the open"
+)
+"""Why a runtime refuses a process, and what to do."""
+
 
 def mean_over_expected_cohort(
     query: tfp.SumAggregationDPQuery, expected_cohort: float

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 BoolArray = npt.NDArray[np.bool_]
 
 _MODELS_OF_A_BASE = 1_000_000
-"""Models of base i, from 1, are numbered from i times this on."""
+"""Base i, from 1, numbers its models from i times this."""
 
 _FIRST_CHALLENGE = _MODELS_OF_A_BASE // 2
 

@@ -2,11 +2,9 @@ r"""Plans of audits before any training: what they would report, can detect and 
 
 >>> from pathlib import Path
 >>> import fl_audit
->>> config = fl_audit.load_config(Path(fl_audit.__file__).parent / "pipeline" / "quickstart.toml")
->>> found = find_noise(asked_for_epsilon(config, 10.0))
->>> round(found.noise_multiplier, 2)  # the least with which accounting gives clients epsilon 10
-1.07
->>> plan = make_plan(found.config, trials=LEAST_TRIALS)
+>>> quickstart = Path(fl_audit.__file__).parent / "pipeline" / "quickstart.toml"
+>>> config = fl_audit.load_config(quickstart, ["mechanism.noise_multiplier=0.3"])
+>>> plan = make_plan(config, trials=LEAST_TRIALS)
 >>> print("\n".join(answer_lines(plan)))  # doctest: +ELLIPSIS
 plan of digits: 500 canaries, of which coins include 266; 100 rounds of about 20.0 clients ...
 lower bound   ε ≥ 1...

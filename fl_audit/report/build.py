@@ -34,7 +34,7 @@ from fl_audit.estimators import arguments
 from fl_audit.estimators.apply_methods import known_methods
 from fl_audit.formats.participation_files import read_participation
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.report.arms import arms_of_run
+from fl_audit.report.arms import arms_of_run, unlike_canaries
 from fl_audit.report.background import background_of_log, background_of_run
 from fl_audit.report.checks import (
     checks_of_run,
@@ -49,6 +49,7 @@ from fl_audit.report.folder import (
     AuditedFolder,
     folder_arms,
     folder_statistics,
+    folder_unlike,
     read_folder_facts,
 )
 from fl_audit.report.report import (
@@ -130,8 +131,15 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
         run=run.record,
         config=run.config,
         arms=arms_of_run(run),
+        estimate_is_over=_unlike_of_run(run),
         fl_audit_version=__version__,
     )
+
+
+def _unlike_of_run(run: FinishedRun) -> str | None:
+    included = np.flatnonzero(run.included)
+    arms = [run.arms[canary] for canary in included] if run.arms else []
+    return unlike_canaries(arms, [run.rounds_of_canaries[canary] for canary in included])
 
 
 class _Accounted(TypedDict):
@@ -406,7 +414,7 @@ def report_on_statistics(
         report = dataclasses.replace(report, **accounted)
     if folder.log is not None and request.delta > 0:
         report = _with_stated(report, folder.log, request)
-    return dataclasses.replace(report, arms=arms)
+    return dataclasses.replace(report, arms=arms, estimate_is_over=folder_unlike(folder))
 
 
 def _with_stated(report: Report, log: SeenLog, request: EstimateRequest) -> Report:

@@ -298,6 +298,9 @@ class Tick:
     text: str
 
 
+_LEAST = 1e-9
+
+
 @dataclass(frozen=True)
 class LogAxis:
     """A logarithmic axis from `low` to `high` (positive) with extra places for 0 and infinity."""
@@ -307,8 +310,12 @@ class LogAxis:
 
     @classmethod
     def around(cls, values: Iterable[float]) -> "LogAxis":
-        """A log axis spanning the positive finite values."""
-        known = [value for value in values if 0 < value < math.inf] or [1.0]
+        """A log axis spanning the finite values of at least `_LEAST`; smaller ones are at its low.
+
+        >>> LogAxis.around([5e-324])
+        LogAxis(low=0.11499999999999999, high=1.15)
+        """
+        known = [value for value in values if _LEAST <= value < math.inf] or [1.0]
         high = 1.15 * max(known)
         low = min(max(0.85 * min(known), high / 10**_MOST_DECADES), high / 10)
         return cls(low, high)

@@ -92,6 +92,7 @@ class Headline:
       lower_bound_if: What the lower bound assumes.
       most_of: The number of canaries, if the attack made no error, so that the lower bound is the
         largest that its method allows with so many.
+      estimate_is_over: The unlike canaries over which the estimate is a mean; None if alike.
       turned_round: The lower bound of the negated scores, if included canaries score significantly
         below excluded ones.
     """
@@ -109,6 +110,7 @@ class Headline:
     lower_bound_if: str = "for any mechanism"
     most_of: int | None = None
     turned_round: float | None = None
+    estimate_is_over: str | None = None
 
     def lines(self) -> list[str]:
         """The three numbers and the sentence, each after its label."""
@@ -212,7 +214,10 @@ class Headline:
         is_capped = upper < estimate.upper
         end = f"{upper_bound_text(upper)}, capped at the upper bound" if is_capped else ""
         below = ", below the lower bound by chance" if self.is_estimate_below else ""
-        return middle, f"{start}{end or epsilon_text(upper)}), if the noise is Gaussian{below}"
+        over = self.estimate_is_over
+        mean = "" if over is None else f", a mean over {over} and the ε of none"
+        ends = f"{start}{end or epsilon_text(upper)})"
+        return middle, f"{ends}{mean}, if the noise is Gaussian{below}"
 
     @property
     def is_estimate_below(self) -> bool:
@@ -271,6 +276,7 @@ def headline(report: Report) -> Headline:
             confidence=report.confidence,
             sees=sees,
             threat_model=title,
+            estimate_is_over=report.estimate_is_over,
         )
     canary = against.canary
     return headline_on(
@@ -283,6 +289,7 @@ def headline(report: Report) -> Headline:
         confidence=report.confidence,
         sees=sees,
         threat_model=title,
+        estimate_is_over=report.estimate_is_over,
     )
 
 
@@ -297,6 +304,7 @@ def headline_on(
     why_unknown: str = "",
     sees: str = "",
     threat_model: str = "",
+    estimate_is_over: str | None = None,
 ) -> Headline:
     """The headline on one statistic; arguments are as the fields of `Headline`."""
     bounds = filter(None, map(statistic.estimate_by, BOUNDS))
@@ -316,6 +324,7 @@ def headline_on(
         confidence=confidence,
         sees=sees,
         threat_model=threat_model,
+        estimate_is_over=estimate_is_over,
     )
 
 

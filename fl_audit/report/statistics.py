@@ -21,7 +21,7 @@ from fl_audit.attacks.threat_models import THREAT_MODELS
 from fl_audit.errors import InputError
 from fl_audit.estimators import AndersonDarling, AuditResult, Estimate, anderson_darling, estimate
 from fl_audit.estimators.null import Null
-from fl_audit.estimators.result import WHATEVER_DISTRIBUTION
+from fl_audit.estimators.result import IF_GAUSSIAN, WHATEVER_DISTRIBUTION
 from fl_audit.estimators.roc.summary import DetectionRate, detection_rates
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.formats.run_record import LiveRecord
@@ -217,7 +217,7 @@ def _efficiency(
     lower_bound, method = _largest_lower_bound(statistic, WHATEVER_DISTRIBUTION)
     gaussian = None
     if reachable is not None and reachable.gaussian is not None:
-        by_gaussian = _largest_lower_bound(statistic, ("Gaussian mechanisms",))
+        by_gaussian = _largest_lower_bound(statistic, IF_GAUSSIAN)
         gaussian = GaussianEfficiency(*by_gaussian, reachable.gaussian)
     return Efficiency(
         lower_bound=lower_bound,

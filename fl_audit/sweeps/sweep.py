@@ -1,6 +1,6 @@
 """Many runs of one config, in parallel on Ray, from the grid to the comparison.
 
-`read_grid` reads a sweep's file into runs; each run's folder tells its state. Ray tasks on this
+`read_grid` reads a sweep's file into runs; a run's folder shows its state. Ray tasks on this
 machine perform the unfinished runs, several at a time, eight per process. sweep.json is updated
 whenever a run ends, and the page that compares the runs is written last.
 """

@@ -13,13 +13,18 @@ import numpy.typing as npt
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.npy_file import AnyArray, read_arrays
 from fl_audit.formats.text_files import is_number, is_plain_csv, read_csv_table
-from fl_audit.library_words import arrow_words
+from fl_audit.library_words import arrow_words, not_utf8
 from fl_audit.progress import warn
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.images import image_classifier
 from fl_audit.tasks.kinds import ClientFilesTask, NpzTask, TableTask
-from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask
+from fl_audit.tasks.learning_task import (
+    Examples,
+    InMemoryPopulation,
+    LearningTask,
+    say_left_out,
+)
 
 _HOLD_OUT_EVERY = 10
 
@@ -38,8 +43,10 @@ def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
     if not paths:
         raise InputError(f"task.path: {folder} must be a folder with CLIENT.npz files, has none")
     held_out = None if config.held_out is None else Path(config.held_out)
-    clients = {path.stem: shaped(_read(path)) for path in paths if path != held_out}
-    given = None if held_out is None else shaped(_read(held_out))
+    read = {path.stem: _read(path) for path in paths if path != held_out}
+    clients = {name: shaped(examples) for name, examples in read.items() if examples is not None}
+    say_left_out(f"task.path: {folder}", [name for name in read if name not in clients], len(read))
+    given = None if held_out is None or (kept := _read(held_out)) is None else shaped(kept)
     return clients_task(config, folder.name, clients, given, seed, model=config.model)
 
 
@@ -53,12 +60,16 @@ def _with_channels(examples: Examples) -> Examples:
     return Examples(inputs, examples.labels)
 
 
-def _read(path: Path) -> Examples:
+def _read(path: Path) -> Examples | None:
+    """The examples of a file; None if both its arrays are empty."""
     arrays = read_arrays(path, "an NPZ file of plain arrays")
     for name in ("inputs", "labels"):
         if name not in arrays:
             raise InputError(f"{path}: array `{name}` is missing; {nearest(name, arrays)}")
-    return as_examples(arrays["inputs"], arrays["labels"], str(path))
+    inputs, labels = arrays["inputs"], arrays["labels"]
+    if labels.shape == (0,) and inputs.shape[:1] == (0,):
+        return None
+    return as_examples(inputs, labels, str(path))
 
 
 def as_examples(
@@ -245,8 +256,6 @@ def _examples(
     others = [name for name in columns if name not in not_features]
     index = [name for name in others if _is_index(name, columns[name])]
     names = features or [name for name in others if name not in index]
-    if features is None and index:
-        warn(f"{path}: column {index[0]!r} is the rows' index and no feature; it is left out")
     if not names:
         raise InputError(f"{path}: has no column of features besides {' and '.join(not_features)}")
     for name in (config.label_column, *names):
@@ -256,7 +265,10 @@ def _examples(
                 f"{path}, row {row + 1}: column `{name}` must be a number, got {column[row]!s:.60}"
             )
     inputs = np.stack([columns[name] for name in names], axis=1)
-    return as_examples(inputs, labels, str(path), [f"column `{name}`" for name in names]), names
+    examples = as_examples(inputs, labels, str(path), [f"column `{name}`" for name in names])
+    if features is None and index:
+        warn(f"{path}: column {index[0]!r} is the rows' index and no feature; it is left out")
+    return examples, names
 
 
 def _column(path: Path, columns: dict[str, AnyArray], name: str) -> AnyArray:
@@ -272,10 +284,15 @@ def _read_table(path: Path) -> dict[str, AnyArray]:
     import pyarrow.parquet
 
     try:
-        read = pa.parquet.read_table if path.suffix == ".parquet" else pa.csv.read_csv
-        table = read(path if path.suffix == ".parquet" else _plain_csv(path))
+        if path.suffix == ".parquet":
+            table = pa.parquet.read_table(path)
+        else:
+            options = pa.csv.ReadOptions(use_threads=False)  # with threads no error names its row
+            table = pa.csv.read_csv(_plain_csv(path), read_options=options)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {not_utf8(error)}") from error
     except pa.ArrowException as error:
         raise InputError(f"{path}: {arrow_words(error)}") from error
     if len(set(table.column_names)) < table.num_columns or not table.num_rows:

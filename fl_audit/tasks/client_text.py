@@ -28,9 +28,9 @@ import numpy.typing as npt
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray, read_or_make
-from fl_audit.formats.text_files import check_header, in_turn, open_csv, text_lines
+from fl_audit.formats.text_files import check_header, in_turn, open_csv, say_separator, text_lines
 from fl_audit.library_words import csv_words, not_utf8
-from fl_audit.tasks.learning_task import Examples, Population
+from fl_audit.tasks.learning_task import Examples, Population, say_left_out
 from fl_audit.version import __version__
 
 PADDING = 0
@@ -347,7 +347,7 @@ def _key(source: Path, settings: str) -> str:
 
 
 def _sentences(path: Path, file: Iterator[str]) -> Iterator[Sentence]:
-    """The sentences of rows with at least one word; raises if a client has none."""
+    """The sentences of rows with at least one word; clients without any are left out."""
     header, rows = open_csv(path, file)
     check_header(path, header, ("client_id", "text"))
     client_column, text_column = header.index("client_id"), header.index("text")
@@ -367,18 +367,19 @@ def _sentences(path: Path, file: Iterator[str]) -> Iterator[Sentence]:
                 yield Sentence(client_id, words)
     except csv.Error as error:
         raise InputError(f"{path}, line {rows.line_num}: {csv_words(error)}") from error
-    empty = [client_id for client_id, has_words in seen.items() if not has_words]
-    if empty:
-        raise InputError(f"{path}: client {empty[0]!r} is empty: none of its rows has a word")
+    say_left_out(path, [name for name, has_words in seen.items() if not has_words], len(seen))
+    if rows.dialect.delimiter != ",":
+        say_separator(path)
 
 
 def read_sentences(path: Path) -> Iterator[Sentence]:
     """The sentences of a `client_id,text` CSV, one per row; rows without a word are skipped.
 
-    A file whose name ends with `.gz` is decompressed.
+    A file whose name ends with `.gz` is decompressed. Clients without a word are left out, with a
+    warning.
 
     Raises:
-      InputError: The file cannot be read, lacks a column, or has a client without a word.
+      InputError: The file cannot be read, or lacks a column.
     """
     try:
         yield from _sentences(path, _lines(path))

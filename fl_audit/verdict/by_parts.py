@@ -22,7 +22,7 @@ from fl_audit.verdict.curve_claim_tests import CurveTest
 from fl_audit.verdict.decision import doubt, reach_verdict, with_curve
 from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.parts import DetectableParts, Parts, are_testable
-from fl_audit.verdict.power import ENOUGH_POWER, FACTOR
+from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, MOST_CANARIES
 from fl_audit.verdict.record import Outcome, Verdict
 from fl_audit.verdict.scope import Scope, without_cover
 from fl_audit.verdict.sentences import (
@@ -187,7 +187,10 @@ def with_parts(
     signal = 1.0 if canary_check.length is None else canary_check.length
     detectable = parts.detectable(claim.epsilon, claim.delta, signal)
     is_enough = detectable.epsilon <= FACTOR * claim.epsilon
-    steps = after_consistent(claim) if is_enough else _more_power(parts)
+    needed = None
+    if not is_enough:
+        needed = parts.canaries_needed(claim.epsilon, claim.delta, signal)
+    steps = after_consistent(claim) if is_enough else _more_power(parts, needed)
     return dataclasses.replace(
         verdict,
         outcome=Outcome.CONSISTENT if is_enough else Outcome.INCONCLUSIVE,
@@ -206,7 +209,7 @@ def with_parts(
         assumes=_ASSUMES,
         power=None,
         detectable_epsilon=None if math.isinf(detectable.epsilon) else detectable.epsilon,
-        canaries_needed=None,
+        canaries_needed=needed,
     )
 
 
@@ -283,10 +286,14 @@ def _power(
     )
 
 
-def _more_power(parts: Parts) -> str:
-    if parts.crowd > 1:
+def _more_power(parts: Parts, needed: int | None) -> str:
+    if needed is not None:
         return (
-            f"{NEXT}use more canaries; clients’ updates hide them more than the noise does, so "
-            "that it takes many"
+            f"{NEXT}use about {needed:,} included canaries instead of {len(parts.numbers):,}, each "
+            "sampled as these were"
         )
-    return f"{NEXT}use more canaries"
+    hidden = "; clients’ updates hide them more than the noise does" if parts.crowd > 1 else ""
+    return (
+        f"{NEXT}audit with fewer clients in a round, or claim a larger ε: {MOST_CANARIES:,} "
+        f"included canaries would not do{hidden}"
+    )

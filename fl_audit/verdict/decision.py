@@ -27,7 +27,7 @@ from fl_audit.verdict.power import Lengths
 from fl_audit.verdict.record import AgainstAttacker, AsCurve, Outcome, Verdict
 from fl_audit.verdict.scope import Scope
 from fl_audit.verdict.separation import separation
-from fl_audit.verdict.simulation import Seen, Simulation, simulate
+from fl_audit.verdict.simulation import Seen, Simulation, decided_curve, simulate
 
 
 def reach_verdict(
@@ -96,6 +96,7 @@ class _Found:
 
 
 def _found_of_point(claim: Claim, tests: ClaimTests, scope: Scope) -> _Found:
+    """What the lower bounds of a claimed point say."""
     bounds = tests.bounds(claim.delta)
     best = bounds[0] if bounds else None
     verdict = Verdict(
@@ -133,6 +134,7 @@ def _found_of_point(claim: Claim, tests: ClaimTests, scope: Scope) -> _Found:
 
 
 def _found_of_curve(tests: CurveTests, scope: Scope) -> _Found:
+    """What the tests of a claimed curve say."""
     adjusted = [] if scope.unfit is not None else adjusted_p_values(tests)
     best, p = min(adjusted, key=lambda pair: pair[1], default=(None, None))
     verdict = Verdict(
@@ -204,7 +206,9 @@ def _reached(
         if not found.nearly:
             needed = simulation.audit.canaries_needed()
         names = [statistic.name for statistic in found.statistics]
-        rest = found.nearly or (sentences.more_power(simulation, needed, scope, names),)
+        curve = decided_curve(claim, simulation, found.verdict.confidence, scope)
+        step = sentences.more_power(simulation, needed, scope, names, curve)
+        rest = found.nearly or (step,)
     return _ended(
         verdict,
         sentences.lines((*start, words, sentences.assumed_words(claim, simulation), *rest)),
@@ -326,7 +330,7 @@ def doubt(
 ) -> str | None:
     """Why scores that contradict nothing do not reassure either; None where they may."""
     if canary_check.state != "arrived":
-        return sentences.canaries_missed(canary_check)
+        return sentences.canaries_missed(canary_check, scope)
     if canary_check.lacks is not None:
         return sentences.canaries_may_be_lost(claim, canary_check)
     if scope.not_covered is not None:

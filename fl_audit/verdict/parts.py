@@ -36,7 +36,8 @@ from fl_audit.accounting.sampling import FixedSizeSampling
 from fl_audit.array_types import FloatArray, IndexArray, IntArray
 from fl_audit.estimators.curve_tests import ROUNDING
 from fl_audit.verdict.accounting_basis import MARGIN, Source
-from fl_audit.verdict.search import bisected, least
+from fl_audit.verdict.power import FACTOR, MOST_CANARIES
+from fl_audit.verdict.search import bisected, least, least_number
 
 _LOWEST, _HIGHEST = -3.0, 9.0
 """Where deviates are cut off, in standard deviations from the mean that the stated noise gives."""
@@ -238,6 +239,42 @@ class Parts:
         )
         return DetectableParts(noise, rate, max(epsilons))
 
+    def canaries_needed(self, claimed: float, delta: float, signal: float) -> int | None:
+        """The number of included canaries like these that notice FACTOR times a claim, about.
+
+        Their weighted sum counts as normal. None if MOST_CANARIES do not notice it.
+        """
+        level, limit, target = self.level / 2 - self.spent, (1 + MARGIN) * claimed, FACTOR * claimed
+        noise, stated = self._too_little(self.stated_rate, target, delta), self.stated_noise
+        rate = self._too_often(stated, target, delta)
+        if level <= 0 or noise == 0 or math.isinf(rate):
+            return None
+        number = len(self.numbers)
+        distance = float(special.ndtri(1 - level) + special.ndtri(EACH_POWER))
+
+        def is_enough(canaries: int) -> bool:
+            trials = round(self.trials * canaries / number)
+            error = distance / math.sqrt(self.numbers.sum() * canaries / number)
+            return all(
+                self._is_above(
+                    signal / math.hypot(true_noise, math.sqrt(self.crowd) * stated) - error,
+                    int(_binomial(trials, true_rate).ppf(1 - EACH_POWER)),
+                    trials,
+                    limit,
+                    delta,
+                )
+                for true_noise, true_rate in ((noise, self.stated_rate), (stated, rate))
+            )
+
+        return least_number(is_enough, above=number, first=3 * number, most=MOST_CANARIES)
+
+    def _is_above(
+        self, shift: float, participations: int, trials: int, limit: float, delta: float
+    ) -> bool:
+        """Whether a limit is exceeded where each round shifts a canary by so much, at least."""
+        rate = lower_rate(participations, trials, self.level / 2)
+        return shift > 0 and rate > 0 and self._epsilon(1 / shift, rate, delta) > limit
+
     def power_at(self, factor: float, claimed: float, delta: float) -> float:
         """The probability that the claim is contradicted, with a share of the stated noise."""
         level, limit = self.level / 2 - self.spent, (1 + MARGIN) * claimed
@@ -257,6 +294,16 @@ class Parts:
             lambda inverse: self._epsilon(1 / inverse, rate, delta) > limit,
             lowest,
             LARGEST_SHIFT,
+            _PRECISION,
+        )
+
+    def _too_often(self, noise: float, limit: float, delta: float) -> float:
+        """The least rate at which an epsilon exceeds a limit; infinite where none does."""
+        lowest = self.stated_rate / _WIDEST
+        return least(
+            lambda rate: self._epsilon(noise, rate, delta) > limit,
+            lowest,
+            _LARGEST_RATE,
             _PRECISION,
         )
 
@@ -291,10 +338,7 @@ class Parts:
         noise = least(is_bound, stated / _WIDEST, stated * _WIDEST, _PRECISION)
         if math.isinf(noise):
             return 1.0
-        low = self.stated_rate / _WIDEST
-        enough = least(
-            lambda rate: self._epsilon(noise, rate, delta) > limit, low, _LARGEST_RATE, _PRECISION
-        )
+        enough = self._too_often(noise, limit, delta)
         if math.isinf(enough):
             return 1.0
         needed = int(_binomial(self.trials, enough).isf(self.level / 2)) + 1

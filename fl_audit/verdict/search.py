@@ -52,5 +52,5 @@ def least_number(
     while enough > _CLOSE * too_few and enough > too_few + 1:
         middle = round(math.sqrt(too_few * enough))
         too_few, enough = (too_few, middle) if is_enough(middle) else (middle, enough)
-    unit: int = 10 ** max(len(str(enough)) - 2, 0)
+    unit = int(10 ** max(len(str(enough)) - 2, 0))
     return -(-enough // unit) * unit

@@ -1,5 +1,6 @@
 """The audits that a verdict or a plan simulates, and what they contradict."""
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -8,8 +9,8 @@ from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
 from fl_audit.estimators.trade_off import GaussianTradeOff
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
-from fl_audit.verdict.claims import Claim, CurveClaim, NoiseClaim, claimed_noise
-from fl_audit.verdict.curve_claim_tests import CurveTests
+from fl_audit.verdict.claims import Claim, CurveClaim, GaussianClaim, NoiseClaim, claimed_noise
+from fl_audit.verdict.curve_claim_tests import CurveTests, curve_tests
 from fl_audit.verdict.exposure import Background, Exposure, exposure_of_scores
 from fl_audit.verdict.less_noise import LessNoise, claimed_mu, least_noise, stated_noise
 from fl_audit.verdict.power import (
@@ -81,6 +82,38 @@ def simulate(
         return None
     of_curve = CurveSum(leading, claimed_mu(claim), leading.sum_test)
     return _best(_audits(claim, of_curve, [leading.statistic], seen))
+
+
+@dataclass(frozen=True)
+class DecidedCurve:
+    """The Gaussian curve through a claimed point, and how many canaries decide it.
+
+    Attributes:
+      canaries: The number with which 80 % of audits contradict the curve where FACTOR times the
+        claimed epsilon is true.
+    """
+
+    mu: float
+    canaries: int
+
+
+def decided_curve(
+    claim: Claim | CurveClaim, simulation: Simulation, confidence: float, scope: Scope
+) -> DecidedCurve | None:
+    """The curve to claim instead of a point; None where none is known, or no canaries decide it.
+
+    Noise hides a client by a Gaussian curve where the claim counts on no sampling.
+    """
+    statistic, audit = simulation.statistic, simulation.audit
+    if not isinstance(claim, Claim) or scope.counts_on_sampling is not False:
+        return None
+    if statistic.null.known_tail() is None or not statistic.scores.num_included:
+        return None
+    curve = GaussianClaim(claimed_mu(claim), claim.delta)
+    leading = curve_tests(curve, [statistic], confidence).tests[0]
+    of_curve = CurveSum(leading, curve.mu, leading.sum_test)
+    few = dataclasses.replace(audit, tests=of_curve).fewest_canaries(audit.twice)
+    return None if few is None else DecidedCurve(curve.mu, few)
 
 
 def _best(audits: Iterator[tuple[SimulatedAudit, bool]]) -> Simulation | None:

@@ -124,70 +124,47 @@ def test_what_no_accountant_knows_has_its_reason(capsys):
     assert "No upper bound (client, attacker" in capsys.readouterr().out
 
 
+POISSON_TEXT = "--noise-multiplier 1 --rounds 2000 --sampling poisson"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--rounds", "10"], "--delta: is required without CONFIG.toml"),
-        (["--delta", "1e-5"], "--rounds: is required without CONFIG.toml"),
-        (["--rounds", "10", "--delta", "1e-5"], "--noise-multiplier: give either"),
-        (["--rounds", "10", "--delta", "2", "--noise-multiplier", "1"], "--delta 2: must be in"),
-        (["--set", "a.b=1"], "--set: changes a key of a config"),
-        ([*POISSON, "--delta", "1e-5", "--separation", "3"], "--separation: does not fit"),
-        ([*POISSON[:6], "--delta", "1e-5"], "--rate: --sampling poisson needs it"),
+        ("--rounds 10", "--delta: is required without CONFIG.toml"),
+        ("--delta 1e-5", "--rounds: is required without CONFIG.toml"),
+        ("--rounds 10 --delta 1e-5", "--noise-multiplier: give either"),
+        ("--rounds 10 --delta 2 --noise-multiplier 1", "--delta 2: must be in"),
+        ("--set a.b=1", "--set: changes a key of a config"),
+        (f"{POISSON_TEXT} --rate 0.1 --delta 1e-5 --separation 3", "--separation: does not fit"),
+        (f"{POISSON_TEXT} --rate 2 --delta 1e-5", "--rate 2: must be in (0, 1]"),
+        (f"{POISSON_TEXT} --delta 1e-5", "--rate: --sampling poisson needs it"),
+        ("--rounds 9 --delta 1e-5 --epsilon 0", "--epsilon 0: must be a finite number above 0"),
         (
-            ["--rounds", "9", "--delta", "1e-5", "--epsilon", "0"],
-            "--epsilon 0: must be a finite number above 0",
-        ),
-        (
-            [
-                "--rounds",
-                "9",
-                "--delta",
-                "1e-5",
-                "--epsilon",
-                "1",
-                "--mechanism",
-                "tree_aggregation",
-                "--sampling",
-                "poisson",
-                "--rate",
-                "0.5",
-            ],
+            "--rounds 9 --delta 1e-5 --epsilon 1 --mechanism tree_aggregation "
+            "--sampling poisson --rate 0.5",
             "--epsilon: no analytical epsilon is known here",
         ),
         (
-            [
-                "--rounds",
-                "9",
-                "--delta",
-                "1e-5",
-                "--noise-multiplier",
-                "1",
-                "--mechanism",
-                "matrix_factorisation",
-                "--strategy",
-                "sqrt",
-                "--bands",
-                "4",
-            ],
+            "--rounds 9 --delta 1e-5 --noise-multiplier 1 --mechanism matrix_factorisation "
+            "--strategy sqrt --bands 4",
             "--mechanism matrix_factorisation: bands is not for strategy 'sqrt'",
         ),
-        (["{config}", "--rounds", "9"], "--rounds: {config} says it"),
-        (["{folder}"], "holds neither run.json (a run) nor pool.json (a log)"),
-        (["{folder}", "--epsilon", "1"], "--epsilon: is about a config"),
+        ("{config} --rounds 9", "--rounds: {config} says it"),
+        ("{folder}", "holds neither run.json (a run) nor pool.json (a log)"),
+        ("{folder} --epsilon 1", "--epsilon: is about a config"),
         (
-            ["{config}", "--epsilon", "2", "--set=mechanism={{kind='none', canary_norm=1.0}}"],
+            "{config} --epsilon 2 --set=mechanism={{kind='none',canary_norm=1.0}}",
             "--epsilon: mechanism 'none' has no noise to find",
         ),
         (
-            ["{config}", "--set", "participation.client_rounds_at_most=4"],
+            "{config} --set participation.client_rounds_at_most=4",
             "participation.client_rounds_at_most: 4 rounds of each do not fill 2000 rounds",
         ),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(arguments, words, gboard, tmp_path, capsys):
     names = {"config": gboard, "folder": tmp_path}
-    assert main(["account", *(a.format(**names) for a in arguments)]) == 2
+    assert main(["account", *arguments.format(**names).split()]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert words.format(**names) in printed.err

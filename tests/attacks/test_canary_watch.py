@@ -35,7 +35,7 @@ def rounds_until_stopped(folder, system, lost_canaries="error"):
     return ROUNDS, ""
 
 
-@pytest.mark.parametrize(("share", "latest"), [(1.0, 4), (0.5, 12)])
+@pytest.mark.parametrize(("share", "latest"), [(1.0, 4), (0.5, 16)])
 def test_lost_canaries_end_a_training_in_its_first_rounds(tmp_path, share, latest):
     for seed in range(3):
         system = Lossy(seed)
@@ -68,12 +68,13 @@ def test_all_looks_together_keep_the_false_alarm(tmp_path, monkeypatch):
 
 def test_each_look_has_an_equal_share_of_the_false_alarm():
     assert looks(1) == [1]
-    assert looks(2048)[-3:] == [1024, 1536, 2048]
+    assert looks(2047) == [2**power for power in range(11)]
+    assert looks(2048) == [2**power for power in range(12)]
     levels = []
     watch = CanaryWatch(48, choice="error", warn=print, key="lost_canaries")
     for number in range(1, 49):
         watch.see(number, number, levels.append)
-    assert len(levels) == len(looks(48)) == 11
+    assert len(levels) == len(looks(48)) == 6
     assert sum(levels) == pytest.approx(CANARY_CHECK_FALSE_ALARM)
 
 
@@ -86,13 +87,24 @@ def test_a_warning_comes_once_and_training_goes_on(tmp_path, caplog):
     assert record.message.startswith("the canary check fails in round")
 
 
+def test_canaries_that_are_too_long_are_a_warning_whatever_the_choice(tmp_path, caplog):
+    class Doubled(System):
+        def update(self, canary, clip_norm, index):
+            return 2 * super().update(canary, clip_norm, index)
+
+    assert rounds_until_stopped(tmp_path / "log", Doubled(1)) == (ROUNDS, "")
+    [record] = caplog.records
+    assert "they are longer than a client may be" in record.message
+    assert record.message.endswith("fix that and start anew, or train on")
+
+
 def test_a_reopened_audit_checks_the_rounds_to_come():
     lost = CanaryCheck("not_arrived", 0.0, "canaries are missing")
     watch = CanaryWatch(20, choice="error", warn=print, key="lost_canaries", scored=4)
     watch.see(4, 4, lambda level: lost)  # the last round again
-    watch.see(5, 5, lambda level: lost)
-    with pytest.raises(CanariesLostError, match="rounds 1 to 6: canaries are missing"):
-        watch.see(6, 6, lambda level: lost)
+    watch.see(6, 6, lambda level: lost)
+    with pytest.raises(CanariesLostError, match="rounds 1 to 8: canaries are missing"):
+        watch.see(8, 8, lambda level: lost)
 
 
 def test_another_word_is_refused(tmp_path):

@@ -186,7 +186,7 @@ def test_keys_that_do_not_fit_are_one_line(canaries, message):
 def test_a_verdict_by_coins_needs_coins():
     audit = {"claimed_epsilon": 1.0, "verdict_method": "one_run_valid"}
     half = {"count": 20, "inclusion": "fixed_half"}
-    with pytest.raises(InputError, match=r"not proven for this inclusion: 'one_run_valid'"):
+    with pytest.raises(InputError, match=r"not valid for this inclusion: 'one_run_valid'"):
         parse_config({**TABLE, "canaries": half, "audit": audit}, "config.toml")
     kept = parse_config(
         {**TABLE, "canaries": half, "audit": {**audit, "verdict_method": "all"}}, "config.toml"

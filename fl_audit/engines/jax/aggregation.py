@@ -21,7 +21,7 @@ from fl_audit.engines.jax.noise_processes import (
 from fl_audit.engines.jax.threefry import fold_in
 from fl_audit.tasks.jax.classifier import Array, Weights
 
-if TYPE_CHECKING:  # `benchmarks/gpu.py` runs where JAX and NumPy are all there is
+if TYPE_CHECKING:  # `benchmarks/gpu.py` runs with only JAX and NumPy installed
     from fl_audit.accounting.release import Noise
     from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 

@@ -123,7 +123,6 @@ class ClientNoise(NoiseProcess):
     is_at_clients = True
 
     def begin(self, weights: Weights, key: Array) -> ClientNoiseState:
-        """See `NoiseProcess.begin`."""
         return ClientNoiseState(key, jnp.zeros((), jnp.int32))
 
     def key_of_round(self, state: ClientNoiseState, fresh: Array) -> Array:
@@ -163,7 +162,6 @@ class CorrelatedNoise(NoiseProcess):
         """The number of kept vectors."""
 
     def begin(self, weights: Weights, key: Array) -> CorrelatedState:
-        """See `NoiseProcess.begin`."""
         past = [jnp.zeros((self._num_kept, *w.shape), jnp.float32) for w in weights]
         calls = jnp.zeros((), jnp.int32)
         return CorrelatedState(key, calls, past, self._none_released(weights))

@@ -53,7 +53,7 @@ for _ in range(100):
     for path in glob.glob("/proc/[0-9]*/environ"):
         try:
             with open(path, "rb") as file:
-                if ours not in file.read().split(b"\0"):
+                if ours not in file.read().split(bytes(1)):
                     continue
             os.kill(int(path.split("/")[2]), signal.SIGKILL)
             found = True

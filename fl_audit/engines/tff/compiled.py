@@ -26,6 +26,7 @@ import tensorflow_federated as tff
 
 from fl_audit.engines.cohort import prefetched
 from fl_audit.formats.text_files import write_text
+from fl_audit.mechanisms.tff_aggregators import NO_SECURE_SUMS
 from fl_audit.mechanisms.tff_noise import ENTROPY_BYTES, ENTROPY_FILE
 
 _import_numbers = itertools.count()
@@ -368,7 +369,7 @@ def _form(computation: tff.Computation) -> Any:
     with _refusals():
         form = tff.backends.mapreduce.get_map_reduce_form_for_computation(computation)
     if form.securely_aggregates_tensors:
-        raise NotCompilableError("its aggregation asks for secure sums")
+        raise NotCompilableError(NO_SECURE_SUMS)
     return form
 
 

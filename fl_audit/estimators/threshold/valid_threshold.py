@@ -199,12 +199,13 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
         kind="lower_bound",
         epsilon=epsilon,
         lower=epsilon,
-        valid_for="Gaussian mechanisms",
+        valid_for="independent scores of a Gaussian mechanism",
         assumes=_assumptions(null),
         guarantee=(
             f"True epsilon is at least this with {100 * setting.confidence:g} % confidence if the "
-            "mechanism is mu-GDP, and valid although the threshold is chosen on the data. Of any "
-            "other mechanism it says nothing."
+            "scores are independent scores of a Gaussian mechanism; valid although the threshold "
+            "is chosen on the data. It says nothing of any other mechanism, nor of a mu-GDP one "
+            "whose canaries' scores depend on each other."
         ),
         source=(
             "Nasr et al. (2023), arXiv:2302.07956, section 4; Balle & Wang (2018), "
