@@ -10,6 +10,7 @@ from markupsafe import Markup
 from fl_audit.attacks.threat_models import meaning_of, title_of
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
 from fl_audit.comparison.order import beyond_noise, compared_statistic
+from fl_audit.comparison.patterns import NOTE, PATTERN_HEAD, pattern_rows, pattern_sentence
 from fl_audit.comparison.settings import Setting, rounds_words
 from fl_audit.comparison.tables import (
     accuracy_cell,
@@ -43,7 +44,10 @@ def _page(comparison: Comparison) -> dict[str, Any]:
     return {
         "title": title(comparison),
         "warnings": comparison.warnings,
-        "beyond_noise": beyond_noise(comparison),
+        "beyond_noise": pattern_sentence(comparison) or beyond_noise(comparison),
+        "pattern_head": PATTERN_HEAD,
+        "pattern_note": NOTE,
+        "patterns": pattern_rows(comparison),
         "has_repetitions": has_repetitions(comparison),
         "has_verdicts": has_verdicts(comparison),
         "has_faults": has_faults(comparison),

@@ -216,7 +216,7 @@ class Headline:
         )
         end = end or epsilon_text(estimate.upper)
         ends = f" ({epsilon_text(estimate.lower)} … {end})"
-        below = ", below the lower bound by chance" if self.is_estimate_below else ""
+        below = ", below the lower bound" if self.is_estimate_below else ""
         return middle, f"{ends}, if the noise is Gaussian{below}"
 
     @property
