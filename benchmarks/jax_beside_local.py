@@ -39,7 +39,7 @@ def _round_of(engine: str, model: str) -> Callable[[], object]:
     from fl_audit.engines.jax import environment
 
     environment.set_defaults()
-    from fl_audit.engines.jax.engine import JaxEngine
+    from fl_audit.engines.jax.jax_engine import JaxEngine
 
     jax_engine = JaxEngine(run)
     state = jax_engine.begin()

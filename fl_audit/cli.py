@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fl_audit.commands import (
+    account,
     attack,
     commit,
     compare,
@@ -48,7 +49,7 @@ EXIT_BROKEN_PIPE = 141
 
 _GROUPS = {
     "start": (quickstart, init, completion),
-    "train": (plan, run, sweep),
+    "train": (account, plan, run, sweep),
     "audit": (estimate, show, release),
     "verify": (commit, verify),
     "compare": (compare,),

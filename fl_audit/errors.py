@@ -152,3 +152,22 @@ def visible(text: str) -> str:
 def _visible(character: str) -> str:
     is_shown = character.isprintable()
     return character if is_shown else character.encode("unicode_escape").decode("ascii")
+
+
+_CONTROL_RANGES = (
+    *((0, 9), (11, 32), (127, 160)),
+    *((0x200E, 0x2010), (0x2028, 0x202F), (0x2066, 0x206A)),
+)
+_CONTROLS = {
+    number: _visible(chr(number)) for first, end in _CONTROL_RANGES for number in range(first, end)
+}
+"""Escapes of control characters but tab and newline, and of those that turn text round."""
+
+
+def lines_visible(text: str) -> str:
+    r"""A text of several lines, such as a page, with escapes for control characters.
+
+    >>> lines_visible("<b>run\x1b[31m</b>\n")
+    '<b>run\\x1b[31m</b>\n'
+    """
+    return text.translate(_CONTROLS)

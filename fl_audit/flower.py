@@ -32,6 +32,8 @@ from fl_audit.attacks.framework_adapter import (
     keep_initial,
     moved_along,
     widened,
+    write_points,
+    write_profile,
 )
 from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.canaries.pool import CanaryPool
@@ -49,10 +51,12 @@ class ScoredStrategy:
 
     It must be the outermost strategy, around Flower's DP wrapper, so that the scored aggregate
     contains the noise. Everything else is left to the wrapped strategy. At the end of `start` the
-    score files are written.
+    score files are written, and `claim.csv` if the strategy has an accountant (`privacy_spent`):
+    `fl-audit estimate` tests that claim.
 
     An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
-    the folder, and the round is left out. After a restart of the server the audit continues with
+    the folder, and the round is left out. Lost canaries are a warning, or end the training
+    (`lost_canaries` of the scorer). After a restart of the server the audit continues with
     `RoundScorer.open`.
     """
 
@@ -113,6 +117,8 @@ class ScoredStrategy:
         result = type(self.strategy).start(self, grid, initial_arrays, *args, **kwargs)
         with self._harmless("the score files"):
             self._finish(result.arrays if len(result.arrays) else initial_arrays)
+        with self._harmless("the claim of privacy_spent"):
+            self._write_claim()
         return result
 
     def configure_train(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Any:
@@ -152,6 +158,17 @@ class ScoredStrategy:
         """Writes the score files; against the initial model too if it was kept."""
         final = flatten(self._audited(final_arrays), self.scorer.pool.dim, "final model")
         finish_audit(self.scorer, final)
+
+    def _write_claim(self) -> None:
+        """Writes what the strategy says of its privacy: its accountant's curve, or one point."""
+        spent = getattr(self.strategy, "privacy_spent", lambda: None)()
+        if spent is None:
+            return
+        accountant = getattr(self.strategy, "accountant", None)
+        if accountant is not None and hasattr(accountant, "get_epsilon"):
+            write_profile(accountant.get_epsilon, self.scorer.folder.claim)
+        else:
+            write_points([(spent.epsilon, spent.delta)], self.scorer.folder.claim)
 
     def _expected_norm(self, replies: list[Any]) -> float | None:
         if self._canary_length is None:

@@ -20,9 +20,11 @@ from typing import Any
 import numpy as np
 
 from fl_audit.array_types import Float32Array
+from fl_audit.attacks.canary_watch import check_choice
 from fl_audit.attacks.framework_adapter import AdapterAudit, moved_along, open_audit, widened
 from fl_audit.attacks.scorer import RoundScorer, StatedRound
 from fl_audit.canaries.pool import CanaryPool
+from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
 from fl_audit.participation.placement import spread
 
@@ -41,8 +43,8 @@ class ScoredAggregator(ModelAggregator):
     the attribute of its name.
 
     An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
-    the folder, and the round is left out. After a restart of the server the audit continues in its
-    folder.
+    the folder, and the round is left out. Lost canaries are a warning, or end the training
+    (`lost_canaries`). After a restart of the server the audit continues in its folder.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class ScoredAggregator(ModelAggregator):
         norm_bound: float | None = None,
         count: int = 1000,
         repeats: int = 1,
+        lost_canaries: LostCanaries = "warn",
     ) -> None:
         """Wraps an aggregator.
 
@@ -78,6 +81,8 @@ class ScoredAggregator(ModelAggregator):
             and canaries in a round, times clip norm over denominator.
           count: The number of canaries, of which coins include about half.
           repeats: The number of rounds of each canary; `num_rounds` if a site is in all of them.
+          lost_canaries: Whether canaries that do not reach the aggregate are a warning after the
+            first rounds that can tell ("warn"), or end the training ("error").
 
         Raises:
           InputError: A number is out of its range.
@@ -87,6 +92,7 @@ class ScoredAggregator(ModelAggregator):
         self.seed, self.count, self.repeats = _plain(seed), _plain(count), _plain(repeats)
         self.canary_norm, self.canary_length = _plain(canary_norm), _plain(canary_length)
         self.noise_stddev, self.norm_bound = _plain(noise_stddev), _plain(norm_bound)
+        self.lost_canaries = lost_canaries
         self._check()
         self._participations = spread(np.arange(count), seed, num_rounds, repeats)
         self._audit = AdapterAudit()
@@ -100,6 +106,7 @@ class ScoredAggregator(ModelAggregator):
                 raise InputError(f"{name}: must be in 1 to {most}, got {getattr(self, name)!r}")
         if not 0 < self.canary_norm < math.inf:
             raise InputError(f"canary_norm: must be positive and finite, got {self.canary_norm!r}")
+        check_choice(self.lost_canaries)
         _ = StatedRound(self.canary_length, self.noise_stddev, self.norm_bound)
         _ = CanaryPool(self.seed, self.count, dim=2).included  # the real dim comes with an answer
 
@@ -150,7 +157,11 @@ class ScoredAggregator(ModelAggregator):
         dim = sum(answer.params[name].size for name in self._audited(answer))
         pool = CanaryPool(self.seed, self.count, dim)
         return open_audit(
-            self.folder, pool, self.num_rounds, self._participations.by_member(self.count)
+            self.folder,
+            pool,
+            self.num_rounds,
+            self._participations.by_member(self.count),
+            lost_canaries=self.lost_canaries,
         )
 
     def _add_canaries(self, answer: Any) -> None:

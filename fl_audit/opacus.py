@@ -32,6 +32,7 @@ from fl_audit.attacks.framework_adapter import (
     write_profile,
 )
 from fl_audit.canaries.pool import CanaryPool
+from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
 
 _TIMES_CLIP_NORM = 100.0
@@ -45,7 +46,8 @@ class CanaryGradients:
     in one process. A step over several physical batches (`BatchMemoryManager`) is one step.
 
     An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
-    the folder, and the step is left out.
+    the folder, and the step is left out. Lost canaries are a warning, or end the training
+    (`lost_canaries`).
 
     Attributes:
       scorer: The scorer of the steps.
@@ -63,6 +65,7 @@ class CanaryGradients:
         count: int = 1000,
         family: str = "rademacher",
         steps_before: int = 0,
+        lost_canaries: LostCanaries = "warn",
     ) -> None:
         """Adds canaries to an optimizer's steps.
 
@@ -81,6 +84,8 @@ class CanaryGradients:
           family: The family of the canaries' vectors (docs/canaries.md); "hadamard" is faster for
             large models.
           steps_before: The steps that were made before this start.
+          lost_canaries: Whether canaries that do not reach the gradient are a warning after the
+            first steps that can tell ("warn"), or end the training ("error").
 
         Raises:
           InputError: The optimizer does not clip per-sample gradients in this process, a number is
@@ -104,7 +109,12 @@ class CanaryGradients:
         self._rounds = CanaryRounds.draw(seed, count, num_steps, sample_rate, repeats)
         listed = self._rounds.participations.by_member(count)
         self.scorer = open_audit(
-            folder, pool, num_steps, listed, participation=self._rounds.participation
+            folder,
+            pool,
+            num_steps,
+            listed,
+            participation=self._rounds.participation,
+            lost_canaries=lost_canaries,
         )
         self._included = pool.included
         self._step = steps_before

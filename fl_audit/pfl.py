@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from fl_audit.attacks.arrays import flatten, unflatten
+from fl_audit.attacks.canary_watch import check_choice
 from fl_audit.attacks.framework_adapter import (
     AdapterAudit,
     CanaryRounds,
@@ -33,6 +34,7 @@ from fl_audit.attacks.framework_adapter import (
 )
 from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.canaries.pool import CanaryPool
+from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
 
 try:
@@ -54,7 +56,8 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
     process.
 
     An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
-    the folder, and the iteration is left out. After a restart the audit continues in its folder.
+    the folder, and the iteration is left out. Lost canaries are a warning, or end the training
+    (`lost_canaries`). After a restart the audit continues in its folder.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         count: int = 1000,
         family: str = "rademacher",
         canary_norm: float | None = None,
+        lost_canaries: LostCanaries = "warn",
     ) -> None:
         """Wraps a mechanism.
 
@@ -87,6 +91,8 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
           family: The family of the canaries' vectors (docs/canaries.md).
           canary_norm: The norm of a canary's statistics; None takes 100 times the clip norm of a
             mechanism that clips the L2 norm.
+          lost_canaries: Whether canaries that do not reach the sum are a warning after the first
+            iterations that can tell ("warn"), or end the training ("error").
 
         Raises:
           InputError: A number is out of its range, or the clip norm of the mechanism is not known.
@@ -99,11 +105,12 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
             )
         if canary_norm is not None and not 0 < canary_norm < np.inf:
             raise InputError(f"canary_norm: must be positive and finite, got {canary_norm!r}")
+        check_choice(lost_canaries)
         _ = CanaryPool(seed, count, 2, family).included  # the real dim comes with a model
         self.mechanism = mechanism
         self.folder = Path(folder)
         self.num_iterations = num_iterations
-        self._canary_norm = canary_norm
+        self._canary_norm, self._lost_canaries = canary_norm, lost_canaries
         self._numbers = (seed, count)
         self._family = family
         self._rounds = CanaryRounds.draw(seed, count, num_iterations, sample_rate, repeats)
@@ -186,7 +193,12 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
             pool = CanaryPool(seed, count, dim, self._family)
             listed = self._rounds.participations.by_member(count)
             self._scorer = open_audit(
-                self.folder, pool, self.num_iterations, listed, self._rounds.participation
+                self.folder,
+                pool,
+                self.num_iterations,
+                listed,
+                participation=self._rounds.participation,
+                lost_canaries=self._lost_canaries,
             )
         return self._scorer
 

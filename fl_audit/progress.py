@@ -16,9 +16,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO, TypeVar
+
+from fl_audit.errors import visible
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -174,7 +177,7 @@ class Progress:
         self._name, self._total, self._unit, self._done = name, total, unit, done
         self._first_unit = first_unit
         self._bar = tqdm(
-            desc=name, total=total, initial=done, unit=unit, disable=_no_bar(), leave=False
+            desc=visible(name), total=total, initial=done, unit=unit, disable=_no_bar(), leave=False
         )
         self._at_work = contextlib.ExitStack()
         self._at_work.enter_context(doing(self._words, self._bar))
@@ -230,7 +233,9 @@ def bar(items: Iterable[T], name: str, unit: str = "it", delay: float = 0) -> It
     """
     from tqdm import tqdm
 
-    counted = tqdm(items, desc=name, unit=unit, delay=delay, disable=_no_bar(), leave=False)
+    counted = tqdm(
+        items, desc=visible(name), unit=unit, delay=delay, disable=_no_bar(), leave=False
+    )
     with doing(f"{name}, {unit} by {unit}" if unit != "it" else name, counted):
         yield from counted
 
@@ -247,7 +252,26 @@ def lines_to(stream: TextIO) -> Iterator[None]:
 
 def warn(line: str) -> None:
     """Prints a warning, in a line above the bar if there is one."""
-    _write(logging.WARNING, line)
+    if (held := _held.get()) is not None:
+        held.append(line)
+    else:
+        _write(logging.WARNING, line)
+
+
+_held: ContextVar[list[str] | None] = ContextVar("warnings about what is being read", default=None)
+
+
+@contextlib.contextmanager
+def warned_if_read() -> Iterator[None]:
+    """Prints the block's warnings at its end; none if the block refuses what it reads."""
+    lines: list[str] = []
+    token = _held.set(lines)
+    try:
+        yield
+    finally:
+        _held.reset(token)
+    for line in lines:
+        warn(line)
 
 
 def hint(line: str) -> None:
@@ -261,7 +285,7 @@ def _write(level: int, line: str) -> None:
 
     if _LOG.isEnabledFor(level):
         _PULSE.last_said = time.monotonic()
-        tqdm.write(line, file=_PULSE.stream or sys.stderr)
+        tqdm.write(visible(line), file=_PULSE.stream or sys.stderr)
 
 
 def _no_bar() -> bool | None:

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
         compose_audited_process as compose_audited_process,
     )
     from fl_audit.engines.tff.canary_process import released_aggregate as released_aggregate
-    from fl_audit.engines.tff.native import native_runtime as native_runtime
-    from fl_audit.engines.tff.replay import replay_process as replay_process
+    from fl_audit.engines.tff.replayed_process import replay_process as replay_process
     from fl_audit.engines.tff.rounds import model_weights as model_weights
-    from fl_audit.mechanisms.registry import make_aggregator as make_aggregator
+    from fl_audit.engines.tff.worker import native_runtime as native_runtime
+    from fl_audit.mechanisms.mechanism_of_run import make_aggregator as make_aggregator
 
 _MODULE_OF = {
     "CanaryClients": ".engines.tff.canary_clients",
@@ -41,12 +41,12 @@ _MODULE_OF = {
     "build_audited_fed_sgd": ".engines.tff.algorithms",
     "canary_dim": ".engines.tff.canary_process",
     "compose_audited_process": ".engines.tff.canary_process",
-    "make_aggregator": ".mechanisms.registry",
+    "make_aggregator": ".mechanisms.mechanism_of_run",
     "model_weights": ".engines.tff.rounds",
-    "native_runtime": ".engines.tff.native",
+    "native_runtime": ".engines.tff.worker",
     "probe": ".engines.tff.canary_clients",
     "released_aggregate": ".engines.tff.canary_process",
-    "replay_process": ".engines.tff.replay",
+    "replay_process": ".engines.tff.replayed_process",
 }
 
 __all__ = [*_MODULE_OF]  # noqa: PLE0604 - names, each a string

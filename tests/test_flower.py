@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.cli import main
 from fl_audit.errors import InputError
 from fl_audit.flower import ScoredStrategy, canary_arrays
+from fl_audit.formats.profile_file import read_profile
 from fl_audit.formats.score_file import read_score_file
+from fl_audit.report.background import background_of_log
 from fl_audit.report.checks import folder_canary_check, folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics
-from fl_audit.verdict import Claim, ClaimTests, reach_verdict
+from fl_audit.verdict import GaussianClaim, curve_tests, reach_curve_verdict
 from fl_audit.verification import verify_folder
 
 POOL = CanaryPool(seed=1, count=40, dim=210)
@@ -91,7 +94,10 @@ def test_rounds_are_scored_and_the_scores_are_there_at_the_end(tmp_path, skipped
     # All included canaries at once, each about 1 / sqrt(20) of their mean; others are noise.
     assert found.score[found.included].mean() > 0.15
     assert abs(found.score[~found.included].mean()) < 0.08
-    assert verify_folder(scorer.folder.path).held
+    verified = verify_folder(scorer.folder.path)
+    # A log keeps no model, so that the chain alone covers the scores with it.
+    assert verified.outcome == "partly"
+    assert verified.not_made_again == ("scores_final.csv", "scores_final_minus_initial.csv")
 
 
 class NoisyMean(Strategy):
@@ -125,14 +131,17 @@ def test_with_the_length_of_a_canary_an_audit_can_be_consistent(tmp_path, arrivi
 
     strategy = ScoredStrategy(NoisyMean(0), scorer, lambda replies: 1.0 / replies)
     strategy.start(answers, record([np.ones((50, 20), np.float32)]), num_rounds=rounds)
-    found = folder_statistics(AuditedFolder(scorer.folder.path))
-    canary_check = folder_canary_check(AuditedFolder(scorer.folder.path), found)
+    folder = AuditedFolder(scorer.folder.path)
+    found = folder_statistics(folder)
+    canary_check = folder_canary_check(folder, found)
     assert canary_check.state == state
     # About 200 presentations with a mean of about 2: the standard error is 0.04.
     assert canary_check.ratio == pytest.approx(arriving, abs=0.2)
-    # One release with noise 0.5 is (8.4, 1e-3)-private, so that the claim holds.
-    tests = ClaimTests([s for s in found if s.name == "own_rounds"], 0.95, ["threshold_valid"])
-    verdict = reach_verdict(Claim(9.0, 1e-3), tests, canary_check=canary_check)
+    # One release with noise 0.5 is 2-GDP, so that the claim holds.
+    own_rounds = [statistic for statistic in found if statistic.name == "own_rounds"]
+    tests = curve_tests(GaussianClaim(2.0, 1e-3), own_rounds, 0.95)
+    background = background_of_log(folder.log)
+    verdict = reach_curve_verdict(tests, canary_check=canary_check, background=background)
     assert str(verdict.outcome) == outcome
 
 
@@ -252,9 +261,11 @@ def test_what_a_private_strategy_says_of_its_noise_is_checked(tmp_path, share):
     strategy = ScoredStrategy(DifferentialPrivacyServerSideFixedClipping(share), scorer)
     strategy.start(grid, record([np.zeros(shape) for shape in SHAPES]), num_rounds=12)
     checks = folder_checks(AuditedFolder(tmp_path / "audit"))
-    assert [check.name for check in checks.results if not check.passed] == (
+    assert [check.name for check in checks.results if check.failed] == (
         [] if share == 1 else ["enough_noise", "noise_everywhere", "fresh_noise"]
     )
+    # Without the largest norm nothing is tested of it.
+    assert [check.name for check in checks.results if not check.was_made] == ["bounded_length"]
     assert checks.not_checked == "the largest norm of an aggregate is unknown; hand over norm_bound"
     assert {check.num_tests for check in checks.results if check.name == "enough_noise"} == {3 * 13}
 
@@ -266,3 +277,58 @@ def test_noise_that_is_handed_over(tmp_path):
     checks = folder_checks(AuditedFolder(tmp_path / "audit"))
     assert [(check.name, check.passed) for check in checks.results] == [("bounded_length", True)]
     assert checks.not_checked is None
+
+
+@pytest.mark.parametrize("choice", ["warn", "error"])
+def test_lost_canaries_are_a_sentence_and_end_the_training_if_so_chosen(tmp_path, caplog, choice):
+    pool, rounds = CanaryPool(seed=2, count=400, dim=1000), 8
+    canary_rounds = [[1 + canary % rounds] for canary in range(pool.count)]
+    scorer = RoundScorer.create(
+        tmp_path / "audit", pool, rounds, canary_rounds, lost_canaries=choice
+    )
+
+    def answers(messages):
+        return [record([part.numpy() for part in messages[0].values()])] * 25  # none has moved
+
+    strategy = ScoredStrategy(NoisyMean(0), scorer, lambda replies: 1.0 / replies)
+    started = lambda: strategy.start(  # noqa: E731
+        answers, record([np.ones((50, 20), np.float32)]), num_rounds=rounds
+    )
+    sentence = "the canary check fails in round 1: canaries have "
+    if choice == "error":
+        with pytest.raises(InputError, match=sentence):
+            started()
+        assert scorer.scored_rounds == [1]
+    else:
+        started()
+        assert [line.message.startswith(sentence) for line in caplog.records] == [True]
+        assert len(scorer.scored_rounds) == rounds
+    assert not scorer.folder.faults.exists()
+
+
+class Accounted(Strategy):
+    """With what Flower's DP strategies have since flwr 1.35."""
+
+    def __init__(self, epsilon_at=None) -> None:
+        super().__init__(skipped=0)
+        if epsilon_at is not None:
+            self.accountant = SimpleNamespace(get_epsilon=epsilon_at)
+
+    def privacy_spent(self):
+        return SimpleNamespace(epsilon=2.5, delta=1e-3)
+
+
+def test_what_privacy_spent_says_is_the_claim(tmp_path, capsys):
+    for name, strategy, points in (
+        ("curve", Accounted(lambda delta: -np.log(delta)), 25),
+        ("point", Accounted(), 1),
+    ):
+        scorer = RoundScorer.create(tmp_path / name, POOL, 3)
+        ScoredStrategy(strategy, scorer).start(grid, record([np.zeros(s) for s in SHAPES]))
+        assert len(read_profile(scorer.folder.claim)) == points
+        status = main(["estimate", str(scorer.folder.path), "--delta", "1e-3"])
+        assert status == 3, capsys.readouterr().err  # without noise
+        assert "CONTRADICTED" in capsys.readouterr().out
+    scorer = RoundScorer.create(tmp_path / "none", POOL, 3)
+    ScoredStrategy(Strategy(0), scorer).start(grid, record([np.zeros(s) for s in SHAPES]))
+    assert not scorer.folder.claim.exists()

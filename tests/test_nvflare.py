@@ -137,7 +137,9 @@ def test_a_job_has_every_argument(tmp_path):
     settings = {name: np.array(number)[()] for name, number in numbers.items()}
     expected = numbers | {
         "folder": str(tmp_path), "num_rounds": 10, "seed": 3, "canary_norm": 100.0, "count": 400,
+        "lost_canaries": "error",
     }  # fmt: skip
+    settings["lost_canaries"] = "error"
     assert exported(scored(PrivateMean(), tmp_path, 10, **settings)) == expected
     names = inspect.signature(ScoredAggregator.__init__).parameters
     assert set(expected) == set(names) - {"self", "aggregator"}
@@ -283,3 +285,16 @@ def test_wrong_numbers_are_refused_at_once(tmp_path, wrong):
 def test_it_needs_no_tensorflow():
     program = "import sys, fl_audit.nvflare; sys.exit('tensorflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("choice", ["warn", "error"])
+def test_lost_canaries_are_a_sentence_and_end_the_training_if_so_chosen(tmp_path, caplog, choice):
+    settings = {"canary_length": CLIP_NORM / DENOMINATOR, "lost_canaries": choice}
+    sentence = "the canary check fails in round"
+    if choice == "error":
+        with pytest.raises(InputError, match=sentence):
+            trained(tmp_path / "audit", PrivateMean(shrunk=0.0), **settings)
+    else:
+        trained(tmp_path / "audit", PrivateMean(shrunk=0.0), **settings)
+        assert [line.message.startswith(sentence) for line in caplog.records] == [False, True]
+    assert not (tmp_path / "audit" / "faults.txt").exists()

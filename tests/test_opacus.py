@@ -184,3 +184,26 @@ def test_what_cannot_be_audited_is_refused(tmp_path, optimizer, settings, messag
     with pytest.raises(InputError, match=message):
         CanaryGradients(optimizer, tmp_path / "audit", **{"num_steps": 8, "seed": 1, **settings})
     assert not (tmp_path / "audit").exists()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("choice", ["warn", "error"])
+def test_lost_canaries_are_a_sentence_and_end_the_training_if_so_chosen(tmp_path, caplog, choice):
+    _torch, _, optimizer, _ = parts = training(poisson_sampling=False)
+    audit = CanaryGradients(
+        optimizer, tmp_path / "audit", num_steps=STEPS, seed=3, count=400, lost_canaries=choice
+    )
+    audit._add_canaries = lambda: None
+    sentence = "the canary check fails in round"
+
+    def train():
+        while audit._step < STEPS:
+            make_steps(*parts)
+
+    if choice == "error":
+        with pytest.raises(InputError, match=sentence):
+            train()
+        assert audit.scorer.scored_rounds[-1] < STEPS
+    else:
+        train()
+        assert [line.message.startswith(sentence) for line in caplog.records] == [True]

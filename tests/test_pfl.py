@@ -118,6 +118,21 @@ def test_faults_do_not_end_the_simulation(tmp_path, pfl, caplog):
     assert "training goes on" in caplog.text
 
 
+@pytest.mark.parametrize("choice", ["warn", "error"])
+def test_lost_canaries_are_a_sentence_and_end_the_training_if_so_chosen(
+    tmp_path, pfl, caplog, choice
+):
+    audit = audited(pfl, tmp_path / "audit", noise=0.1, lost_canaries=choice)
+    audit._with_canaries = lambda stats, iteration: (stats, 0)
+    sentence = "the canary check fails in round"
+    if choice == "error":
+        with pytest.raises(InputError, match=sentence):
+            simulate(pfl, audit)
+    else:
+        simulate(pfl, audit)
+        assert [line.message.startswith(sentence) for line in caplog.records] == [True]
+
+
 def test_another_folder_is_refused_before_the_training(tmp_path, pfl):
     simulate(pfl, audited(pfl, tmp_path / "audit"), iterations=2)
     with pytest.raises(InputError, match="must be a new folder"):

@@ -17,29 +17,16 @@ import numpy as np
 
 from experiments.broken_mechanisms.correct import claims_table, said_of_claim, with_claim
 from experiments.broken_mechanisms.results import append, read
+from fl_audit import config as tables
 from fl_audit.attacks.attacker import SeenRound
-from fl_audit.config import (
-    Audit,
-    Bernoulli,
-    Canaries,
-    Config,
-    DigitsTask,
-    EveryRound,
-    GaussianFixed,
-    Log,
-    MinSeparation,
-    Participation,
-    Shuffle,
-    Uniform,
-)
 from fl_audit.engines.engine import CohortReader, Engine, TrainedRound, Weights
 from fl_audit.engines.prepare import PreparedRun, canaries_csv, prepare
 from fl_audit.formats.folders import RunFolder
 from fl_audit.report.build import run_verdict
 from fl_audit.report.checks import checks_of_run, run_canary_check
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.run.folder import write_identity
 from fl_audit.run.train import train
+from fl_audit.run.training_folder import write_identity
 
 CLIP = 0.3
 
@@ -59,7 +46,7 @@ def audit(seed: int, path: Path) -> dict[str, Any]:
     """Trains the run of a seed into a new folder, and says what its verdict is."""
     config = drawn_config(seed)
     pattern = config.participation
-    is_tested_live = isinstance(pattern, Shuffle) and pattern.canaries == "repeats"
+    is_tested_live = isinstance(pattern, tables.Shuffle) and pattern.canaries == "repeats"
     run = with_claim(prepare(config), is_tested_live, seed)
     folder = RunFolder(path)
     path.mkdir(parents=True)
@@ -83,34 +70,36 @@ def audit(seed: int, path: Path) -> dict[str, Any]:
     }
 
 
-def drawn_config(seed: int) -> Config:
+def drawn_config(seed: int) -> tables.Config:
     """The config of a seed, without a claim."""
     random = np.random.default_rng((24, seed))
     rounds = int(random.choice([5, 10, 20]))
     drawn = {"rounds": rounds, "clients_per_round": 8}
-    patterns: list[tuple[Participation, float]] = [
-        (Shuffle(rounds=rounds, clients_per_round=8), 0.4),
-        (Shuffle(**drawn, canaries="once_per_epoch"), 0.2),
-        (EveryRound(rounds=rounds), 0.2),
-        (MinSeparation(**drawn, separation=2), 0.1),
-        (Uniform(**drawn), 0.05),
-        (Bernoulli(**drawn), 0.05),
+    patterns: list[tuple[tables.Participation, float]] = [
+        (tables.Shuffle(rounds=rounds, clients_per_round=8), 0.4),
+        (tables.Shuffle(**drawn, canaries="once_per_epoch"), 0.2),
+        (tables.EveryRound(rounds=rounds), 0.2),
+        (tables.MinSeparation(**drawn, separation=2), 0.1),
+        (tables.Uniform(**drawn), 0.05),
+        (tables.Bernoulli(**drawn), 0.05),
     ]
     pattern, _ = patterns[int(random.choice(len(patterns), p=[share for _, share in patterns]))]
-    each = 1 if isinstance(pattern, Shuffle) and pattern.canaries == "repeats" else rounds**0.5
+    each = (
+        1 if isinstance(pattern, tables.Shuffle) and pattern.canaries == "repeats" else rounds**0.5
+    )
     noise = float(random.choice([0.3, 0.5, 1.0, 2.0]) * each)
-    return Config(
+    return tables.Config(
         seed=1000 + seed,
-        task=DigitsTask(num_clients=40, hidden=(int(random.choice([4, 16, 64])),)),
-        mechanism=GaussianFixed(noise_multiplier=noise, clip_norm=CLIP),
+        task=tables.DigitsTask(num_clients=40, hidden=(int(random.choice([4, 16, 64])),)),
+        mechanism=tables.GaussianFixed(noise_multiplier=noise, clip_norm=CLIP),
         participation=pattern,
-        canaries=Canaries(
+        canaries=tables.Canaries(
             count=int(random.choice([40, 100, 200, 400])),
             max_per_round=400,
             family=str(random.choice(["rademacher", "hadamard", "gaussian"])),  # type: ignore[arg-type]
         ),
-        audit=Audit(delta=1e-3),
-        log=Log(checkpoint_every=rounds, evaluate_every=rounds),
+        audit=tables.Audit(delta=1e-3),
+        log=tables.Log(checkpoint_every=rounds, evaluate_every=rounds),
     )
 
 

@@ -8,27 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from fl_audit.config import (
-    Audit,
-    Bernoulli,
-    Canaries,
-    Config,
-    CyclicPoisson,
-    DigitsTask,
-    Distributed,
-    EveryRound,
-    FedAvg,
-    GaussianAdaptive,
-    GaussianFixed,
-    Log,
-    MatrixFactorisation,
-    Mechanism,
-    MinSeparation,
-    Participation,
-    Shuffle,
-    TreeAggregation,
-    Uniform,
-)
+from fl_audit import config as tables
 
 ROUNDS = 10
 CLIP = 0.3
@@ -52,13 +32,13 @@ class Variant:
     pattern: str
     mechanism: str
     family: Family
-    config: Config
+    config: tables.Config
     is_tested_live: bool
 
 
-ONCE = Shuffle(rounds=ROUNDS, clients_per_round=4)
-TWO_EPOCHS = Shuffle(rounds=ROUNDS, clients_per_round=8, canaries="once_per_epoch")
-EVERY = EveryRound(rounds=ROUNDS)
+ONCE = tables.Shuffle(rounds=ROUNDS, clients_per_round=4)
+TWO_EPOCHS = tables.Shuffle(rounds=ROUNDS, clients_per_round=8, canaries="once_per_epoch")
+EVERY = tables.EveryRound(rounds=ROUNDS)
 
 
 def variants() -> Iterator[Variant]:
@@ -79,52 +59,54 @@ def variants() -> Iterator[Variant]:
     yield _variant("every round", EVERY, _fixed(4.5), "gaussian", count=100)
     yield _variant("every round", EVERY, _tree(16.0), "rademacher")
     drawn = {"rounds": ROUNDS, "clients_per_round": 8}
-    yield _variant("bernoulli", Bernoulli(**drawn), _adaptive(1.3), "rademacher")
-    yield _variant("bernoulli", Bernoulli(**drawn), _fixed(1.0), "hadamard", count=300)
-    yield _variant("uniform", Uniform(**drawn), _fixed(2.4), "hadamard", width=8)
-    cyclic = CyclicPoisson(rounds=ROUNDS, clients_per_round=4, separation=5)
+    yield _variant("bernoulli", tables.Bernoulli(**drawn), _adaptive(1.3), "rademacher")
+    yield _variant("bernoulli", tables.Bernoulli(**drawn), _fixed(1.0), "hadamard", count=300)
+    yield _variant("uniform", tables.Uniform(**drawn), _fixed(2.4), "hadamard", width=8)
+    cyclic = tables.CyclicPoisson(rounds=ROUNDS, clients_per_round=4, separation=5)
     yield _variant("cyclic_poisson", cyclic, _matrix("banded_sqrt", bands=4), "rademacher")
-    apart = MinSeparation(**drawn, separation=4)
+    apart = tables.MinSeparation(**drawn, separation=4)
     yield _variant("min. separation", apart, _adaptive(2.5), "gaussian", count=100)
 
 
-def _fixed(noise: float) -> Mechanism:
-    return GaussianFixed(noise_multiplier=noise, clip_norm=CLIP)
+def _fixed(noise: float) -> tables.Mechanism:
+    return tables.GaussianFixed(noise_multiplier=noise, clip_norm=CLIP)
 
 
-def _adaptive(noise: float) -> Mechanism:
-    return GaussianAdaptive(noise_multiplier=noise, clip_norm=CLIP, clipped_count_stddev=5.0)
+def _adaptive(noise: float) -> tables.Mechanism:
+    return tables.GaussianAdaptive(noise_multiplier=noise, clip_norm=CLIP, clipped_count_stddev=5.0)
 
 
-def _tree(noise: float) -> Mechanism:
-    return TreeAggregation(noise_multiplier=noise, clip_norm=CLIP)
+def _tree(noise: float) -> tables.Mechanism:
+    return tables.TreeAggregation(noise_multiplier=noise, clip_norm=CLIP)
 
 
-def _matrix(strategy: Strategy, *, noise: float = 1.8, **keys: int) -> Mechanism:
-    return MatrixFactorisation(noise_multiplier=noise, clip_norm=CLIP, strategy=strategy, **keys)
+def _matrix(strategy: Strategy, *, noise: float = 1.8, **keys: int) -> tables.Mechanism:
+    return tables.MatrixFactorisation(
+        noise_multiplier=noise, clip_norm=CLIP, strategy=strategy, **keys
+    )
 
 
-def _distributed(noise: float) -> Mechanism:
-    return Distributed(noise_multiplier=noise)
+def _distributed(noise: float) -> tables.Mechanism:
+    return tables.Distributed(noise_multiplier=noise)
 
 
 def _variant(
     pattern: str,
-    participation: Participation,
-    mechanism: Mechanism,
+    participation: tables.Participation,
+    mechanism: tables.Mechanism,
     family: Family,
     *,
     count: int = 200,
     width: int = 32,
 ) -> Variant:
-    config = Config(
-        task=DigitsTask(num_clients=40, hidden=(width,)),
+    config = tables.Config(
+        task=tables.DigitsTask(num_clients=40, hidden=(width,)),
         mechanism=mechanism,
         participation=participation,
-        canaries=Canaries(count=count, family=family),
-        client=FedAvg(learning_rate=0.1, batch_size=20),
-        audit=Audit(delta=1e-3),
-        log=Log(checkpoint_every=ROUNDS, evaluate_every=ROUNDS),
+        canaries=tables.Canaries(count=count, family=family),
+        client=tables.FedAvg(learning_rate=0.1, batch_size=20),
+        audit=tables.Audit(delta=1e-3),
+        log=tables.Log(checkpoint_every=ROUNDS, evaluate_every=ROUNDS),
         runtime="local",
     )
     kind = str(mechanism.__struct_config__.tag)

@@ -32,11 +32,11 @@ from experiments.mutants.distributions import (
 from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.checks import AdaptiveClip
-from fl_audit.engines.jax import aggregation, noise
+from fl_audit.engines.jax import aggregation
+from fl_audit.engines.jax import noise_processes as noise
 from fl_audit.mechanisms.matrix import MatrixFactorisation, strategy_of, stream_of
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 
-PACKAGE = "fl_audit.engines.jax"
 MODULES = {
     "aggregation": ("Aggregation",),
     "noise": ("normal_like", "CorrelatedNoise", "FreshNoise", "MatrixNoise", "TreeNoise"),
@@ -49,9 +49,12 @@ _BLOCK = 16
 _ZEROING_NORM = 1.0
 
 
+_MODULES = {"noise": noise, "aggregation": aggregation}
+
+
 def source(module: str) -> str:
     """The source of a module."""
-    return Path({"aggregation": aggregation, "noise": noise}[module].__file__ or "").read_text()
+    return Path(_MODULES[module].__file__ or "").read_text()
 
 
 @contextlib.contextmanager
@@ -60,9 +63,9 @@ def loaded(module: str, text: str, *, fast: bool = False) -> Iterator[types.Simp
     del fast
     with contextlib.ExitStack() as stack:
         fresh = {}
-        for name in ("noise", "aggregation"):
-            fresh[name] = types.ModuleType(f"{PACKAGE}.{name}")
-            stack.enter_context(patch.dict(sys.modules, {f"{PACKAGE}.{name}": fresh[name]}))
+        for name, original in _MODULES.items():
+            fresh[name] = types.ModuleType(original.__name__)
+            stack.enter_context(patch.dict(sys.modules, {original.__name__: fresh[name]}))
             code = compile(text if name == module else source(name), name, "exec")
             exec(code, fresh[name].__dict__)
         yield types.SimpleNamespace(**fresh)

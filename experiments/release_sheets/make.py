@@ -32,7 +32,7 @@ from fl_audit.cli import main
 from fl_audit.config import ReleaseStatement
 from fl_audit.formats.text_files import read_toml, write_text
 from fl_audit.number_words import significant, upper_bound_text
-from fl_audit.release_sheet.registry import Parameters, registry_entry
+from fl_audit.release_sheet.registry_entry import Parameters, registry_entry
 from fl_audit.release_sheet.sheet import Line, ReleaseSheet, laid_out, render_sheet
 
 HERE = Path(__file__).parent

@@ -26,9 +26,10 @@ from fl_audit.attacks.all_iterates import MAX
 from fl_audit.attacks.final_model import FINAL
 from fl_audit.config import Config
 from fl_audit.config.file import load_config
-from fl_audit.planning.planned_run import PlannedRun, load_task_facts, plan_run
+from fl_audit.planning.background import ENDS, MIDDLE
+from fl_audit.planning.planned_run import PlannedRun, plan_run
 from fl_audit.planning.prediction import sample
-from fl_audit.planning.simulation import ENDS, MIDDLE
+from fl_audit.tasks.facts import load_task_facts
 
 CONFIG = Path(__file__).parent / "config.toml"
 NUMBERS = 'task={kind="numbers", num_clients=342477, dim=4050748, initial_norm=51.8}'
@@ -56,7 +57,7 @@ def planned(noise: float, clip_norm: float) -> PlannedRun:
         f"mechanism.clip_norm={clip_norm}",
     ]
     config: Config = load_config(CONFIG, changed)
-    return plan_run(config, load_task_facts(config))
+    return plan_run(config, load_task_facts(config.task, config.seed))
 
 
 def predicted(run: PlannedRun, trials: int) -> list[str]:

@@ -15,9 +15,9 @@ from matplotlib.axes import Axes
 
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.challenge_bases import ChainSettings, ChallengeCounts, posterior
+from fl_audit.estimators.challenge_bases.error_counts import Prior
 from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws, mhaar_posterior
-from fl_audit.estimators.challenge_bases.model import Prior
-from fl_audit.estimators.challenge_bases.summary import Marginal
+from fl_audit.estimators.challenge_bases.posterior_summary import Marginal
 from fl_audit.membership.measure_mia import measure_mia_fast
 from fl_audit.report.figure import BLUE, INK
 from fl_audit.report.posterior import plot_autocorrelation, plot_joint

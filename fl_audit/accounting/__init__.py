@@ -65,6 +65,7 @@ from fl_audit.accounting.sampling_accountants import (
     register_accountant,
     remove_accountant,
 )
+from fl_audit.accounting.upper_bounds import FullGuarantees, Guarantees, UpperBounds, upper_bounds
 
 __all__ = [
     "ADD_OR_REMOVE",
@@ -81,9 +82,11 @@ __all__ = [
     "FixedRounds",
     "FixedSizeSampling",
     "FullGuarantee",
+    "FullGuarantees",
     "GaussianPair",
     "Grid",
     "Guarantee",
+    "Guarantees",
     "MinSeparationSampling",
     "Noise",
     "NoiseDistribution",
@@ -98,6 +101,7 @@ __all__ = [
     "SamplingAccountant",
     "TruncatedPoissonSampling",
     "UnknownRounds",
+    "UpperBounds",
     "account",
     "attacker_bounds",
     "canaries_to_prove",
@@ -114,4 +118,5 @@ __all__ = [
     "register_noise_distribution",
     "remove_accountant",
     "remove_noise_distribution",
+    "upper_bounds",
 ]

@@ -10,6 +10,7 @@ The largest lower bound that an audit can show with its number of canaries follo
 distributions that the attacker has to distinguish.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Protocol
@@ -60,6 +61,9 @@ _RELIES_ON_DRAW = "the accountant relies on nobody knowing who is sampled into a
 
 _TESTS = 4_000
 """The number of candidate thresholds."""
+
+_UNLIKELY = 1e-25
+"""The probability below which a number of rounds counts as the largest: far below any delta."""
 
 _NO_SHIFT = 1e-9
 """Replaces a shift of 0, which would be divided by."""
@@ -137,9 +141,19 @@ class SeenRounds:
         )
 
     def deltas(self, epsilon: float) -> tuple[float, float]:
-        shifts, masses = self._shifts()
+        shifts, masses = self._likely_shifts
         delta = float(np.exp(log_gaussian_deltas(shifts, epsilon)) @ masses)
         return delta, delta
+
+    @functools.cached_property
+    def _likely_shifts(self) -> tuple[FloatArray, FloatArray]:
+        """The shifts and their probabilities, where unlikely ones count as the largest."""
+        shifts, masses = self._shifts()
+        is_likely = masses > _UNLIKELY
+        return (
+            np.append(shifts[is_likely], shifts[-1]),
+            np.append(masses[is_likely], masses[~is_likely].sum()),
+        )
 
     def _shifts(self) -> tuple[FloatArray, FloatArray]:
         """The shifts by the number of rounds, of shape (numbers,), and their probabilities."""

@@ -5,6 +5,18 @@ from typing import ClassVar
 
 from fl_audit.json_records import WRITTEN_IF_SET
 
+ACCOUNTANT_TITLES = {
+    "rdp": "Rényi DP",
+    "pld": "Privacy loss distributions",
+    "analytic_gaussian": "Exact (analytic Gaussian)",
+    "seen_samples": "Exact, if the attacker sees who was sampled",
+    "random_allocation": "Random allocation, if nobody knows the rounds",
+    "coins_without_rest": "Poisson sampling, as if clients did not rest",
+    "truncated_poisson": "Truncated Poisson sampling",
+    "none_known": "None known",
+}
+"""The accountants in words, by name."""
+
 
 @dataclass(frozen=True)
 class AccountedEpsilon:

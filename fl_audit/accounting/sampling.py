@@ -105,16 +105,17 @@ class OneGroup(FixedRounds):
     """Any rounds of one group, where groups take turns.
 
     Attributes:
-      at_most: The largest number of rounds of a group.
+      at_most: The largest number of rounds of a member: that of a group, or a cap below it.
       separation: The number of groups, at least 1; also the distance of a group's rounds.
     """
 
     separation: int
 
     @classmethod
-    def over(cls, rounds: int, separation: int) -> "OneGroup":
-        """This number of groups in a number of rounds."""
-        return cls(-(-rounds // separation), separation)
+    def over(cls, rounds: int, separation: int, cap: int | None = None) -> "OneGroup":
+        """This number of groups in a number of rounds, of which a member may be in `cap`."""
+        turns = -(-rounds // separation)
+        return cls(min(turns, cap or turns), separation)
 
 
 @dataclass(frozen=True)

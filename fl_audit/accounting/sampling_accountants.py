@@ -179,9 +179,11 @@ def worst_sensitivity(sampling: Sampling, correlation: Correlation) -> float | N
     """The largest squared sensitivity over all possible draws of a party's rounds.
 
     In squared clip norms, or an upper bound where `correlation` gives no more. None if any rounds
-    are possible, if there is no method for trees, or if it depends on the members' rounds.
+    are possible, or if it depends on the members' rounds.
     """
     match sampling:
+        case OneGroup(at_most=most, separation=groups) if most * groups < correlation.num_rounds:
+            return correlation.min_separation(most, groups)
         case OncePerBlock(length=length):
             return correlation.once_per_block(length)
         case (
@@ -190,9 +192,7 @@ def worst_sensitivity(sampling: Sampling, correlation: Correlation) -> float | N
             | BallsInBinsSampling(bins=groups)
         ):
             return correlation.one_group(groups)
-        case (AllocatedRounds() | MinSeparationSampling()) as sampled if isinstance(
-            correlation, Toeplitz
-        ):
+        case (AllocatedRounds() | MinSeparationSampling()) as sampled:
             return correlation.min_separation(sampled.most_drawn, sampled.separation)
         case _:
             return None

@@ -13,6 +13,7 @@ arXiv:2103.00039, appendix D). One round in a tree of n is in floor(log2 n) + 1 
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -77,6 +78,21 @@ class Trees:
         """Largest squared sensitivity to all rounds of one of `separation` rotating groups."""
         rounds = np.arange(self.num_rounds)
         return self.worst_of(rounds % separation, rounds)
+
+    def min_separation(self, participations: int, separation: int) -> int:
+        """Squared sensitivity to at most `participations` rounds, at least `separation` apart.
+
+        Exact: the dynamic programme of Kairouz et al., appendix D.2, by the number of rounds and
+        the value of a node, whose rounds may as well end as early as they can.
+
+        >>> Trees(2000).min_separation(participations=6, separation=314)  # Gboard's Spanish model
+        79
+        """
+        rounds: _Rounds = ((np.zeros(1, np.int64), np.zeros((1, 1), np.int64)),)
+        for _, height in self.roots():
+            node = _complete_node(height, participations, separation)
+            rounds = _joined(rounds, node, participations, separation, is_node=False)
+        return int(max(values.max() for values, _ in rounds))
 
     def worst_of(self, members: IndexArray, rounds: IndexArray) -> int:
         """The largest of `squared_sensitivities`; 0 for no party."""
@@ -205,3 +221,61 @@ def _best_in(start: int, height: int, first: bool, last: bool, block: int) -> in
         + _best_in(middle, height - 1, on_right, on_right if to_after else last, block)
         for on_left, on_right in (((True, False), (False, True)) if is_in else ((False, False),))
     )
+
+
+# Rounds at least so far apart. A party that has rounds in a node has to rest for some of the next
+# rounds. For each number of rounds in a node there are the values that they may have, and for each
+# value the rest after the node by the rest before it: the shortest, as it is best whatever follows.
+# A rest of `separation` rounds means impossible.
+
+_Rounds: TypeAlias = tuple[tuple[IndexArray, IndexArray], ...]
+"""By number of rounds: values, int64 of shape (values,), and rests, of (values, separation)."""
+
+
+@functools.lru_cache(maxsize=64)
+def _complete_node(height: int, most: int, separation: int) -> _Rounds:
+    """At most so many rounds of 2^height, the node's own square included."""
+    if height == 0:
+        without = np.maximum(np.arange(separation) - 1, 0)
+        with_it = np.full(separation, separation)
+        with_it[0] = separation - 1
+        none, one = (np.zeros(1, np.int64), without[None]), (np.ones(1, np.int64), with_it[None])
+        return (none, one) if most else (none,)
+    half = _complete_node(height - 1, most, separation)
+    return _joined(half, half, most, separation, is_node=True)
+
+
+def _joined(left: _Rounds, right: _Rounds, most: int, separation: int, *, is_node: bool) -> _Rounds:
+    """At most so many rounds of two neighbours, with or without the square of the two as a node."""
+    joined = []
+    for number in range(min(len(left) + len(right) - 2, most) + 1):
+        splits = range(max(0, number - len(right) + 1), min(number, len(left) - 1) + 1)
+        parts = [_in_turn(left[i], right[number - i], separation) for i in splits]
+        values = np.concatenate([value for value, _ in parts]) + number**2 * is_node
+        rests = np.concatenate([rest for _, rest in parts])
+        possible = _undominated(values, rests, separation)
+        if not len(possible[0]):
+            break  # nor are more rounds possible
+        joined.append(possible)
+    return tuple(joined)
+
+
+def _in_turn(
+    left: tuple[IndexArray, IndexArray], right: tuple[IndexArray, IndexArray], separation: int
+) -> tuple[IndexArray, IndexArray]:
+    """The values of two neighbours' rounds together, and the rests after them."""
+    after = np.pad(right[1], ((0, 0), (0, 1)), constant_values=separation)[:, left[1]]
+    return np.add.outer(right[0], left[0]).ravel(), after.reshape(-1, left[1].shape[1])
+
+
+def _undominated(
+    values: IndexArray, rests: IndexArray, separation: int
+) -> tuple[IndexArray, IndexArray]:
+    """Without impossible values, and those that a larger one reaches with no longer rests."""
+    order = np.argsort(-values)
+    values, shortest = values[order], np.minimum.accumulate(rests[order], axis=0)
+    is_last = np.append(np.diff(values) < 0, True)
+    values, shortest = values[is_last], shortest[is_last]
+    before = np.pad(shortest[:-1], ((1, 0), (0, 0)), constant_values=separation)
+    is_shorter = (shortest < before).any(axis=1)
+    return values[is_shorter], shortest[is_shorter]

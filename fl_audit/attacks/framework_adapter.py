@@ -1,12 +1,13 @@
 """Shared by the adapters for training frameworks (`fl_audit.flower`, `nvflare`, `opacus`, `pfl`).
 
-An audit inside another system's training never ends that training: an error is logged and noted in
-the audit's folder, so that a later verdict knows of it, and the audit continues with what it has.
+An audit inside another system's training never ends that training by an error of its own: that is
+logged and noted in the audit's folder, so that a later verdict knows of it, and the audit continues
+with what it has. Lost canaries end the training only if the user has chosen so (`lost_canaries`).
 """
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array
 from fl_audit.attacks.arrays import unflatten
+from fl_audit.attacks.canary_watch import CanariesLostError
 from fl_audit.attacks.logs import read_vector
 from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.canaries.pool import CanaryPool
+from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError, one_line
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.participation_files import Participation
@@ -38,10 +41,13 @@ class AdapterAudit:
     def errors_logged(self, what: str, folder: Path | str) -> Iterator[None]:
         """Logs the errors of a block and notes them in the audit's folder instead of raising them.
 
-        `what` names the block in the message; the folder may not exist yet.
+        `what` names the block in the message; the folder may not exist yet. CanariesLostError is
+        raised all the same.
         """
         try:
             yield
+        except CanariesLostError:
+            raise
         except Exception as error:  # an error of the audit never ends the training
             message = (
                 str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
@@ -137,7 +143,9 @@ def open_audit(
     pool: CanaryPool,
     num_rounds: int,
     canary_rounds: list[list[int]],
+    *,
     participation: Participation | None = None,
+    lost_canaries: LostCanaries = "warn",
 ) -> RoundScorer:
     """The scorer of a new audit, or of the same one before the program was restarted.
 
@@ -145,9 +153,14 @@ def open_audit(
     """
     if not LogFolder(Path(folder)).pool.exists():
         return RoundScorer.create(
-            folder, pool, num_rounds, canary_rounds, participation=participation
+            folder,
+            pool,
+            num_rounds,
+            canary_rounds,
+            participation=participation,
+            lost_canaries=lost_canaries,
         )
-    scorer = RoundScorer.open(folder)
+    scorer = RoundScorer.open(folder, lost_canaries)
     if (scorer.pool, scorer.num_rounds) != (pool, num_rounds):
         raise InputError(
             f"{folder}: holds the audit of {scorer.pool} in {scorer.num_rounds} rounds, "
@@ -174,6 +187,10 @@ _CLAIMED_DELTAS = np.geomspace(0.3, 1e-9, 25)
 
 def write_profile(epsilon_at: Callable[[float], float], path: Path | str) -> None:
     """Writes an accountant's privacy profile as a CSV file for `estimate --claimed-profile`."""
-    points = [(float(epsilon_at(delta)), delta) for delta in _CLAIMED_DELTAS.tolist()]
-    rows = [f"{epsilon!r},{delta!r}" for epsilon, delta in points if 0 <= epsilon < np.inf]
+    write_points([(epsilon_at(delta), delta) for delta in _CLAIMED_DELTAS.tolist()], path)
+
+
+def write_points(points: Iterable[tuple[float, float]], path: Path | str) -> None:
+    """Writes the points of a privacy profile, epsilon and delta, that are finite."""
+    rows = [f"{float(e)!r},{float(delta)!r}" for e, delta in points if 0 <= e < np.inf]
     write_text(Path(path), "\n".join(["epsilon,delta", *rows]) + "\n")

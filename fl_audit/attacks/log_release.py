@@ -29,7 +29,6 @@ from fl_audit.accounting.sampling import (
     UnknownRounds,
 )
 from fl_audit.accounting.sampling_accountants import worst_sensitivity
-from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.log_scores import correlated_rounds
@@ -159,15 +158,38 @@ def stated_shifts(log: SeenLog) -> FloatArray | None:
         return None
     scored = {index for index, _ in log.cosines.numbered_rows()}
     indices = np.array(sorted(scored & own.members().keys()), np.int64)
-    aggregates = log.cosines.measured_aggregates()
-    if aggregates is None or not len(indices):
+    if not len(indices):
         return None
-    numbers = aggregates.numbers or range(1, len(aggregates.stddev) + 1)
-    stddev_of = dict(zip(numbers, aggregates.stddev.tolist(), strict=True))
-    _, clients = logged_lengths(log.folder, log.cosines.measured_lengths()).at(indices)
-    stddevs = np.array([stddev_of.get(number, np.nan) for number in (indices + 1).tolist()])
+    clients, stddevs = _lengths_and_stddevs(log, indices)
     is_stated = np.isfinite(clients) & (clients > 0) & np.isfinite(stddevs) & (stddevs > 0)
     return np.asarray(clients / stddevs) if is_stated.all() else None
+
+
+def _most_noise(log: SeenLog, shifts: FloatArray) -> float:
+    """The largest noise multiplier of any scored round, infinite where one does not state it.
+
+    In a round without canaries a client is as long as it is stated, else as in the others, at
+    least.
+    """
+    indices = np.array([index for index, _ in log.cosines.numbered_rows()], np.int64)
+    clients, stddevs = _lengths_and_stddevs(log, indices)
+    known = clients[np.isfinite(clients) & (clients > 0)]
+    shortest = known.min() if len(known) else np.nan
+    lengths = np.where(np.isfinite(clients) & (clients > 0), clients, shortest)
+    most = float(np.max(np.where(np.isfinite(stddevs), stddevs / lengths, np.inf)))
+    return max(most, 1 / float(shifts.min()))
+
+
+def _lengths_and_stddevs(log: SeenLog, indices: IndexArray) -> tuple[FloatArray, FloatArray]:
+    """The length of a client and the noise's standard deviation by round; NaN where not stated."""
+    _, clients = logged_lengths(log.folder, log.cosines.measured_lengths()).at(indices)
+    aggregates = log.cosines.measured_aggregates()
+    if aggregates is None:
+        return clients, np.full(len(indices), np.nan)
+    numbers = aggregates.numbers or range(1, len(aggregates.stddev) + 1)
+    stddev_of = dict(zip(numbers, aggregates.stddev.tolist(), strict=True))
+    stddevs = np.array([stddev_of.get(number, np.nan) for number in (indices + 1).tolist()])
+    return clients, stddevs
 
 
 @dataclass(frozen=True)
@@ -178,7 +200,8 @@ class StatedRounds:
       release: The release to canaries, and to clients if the log states how often they participate
         and they weigh no more than a canary, whose noise multiplier the release has, the
         smallest of any round.
-      most_noise: The largest noise multiplier of a round with canaries.
+      most_noise: The largest noise multiplier of any scored round, infinite where one does not
+        state it.
       says_all_rounds: Whether the log states the sampling of clients or the correlation of noise;
         otherwise only the noise of each single round is known.
     """
@@ -193,7 +216,7 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
     own, shifts = log.listed.own_rounds, stated_shifts(log)
     if own is None or own.most == 0 or shifts is None:
         return None
-    shift, most_noise = float(shifts.max()), 1 / float(shifts.min())
+    shift, most_noise = float(shifts.max()), _most_noise(log, shifts)
     participation = read_participation(log.folder.participation)
     released = [index for index, _ in log.cosines.numbered_rows()]
     correlated = correlated_rounds(log.folder, log.cosines)
@@ -263,15 +286,14 @@ def _client_under(
 ) -> Party:
     """A client under correlated noise.
 
-    Without sampling its rounds may be any `client_rounds` that are at least `separation` apart; the
-    sensitivity is then known for Toeplitz matrices.
+    Without sampling its rounds may be any `client_rounds` that are at least `separation` apart.
     """
     if participation is None or not _weigh_as_canaries(participation):
         return Party(UnknownRounds())
     over_all = correlation.until(max(participation.rounds or 1, logged))
     number = participation.client_rounds
     if participation.sampling == "none":
-        if number is None or not isinstance(over_all, Toeplitz):
+        if number is None:
             return Party(UnknownRounds())
         squared = over_all.min_separation(number, participation.separation or 1)
         return Party(FixedRounds(number), squared)

@@ -176,8 +176,8 @@ def write_scores(
         write_score_file(folder.scores(statistic), scored)
     write_compared_vectors(folder.compared_vectors, compared)
     written = [folder.scores(statistic) for statistic in files]
-    side_files = [folder.compared_vectors, folder.direction_sum, folder.coordinate_lengths]
+    side_files = [folder.compared_vectors, folder.direction_sum]
     state_files = [folder.path / name for name in folder.side_files()]
-    files_of_scores = digests_of([*written, *side_files, folder.autocorrelation, *state_files])
+    files_of_scores = digests_of([*written, *side_files, *state_files])
     chain.add(Scored(rounds=num_rounds, files=files_of_scores))
     chain.flush()

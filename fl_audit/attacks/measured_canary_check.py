@@ -16,6 +16,7 @@ from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
 from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.checks import CanaryCheck, CanaryParticipations, check_canaries
+from fl_audit.checks.canary_check import CANARY_CHECK_FALSE_ALARM
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import open_log
 
@@ -103,10 +104,12 @@ def canary_check_in_rounds(
     *,
     dim: int,
     family: str | None,
+    false_alarm: float = CANARY_CHECK_FALSE_ALARM,
 ) -> CanaryCheck:
     """Checks a pool's included canaries by their cosines with the aggregates of their rounds.
 
-    `lengths` is called after the rows are read. The inner products of a family without a known null
+    `lengths` is called after the rows are read. A correct mechanism fails with a probability of at
+    most `false_alarm`. The inner products of a family without a known null
     may have any tails.
     """
     collected, scored = _collect(rows, own, included)
@@ -122,6 +125,7 @@ def canary_check_in_rounds(
         participations[True, 0],
         participations[False, 0],
         {shift: participations[True, shift] for shift in _SHIFTS},
+        false_alarm,
     )
     return _with_unscored_rounds(canary_check, own, included, scored)
 
@@ -135,12 +139,10 @@ def _with_unscored_rounds(
     """
     canaries = np.flatnonzero(included)
     rounds = [own.of_canary[canary] for canary in canaries]
-    parts = np.array(
-        [
-            np.isin(canary_rounds, scored).mean() if len(canary_rounds) else 0.0
-            for canary_rounds in rounds
-        ]
-    )
+    counts = np.array([len(of_canary) for of_canary in rounds], np.int64)
+    is_scored = np.isin(np.concatenate([np.zeros(0, np.int64), *rounds]), scored)
+    owners = np.repeat(np.arange(len(canaries)), counts)
+    parts = np.bincount(owners, is_scored, len(canaries)) / np.maximum(counts, 1)
     of_scored = parts[parts > 0]
     canary_check = dataclasses.replace(
         canary_check, num_scored=len(of_scored), num_included=len(canaries)

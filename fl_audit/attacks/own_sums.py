@@ -41,7 +41,7 @@ from fl_audit.attacks.own_rounds import RoundWeights
 from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import Concentration, concentration_of
 from fl_audit.formats.npy_file import read_arrays
-from fl_audit.formats.text_files import atomic_writer
+from fl_audit.formats.text_files import OWNER_ALONE, atomic_writer
 
 CANCELLED = 0.1
 """The length below which a sum is mostly rounding error, as its directions cancel."""
@@ -175,7 +175,7 @@ class KeptSums:
         """Writes the file, whole; nothing where there are more than `MOST_KEPT` directions."""
         if len(self.products) > MOST_KEPT:
             return
-        with atomic_writer(path) as file:
+        with atomic_writer(path, OWNER_ALONE) as file:  # canaries' rounds can be made of it
             np.savez(
                 file,
                 products=self.products,

@@ -1,6 +1,7 @@
 """Scoring a pool of canaries while another system trains."""
 
 import functools
+import logging
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -13,20 +14,30 @@ import numpy.typing as npt
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import Arrays, flatten
+from fl_audit.attacks.canary_watch import CanaryWatch
 from fl_audit.attacks.compared_vectors import concentration_row, depends_on_vectors, unknown_rows
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, add_direction
-from fl_audit.attacks.listed_canaries import read_listed, write_listed
+from fl_audit.attacks.listed_canaries import ListedCanaries, read_listed, write_listed
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
 from fl_audit.attacks.log_scores import correlated_rounds, score_files, score_seen, write_scores
 from fl_audit.attacks.logs import check_pool, logged_rounds, pool_of_uploads, read_uploads
-from fl_audit.attacks.round_cosines import scored_round
+from fl_audit.attacks.measured_canary_check import canary_check_in_rounds, logged_lengths
+from fl_audit.attacks.round_cosines import numbered_rows, scored_round
 from fl_audit.attacks.uploads import CanaryUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
-from fl_audit.checks import MeasuredRounds, checked_variables, write_variables
+from fl_audit.checks import (
+    AdaptiveClip,
+    CanaryCheck,
+    MeasuredRounds,
+    checked_variables,
+    write_adaptive_clip,
+    write_variables,
+)
 from fl_audit.checks.measured_rounds import check_noise
+from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta
-from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.folders import LogFolder, WriteLock
 from fl_audit.formats.noise_correlation import write_correlation
 from fl_audit.formats.participation_files import Participation, write_participation
 from fl_audit.formats.round_chain import ChainWriter, Scoring, read_chain
@@ -38,6 +49,8 @@ from fl_audit.formats.round_logs import (
     open_log,
 )
 from fl_audit.inner_products import euclidean_norm
+
+_LOG = logging.getLogger("fl_audit")
 
 
 @dataclass(frozen=True)
@@ -71,12 +84,21 @@ class RoundScorer:
       num_rounds: The largest number of rounds.
     """
 
-    def __init__(self, folder: LogFolder, pool: CanaryPool, log: CosineLog) -> None:
+    def __init__(
+        self,
+        folder: LogFolder,
+        pool: CanaryPool,
+        log: CosineLog,
+        *,
+        opened_at: str,
+        lost_canaries: LostCanaries,
+    ) -> None:
         """Opens the logs of a folder that exists; use `create` or `open` instead."""
         self.folder = folder
         self.pool = pool
         self.num_rounds = log.num_rounds
         self._log = log
+        self._opened_at = opened_at
         self._concentrations: ConcentrationLog | None = None
         if folder.round_concentrations.exists():
             self._concentrations = ConcentrationLog.open(
@@ -93,6 +115,14 @@ class RoundScorer:
         self._sum = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
         self._measured = MeasuredRounds(folder, log.num_rounds, pool.dim)
         self._uploads: CanaryUploads | None = None
+        self._num_scored = int(log.written().sum())
+        self._watch = CanaryWatch(
+            log.num_rounds,
+            choice=lost_canaries,
+            warn=_LOG.warning,
+            key="lost_canaries",
+            scored=self._num_scored,
+        )
 
     @classmethod
     def create(
@@ -107,6 +137,8 @@ class RoundScorer:
         participation: Participation | None = None,
         canary_arms: Sequence[str] = (),
         noise_correlation: Correlation | None = None,
+        adaptive_clip: AdaptiveClip | None = None,
+        lost_canaries: LostCanaries = "warn",
     ) -> "RoundScorer":
         """Starts an audit in a new or empty folder, which appears whole.
 
@@ -128,6 +160,12 @@ class RoundScorer:
           noise_correlation: The matrix (`accounting.toeplitz.Toeplitz`) or the trees
             (`accounting.tree_nodes.Trees`) that correlate noise over rounds, for the checks of the
             mechanism and the weights of `own_rounds`; by default each round draws its own.
+          adaptive_clip: The update rule of the clip norm (`fl_audit.checks.AdaptiveClip`), to check
+            the noise of the count that moves it; by default the clip norm is fixed, or not checked.
+          lost_canaries: What `score_round` does once, after the first rounds that can tell, if
+            canaries do not reach the aggregates as they should: "warn" logs a warning (logger
+            `fl_audit`), "error" raises CanariesLostError, an InputError. It needs `canary_rounds`,
+            and the expected norm of each round (`canary_length`).
 
         Raises:
           InputError: The folder is not empty, all coins are the same, the number of rounds is below
@@ -163,6 +201,8 @@ class RoundScorer:
                 write_participation(new.participation, participation)
             if noise_correlation is not None:
                 write_correlation(new, noise_correlation)
+            if adaptive_clip is not None:
+                write_adaptive_clip(new, adaptive_clip)
             if canary_rounds is not None:
                 write_listed(new, pool, canary_rounds, num_rounds, canary_arms)
                 several = any(len(set(rounds)) > 1 for rounds in canary_rounds)
@@ -172,13 +212,17 @@ class RoundScorer:
                     ).flush()
             ChainWriter.begin(new.chain, new.identity())
             new.path.rename(path)
-        return cls.open(path)
+        return cls.open(path, lost_canaries)
 
     @classmethod
-    def open(cls, folder: Path | str) -> "RoundScorer":
+    def open(cls, folder: Path | str, lost_canaries: LostCanaries = "warn") -> "RoundScorer":
         """Continues an audit after a crash or a restart, or reads one while another process scores.
 
         Nothing is written before a round is scored.
+
+        Args:
+          folder: The folder of the audit.
+          lost_canaries: As in `create`.
 
         Raises:
           InputError: The folder holds no audit, or a file in it is damaged.
@@ -186,18 +230,28 @@ class RoundScorer:
         at = LogFolder(Path(folder))
         pool = read_pool(at.pool)
         check_pool(at)
-        read_chain(at.chain).check(at.chain)
+        chain = read_chain(at.chain)
+        chain.check(at.chain)
         num_rounds = CosineLog.read(at.round_cosines, pool.count).num_rounds
-        return cls(at, pool, CosineLog.open(at.round_cosines, num_rounds, pool.count))
+        log = CosineLog.open(at.round_cosines, num_rounds, pool.count)
+        opened_at = chain.lines[-1].link
+        return cls(at, pool, log, opened_at=opened_at, lost_canaries=lost_canaries)
 
     @functools.cached_property
     def _chain(self) -> ChainWriter:
         """The chain of the folder; a round that a kill has cut short is chained as it is.
 
-        It is opened at the first write: what looks cut short to a reader may be under way.
+        It is opened at the first write, with the folder's lock: what looks cut short to a reader
+        may be under way. Raises InputError if another process writes, or has written since.
         """
         path = self.folder.chain
+        lock = WriteLock.of(self.folder.path)
         chain, read = ChainWriter.go_on(path), read_chain(path)
+        if chain.head != self._opened_at:
+            raise InputError(
+                f"{self.folder.path}: was written after it was opened here; open it again"
+            )
+        self._lock = lock
         cut = read.lines[-1]
         if isinstance(cut, Scoring):
             changed = {row.round for row in read.changed_rows(self.folder.path)}
@@ -243,6 +297,8 @@ class RoundScorer:
         Raises:
           InputError: The round is out of range; the aggregate has another size or dtype or is not
             finite; or a number is out of range. Nothing is written then.
+          CanariesLostError: The canaries do not reach the aggregates, and `lost_canaries` is
+            "error"; the round is written.
         """
         if not 1 <= round_number <= self.num_rounds:
             raise InputError(
@@ -253,6 +309,7 @@ class RoundScorer:
         vector = flatten(aggregate, self.pool.dim, name)
         cosines = self.pool.cosines(vector)
         self._chain.add(Scoring(round=round_number))
+        self._num_scored += self._log.row(round_number - 1) is None
         changed = self._write(round_number - 1, vector, cosines, mechanism)
         if noise_stddev is not None:
             arrays = [aggregate] if isinstance(aggregate, np.ndarray) else aggregate
@@ -260,7 +317,28 @@ class RoundScorer:
             self._measured.write(round_number - 1, vector, sizes, noise_stddev, norm_bound)
         for index in (round_number - 1, *changed):
             self._chain.log_round(index + 1, self.folder.round_logs())
+        self._watch.see(self._num_scored, round_number, self._canary_check)
         return cosines
+
+    @functools.cached_property
+    def _listed(self) -> ListedCanaries:
+        """Who is included, and in which rounds; none of it may change while rounds are scored."""
+        return read_listed(self.folder, self.pool)
+
+    def _canary_check(self, false_alarm: float) -> CanaryCheck | None:
+        """The canary check of the rounds so far; None if the canaries' rounds are not known."""
+        listed = self._listed
+        if listed.own_rounds is None:
+            return None
+        return canary_check_in_rounds(
+            numbered_rows(self._log),
+            listed.own_rounds,
+            listed.included,
+            lambda: logged_lengths(self.folder, np.zeros(0)),
+            dim=self.pool.dim,
+            family=self.pool.family,
+            false_alarm=false_alarm,
+        )
 
     def _write(
         self, index: int, vector: Float32Array, cosines: FloatArray, mechanism: StatedRound

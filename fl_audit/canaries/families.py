@@ -80,7 +80,7 @@ class CanaryFamily(abc.ABC):
 
 
 class SignFamily(CanaryFamily):
-    """Canaries each of which by itself is a vector of independent fair signs."""
+    """Canaries that are vectors of fair signs, independent within each canary."""
 
     null_depends_on_vector: ClassVar[bool] = True
 

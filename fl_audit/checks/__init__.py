@@ -17,16 +17,14 @@ A server that trains with any system passes each round's noised aggregate to a `
 """
 
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
-from fl_audit.checks.autocorrelation import (
-    Autocorrelation,
-    autocorrelation_to_json,
-    read_autocorrelation,
-    strongest_autocorrelation,
-)
 from fl_audit.checks.canary_check import CanaryCheck, check_canaries
 from fl_audit.checks.canary_projections import CanaryParticipations
 from fl_audit.checks.check import FALSE_ALARM, Check
-from fl_audit.checks.clip_norms import check_clip_norms
+from fl_audit.checks.clip_norms import (
+    check_clip_norms,
+    check_logged_clip_norms,
+    write_adaptive_clip,
+)
 from fl_audit.checks.configured import Configured, configured, why_not_checked
 from fl_audit.checks.measured_rounds import (
     AggregateLog,
@@ -37,7 +35,6 @@ from fl_audit.checks.measured_rounds import (
     checked_variables,
     logged_aggregates,
     measure,
-    read_aggregate_log,
     read_mechanism,
     read_variables,
     write_variables,
@@ -51,7 +48,6 @@ __all__ = [
     "FALSE_ALARM",
     "AdaptiveClip",
     "AggregateLog",
-    "Autocorrelation",
     "CanaryCheck",
     "CanaryParticipations",
     "Check",
@@ -65,24 +61,22 @@ __all__ = [
     "Server",
     "StatedRounds",
     "Variables",
-    "autocorrelation_to_json",
     "check_aggregates",
     "check_canaries",
     "check_clip_norms",
+    "check_logged_clip_norms",
     "check_poisson",
     "check_rounds",
     "checked_variables",
     "configured",
     "logged_aggregates",
     "measure",
-    "read_aggregate_log",
-    "read_autocorrelation",
     "read_mechanism",
     "read_replay",
     "read_variables",
     "replay_round",
-    "strongest_autocorrelation",
     "why_not_checked",
+    "write_adaptive_clip",
     "write_replay",
     "write_variables",
 ]

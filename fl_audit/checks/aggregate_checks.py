@@ -6,6 +6,7 @@ fails is therefore not caused by training. One that passes proves nothing, as a 
 noise hides much. docs/checks.md describes the checks.
 """
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,26 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.checks.autocorrelation import Autocorrelation
 from fl_audit.checks.check import FALSE_ALARM, Check
-from fl_audit.checks.coordinates import CoordinateLengths, scarcest
-from fl_audit.checks.noise_bounds import (
-    detectable_noise,
-    log_p_autocorrelation,
-    log_p_longer,
-    log_p_shorter,
-    square,
-)
+from fl_audit.checks.coordinates import EXPECTED, OFF, log_p_so_few
+from fl_audit.checks.noise_bounds import detectable_noise, log_p_longer, log_p_shorter, square
+from fl_audit.checks.noise_rows import RESOLUTION, NoiseRows
+from fl_audit.checks.sketches import NearestRounds, lengths_beyond_past, nearest_rounds
 
 _ROUNDING = 1 + 1e-5
 """The factor by which clipping in float32 may exceed a norm."""
 
-_OFF = 5e-3
-"""The relative error allowed in the stated noise: a value of three digits has it, and so have
-numbers of bfloat16 or float16. An epsilon changes by as little."""
-
-_RESOLUTION = 1e-6
-"""The resolution of an aggregate in float32: shorter noise is lost in it, whatever is added."""
+_EXPLAINED = 0.4
+"""The part of a round's squared norm that makes an earlier round worth naming."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +39,7 @@ class RunAggregates:
         times clip norm, over the denominator. NaN if not known.
       measured: The rows of `measure`, of shape (rounds, variables, 2), whose products are with the
         round in the row before; NaN is not tested.
-      autocorrelation: The strongest autocorrelation of the first round; None if not computed.
-      coordinates: The sums over rounds of each coordinate; None if not kept.
+      noise: The rows of `NoiseWatch`, of shape (rounds, numbers); None if not kept.
       frozen: The variables, from 0, that are declared not to be trained and to have no noise.
       numbers: The numbers of the rounds, from 1; None if they are 1, 2, 3 and so on.
     """
@@ -57,8 +48,7 @@ class RunAggregates:
     stddev: FloatArray
     norm_bound: FloatArray
     measured: FloatArray
-    autocorrelation: Autocorrelation | None = None
-    coordinates: CoordinateLengths | None = None
+    noise: FloatArray | None = None
     frozen: frozenset[int] = frozenset()
     numbers: Sequence[int] | None = None
 
@@ -70,14 +60,17 @@ def check_aggregates(run: RunAggregates) -> list[Check]:
 
 def _checks(run: RunAggregates) -> Iterator[Check]:
     rounds = _Rounds.from_run(run)
+    noise = _Noise.from_run(run)
     if (run.stddev > 0).any():
         yield _enough_noise(rounds)
-        if run.coordinates is not None:
-            yield _noise_everywhere(run, run.coordinates)
-        yield _fresh_noise(rounds)
+        if noise is not None:
+            yield _noise_everywhere(noise)
+        yield _fresh_noise(rounds, noise)
+        if noise is not None:
+            yield _noise_distribution(noise)
     yield _bounded_length(rounds)
-    if run.autocorrelation is not None:
-        yield _no_echo(run.autocorrelation, rounds)
+    if noise is not None:
+        yield _no_echo(noise)
     if run.frozen:
         yield _frozen(run, rounds)
 
@@ -123,6 +116,31 @@ class _Rounds:
         return np.where(self.stddev > 0, self.stddev, np.nan)
 
 
+@dataclass(frozen=True, eq=False)
+class _Noise:
+    """What was measured of the noise of the rounds that have any.
+
+    Attributes:
+      numbers: The numbers of these rounds, from 1.
+    """
+
+    measured: NoiseRows
+    numbers: Sequence[int]
+
+    @classmethod
+    def from_run(cls, run: RunAggregates) -> "_Noise | None":
+        """None if no round has noise that float32 can hold, or rows were not kept."""
+        if run.noise is None or not (run.stddev > 0).any():
+            return None
+        has_noise = np.isfinite(run.noise[:, -1])
+        moving = [index for index in range(len(run.sizes)) if index not in run.frozen]
+        numbers = run.numbers or range(1, len(run.measured) + 1)
+        return cls(
+            NoiseRows(run.noise[has_noise], sum(run.sizes[index] for index in moving)),
+            [numbers[index] for index in np.flatnonzero(has_noise)],
+        )
+
+
 def _enough_noise(rounds: _Rounds) -> Check:
     """No variable is shorter than its noise."""
     lengths = _over_noise(rounds.squared, rounds.noise)
@@ -135,18 +153,94 @@ def _over_noise(squared: FloatArray, noise: FloatArray) -> FloatArray:
         return np.asarray((np.sqrt(squared) / noise) ** 2)
 
 
-def _fresh_noise(rounds: _Rounds) -> Check:
-    """The part not explained by the last aggregate is not shorter than its noise."""
-    squared, noise = rounds.squared, rounds.noise
+def _fresh_noise(rounds: _Rounds, noise: _Noise | None) -> Check:
+    """The part not explained by earlier aggregates is not shorter than its noise.
+
+    By variables against the last round, by sketches of the whole model against all.
+    """
+    squared, stddev = rounds.squared, rounds.noise
     with np.errstate(divide="ignore", invalid="ignore"):
         explained = rounds.products[1:] ** 2 / squared[:-1]
     unexplained = np.maximum(squared[1:] - np.where(squared[:-1] > 0, explained, 0), 0)
     dof = np.maximum(rounds.sizes - 1, 1)
-    is_resolved = np.sqrt(dof) * noise[1:] > _RESOLUTION * np.sqrt(squared[1:])
+    is_resolved = np.sqrt(dof) * stddev[1:] > RESOLUTION * np.sqrt(squared[1:])
     lengths = np.full_like(squared, np.nan)
     is_tested = (rounds.sizes > 1) & is_resolved
-    lengths[1:] = np.where(is_tested, _over_noise(unexplained, noise[1:]), np.nan)
-    return _long_enough("fresh_noise", rounds, lengths, dof)
+    lengths[1:] = np.where(is_tested, _over_noise(unexplained, stddev[1:]), np.nan)
+    by_last = _long_enough("fresh_noise", rounds, lengths, dof)
+    if noise is None or len(noise.numbers) < 2:
+        return by_last
+    nearest = nearest_rounds(noise.measured.sketches)
+    worst = _worse(by_last, _beyond_past(noise), _beyond_any(noise, nearest))
+    return _with_earlier_round(worst, noise, nearest) if worst.failed else worst
+
+
+def _with_earlier_round(worst: Check, noise: _Noise, nearest: NearestRounds) -> Check:
+    """A failed check with the round whose noise came again, where a single one explains it."""
+    lengths = (noise.measured.sketches**2).sum(axis=1)
+    rest = nearest.lengths / np.where(lengths > 0, lengths, 1)
+    at = int(rest[1:].argmin()) + 1 if worst.round is None else noise.numbers.index(worst.round)
+    if rest[at] > 1 - _EXPLAINED:
+        return worst
+    ratio = math.sqrt(nearest.lengths[at] / max(noise.measured.sketches.shape[1] - 1, 1))
+    return dataclasses.replace(
+        worst,
+        round=noise.numbers[at],
+        variable=None,
+        ratio=ratio,
+        earlier_round=noise.numbers[nearest.rounds[at]],
+    )
+
+
+def _worse(*checks: Check) -> Check:
+    """The one of some checks that looks worst, corrected for there being others."""
+    made = [check for check in checks if check.num_tests]
+    if not made:
+        return checks[0]
+    worst = min(made, key=lambda check: check.log_p)
+    return dataclasses.replace(
+        worst,
+        log_p=min(0.0, worst.log_p + math.log(len(made))),
+        num_tests=sum(check.num_tests for check in made),
+        detectable_ratio=checks[0].detectable_ratio,
+    )
+
+
+def _beyond_past(noise: _Noise) -> Check:
+    """No sketch lies in the span of earlier ones: in each round, and in all together."""
+    beyond = lengths_beyond_past(noise.measured.sketches)
+    is_tested = (beyond.dof > 0) & (np.arange(len(beyond.dof)) > 0)
+    lengths, dof = beyond.lengths[is_tested], beyond.dof[is_tested]
+    numbers = np.array(noise.numbers)[is_tested].tolist()
+    if len(lengths) > 1:
+        lengths, dof = np.append(lengths, lengths.sum()), np.append(dof, dof.sum())
+    log_p = log_p_shorter(lengths / (1 - OFF) ** 2, np.maximum(dof, 1))[:, None]
+    ratio = np.sqrt(lengths / np.maximum(dof, 1))[:, None]
+    return _worst("fresh_noise", log_p, ratio, badness=-ratio, numbers=numbers)
+
+
+def _beyond_any(noise: _Noise, nearest: NearestRounds) -> Check:
+    """No sketch is a multiple of a single earlier one, or of the reversed one."""
+    sketches = noise.measured.sketches
+    dof = max(sketches.shape[1] - 1, 1)
+    log_p = log_p_shorter(nearest.lengths / (1 - OFF) ** 2, np.full(len(sketches), dof))
+    before = np.arange(len(sketches))
+    is_tested = (before > 0) & (sketches.shape[1] > 1)
+    log_p = np.where(is_tested, log_p + np.log(np.maximum(2 * before, 1)), np.nan)[:, None]
+    ratio = np.sqrt(nearest.lengths / dof)[:, None]
+    return _worst("fresh_noise", log_p, ratio, badness=-ratio, numbers=noise.numbers)
+
+
+def _noise_distribution(noise: _Noise) -> Check:
+    """Coordinates are large as often as those with noise are, in each round and in all."""
+    counts = noise.measured.exceeding
+    trials = np.full(len(counts), noise.measured.dim)
+    if len(counts) > 1:
+        counts, trials = np.vstack([counts, counts.sum(axis=0)]), np.append(trials, trials.sum())
+    log_p = log_p_so_few(counts, trials[:, None])
+    ratio = counts / (trials[:, None] * EXPECTED)
+    found = _worst("noise_distribution", log_p, ratio, badness=-ratio, numbers=noise.numbers)
+    return dataclasses.replace(found, variable=None)
 
 
 def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArray) -> Check:
@@ -165,7 +259,7 @@ def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArra
     lengths = np.vstack([lengths, together])
     dofs = np.vstack([np.broadcast_to(dof, (len(lengths) - 1, len(dof))), counts * dof])
     dofs = np.maximum(dofs, 1)
-    log_p = log_p_shorter(lengths / (1 - _OFF) ** 2, dofs)
+    log_p = log_p_shorter(lengths / (1 - OFF) ** 2, dofs)
     ratio = np.sqrt(lengths / dofs)
     return _worst(
         name,
@@ -173,15 +267,14 @@ def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArra
         ratio,
         badness=-ratio,
         numbers=rounds.numbers,
-        detectable_ratio=detectable_noise(lengths, dofs, (1 - _OFF) ** 2, math.log(FALSE_ALARM)),
+        detectable_ratio=detectable_noise(lengths, dofs, (1 - OFF) ** 2, math.log(FALSE_ALARM)),
     )
 
 
-def _noise_everywhere(run: RunAggregates, coordinates: CoordinateLengths) -> Check:
-    """No more coordinates are short in all rounds than noise leaves short."""
-    moving = np.repeat([index not in run.frozen for index in range(len(run.sizes))], run.sizes)
-    log_p, ratio, num_tests = scarcest(coordinates, moving)
-    return Check("noise_everywhere", log_p, num_tests, None, None, ratio)
+def _noise_everywhere(noise: _Noise) -> Check:
+    """No more coordinates are silent for some rounds than noise leaves silent."""
+    log_p, ratio = noise.measured.silent.T[:, :, None]
+    return _worst("noise_everywhere", log_p, ratio, badness=ratio, numbers=noise.numbers)
 
 
 def _bounded_length(rounds: _Rounds) -> Check:
@@ -193,7 +286,7 @@ def _bounded_length(rounds: _Rounds) -> Check:
     square of its ratio to the bound.
     """
     squared, bound = rounds.squared, _ROUNDING * rounds.norm_bound
-    noise = (1 + _OFF) * rounds.noise
+    noise = (1 + OFF) * rounds.noise
     with np.errstate(divide="ignore", over="ignore"):
         norm_bound = np.broadcast_to(bound / noise, squared.shape)
     lengths = _over_noise(squared, noise)
@@ -222,22 +315,11 @@ def _bounded_length(rounds: _Rounds) -> Check:
     )
 
 
-def _no_echo(strongest: Autocorrelation, rounds: _Rounds) -> Check:
-    """The first round's coordinates are not alike at any distance."""
-    stddev, bound = rounds.stddev[0, 0], rounds.norm_bound[0, 0]
-    # Without noise the norm that clients may have is infinite relative to it: nothing is unlikely.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        product, num_pairs = np.array([strongest.product / stddev**2, strongest.num_pairs])
-        norm_bound = float(bound / stddev)
-    log_p = float(log_p_autocorrelation(product, num_pairs, norm_bound))
-    return Check(
-        name="no_echo",
-        log_p=min(0.0, log_p + math.log(strongest.num_lags)),
-        num_tests=strongest.num_lags,
-        round=rounds.numbers[0],
-        variable=None,
-        ratio=float(product / num_pairs),
-    )
+def _no_echo(noise: _Noise) -> Check:
+    """No round's coordinates are alike at any distance, or on both sides of any middle."""
+    log_p, correlation = noise.measured.echoes.T[:, :, None]
+    badness = np.nan_to_num(np.abs(correlation))
+    return _worst("no_echo", log_p, correlation, badness=badness, numbers=noise.numbers)
 
 
 def _frozen(run: RunAggregates, rounds: _Rounds) -> Check:

@@ -35,9 +35,12 @@ ARRIVED_LEVEL = 1e-4
 """The largest probability that scores alone show canaries in the aggregates although they are lost,
 and that excluded canaries raise a doubt although they sent nothing."""
 
-ALARM = math.log(8 / CANARY_CHECK_FALSE_ALARM)
-"""Nats of evidence for one of the alarms: included canaries in first rounds are shorter, longer or
-uneven, or shorter in later rounds; excluded ones are in aggregates, on either side or in part."""
+_ALARMS = 8
+"""Included canaries in first rounds are shorter, longer or uneven, or shorter in later rounds, or
+in the round after theirs; excluded ones are in aggregates, on either side or in part."""
+
+ALARM = math.log(_ALARMS / CANARY_CHECK_FALSE_ALARM)
+"""Nats of evidence for one of the alarms."""
 
 ARRIVED = float(special.ndtri(ARRIVED_LEVEL)) ** 2 / 2
 """Nats of as many standard errors as a Gaussian distribution has at that level."""
@@ -67,6 +70,7 @@ class CanaryCheck:
       signal: The share of a client's full signal that scored included canaries show on average, at
         the lower end of its one-sided 99.9 % confidence interval; None if not known. A verdict's
         power is simulated with it.
+      is_longer: Whether the fault is that canaries are longer than a client may be.
       num_scored: The number of included canaries with a scored round of their own; None if rounds
         are not known.
       num_included: The number of included canaries; None if rounds are not known.
@@ -80,6 +84,7 @@ class CanaryCheck:
     signal: float | None = None
     length: float | None = dataclasses.field(default=None, metadata=UNWRITTEN)
     missing: Missing | None = dataclasses.field(default=None, metadata=UNWRITTEN)
+    is_longer: bool = dataclasses.field(default=False, metadata=UNWRITTEN)
     num_scored: int | None = None
     num_included: int | None = None
 
@@ -103,7 +108,7 @@ LEFT_OVER = 0.25
 """The share of canaries in the round after theirs that is no sign of momentum, and the excess of a
 part of them that is no sign of another scale."""
 
-_LESS = 0.3
+LESS = 0.3
 """Standard errors by which a verdict's power is simulated with shorter canaries than were measured:
 an audit that detects a violation with 80 % by what it measured does so with 72 % on average over
 what is measured, as far as that is the only error, and then with 79 %."""
@@ -131,6 +136,7 @@ def check_canaries(
     included: CanaryParticipations,
     excluded: CanaryParticipations,
     shifted: Mapping[int, CanaryParticipations],
+    false_alarm: float = CANARY_CHECK_FALSE_ALARM,
 ) -> CanaryCheck:
     """Decides by scores in their own rounds whether included canaries reached the aggregates.
 
@@ -139,25 +145,31 @@ def check_canaries(
       excluded: Those of the excluded ones, in the rounds that they would have had.
       shifted: The included canaries in the rounds this many after their own, in which they should
         not be; without those that are in both.
+      false_alarm: The largest probability that a correct mechanism fails the check.
     """
+    alarm = math.log(_ALARMS / false_alarm)
     scored = included.with_promise
     of_included = coefficient(scored, 1)
     if of_included is None or len(scored) < len(included):
-        return without_lengths(included, excluded)
-    first, words = _FirstRounds.from_participations(scored.first), _words(of_included)
-    mixture = None if first is None else first.mixture_beyond(ALARM)
+        return _without_lengths(included, excluded, alarm)
+    first, words = _FirstRounds.from_participations(scored.first, alarm), _words(of_included)
+    mixture = None if first is None else first.mixture_beyond(alarm)
     signal = _signal(of_included, mixture)
-    length = _length(of_included.ratio - _LESS * of_included.standard_error, mixture)
+    length = _length(of_included.ratio - LESS * of_included.standard_error, mixture)
     canary_check = CanaryCheck(
         "not_arrived", of_included.ratio, words, signal=signal, length=length
     )
-    if cause := _excluded_cause(excluded, of_included):
+    if cause := _excluded_cause(excluded, of_included, alarm):
         return dataclasses.replace(canary_check, reason=cause, fault=cause)
     if first is not None and (cause := first.cause(shifted)):
         norm = f"{_share(first.measured)} × the expected norm"
         fault = f"canaries have {norm} in the aggregates: {cause}"
         canary_check = dataclasses.replace(
-            canary_check, reason=f"{words}: {cause}", fault=fault, missing=first.missing
+            canary_check,
+            reason=f"{words}: {cause}",
+            fault=fault,
+            missing=first.missing,
+            is_longer=first.is_longer,
         )
         if not first.is_bearable:
             return canary_check
@@ -169,9 +181,13 @@ def check_canaries(
         return dataclasses.replace(
             canary_check, state="cannot_tell", reason=f"{words}, but {doubt}"
         )
-    if signal >= LEAST_SIGNAL:
+    absent = coefficient(excluded.with_promise, 0)
+    is_wide = absent is not None and absent.deviation(ARRIVED) > _WIDE
+    if signal >= LEAST_SIGNAL and not is_wide:
         return dataclasses.replace(canary_check, state="arrived")
-    unclear = canary_check.reason if canary_check.fault is not None else _unclear(of_included)
+    unclear = canary_check.reason
+    if canary_check.fault is None:
+        unclear = _unclear(of_included, absent)
     return dataclasses.replace(canary_check, state="cannot_tell", reason=unclear)
 
 
@@ -205,20 +221,24 @@ class _FirstRounds:
     Attributes:
       measured: Their share in aggregates.
       mixture: The mixture of lost and whole ones that fits best; None if tails are not known.
+      alarm: Nats of evidence for a fault.
     """
 
     participations: CanaryParticipations
     measured: Coefficient
     mixture: Mixture | None
+    alarm: float
 
     @classmethod
-    def from_participations(cls, participations: CanaryParticipations) -> "_FirstRounds | None":
+    def from_participations(
+        cls, participations: CanaryParticipations, alarm: float
+    ) -> "_FirstRounds | None":
         """None if none of their first rounds was scored."""
         measured = coefficient(participations, 1)
         if measured is None:
             return None
         mixture = uneven(participations, measured) if participations.knows_tails else None
-        return cls(participations, measured, mixture)
+        return cls(participations, measured, mixture, alarm)
 
     def mixture_beyond(self, log_e_value: float) -> Mixture | None:
         """The mixture, if the logarithm of its e-value is larger than this."""
@@ -228,16 +248,22 @@ class _FirstRounds:
     @property
     def is_faulty(self) -> bool:
         """Whether they are not as long as a client, or not all alike, beyond chance."""
-        is_uneven = self.mixture_beyond(ALARM) is not None
-        return is_uneven or self.measured.differs_by(1, NO_FAULT, ALARM)
+        is_uneven = self.mixture_beyond(self.alarm) is not None
+        return is_uneven or self.measured.differs_by(1, NO_FAULT, self.alarm)
+
+    @property
+    def is_longer(self) -> bool:
+        """Whether canaries, or a part of them, are longer than a client may be."""
+        mixture = self.mixture_beyond(self.alarm)
+        if mixture is not None:
+            return mixture.share > 1 + LEFT_OVER
+        return self.measured.ratio > 1 + NO_FAULT + self.measured.deviation(self.alarm)
 
     @property
     def is_bearable(self) -> bool:
         """True if the loss of signal is known and small enough to correct for."""
-        mixture = self.mixture_beyond(ALARM)
-        longest = self.measured.ratio if mixture is None else mixture.share
-        margin = NO_FAULT + self.measured.deviation(ALARM) if mixture is None else LEFT_OVER
-        return longest <= 1 + margin and _signal(self.measured, mixture) >= LEAST_SIGNAL
+        signal = _signal(self.measured, self.mixture_beyond(self.alarm))
+        return not self.is_longer and signal >= LEAST_SIGNAL
 
     @functools.cached_property
     def missing(self) -> Missing | None:
@@ -253,8 +279,8 @@ class _FirstRounds:
         """The likely cause of a deviation, as a clause; None if there is none."""
         if not self.is_faulty:
             return None
-        measured, mixture = self.measured, self.mixture_beyond(ALARM)
-        if measured.ratio < -measured.deviation(ALARM):
+        measured, mixture = self.measured, self.mixture_beyond(self.alarm)
+        if measured.ratio < -measured.deviation(self.alarm):
             return "the aggregate has the wrong sign; it must be how the model moves"
         if not self.is_bearable and (elsewhere := self._elsewhere(shifted)):
             return elsewhere
@@ -286,7 +312,9 @@ class _FirstRounds:
         return f"all of them are shorter ({_SHORTER}), or a part is lost ({LOST})"
 
 
-def _excluded_cause(excluded: CanaryParticipations, included: Coefficient) -> str | None:
+def _excluded_cause(
+    excluded: CanaryParticipations, included: Coefficient, alarm: float
+) -> str | None:
     """A clause on excluded canaries that were sent; None if their scores are chance.
 
     They are independent of every aggregate, so that anything beyond chance is a fault.
@@ -295,8 +323,8 @@ def _excluded_cause(excluded: CanaryParticipations, included: Coefficient) -> st
     absent = coefficient(participations, 0)
     if absent is None:
         return None
-    is_mixed = participations.knows_tails and excluded_log_e_value(participations.first) > ALARM
-    if not is_mixed and not absent.differs_by(0, 0, ALARM):
+    is_mixed = participations.knows_tails and excluded_log_e_value(participations.first) > alarm
+    if not is_mixed and not absent.differs_by(0, 0, alarm):
         return None
     cause = (
         "some or all canaries participate whatever their coin says"
@@ -323,7 +351,6 @@ def _doubt(
     absent = coefficient(participations, 0)
     if absent is not None and (
         absent.differs_by(0, 0, ARRIVED)
-        or absent.deviation(ARRIVED) > _WIDE
         or (participations.knows_tails and excluded_log_e_value(participations.first) > ARRIVED)
     ):
         return f"excluded ones, which send nothing, at {_share(absent)}"
@@ -366,14 +393,20 @@ def _is_about_one(measured: Coefficient) -> bool:
     return measured.ratio > measured.deviation(ARRIVED) and not measured.differs_by(1, 0.5, ARRIVED)
 
 
-def _unclear(measured: Coefficient) -> str:
-    if measured.standard_error > _WANTED_ERROR:
-        enough = math.ceil(measured.count * (measured.standard_error / _WANTED_ERROR) ** 2)
-        return (
-            f"{_words(measured)}; the noise is too large to tell, and about {_rounded(enough)} "
-            "participations would be enough"
-        )
-    return f"{_words(measured)}, too far from 1 for the check to pass"
+def _unclear(included: Coefficient, excluded: Coefficient | None) -> str:
+    """Why the check is not conclusive without any sign of a fault, and how much would do."""
+    measured = {"": included, " of excluded canaries": excluded}
+    enough = {
+        whose: math.ceil(each.count * (each.standard_error / _WANTED_ERROR) ** 2)
+        for whose, each in measured.items()
+        if each is not None and each.standard_error > _WANTED_ERROR
+    }
+    if not enough:
+        return f"{_words(included)}, too far from 1 for the check to pass"
+    return (
+        f"{_words(included)}; the noise is too large to tell, and about "
+        f"{_rounded(max(enough.values()))} participations{min(enough)} would be enough"
+    )
 
 
 def _rounded(number: int) -> str:
@@ -384,7 +417,9 @@ def _rounded(number: int) -> str:
 _PROMISE = "the expected norm in each round (canary_length, or round_lengths.npy)"
 
 
-def without_lengths(included: CanaryParticipations, excluded: CanaryParticipations) -> CanaryCheck:
+def _without_lengths(
+    included: CanaryParticipations, excluded: CanaryParticipations, alarm: float
+) -> CanaryCheck:
     """The check without expected norms: whether canaries score above chance, and evenly."""
     unknown = "the expected norm is unknown"
     scored = coefficient(included.as_cosines, 0)
@@ -392,14 +427,14 @@ def without_lengths(included: CanaryParticipations, excluded: CanaryParticipatio
         return CanaryCheck("cannot_tell", None, "no round of an included canary was seen")
     words = f"in their rounds included canaries score {_deviations(scored, included.dim)}"
     of_excluded = coefficient(excluded.as_cosines, 0)
-    if of_excluded is not None and of_excluded.differs_by(0, 0, ALARM):
+    if of_excluded is not None and of_excluded.differs_by(0, 0, alarm):
         reason = (
             f"{words}, and excluded ones, which send nothing, "
             f"{_deviations(of_excluded, excluded.dim)}: the coins or the rounds are not those of "
             "the training"
         )
         return CanaryCheck("not_arrived", None, reason, fault=reason)
-    if scored.ratio < -scored.deviation(ALARM):
+    if scored.ratio < -scored.deviation(alarm):
         reason = f"{words}: the aggregate has the wrong sign; it must be how the model moves"
         return CanaryCheck("not_arrived", None, reason, fault=reason)
     if scored.ratio < scored.deviation(ARRIVED):

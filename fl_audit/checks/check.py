@@ -24,6 +24,8 @@ class Check:
         together look worst.
       variable: The variable of the model, from 1, that looks worst; None for the whole model.
       ratio: The measured over the expected value there (docs/checks.md).
+      earlier_round: The round before, from 1, whose noise the worst round has again; None if no
+        single one explains it.
       meaning: What a correct mechanism does, in a sentence; empty before a report has it.
       measured: The finding in words, of a replay; None for other checks.
       is_conclusive: Whether the question could be answered.
@@ -40,6 +42,7 @@ class Check:
     meaning: str = ""
     measured: str | None = field(default=None, metadata=WRITTEN_IF_SET)
     is_conclusive: bool = field(default=True, metadata=WRITTEN_IF_SET)
+    earlier_round: int | None = field(default=None, metadata=WRITTEN_IF_SET)
     detectable_ratio: float | None = field(default=None, metadata=WRITTEN_IF_SET)
 
     @property

@@ -6,14 +6,18 @@ numbers is therefore the noise modulo one client, whoever was counted: a wrapped
 (Mardia and Jupp, Directional Statistics, section 3.5.7).
 """
 
+import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.check import Check
 from fl_audit.errors import InputError
+from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.round_logs import open_log
+from fl_audit.formats.text_files import read_json, write_text
 from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 
 NAME = "count_noise"
@@ -70,6 +74,50 @@ def check_clip_norms(
     )
     ratio = float(np.abs(remainders[tells]).mean() / distribution.mean) if tells.any() else 1.0
     return Check(NAME, min(0.0, log_p + math.log(3)), int(tells.sum()), None, None, ratio)
+
+
+def write_adaptive_clip(folder: LogFolder, promise: AdaptiveClip) -> None:
+    """Writes `adaptive_clip.json`."""
+    write_text(folder.adaptive_clip, json.dumps(asdict(promise)) + "\n")
+
+
+def check_logged_clip_norms(folder: LogFolder, norm_bound: FloatArray) -> Check | None:
+    """The check of a log; None if it does not say how its clip norm moves.
+
+    Clip norms and participants are those of the longest stretch of rounds whose norms are known: of
+    a client, and of the aggregate without noise, of shape (rounds,). The latter over the former
+    have to be whole numbers.
+
+    Raises:
+      InputError: A file is damaged.
+    """
+    if not folder.adaptive_clip.exists():
+        return None
+    try:
+        promise = read_json(folder.adaptive_clip, AdaptiveClip, "how the clip norm moves")
+    except InputError as error:
+        text = str(error)
+        where = "" if text.startswith(str(folder.adaptive_clip)) else f"{folder.adaptive_clip}: "
+        raise InputError(f"{where}{text}") from error
+    lengths = np.zeros((0, 2))
+    if folder.round_lengths.exists():
+        lengths = np.array(open_log(folder.round_lengths, "r", np.float64, ("rounds", 2), "norms"))
+    num_rounds = min(len(lengths), len(norm_bound))
+    norms, bounds = lengths[:num_rounds, 1], norm_bound[:num_rounds]
+    is_known = np.append(np.isfinite(norms) & np.isfinite(bounds), False)
+    ends = np.flatnonzero(~is_known)
+    starts = np.append(0, ends[:-1] + 1)
+    longest = int(np.argmax(ends - starts))
+    known = slice(starts[longest], ends[longest])
+    cohorts = bounds[known] / norms[known]
+    whole = np.asarray(np.round(cohorts), np.float64)
+    if (np.abs(cohorts - whole) > _WHOLE * np.maximum(cohorts, 1)).any():
+        return Check(NAME, 0.0, 0, None, None, 1.0)
+    return check_clip_norms(norms[known], whole, promise)
+
+
+_WHOLE = 1e-4
+"""The relative error of a number of participants that is taken for a whole one."""
 
 
 def _product(p_values: FloatArray) -> float:

@@ -1,88 +1,131 @@
-"""Whether every single coordinate has noise: the sums of its squared changes over rounds.
+"""The noise on single coordinates: whether it is missing from any round on, and how it is spread.
 
-If a tenth of the coordinates, scattered over the model, have no noise, no variable is much shorter.
-On one coordinate it shows in several rounds together: given what came before, (s + g -
-m)^2 / stddev^2 is stochastically larger than chi-square with one degree of freedom, for any m
-that is known before g is drawn. So the sums over rounds of all coordinates are together at least
-as large as independent chi-square numbers are, whatever the clients send, and the number of
-coordinates below a quantile is at most binomial. The round before is used as m: this removes what
-clients send alike in all rounds, and noise that is used again.
+**Missing.** Let y be a coordinate's change, over the noise, from a mean of the rounds before. Given
+these, |y| is stochastically at least |g| for g ~ N(0, 1), whatever clients send (Anderson 1955), so
+that the likelihood ratio L of less noise, N(0, r^2) with r < 1, which falls in |y|, is at most that
+of g, which has mean 1. The Shiryaev-Roberts statistic M = (M + 1) L therefore exceeds t / q within
+t rounds with probability q at most (M - t is a supermartingale), coordinate by coordinate as if all
+g were independent: the number of coordinates above is at most binomial. M is large if a coordinate
+has had little noise for a while, whenever that began, so a tenth of the coordinates is found that
+has none from round 11 on. Values that are rounded to a grid of r leave the mean of L at 1, up to
+1e-8 (Poisson's summation formula).
+
+**Spread.** Likewise |s + g| exceeds a threshold at least as often as |g|, for any s chosen before
+g. Uniform noise and random signs of the right variance exceed two standard deviations never.
 """
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from fl_audit.array_types import Float32Array, FloatArray
 
-_QUANTILES = 10.0 ** -np.arange(1, 13)
-"""The probabilities of the lower quantiles of chi-square below which coordinates are counted."""
+OFF = 5e-3
+"""The relative error allowed in the stated noise: a value of three digits has it, and so have
+numbers of bfloat16 or float16. An epsilon changes by as little."""
 
-_GRID = 0.125
+THRESHOLDS = np.array([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0])
+"""Absolute values, over the noise, above which coordinates are counted."""
+
+_ROUNDED = 0.125
 """The largest rounding error of a coordinate, over the noise: a grid of a quarter of it."""
+
+_LESS = (0.25, 0.6)
+"""The shares of the noise against which its absence is tested."""
+
+_CHANCES = 10.0 ** -np.arange(1, 21)
+"""The probabilities of the thresholds above which coordinates with little noise are counted."""
+
+_WEIGHT = np.float32(0.25)
+"""The weight of the newest round in the mean of the rounds before."""
+
+_LARGEST = np.float32(1e30)
 
 _PIECE = 1 << 20
 """Coordinates per step."""
 
 
-@dataclass(frozen=True, eq=False)
-class CoordinateLengths:
-    """The squared changes of each coordinate.
+@dataclass(frozen=True)
+class Scarcity:
+    """How many coordinates have had too little noise up to a round.
 
     Attributes:
-      total: The sums over rounds of squared changes since the round before, each over the round's
-        variance of the noise on a coordinate, float64 of shape (dim,).
+      log_p: The logarithm of a bound on the probability of so many.
+      ratio: Their number over the expected one, where that looks worst.
     """
 
-    total: FloatArray
-    num_rounds: int
+    log_p: float
+    ratio: float
 
 
-def add_squares(
-    total: FloatArray, aggregate: Float32Array, last: Float32Array | None, stddev: float
-) -> None:
-    """Adds an aggregate's squared changes, over the noise's variance, to a sum in place.
+class SilentCoordinates:
+    """Follows every coordinate over rounds; it keeps three numbers for each."""
 
-    Without a round before, the changes are from zero.
-    """
+    def __init__(self) -> None:
+        self._rounds = 0
+        self._mean = np.zeros(0, np.float32)
+        self._evidence = np.zeros((len(_LESS), 0), np.float32)
+
+    def see_round(self, aggregate: Float32Array, stddev: float) -> Scarcity:
+        """The coordinates with too little noise after a round with noise of this size."""
+        dim = len(aggregate)
+        if self._rounds == 0:
+            self._mean = np.zeros(dim, np.float32)
+            self._evidence = np.zeros((len(_LESS), dim), np.float32)
+        weight = _WEIGHT if self._rounds else np.float32(1)
+        self._rounds += 1
+        limits = self._rounds / _CHANCES
+        above = np.zeros((len(_LESS), len(limits)))
+        unit = np.float32(1 / (stddev * (1 - OFF)))
+        for start in range(0, dim, _PIECE):
+            here = slice(start, start + _PIECE)
+            change = aggregate[here] - self._mean[here]
+            self._mean[here] += weight * change
+            with np.errstate(over="ignore"):
+                change *= unit
+                np.square(change, out=change)
+            for at, less in enumerate(_LESS):
+                evidence = self._evidence[at, here]
+                evidence += 1
+                with np.errstate(under="ignore"):
+                    evidence *= np.exp(change * np.float32((1 - less**-2) / 2)) / np.float32(less)
+                np.minimum(evidence, _LARGEST, out=evidence)
+                large = evidence[evidence >= limits[0]]
+                above[at] += [np.count_nonzero(large >= limit) for limit in limits]
+        return _scarcity(above, dim)
+
+
+def _scarcity(above: FloatArray, dim: int) -> Scarcity:
+    log_p = -dim * binomial_divergence(np.maximum(above / dim, _CHANCES), _CHANCES)
+    at = np.unravel_index(np.argmin(log_p), log_p.shape)
+    ratio = above[at] / (dim * _CHANCES[at[1]])
+    return Scarcity(min(0.0, float(log_p[at]) + math.log(log_p.size)), float(ratio))
+
+
+def exceeding(aggregate: Float32Array, stddev: float) -> FloatArray:
+    """The number of coordinates whose absolute value exceeds each threshold."""
+    limits = THRESHOLDS * stddev
+    counts = np.zeros(len(limits))
     for start in range(0, len(aggregate), _PIECE):
-        piece = aggregate[start : start + _PIECE].astype(np.float64)
-        if last is not None:
-            piece -= last[start : start + _PIECE]
-        piece /= stddev
-        total[start : start + _PIECE] += piece * piece
+        piece = np.abs(aggregate[start : start + _PIECE])
+        counts += [np.count_nonzero(piece > limit) for limit in limits]
+    return counts
 
 
-def scarcest(
-    coordinates: CoordinateLengths, moving: npt.NDArray[np.bool_]
-) -> tuple[float, float, int]:
-    """Bounds the probability that so many coordinates are short; `moving` ones should have noise.
+def log_p_so_few(counts: FloatArray, trials: FloatArray) -> FloatArray:
+    """A bound on the log probability that so few coordinates exceed the thresholds.
 
-    Returns:
-      The logarithm of the bound, over all quantiles that were tested; the number of short
-      coordinates over the expected one, at the quantile that looks worst; and the number of
-      quantiles.
+    `counts` has a column for each threshold; `trials` has the number of coordinates, of shape
+    (rows, 1).
     """
-    rounds = coordinates.num_rounds
-    limits = 2 * special.gammaincinv(rounds / 2, _QUANTILES) if rounds else np.zeros(0)
-    # Rounding to a grid moves the length of a coordinate's numbers by the root of rounds at most.
-    shortened = np.sqrt(limits) - _GRID * math.sqrt(rounds)
-    is_tested = shortened > 0
-    if not is_tested.any() or not moving.any():
-        return 0.0, 1.0, 0
-    lengths, count = np.sqrt(coordinates.total[moving]), int(moving.sum())
-    below = np.array([np.count_nonzero(lengths <= limit) for limit in shortened[is_tested]])
-    chance = _QUANTILES[is_tested]
-    log_p = -count * binomial_divergence(np.maximum(below / count, chance), chance)
-    worst = int(np.argmin(log_p))
-    return (
-        min(0.0, float(log_p[worst]) + math.log(len(chance))),
-        float(below[worst] / (count * chance[worst])),
-        len(chance),
-    )
+    share = counts / trials
+    return np.asarray(-trials * binomial_divergence(np.minimum(share, EXPECTED), EXPECTED))
+
+
+EXPECTED = 2 * special.ndtr(-(THRESHOLDS + _ROUNDED) / (1 - OFF))
+"""The least probability with which noise exceeds each threshold."""
 
 
 def binomial_divergence(share: FloatArray, chance: FloatArray) -> FloatArray:

@@ -5,31 +5,26 @@ the checks too. `RoundScorer` measures what it scores (`MeasuredRounds`), and th
 log are measured as they are read (`StatedRounds`); the folder states the noise.
 """
 
-import functools
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
-from fl_audit.checks.autocorrelation import (
-    Autocorrelation,
-    autocorrelation_to_json,
-    read_autocorrelation,
-    strongest_autocorrelation,
-)
 from fl_audit.checks.check import Check
-from fl_audit.checks.coordinates import CoordinateLengths, add_squares
+from fl_audit.checks.noise_rows import NoiseWatch, row_size
 from fl_audit.checks.whitening import ExpectedRounds, WhitenedRounds
 from fl_audit.errors import InputError
-from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.noise_correlation import read_correlation
-from fl_audit.formats.round_logs import LoggedTotal, MappedArray, create_log, open_log
+from fl_audit.formats.round_logs import MappedArray, create_log, open_log
 from fl_audit.formats.text_files import read_json, write_text
 from fl_audit.inner_products import inner_product
 from fl_audit.mechanisms.noise_stream import NoiseStream
@@ -59,73 +54,95 @@ def _products(vector: Float32Array, other: Float32Array | None) -> tuple[float, 
 
 
 class RowsInMemory:
-    """Rows of `measure`, which are not needed after a crash."""
+    """Rows of `measure` and of `NoiseWatch`, which are not needed after a crash."""
 
     def __init__(self) -> None:
-        self._rows: list[FloatArray] = []
+        self._measured: list[FloatArray] = []
+        self._noise: list[Float32Array] = []
 
-    def write_round(self, round_index: int, measured: FloatArray) -> None:
-        if round_index != len(self._rows):
-            raise ValueError(f"round {len(self._rows)} is next, got {round_index}")
-        self._rows.append(measured)
+    def write_round(self, round_index: int, measured: FloatArray, noise: Float32Array) -> None:
+        if round_index != len(self._measured):
+            raise ValueError(f"round {len(self._measured)} is next, got {round_index}")
+        self._measured.append(measured)
+        self._noise.append(noise)
 
-    def rows(self) -> FloatArray:
-        return np.array(self._rows)
+    def measured(self) -> FloatArray:
+        return np.array(self._measured)
+
+    def noise(self) -> FloatArray:
+        return np.array(self._noise, np.float64)
 
 
 @dataclass(frozen=True)
 class AggregateLog:
-    """The rows of `measure` in a file, float64 of shape (rounds, variables, 2)."""
+    """The rows of `measure` and of `NoiseWatch` in two files of a run.
 
-    _rows: MappedArray
+    The former are float64 of shape (rounds, variables, 2), the latter float32 of shape (rounds,
+    numbers).
+    """
+
+    _measured: MappedArray
+    _noise: MappedArray
 
     @classmethod
     def at_round(
-        cls, completed: int, path: Path, num_rounds: int, num_variables: int
+        cls, completed: int, folder: RunFolder, num_rounds: int, sizes: Sequence[int]
     ) -> "AggregateLog":
-        """Creates a log if no round is completed, otherwise opens the existing one.
+        """Creates the log if no round is completed, otherwise opens the existing one.
 
         Raises:
-          InputError: Rounds are completed, but the file is missing, damaged, or of another shape.
+          InputError: Rounds are completed, but a file is missing, damaged, or of another shape.
         """
-        shape = (num_rounds, num_variables, 2)
         if completed:
-            return cls(open_log(path, "r+", np.float64, shape, "aggregates"))
-        return cls(create_log(path, np.float64, shape))
+            return cls._open(folder, "r+", num_rounds, sizes)
+        return cls(
+            create_log(folder.aggregates, np.float64, (num_rounds, len(sizes), 2)),
+            create_log(folder.round_noise, np.float32, (num_rounds, row_size(sum(sizes)))),
+        )
 
-    def write_round(self, round_index: int, measured: FloatArray) -> None:
-        """Writes one round's row."""
-        self._rows[round_index] = measured
+    @classmethod
+    def read(cls, folder: RunFolder, num_rounds: int, sizes: Sequence[int]) -> "AggregateLog":
+        """Opens the log of a finished run.
+
+        Raises:
+          InputError: A file is missing, damaged, or of another shape.
+        """
+        return cls._open(folder, "r", num_rounds, sizes)
+
+    @classmethod
+    def _open(
+        cls, folder: RunFolder, mode: Literal["r", "r+"], num_rounds: int, sizes: Sequence[int]
+    ) -> "AggregateLog":
+        shape, of_noise = (num_rounds, len(sizes), 2), (num_rounds, row_size(sum(sizes)))
+        return cls(
+            open_log(folder.aggregates, mode, np.float64, shape, "aggregates"),
+            open_log(folder.round_noise, mode, np.float32, of_noise, "noise"),
+        )
+
+    def write_round(self, round_index: int, measured: FloatArray, noise: Float32Array) -> None:
+        """Writes one round's rows."""
+        self._measured[round_index] = measured
+        self._noise[round_index] = noise
 
     def flush(self) -> None:
         """Writes what is in memory to the disk."""
-        self._rows.flush()
+        self._measured.flush()
+        self._noise.flush()
 
-    def rows(self) -> FloatArray:
-        """The rows, float64 of shape (rounds, variables, 2); NaN in rounds that are not written."""
-        return np.array(self._rows)
+    def measured(self) -> FloatArray:
+        """The rows of `measure`; NaN in rounds that are not written."""
+        return np.array(self._measured)
 
-
-def read_aggregate_log(path: Path, num_rounds: int, num_variables: int) -> FloatArray:
-    """The rows of a finished run, float64 of shape (rounds, variables, 2).
-
-    Raises:
-      InputError: The file is missing, damaged, or of another shape.
-    """
-    shape = (num_rounds, num_variables, 2)
-    return AggregateLog(open_log(path, "r", np.float64, shape, "aggregates")).rows()
+    def noise(self) -> FloatArray:
+        """The rows of `NoiseWatch`, likewise."""
+        return np.array(self._noise, np.float64)
 
 
 # Rounds that are shown one by one: a user's own loop, or the files of a log.
 
 
 class MechanismWatch:
-    """A watch that sees every round's aggregate in order, and keeps the last one and some norms.
-
-    Attributes:
-      autocorrelation: The strongest autocorrelation of the first round; None if that has no noise
-        or was not shown.
-    """
+    """A watch that sees every round's aggregate in order, and keeps the last one and some norms."""
 
     def __init__(
         self,
@@ -145,8 +162,7 @@ class MechanismWatch:
         Args:
           sizes: The number of parameters in each variable of the model, in the order of the
             aggregate.
-          log: The log for each round's measurements; by default in memory, with the sum of squares
-            of every coordinate, which takes 8 bytes each.
+          log: The log for each round's measurements; by default in memory.
           completed: The number of completed rounds, whose measurements the log holds.
           frozen: The variables, from 1, that are not trained and have no noise.
           correlation: The matrix or the trees that correlate noise over rounds; None if each
@@ -157,13 +173,12 @@ class MechanismWatch:
         self._rounds = WhitenedRounds(correlation, stream, sum(self._sizes))
         self._frozen = frozenset(number - 1 for number in frozen)
         self._log = RowsInMemory() if log is None else log
-        self._coordinates = np.zeros(sum(sizes)) if log is None else None
+        self._noise = NoiseWatch(self._sizes, self._frozen)
         self._first = completed
         self._last: Float32Array | None = None
         self._numbers: list[int] = []
         self._stddev: list[float] = []
         self._norm_bound: list[float] = []
-        self.autocorrelation: Autocorrelation | None = None
 
     def see_round(
         self,
@@ -217,11 +232,11 @@ class MechanismWatch:
         whitened = self._rounds.see_round(number - 1, aggregate, noise_stddev, norm_bound)
         aggregate, noise_stddev = whitened.vector, whitened.expected.stddev
         norm_bound = whitened.expected.norm_bound
-        if index == 0 and noise_stddev > 0 and not np.isnan(norm_bound):
-            self.autocorrelation = strongest_autocorrelation(aggregate, noise_stddev, norm_bound)
-        self._log.write_round(index, measure(aggregate, self._last, self._sizes))
-        if self._coordinates is not None and noise_stddev > 0:
-            add_squares(self._coordinates, aggregate, self._last, noise_stddev)
+        self._log.write_round(
+            index,
+            measure(aggregate, self._last, self._sizes),
+            self._noise.row(number - 1, aggregate, noise_stddev, norm_bound),
+        )
         self._numbers.append(number)
         self._stddev.append(noise_stddev)
         self._norm_bound.append(norm_bound)
@@ -240,17 +255,13 @@ class MechanismWatch:
                 "see_round: must be called for every round before there are checks, and "
                 f"{self._first} were done before"
             )
-        stddev = np.array(self._stddev)
-        coordinates = None
-        if self._coordinates is not None:
-            coordinates = CoordinateLengths(self._coordinates, int((stddev > 0).sum()))
+        rounds = len(self._stddev)
         return RunAggregates(
             sizes=self._sizes,
-            stddev=stddev,
+            stddev=np.array(self._stddev),
             norm_bound=np.array(self._norm_bound),
-            measured=self._log.rows()[: len(self._stddev)],
-            autocorrelation=self.autocorrelation,
-            coordinates=coordinates,
+            measured=self._log.measured()[:rounds],
+            noise=self._log.noise()[:rounds],
             frozen=self._frozen,
             numbers=tuple(self._numbers),
         )
@@ -272,9 +283,6 @@ def check_noise(noise_stddev: float, norm_bound: float | None) -> None:
 
 
 # What a log folder says of its mechanism, and what was measured of its aggregates.
-
-
-_COORDINATES = "the lengths of coordinates"
 
 
 class Variables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -389,6 +397,7 @@ class MeasuredRounds:
         self._last: tuple[int, Float32Array] | None = None
         self._variables: Variables | None = None
         self._rounds = WhitenedRounds(read_correlation(folder, num_rounds), None, dim)
+        self._noise = NoiseWatch(())
         if folder.round_measures.exists():
             self._variables = _variables(folder, dim)
             self._open(self._variables)
@@ -397,7 +406,9 @@ class MeasuredRounds:
         shape = (self._num_rounds, len(variables.sizes), 2)
         self._stated = _continued(self._folder.round_mechanism, (self._num_rounds, 2), "noise")
         self._measured = _continued(self._folder.round_measures, shape, "measures")
-        self._coordinates = LoggedTotal(self._folder.coordinate_lengths, self._dim, _COORDINATES)
+        of_noise = (self._num_rounds, row_size(_moving(variables)))
+        self._noise_rows = _continued(self._folder.round_noise, of_noise, "noise", np.float32)
+        self._noise = NoiseWatch(variables.sizes, [number - 1 for number in variables.frozen])
 
     def forget(self, index: int) -> list[int]:
         """Removes a round, counted from 0, before it is scored, perhaps again.
@@ -409,15 +420,11 @@ class MeasuredRounds:
             self._last = None
         if self._variables is None:
             return []
-        if index == 0:
-            self._folder.autocorrelation.unlink(missing_ok=True)
         later = index + 1 + np.flatnonzero(~np.isnan(self._measured[index + 1 :, 0, 0]))
         self._measured[later[:1], :, 1] = np.nan
-        self._measured[index] = np.nan
-        self._stated[index] = np.nan
-        self._measured.flush()
-        self._stated.flush()
-        self._coordinates.restart_without(index)
+        for log in (self._measured, self._stated, self._noise_rows):
+            log[index] = np.nan
+            log.flush()
         return [int(number) for number in later[:1]]
 
     def write(
@@ -437,7 +444,6 @@ class MeasuredRounds:
             self._variables = read_variables(self._folder, self._dim) or Variables(tuple(sizes))
             write_variables(self._folder, self._variables)
             self._open(self._variables)
-            self._coordinates.restart_without(index)
         last = self._before(index)
         bound = np.nan if norm_bound is None else norm_bound
         self._stated[index] = noise_stddev, bound
@@ -446,14 +452,9 @@ class MeasuredRounds:
         aggregate, noise_stddev = whitened.vector, whitened.expected.stddev
         self._measured[index] = measure(aggregate, last, self._variables.sizes)
         self._measured.flush()
-        if noise_stddev > 0:
-            self._coordinates.add(
-                index,
-                functools.partial(add_squares, aggregate=aggregate, last=last, stddev=noise_stddev),
-            )
-        if index == 0 and norm_bound is not None and noise_stddev > 0:
-            autocorrelation = strongest_autocorrelation(aggregate, noise_stddev, norm_bound)
-            write_text(self._folder.autocorrelation, autocorrelation_to_json(autocorrelation))
+        norm_bound = whitened.expected.norm_bound
+        self._noise_rows[index] = self._noise.row(index, aggregate, noise_stddev, norm_bound)
+        self._noise_rows.flush()
         self._last = (index, aggregate.copy())
 
     def _before(self, index: int) -> Float32Array | None:
@@ -478,8 +479,8 @@ def logged_aggregates(folder: LogFolder, dim: int) -> RunAggregates | None:
     shape = (len(stated), len(variables.sizes), 2)
     measured = np.array(open_log(folder.round_measures, "r", np.float64, shape, "measures"))
     rows = np.flatnonzero(~np.isnan(measured[:, :, 0]).any(axis=1))
-    total = LoggedTotal(folder.coordinate_lengths, dim, _COORDINATES)
-    has_first_round = 0 in rows and folder.autocorrelation.exists()
+    of_noise = (len(stated), row_size(_moving(variables)))
+    noise = np.array(open_log(folder.round_noise, "r", np.float32, of_noise, "noise"), np.float64)
     correlation = read_correlation(folder, len(stated))
     stddev, norm_bound = expected_of_log(
         correlation, stated[rows, 0], stated[rows, 1], measured[rows], rows.tolist()
@@ -489,8 +490,7 @@ def logged_aggregates(folder: LogFolder, dim: int) -> RunAggregates | None:
         stddev=stddev,
         norm_bound=norm_bound,
         measured=measured[rows],
-        autocorrelation=read_autocorrelation(folder.autocorrelation) if has_first_round else None,
-        coordinates=CoordinateLengths(total.total, len(total.rounds)) if total.rounds else None,
+        noise=noise[rows],
         frozen=frozenset(number - 1 for number in variables.frozen),
         numbers=tuple((rows + 1).tolist()),
     )
@@ -521,12 +521,20 @@ def _variables(folder: LogFolder, dim: int) -> Variables:
     return read_variables(folder, dim) or Variables((dim,))
 
 
-def _continued(path: Path, shape: tuple[int, ...], what: str) -> MappedArray:
+def _moving(variables: Variables) -> int:
+    """The number of parameters that are not frozen."""
+    frozen = sum(variables.sizes[number - 1] for number in variables.frozen)
+    return sum(variables.sizes) - frozen
+
+
+def _continued(
+    path: Path, shape: tuple[int, ...], what: str, dtype: npt.DTypeLike = np.float64
+) -> MappedArray:
     """Opens a log for appending, creating it atomically."""
     if path.exists():
-        return open_log(path, "r+", np.float64, shape, what)
+        return open_log(path, "r+", dtype, shape, what)
     unfinished = path.with_name(f".{path.name}.part")
-    log = create_log(unfinished, np.float64, shape)
+    log = create_log(unfinished, dtype, shape)
     log.flush()
     unfinished.rename(path)
     return log

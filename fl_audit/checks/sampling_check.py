@@ -2,17 +2,21 @@
 
 Under Poisson sampling every client is in every round with one probability, independently. The sizes
 of the rounds are then independent and binomial, and so are the clients' numbers of rounds. Rounds
-of one size, and epochs in which every client participates once, vary too little.
+of one size, and epochs in which every client participates once, vary too little. And whether a
+client comes again some rounds later does not depend on its having come, at any distance: who comes
+in blocks of rounds, or in every tenth round, is found by that alone.
 """
 
 import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 from scipy import optimize
 
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.checks.check import Check
+from fl_audit.checks.coordinates import binomial_divergence
 from fl_audit.checks.replay.trial_rounds import Finding, failed
 from fl_audit.errors import InputError
 
@@ -29,8 +33,8 @@ def check_poisson(
       probability: The probability of each in each round, in (0, 1).
 
     Returns:
-      The findings `once_a_round`, `rounds_vary`, `clients_vary` and `mean_cohort`; a correct
-      sampler fails each with a probability of at most 1e-6.
+      The findings `once_a_round`, `rounds_vary`, `clients_vary`, `mean_cohort` and
+      `clients_return`; a correct sampler fails each with a probability of at most 1e-6.
 
     Raises:
       InputError: There are no rounds, a client's number or the probability is out of range.
@@ -50,6 +54,7 @@ def check_poisson(
         _varies("rounds_vary", "sizes of the rounds", sizes, num_clients, probability),
         _varies("clients_vary", "clients' numbers of rounds", counts, len(cohorts), probability),
         _mean(len(sampled), len(cohorts) * num_clients, probability, len(cohorts)),
+        clients_return(cohorts, num_clients, probability),
     )
 
 
@@ -118,6 +123,61 @@ def log_p_dispersion(squares: float, count: int, trials: int, probability: float
         for sign in (1.0, -1.0)
     ]
     return float(min(0.0, min(tails) + math.log(2)))
+
+
+def clients_return(cohorts: Sequence[IndexArray], num_clients: int, probability: float) -> Finding:
+    """The finding on how often clients come again after some rounds, at the worst distance.
+
+    Of the m participations with a round so much later, n have the client in that round, too. Where
+    rounds are drawn independently with this probability, exp(a n) over the m-th power of the
+    generating function of one draw is a supermartingale over the rounds, also for samples of fixed
+    size (Hoeffding 1963, theorem 4). So m D(n / m || probability) > y for given m has probability
+    e^-y at most (Chernoff), and 2 e^-y times the number of participations for any m.
+    """
+    rounds = len(cohorts)
+    present = np.zeros((num_clients, rounds), np.float32)
+    for index, cohort in enumerate(cohorts):
+        present[cohort, index] = 1
+    again = _pairs_by_distance(present)
+    sizes = present.sum(axis=0, dtype=np.float64)
+    before = np.cumsum(sizes)[: rounds - 1][::-1]  # at distances 1, 2, ...
+    if not before.any():
+        return Finding(
+            "clients_return", _RETURN, "no client came before the last round", 0, None, 1
+        )
+    share = again / np.maximum(before, 1)
+    log_p = -before * binomial_divergence(share, np.full(len(share), probability))
+    at = int(np.argmin(log_p))
+    ratio = float(share[at] / probability)
+    return Finding(
+        "clients_return",
+        _RETURN,
+        f"{ratio:.3g} times as often {at + 1} rounds later",
+        min(0.0, float(log_p[at]) + math.log(2 * len(share) * sizes.sum())),
+        None,
+        ratio,
+    )
+
+
+_RETURN = "whether a client comes does not depend on its having come some rounds before"
+
+
+def _pairs_by_distance(present: npt.NDArray[np.float32]) -> FloatArray:
+    """The number of pairs of a client's rounds at each distance from 1, of shape (rounds - 1,)."""
+    from scipy import fft  # here, for it takes a fifth of a second
+
+    rounds = present.shape[1]
+    size = fft.next_fast_len(2 * rounds, real=True)
+    power = np.zeros(size // 2 + 1)
+    for start in range(0, len(present), _CLIENTS):
+        spectrum = fft.rfft(present[start : start + _CLIENTS], size, axis=1)
+        power += (spectrum.real**2 + spectrum.imag**2).sum(axis=0, dtype=np.float64)
+    pairs: FloatArray = np.rint(fft.irfft(power, size)[1:rounds])
+    return pairs
+
+
+_CLIENTS = 1000
+"""Clients per step."""
 
 
 def _mean(sampled: int, trials: int, probability: float, rounds: int) -> Finding:

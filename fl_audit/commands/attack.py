@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command, add_config_arguments
-from fl_audit.commands.printing import print_json
+from fl_audit.commands.printing import print_json, print_path
 from fl_audit.number_words import delta_text, epsilon_text, lower_bound_text, upper_bound_text
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def add(commands: "Commands") -> None:
 
 def _attack(arguments: argparse.Namespace) -> int:
     """Attacks with progress on standard error."""
-    from fl_audit.config.attack import FederatedAttack, load_attack_config, num_models
-    from fl_audit.pipeline.attack import continue_attack, start_attack
+    from fl_audit.config.attack_tables import FederatedAttack, load_attack_config, num_models
+    from fl_audit.pipeline.train_and_attack import continue_attack, start_attack
     from fl_audit.progress import Progress
 
     config = load_attack_config(arguments.config, arguments.overrides)
@@ -61,5 +61,5 @@ def _attack(arguments: argparse.Namespace) -> int:
         )
     most = f"{upper_bound_text(report.upper_bound.epsilon)} at delta {delta_text(report.delta)}"
     print(f"upper bound from accounting: epsilon {most}")
-    print(f"report: {arguments.out / 'report.html'}")
+    print_path("report", arguments.out / "report.html")
     return 0

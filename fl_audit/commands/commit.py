@@ -2,12 +2,10 @@
 
 import argparse
 import secrets
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command, add_config_arguments, config_of
+from fl_audit.commands.parser import add_command, add_config_arguments, config_of, output_file
 from fl_audit.commands.printing import print_lines
-from fl_audit.errors import InputError
 from fl_audit.progress import doing, warn
 
 if TYPE_CHECKING:
@@ -32,17 +30,24 @@ def add(commands: "Commands") -> None:
         example="fl-audit commit config.toml --out commitment.json",
     )
     add_config_arguments(parser, "the config of the run")
-    parser.add_argument("--out", metavar="FILE", type=Path, required=True, help="the file to write")
+    parser.add_argument(
+        "--out", metavar="FILE", type=output_file, required=True, help="the file to write"
+    )
 
 
 def _commit(arguments: argparse.Namespace) -> int:
-    from fl_audit.config.commitment import commitment_to, opening_of, write_commitment
+    """Writes both files; warns of a seed that can be found by trying."""
+    from fl_audit.config.commitment import (
+        check_uncommitted,
+        commitment_to,
+        opening_of,
+        write_commitment,
+    )
     from fl_audit.config.inputs import read_inputs
     from fl_audit.engines.prepare import prepare
 
     config = config_of(arguments)
-    if not arguments.out.name:
-        raise InputError(f"--out: must name a file, such as commitment.json, got {arguments.out}")
+    check_uncommitted(arguments.out)
     if config.seed < _EASILY_TRIED:
         warn(
             f"the commitment hides seed {config.seed}, but whoever sees rounds may try all small "

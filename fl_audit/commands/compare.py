@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command
+from fl_audit.commands.parser import add_command, output_file
 from fl_audit.commands.printing import (
     add_verbose,
     print_json,
     print_lines,
+    print_path,
     scoring_progress,
     write_page,
 )
@@ -18,6 +19,10 @@ from fl_audit.commands.printing import (
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.comparison import Comparison
+
+
+EXIT_WORSE = 5
+"""The exit status where the new run leaks significantly more."""
 
 
 def add(commands: "Commands") -> None:
@@ -30,7 +35,8 @@ def add(commands: "Commands") -> None:
         description=(
             "Compare finished runs or logs, for example of several participation patterns or noise "
             "levels. A setting is named by the config keys that differ; runs that differ only in "
-            "their seed are repetitions of one setting."
+            "their seed are repetitions of one setting. With --require no-worse, exits with status "
+            "5 if the first run leaks significantly more than the second."
         ),
         example="fl-audit compare runs/grid/runs/* --out compare.html --csv results.csv",
     )
@@ -46,30 +52,45 @@ def add(commands: "Commands") -> None:
         type=float,
         help="delta for folders other than runs; default: the runs' own",
     )
-    parser.add_argument("--out", metavar="FILE.html", type=Path, help="write a page with plots")
     parser.add_argument(
-        "--csv", metavar="FILE", type=Path, help="write a row for each run, statistic and method"
+        "--out", metavar="FILE.html", type=output_file, help="write a page with plots"
     )
     parser.add_argument(
-        "--latex", metavar="FILE", type=Path, help="write a table for LaTeX, with booktabs"
+        "--csv",
+        metavar="FILE",
+        type=output_file,
+        help="write a row for each run, statistic and method",
+    )
+    parser.add_argument(
+        "--latex", metavar="FILE", type=output_file, help="write a table for LaTeX, with booktabs"
+    )
+    parser.add_argument(
+        "--require",
+        choices=("no-worse",),
+        help="NEW OLD: exit with status 5 if NEW leaks significantly more, by the interval of the "
+        "difference of their estimates",
     )
     add_verbose(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from fl_audit.comparison import compare, comparison_json
-    from fl_audit.comparison.tables import brief_lines, comparison_lines
+    from fl_audit.comparison import compare, comparison_json, difference_to_last
+    from fl_audit.comparison.as_text import brief_lines, comparison_lines
+    from fl_audit.json_records import to_json
 
     comparison = compare(arguments.folders, arguments.delta, scoring_progress)
+    difference = difference_to_last(comparison) if arguments.require else None
     if arguments.json:
-        print_json(comparison_json(comparison))
+        required = {} if difference is None else {"no_worse": to_json(difference)}
+        print_json(comparison_json(comparison) | required)
     else:
         lines = comparison_lines if arguments.verbose else brief_lines
         print_lines(lines(comparison))
+        print_lines([] if difference is None else [difference.words])
     sys.stdout.flush()
     _write_files(comparison, arguments)
-    return 0
+    return EXIT_WORSE if difference is not None and difference.is_worse else 0
 
 
 def _write_files(comparison: "Comparison", arguments: argparse.Namespace) -> None:
@@ -84,4 +105,4 @@ def _write_files(comparison: "Comparison", arguments: argparse.Namespace) -> Non
     for name, option, path, text in files:
         if path is not None:
             write_page(text(), path, option)
-            print(f"{name}: {path}", file=sys.stderr if arguments.json else sys.stdout)
+            print_path(name, path, is_json=arguments.json)

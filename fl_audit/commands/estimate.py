@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command
+from fl_audit.commands.parser import add_command, output_file
 from fl_audit.commands.printing import (
     add_junit,
     add_require,
@@ -13,6 +13,7 @@ from fl_audit.commands.printing import (
     check_required,
     exit_status,
     print_json,
+    print_path,
     print_report,
     write_junit,
 )
@@ -81,7 +82,9 @@ def add(commands: "Commands") -> None:
     _add_claims(parser)
     add_require(parser)
     add_junit(parser)
-    parser.add_argument("--out", metavar="FILE.html", type=Path, help="write the report as a page")
+    parser.add_argument(
+        "--out", metavar="FILE.html", type=output_file, help="write the report as a page"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_verbose(parser)
 
@@ -117,7 +120,8 @@ def _add_claims(parser: argparse.ArgumentParser) -> None:
         "--claimed-profile",
         metavar="FILE.csv",
         type=Path,
-        help="test the claim of a privacy profile, with columns epsilon and delta, likewise",
+        help="test the claim of a privacy profile, with columns epsilon and delta, likewise; "
+        "default: claim.csv of a log folder that has one",
     )
 
 
@@ -125,14 +129,14 @@ def _estimate(arguments: argparse.Namespace) -> int:
     from fl_audit.commands.printing import scoring_progress
     from fl_audit.report.folder import AuditedFolder
 
-    is_claimed = any(getattr(arguments, name) is not None for name in _CLAIMS)
-    check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
     _check_source(arguments.scores)
+    is_claimed = _settle_claim(arguments)
+    check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
     source = AuditedFolder(arguments.scores, scoring_progress)
     if arguments.delta is None:
         arguments.delta = _recorded_delta(arguments.scores)
     audit = _folder_report if arguments.scores.is_dir() else _file_report
-    report, scored = audit(source, arguments)
+    report, scored = audit(source, arguments, _request(arguments))
     if arguments.json:
         print_json(_json(report, arguments.scores.is_dir()))
     else:
@@ -140,7 +144,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         sys.stdout.flush()
         _write_page(report, scored, source, arguments.out)
-        print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
+        print_path("page", arguments.out, is_json=arguments.json)
     write_junit(report, arguments.junit, arguments.require)
     return exit_status(report, arguments.require)
 
@@ -185,7 +189,7 @@ def _json(report: "Report", is_folder: bool) -> dict[str, object]:
 
 
 def _file_report(
-    source: "AuditedFolder", arguments: argparse.Namespace
+    source: "AuditedFolder", arguments: argparse.Namespace, request: "EstimateRequest"
 ) -> "tuple[Report, list[ScoredStatistic]]":
     from fl_audit.errors import InputError
     from fl_audit.estimators.null import Null
@@ -202,7 +206,7 @@ def _file_report(
     kind: NullKind = arguments.null or default
     tail = _null_tail(arguments.canaries, arguments.dim, kind)
     scored = ScoredStatistic(None, scores, Null(kind, tail, arguments.dim, source="argument"))
-    return report_on_file(source.path, scored, _request(arguments)), [scored]
+    return report_on_file(source.path, scored, request), [scored]
 
 
 def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTail | None":
@@ -227,7 +231,7 @@ def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTa
 
 
 def _folder_report(
-    source: "AuditedFolder", arguments: argparse.Namespace
+    source: "AuditedFolder", arguments: argparse.Namespace, request: "EstimateRequest"
 ) -> "tuple[Report, list[ScoredStatistic]]":
     from fl_audit.report.build import report_on_statistics
     from fl_audit.report.folder import chosen_statistic, folder_statistics
@@ -235,7 +239,7 @@ def _folder_report(
     statistics = folder_statistics(source, arguments.dim, arguments.null, arguments.canaries)
     chosen = chosen_statistic(source.path, statistics, arguments.statistic)
     others = [name for name in statistics if name not in chosen]
-    return report_on_statistics(source, chosen, _request(arguments), others), chosen
+    return report_on_statistics(source, chosen, request, others), chosen
 
 
 def _request(arguments: argparse.Namespace) -> "EstimateRequest":
@@ -251,6 +255,17 @@ def _request(arguments: argparse.Namespace) -> "EstimateRequest":
 
 
 _CLAIMS = ("claimed_epsilon", "claimed_mu", "claimed_rho", "claimed_noise", "claimed_profile")
+
+
+def _settle_claim(arguments: argparse.Namespace) -> bool:
+    """Whether there is a claim: an option, else the claim.csv of a log folder."""
+    from fl_audit.formats.folders import LogFolder
+
+    if any(getattr(arguments, name) is not None for name in _CLAIMS):
+        return True
+    recorded = LogFolder(arguments.scores).claim
+    arguments.claimed_profile = recorded if recorded.exists() else None
+    return arguments.claimed_profile is not None
 
 
 def _claim(arguments: argparse.Namespace) -> "Claim | CurveClaim | None":

@@ -1,10 +1,12 @@
 """`fl-audit init`: a commented config to start from."""
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command
+from fl_audit.commands.parser import add_command, output_file
+from fl_audit.commands.printing import print_lines
 from fl_audit.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--out",
         metavar="FILE.toml",
-        type=Path,
+        type=output_file,
         default=Path("config.toml"),
         help="default: %(default)s",
     )
@@ -38,13 +40,17 @@ def _init(arguments: argparse.Namespace) -> int:
     if arguments.out.exists():
         raise InputError(f"{arguments.out}: exists already; give another name with --out")
     write_text(arguments.out, text)
+    print_lines(_next_steps(arguments.out, text, has_data=arguments.task != "numbers"))
+    return 0
+
+
+def _next_steps(path: Path, text: str, *, has_data: bool) -> Iterator[str]:
     lines = text.splitlines()
     if to_fill := [str(n) for n, line in enumerate(lines, 1) if line.endswith('= "FILL IN"')]:
         plural = "" if len(to_fill) == 1 else "s"
-        print(f"{arguments.out}: first fill in line{plural} {', '.join(to_fill)}")
-    if arguments.task == "numbers":
-        print(f"{arguments.out}: for `fl-audit plan {arguments.out}` alone, as there are no data")
-        return 0
-    print(f"{arguments.out}: try `fl-audit plan {arguments.out}`, then")
-    print(f"  `fl-audit run {arguments.out} --out runs/{arguments.out.stem}`")
-    return 0
+        yield f"{path}: first fill in line{plural} {', '.join(to_fill)}"
+    if not has_data:
+        yield f"{path}: for `fl-audit plan {path}` alone, as there are no data"
+        return
+    yield f"{path}: try `fl-audit plan {path}`, then"
+    yield f"  `fl-audit run {path} --out runs/{path.stem}`"

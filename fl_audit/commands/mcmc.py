@@ -1,12 +1,11 @@
 """`fl-audit mcmc`: the posterior of epsilon from error counts of several challenge bases."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import print_json
+from fl_audit.commands.parser import add_command, output_file
+from fl_audit.commands.printing import print_json, print_path
 from fl_audit.progress import warn
 
 if TYPE_CHECKING:
@@ -78,7 +77,9 @@ def add(commands: "Commands") -> None:
     for flag, help_text in _CHAIN_FLAGS.items():
         parser.add_argument(flag, metavar="N", type=int, help=help_text)
     parser.add_argument("--seed", type=int, default=0, help="seed of mhaar")
-    parser.add_argument("--out", metavar="FILE.html", type=Path, help="write a page with plots")
+    parser.add_argument(
+        "--out", metavar="FILE.html", type=output_file, help="write a page with plots"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -114,7 +115,7 @@ def _mcmc(arguments: argparse.Namespace) -> int:
     else:
         _print(summary, arguments.confidence)
     if arguments.out is not None:
-        print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
+        print_path("page", arguments.out, is_json=arguments.json)
     return 0
 
 

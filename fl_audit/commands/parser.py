@@ -1,12 +1,16 @@
 """The parser of the command line, which reports any error in one line, and common arguments."""
 
 import argparse
+import errno
+import os
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from fl_audit.errors import InputError, nearest
+from fl_audit.library_words import argument_words
 from fl_audit.progress import VERBOSITIES
 
 if TYPE_CHECKING:
@@ -52,7 +56,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises an `InputError` with the message."""
-        raise InputError(message)
+        raise InputError(argument_words(message))
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         """Parses arguments; reports unknown commands and options before missing arguments."""
@@ -89,6 +93,21 @@ def _path(text: str) -> Path:
     if "\0" in text:
         raise argparse.ArgumentTypeError(f"must be a path without a null byte, got {text!r}")
     return Path(text)
+
+
+def output_file(text: str) -> Path:
+    """The path of a file to write, refused before any work if its folder does not take files."""
+    path = _path(text)
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if path.is_file() or not path.exists():  # what else there is, such as a pipe, is written to
+            with tempfile.NamedTemporaryFile(prefix=f".{path.name[:40]}.", dir=path.parent):
+                pass
+    except OSError as error:
+        reason = f"{path}: cannot be written: {error.strerror}"
+        raise argparse.ArgumentTypeError(reason) from error
+    return path
 
 
 def add_command(
@@ -132,6 +151,11 @@ _LONGEST_CALIBRATION = 3600
 def add_config_arguments(parser: "Parser", summary: str) -> None:
     """Adds CONFIG.toml and --set."""
     parser.add_argument("config", metavar="CONFIG.toml", type=Path, help=summary)
+    add_set(parser)
+
+
+def add_set(parser: "Parser") -> None:
+    """Adds --set."""
     parser.add_argument(
         "--set",
         metavar="section.key=value",

@@ -17,7 +17,7 @@ from fl_audit.progress import hint
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.config import Config
-    from fl_audit.planning import FoundNoise, Plan
+    from fl_audit.planning import Plan
     from fl_audit.planning.cost import Calibration
     from fl_audit.planning.machine import Machine, MachineHours
 
@@ -39,12 +39,6 @@ def add(commands: "Commands") -> None:
     add_config_arguments(parser, "the config of the run")
     parser.add_argument(
         "--trials", metavar="N", type=int, help="simulated runs; default: 39, or 19 for large ones"
-    )
-    parser.add_argument(
-        "--epsilon",
-        metavar="E",
-        type=float,
-        help="find the least noise whose accounting gives clients this epsilon, and plan with it",
     )
     add_calibrate(parser, "train the first rounds for SECONDS (default: 60), and predict hours")
     parser.add_argument(
@@ -75,41 +69,24 @@ def _plan(arguments: argparse.Namespace) -> int:
     from fl_audit.engines.tff import environment
 
     environment.set_defaults()
-    from fl_audit.planning import make_plan, noise_lines
+    from fl_audit.planning import make_plan
 
-    noise = _noise(config, arguments.epsilon)
-    if noise is not None and arguments.epsilon is not None and noise.not_covered is not None:
-        print_json(noise.to_json()) if arguments.json else print("\n".join(noise_lines(noise)))
-        return 0
-    if noise is None:
-        plan = make_plan(config, arguments.trials)
-    else:
-        plan = make_plan(noise.config, arguments.trials, noise.task)
+    plan = make_plan(config, arguments.trials)
     runs, machines = arguments.runs, arguments.machines
     elsewhere = None if machine is None else machine.hours(plan.run, runs, machines)
     measured = _calibrated(plan.run.config, arguments.calibrate)
-    _print_plan(plan, noise, measured, elsewhere, arguments)
+    _print_plan(plan, measured, elsewhere, arguments)
     return 0
-
-
-def _noise(config: "Config", epsilon: float | None) -> "FoundNoise | None":
-    """The noise solved for an epsilon; None if the config states the noise."""
-    from fl_audit.planning import asked_for_epsilon, find_noise
-
-    if epsilon is not None:
-        config = asked_for_epsilon(config, epsilon)
-    return None if config.mechanism.epsilon is None else find_noise(config)
 
 
 def _print_plan(
     plan: "Plan",
-    noise: "FoundNoise | None",
     measured: "Calibration | None",
     elsewhere: "MachineHours | None",
     arguments: argparse.Namespace,
 ) -> None:
     from fl_audit.json_records import to_json
-    from fl_audit.planning import answer_lines, noise_lines, plan_lines
+    from fl_audit.planning import answer_lines, plan_lines
     from fl_audit.planning.machine import machine_lines
 
     if arguments.json:
@@ -118,10 +95,9 @@ def _print_plan(
         print_json(plan.to_json() | {"hours": hours} | other_machine)
     else:
         lines = plan_lines if arguments.verbose else answer_lines
-        noise_text = [] if noise is None else noise_lines(noise)
         other_hours = [] if elsewhere is None else machine_lines(elsewhere)
         hours_text = [*_hours_lines(measured, arguments), *other_hours]
-        print("\n".join([*noise_text, *lines(plan), *hours_text]))
+        print("\n".join([*lines(plan), *hours_text]))
 
 
 def _check_options(arguments: argparse.Namespace) -> None:

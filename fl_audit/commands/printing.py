@@ -3,10 +3,12 @@
 import argparse
 import json
 import shutil
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_audit.commands.parser import output_file
 from fl_audit.errors import InputError, visible
 from fl_audit.progress import bar, hint
 
@@ -40,6 +42,11 @@ def print_lines(lines: Iterable[str]) -> None:
     """
     for line in lines:
         print(visible(line))
+
+
+def print_path(what: str, path: Path, *, is_json: bool = False) -> None:
+    """Prints the path of a file that was written, after JSON on standard error."""
+    print(visible(f"{what}: {path}"), file=sys.stderr if is_json else sys.stdout)
 
 
 def print_json(value: dict[str, object]) -> None:
@@ -104,8 +111,18 @@ def add_junit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--junit",
         metavar="FILE.xml",
-        type=Path,
+        type=output_file,
         help="write the verdict and the checks as JUnit XML, which CI systems show as tests",
+    )
+
+
+def add_commitment(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that names the commitment of a run that is verified."""
+    parser.add_argument(
+        "--commitment",
+        metavar="FILE",
+        type=Path,
+        help="the commitment that `fl-audit commit` wrote before the run",
     )
 
 

@@ -4,8 +4,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import print_json, print_lines, scoring_progress, write_page
+from fl_audit.commands.parser import add_command, output_file
+from fl_audit.commands.printing import (
+    add_commitment,
+    print_json,
+    print_lines,
+    scoring_progress,
+    write_page,
+)
 from fl_audit.errors import InputError
 from fl_audit.progress import warn
 
@@ -34,21 +40,16 @@ def add(commands: "Commands") -> None:
         example="fl-audit release runs/first --out sheet.html --statement statement.toml",
     )
     parser.add_argument("folder", metavar="RUN", type=Path, help="the folder of a finished run")
-    parser.add_argument("--out", metavar="FILE.html", type=Path, help="the sheet to write")
+    parser.add_argument("--out", metavar="FILE.html", type=output_file, help="the sheet to write")
     parser.add_argument(
         "--statement",
         metavar="FILE.toml",
         type=Path,
         help="a file with a table [release]; its keys take precedence over the config's",
     )
+    add_commitment(parser)
     parser.add_argument(
-        "--commitment",
-        metavar="FILE",
-        type=Path,
-        help="the commitment that `fl-audit commit` wrote before the run",
-    )
-    parser.add_argument(
-        "--model-card", metavar="FILE.md", type=Path, help="write a section of a model card"
+        "--model-card", metavar="FILE.md", type=output_file, help="write a section of a model card"
     )
     parser.add_argument("--json", action="store_true", help="print a registry's entry")
 
@@ -64,7 +65,7 @@ def _release(arguments: argparse.Namespace) -> int:
         sheet_of_run,
         statement_of,
     )
-    from fl_audit.release_sheet.registry import parameters_of, registry_entry
+    from fl_audit.release_sheet.registry_entry import parameters_of, registry_entry
     from fl_audit.release_sheet.selection import sweep_around
     from fl_audit.release_sheet.sheet import render_sheet
     from fl_audit.verification import verify_folder

@@ -5,9 +5,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import print_json, print_lines, scoring_progress
-from fl_audit.errors import InputError
+from fl_audit.commands.parser import add_command, output_file
+from fl_audit.commands.printing import (
+    add_commitment,
+    print_json,
+    print_lines,
+    scoring_progress,
+    write_page,
+)
 from fl_audit.progress import hint
 
 if TYPE_CHECKING:
@@ -41,12 +46,7 @@ def add(commands: "Commands") -> None:
         example="fl-audit verify runs/first --commitment commitment.json --model model.npz",
     )
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="a finished run, or a log")
-    parser.add_argument(
-        "--commitment",
-        metavar="FILE",
-        type=Path,
-        help="the commitment that `fl-audit commit` wrote before the run",
-    )
+    add_commitment(parser)
     parser.add_argument(
         "--model",
         metavar="FILE",
@@ -62,7 +62,7 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--statement",
         metavar="FILE.json",
-        type=Path,
+        type=output_file,
         help="write an in-toto statement on the model and the run's chain, for a pipeline to sign",
     )
     parser.add_argument("--json", action="store_true", help="print outcome and findings as JSON")
@@ -70,7 +70,7 @@ def add(commands: "Commands") -> None:
 
 def _verify(arguments: argparse.Namespace) -> int:
     from fl_audit.formats.folders import RunFolder
-    from fl_audit.release_sheet.check import verify_sheet
+    from fl_audit.release_sheet.compare_sheets import verify_sheet
     from fl_audit.verification import NOT_SHOWN, verify_folder
 
     verified = verify_folder(
@@ -101,12 +101,8 @@ def _write_statement(folder: "RunFolder", verified: "Verified", out: Path) -> No
     """
     from fl_audit.comparison import read_report
     from fl_audit.formats.round_chain import read_chain
-    from fl_audit.formats.text_files import write_text
     from fl_audit.release_sheet.documents import in_toto_statement
 
     link = read_chain(folder.chain).lines[-1].link
     statement = in_toto_statement(read_report(folder), link, verified)
-    try:
-        write_text(out, json.dumps(statement, indent=2, ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise InputError(f"--statement: {out}: cannot be written: {error.strerror}") from error
+    write_page(json.dumps(statement, indent=2, ensure_ascii=False) + "\n", out, "--statement")

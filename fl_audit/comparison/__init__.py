@@ -1,14 +1,28 @@
 r"""Comparison of finished runs: participation patterns, noise levels, seeds.
 
-  from fl_audit.comparison import compare, comparison_lines, render_comparison
+A folder is one of `fl-audit run`, or holds the scores of another system:
 
-  comparison = compare([Path("runs/shuffle"), Path("runs/bernoulli")])
-  print("\n".join(comparison_lines(comparison)))
-  Path("compare.html").write_text(render_comparison(comparison))
+>>> import tempfile
+>>> from pathlib import Path
+>>> import numpy as np
+>>> folder, random = Path(tempfile.mkdtemp()), np.random.default_rng(1)
+>>> for run, shift in (("old", 1.0), ("new", 2.5)):
+...     (folder / run).mkdir()
+...     rows = (f"c{i},{i % 2},{random.normal(i % 2 * shift, 1)}" for i in range(200))
+...     scores = "\n".join(["canary_id,included,score", *rows])
+...     _ = (folder / run / "scores_sum.csv").write_text(scores)
+>>> comparison = compare([folder / "old", folder / "new"], delta=1e-5)
+>>> for setting in comparison.settings:
+...     print(Path(setting.label).name, round(setting.epsilon("sum", "one_run_valid").mean, 2))
+old 1.05
+new 3.62
 
-A comparison reads report.json and canaries.csv of each run; no module here imports TensorFlow.
+`comparison_lines` and `render_comparison` make text and a page of it, `csv_text` and `latex_table`
+tables for other programs. No module here imports TensorFlow.
 """
 
+from fl_audit.comparison.as_page import render_comparison
+from fl_audit.comparison.as_text import comparison_lines
 from fl_audit.comparison.comparison import (
     Comparison,
     compare,
@@ -16,18 +30,19 @@ from fl_audit.comparison.comparison import (
     comparison_of,
 )
 from fl_audit.comparison.exports import csv_text, latex_table
-from fl_audit.comparison.page import render_comparison
+from fl_audit.comparison.no_worse import Difference, difference_to_last
 from fl_audit.comparison.reported_run import ReportedRun, read_report, read_reported_runs
-from fl_audit.comparison.tables import comparison_lines
 
 __all__ = [
     "Comparison",
+    "Difference",
     "ReportedRun",
     "compare",
     "comparison_json",
     "comparison_lines",
     "comparison_of",
     "csv_text",
+    "difference_to_last",
     "latex_table",
     "read_report",
     "read_reported_runs",

@@ -203,7 +203,14 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
                 party: [s.label for s in comparison.analytical_front(party)] for party in PARTIES
             },
         },
-        "runs": [_run_json(comparison, run) for run in comparison.runs],
+        "runs": [
+            {
+                "folder": str(run.folder),
+                "setting": next(s.label for s in comparison.settings if run in s.runs),
+                "report": dict(run.report_json),
+            }
+            for run in comparison.runs
+        ],
     }
 
 
@@ -228,11 +235,6 @@ def _setting_json(comparison: Comparison, setting: Setting) -> dict[str, Any]:
 
 def _spread_json(spread: Spread | None) -> dict[str, object] | None:
     return None if spread is None else spread.to_json()
-
-
-def _run_json(comparison: Comparison, run: ReportedRun) -> dict[str, Any]:
-    label = next(setting.label for setting in comparison.settings if run in setting.runs)
-    return {"folder": str(run.folder), "setting": label, "report": dict(run.report_json)}
 
 
 _SAME_COHORT = 1.1

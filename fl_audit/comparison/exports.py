@@ -7,11 +7,13 @@ r"""A comparison for other programs: its rows as CSV, and a table in LaTeX.
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from fl_audit.attacks.threat_models import title_of
+from fl_audit.comparison.as_text import LEFT_OUT, accuracy_cell, participations_cell
 from fl_audit.comparison.comparison import Comparison
 from fl_audit.comparison.settings import Setting
-from fl_audit.comparison.tables import LEFT_OUT, accuracy_cell, participations_cell
+from fl_audit.errors import visible
 from fl_audit.estimators.result import Record
 from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
 from fl_audit.report.headline import Headline
@@ -20,15 +22,27 @@ from fl_audit.report.headline import Headline
 def csv_text(rows: Sequence[Record]) -> str:
     r"""Writes rows as CSV with a header; numbers with all their digits, None as an empty cell.
 
+    A text that a spreadsheet would compute begins with an apostrophe.
+
     >>> csv_text([{"run": "a", "epsilon": float("inf")}, {"run": "b", "lower": 0.5}])
     'run,epsilon,lower\na,inf,\nb,,0.5\n'
+    >>> csv_text([{"run": "=1+1", "epsilon": -0.5}])
+    "run,epsilon\n'=1+1,-0.5\n"
     """
     columns = dict.fromkeys(column for row in rows for column in row)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A text without control characters that no spreadsheet takes for a formula."""
+    if not isinstance(value, str):
+        return value
+    text = visible(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 _HEAD = (
@@ -87,14 +101,12 @@ def _numbers(headline: Headline) -> tuple[str, str]:
     bound = (
         LEFT_OUT if headline.lower_bound is None else lower_bound_text(headline.lower_bound.epsilon)
     )
-    fit, within = headline.estimated, headline.estimate_within()
-    if fit is None or within is None:
+    within, ends = headline.estimate_within(), headline.interval_within()
+    if within is None:
         return bound, LEFT_OUT
-    if fit.lower is None or fit.upper is None:
+    if ends is None:
         return bound, epsilon_text(within)
-    upper_bound = headline.most()
-    upper = fit.upper if fit.lower > upper_bound else min(fit.upper, upper_bound)
-    return bound, f"{epsilon_text(within)} ({epsilon_text(fit.lower)} to {epsilon_text(upper)})"
+    return bound, f"{epsilon_text(within)} ({' to '.join(map(epsilon_text, ends))})"
 
 
 _LATEX = str.maketrans(
@@ -123,5 +135,5 @@ _LATEX = str.maketrans(
 
 
 def latex_text(text: str) -> str:
-    """Escapes LaTeX special characters."""
-    return text.translate(_LATEX)
+    """Escapes LaTeX special characters, and control characters."""
+    return visible(text).translate(_LATEX)

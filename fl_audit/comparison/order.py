@@ -23,6 +23,7 @@ class Group:
     Attributes:
       lower: The lowest end of their intervals.
       upper: The highest end.
+      printed: The highest end as on a run's page, where an estimate ends at its upper bound.
       accounting: The smallest and the largest of their upper bounds from accounting, if all are
         known.
     """
@@ -30,6 +31,7 @@ class Group:
     settings: tuple[Setting, ...]
     lower: float
     upper: float
+    printed: float
     accounting: tuple[float, float] | None
 
     def joined(self, other: "Group") -> "Group":
@@ -40,6 +42,7 @@ class Group:
             settings=(*self.settings, *other.settings),
             lower=min(self.lower, other.lower),
             upper=max(self.upper, other.upper),
+            printed=max(self.printed, other.printed),
             accounting=None if None in limits else (min(known), max(known)),
         )
 
@@ -106,11 +109,18 @@ def by_participations(settings: Sequence[Setting]) -> list[list[Setting]]:
     groups: list[list[Setting]] = []
     for setting in sorted(settings, key=_participations):
         first = groups[-1][0] if groups else None
-        if first is not None and _participations(setting) <= _AS_OFTEN * _participations(first):
+        if first is not None and equally_often(_mean_rounds(first), _mean_rounds(setting)):
             groups[-1].append(setting)
         else:
             groups.append([setting])
     return groups
+
+
+def equally_often(first: float | None, second: float | None) -> bool:
+    """Whether canaries participate equally often; an unknown number equals only an unknown one."""
+    if first is None or second is None:
+        return first is second
+    return max(first, second) <= _AS_OFTEN * min(first, second)
 
 
 def groups_apart(settings: Sequence[Setting], statistic: str) -> list[Group]:
@@ -132,11 +142,19 @@ def _group_of_one(setting: Setting, headline: Headline) -> Group | None:
     """The group of one setting; None if it has no interval."""
     ends = span(headline)
     limits = None if headline.upper_bound is None else (headline.upper_bound, headline.upper_bound)
-    return None if ends is None else Group((setting,), *ends, limits)
+    within = headline.interval_within() or ends
+    if ends is None or within is None:
+        return None
+    return Group((setting,), *ends, printed=within[1], accounting=limits)
 
 
 def _participations(setting: Setting) -> float:
-    return math.inf if setting.participations is None else setting.participations.mean
+    mean = _mean_rounds(setting)
+    return math.inf if mean is None else mean
+
+
+def _mean_rounds(setting: Setting) -> float | None:
+    return None if setting.participations is None else setting.participations.mean
 
 
 def _listed(settings: Sequence[Setting]) -> str:
@@ -151,7 +169,7 @@ def _sentence(title: str, settings: Sequence[Setting], statistic: str) -> str:
     if len(groups) == 1:
         return f"{where}, this audit cannot tell which of {_listed(settings)} leaks more."
     parts = [
-        f"{group.names} (ε {epsilon_text(group.lower)} … {epsilon_text(group.upper)})"
+        f"{group.names} (ε {epsilon_text(group.lower)} … {epsilon_text(group.printed)})"
         for group in groups
     ]
     tied = any(len(group.settings) > 1 for group in groups)

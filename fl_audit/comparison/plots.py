@@ -55,16 +55,13 @@ def pattern_legend(patterns: Sequence[str]) -> Markup:
 
     def plot(axes: Axes) -> None:
         axes.set_axis_off()
-        axes.legend(
-            handles=list(_handles(patterns)), loc="center left", ncols=columns, borderaxespad=0
-        )
+        handles = [
+            Line2D([], [], color=style.colour, marker=style.marker, ls="", ms=5.5, label=pattern)
+            for pattern, style in pattern_styles(patterns).items()
+        ]
+        axes.legend(handles=handles, loc="center left", ncols=columns, borderaxespad=0)
 
     return draw("pattern-legend", 9.4, height, plot)
-
-
-def _handles(patterns: Sequence[str]) -> Iterator[Line2D]:
-    for pattern, style in pattern_styles(patterns).items():
-        yield Line2D([], [], color=style.colour, marker=style.marker, ls="", ms=5.5, label=pattern)
 
 
 @dataclass(frozen=True)

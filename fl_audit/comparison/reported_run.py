@@ -22,6 +22,7 @@ from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.participation_files import read_canaries
 from fl_audit.formats.run_record import FORMAT_VERSION, RunRecord, read_record
 from fl_audit.formats.text_files import decode_json, read_foreign
+from fl_audit.library_words import json_words
 from fl_audit.report.build import EstimateRequest, report_on_folder
 from fl_audit.report.finished_run import check_together
 from fl_audit.report.folder import AuditedFolder
@@ -211,7 +212,9 @@ def _report(folder: RunFolder, fields: Mapping[str, Any]) -> Report:
     except (msgspec.MsgspecError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{folder.report_json}: is not the report of a run: {error}") from error
+        raise InputError(
+            f"{folder.report_json}: is not the report of a run: {json_words(error)}"
+        ) from error
 
 
 def _report_text(folder: RunFolder) -> bytes:

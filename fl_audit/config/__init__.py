@@ -21,7 +21,7 @@ keys.
 """
 
 from fl_audit.canaries.tables import AnyCanaries, Canaries, ExampleCanaries
-from fl_audit.config.tables import (
+from fl_audit.config.run_tables import (
     AdaptiveServer,
     Client,
     Config,

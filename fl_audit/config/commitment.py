@@ -33,13 +33,14 @@ import msgspec
 from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config.file import config_to_toml, flat_keys
 from fl_audit.config.inputs import PREFIX, Inputs, read_recorded_inputs, words_of_input
-from fl_audit.config.tables import Config
+from fl_audit.config.run_tables import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import read_chain
 from fl_audit.formats.text_files import (
     OWNER_ALONE,
+    append_whole,
     in_turn,
     parse_toml,
     read_foreign,
@@ -47,6 +48,7 @@ from fl_audit.formats.text_files import (
     read_toml,
     write_text,
 )
+from fl_audit.library_words import json_words
 from fl_audit.version import __version__
 
 # Committed keys.
@@ -193,22 +195,25 @@ class _Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nonce: str
 
 
+def check_uncommitted(path: Path) -> None:
+    """Raises InputError if a file of a commitment exists, which is never replaced."""
+    for file_path in (path, opening_of(path), tries_of(path)):
+        if file_path.exists():
+            raise InputError(f"{file_path}: is there already; a commitment is never replaced")
+
+
 def write_commitment(path: Path, opened: Opened) -> None:
     """Writes a new commitment, and its opening, which only the owner may read.
 
     Raises:
       InputError: One of the files exists, or cannot be written.
     """
-    for file_path in (path, opening_of(path), tries_of(path)):
-        if file_path.exists():
-            raise InputError(f"{file_path}: is there already; a commitment is never replaced")
+    check_uncommitted(path)
     try:
-        descriptor = os.open(opening_of(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(_Opening(opened.nonce)) + b"\n")
-            os.fsync(file.fileno())
+        write_text(opening_of(path), _opening_text(opened.nonce), OWNER_ALONE)
         write_text(path, opened.text.decode())
     except OSError as error:
+        opening_of(path).unlink(missing_ok=True)
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
 
 
@@ -217,9 +222,10 @@ def open_commitment(path: Path) -> Opened:
     text, commitment = read_commitment(path)
     opening = opening_of(path)
     if not opening.exists():
-        raise InputError(f"{opening}: is missing; `fl-audit commit` wrote it beside the commitment")
-    nonce = read_json(opening, _Opening, "the opening of a commitment").nonce
-    return Opened(commitment, text, _checked_nonce(nonce, opening))
+        raise InputError(
+            f"{opening}: is missing; `fl-audit commit` wrote it next to the commitment"
+        )
+    return Opened(commitment, text, read_nonce(opening))
 
 
 def read_commitment(path: Path) -> tuple[bytes, Commitment]:
@@ -232,14 +238,20 @@ def read_commitment(path: Path) -> tuple[bytes, Commitment]:
     return read_foreign(path), commitment
 
 
-def _checked_nonce(nonce: str, path: Path) -> str:
+def read_nonce(opening: Path) -> str:
+    """Reads the nonce in an opening: 64 hexadecimal digits."""
+    nonce = read_json(opening, _Opening, "the opening of a commitment").nonce
     try:
         is_right = len(nonce) == 64 and len(bytes.fromhex(nonce)) == 32
     except ValueError:
         is_right = False
     if not is_right:
-        raise InputError(f"{path}: nonce must be 64 hexadecimal digits")
+        raise InputError(f"{opening}: nonce must be 64 hexadecimal digits")
     return nonce
+
+
+def _opening_text(nonce: str) -> str:
+    return msgspec.json.encode(_Opening(nonce)).decode() + "\n"
 
 
 # A run under a commitment.
@@ -250,24 +262,25 @@ class Try(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
       commitment: The text of the published file.
-      nonce: Opens the commitment for recipients of the folder.
       number: The number of the run under the commitment, from 1.
       before: SHA-256 of the list of runs before this one.
     """
 
     commitment: str
-    nonce: str
     number: int
     before: str
 
-    def opened(self, path: Path) -> Opened:
-        """The opened commitment; InputError if text or nonce is invalid."""
-        text = self.commitment.encode()
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the published file."""
+        return hashlib.sha256(self.commitment.encode()).hexdigest()
+
+    def content(self, path: Path) -> Commitment:
+        """The commitment; InputError, naming `path`, if the text is none."""
         try:
-            commitment = msgspec.json.decode(text, type=Commitment)
+            return msgspec.json.decode(self.commitment.encode(), type=Commitment)
         except (msgspec.MsgspecError, ValueError) as error:
-            raise InputError(f"{path}: holds no commitment: {error}") from error
-        return Opened(commitment, text, _checked_nonce(self.nonce, path))
+            raise InputError(f"{path}: holds no commitment: {json_words(error)}") from error
 
 
 class ListedTry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -340,11 +353,12 @@ def read_try(folder: RunFolder) -> Try:
 
 
 def begin_try(path: Path, opened: Opened, folder: RunFolder) -> None:
-    """Records in a run's folder which try it is, before its chain begins."""
+    """Records in a run's folder which try it is, before its chain begins, and the opening."""
     listed = read_tries(tries_of(path))
-    attempt = Try(opened.text.decode(), opened.nonce, len(listed) + 1, _digest(tries_of(path)))
+    attempt = Try(opened.text.decode(), len(listed) + 1, _digest(tries_of(path)))
     text = msgspec.json.format(msgspec.json.encode(attempt)).decode()
-    write_text(folder.commitment, text + "\n", OWNER_ALONE)
+    write_text(folder.opening, _opening_text(opened.nonce), OWNER_ALONE)
+    write_text(folder.commitment, text + "\n")
 
 
 def list_try(path: Path, folder: RunFolder) -> int:
@@ -357,9 +371,8 @@ def list_try(path: Path, folder: RunFolder) -> int:
             if attempt.link == link:
                 return attempt.number
         line = ListedTry(len(listed) + 1, folder.path.resolve().name, link, _digest(tries))
-        with tries.open("ab") as file:
-            file.write(msgspec.json.encode(line) + b"\n")
-            file.flush()
+        append_whole(tries, msgspec.json.encode(line) + b"\n")
+        with tries.open("rb") as file:
             os.fsync(file.fileno())
     return line.number
 
@@ -381,7 +394,8 @@ def read_tries(path: Path) -> list[ListedTry]:
         try:
             line = msgspec.json.decode(text, type=ListedTry)
         except (msgspec.MsgspecError, ValueError) as error:
-            raise InputError(f"{path}: line {number} is none of a list of runs: {error}") from error
+            words = f"line {number} is none of a list of runs: {json_words(error)}"
+            raise InputError(f"{path}: {words}") from error
         if line.before != before.hexdigest() or line.number != number:
             raise InputError(f"{path}: line {number} does not follow from those before it")
         before.update(text)

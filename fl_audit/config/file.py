@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import tomllib
 import typing
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ from fl_audit.config_tables.plugins import has_plugins, import_plugins, with_fol
 from fl_audit.errors import InputError, nearest, suggested
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.text_files import check_values, read_toml
+from fl_audit.library_words import toml_words, type_words
 
 ConfigType = TypeVar("ConfigType", bound=Table)
 
@@ -136,10 +138,15 @@ def recorded_config(table: Mapping[str, Any], name: str) -> Config:
 def parse_tables(table: Mapping[str, Any], root: type[ConfigType], name: str) -> ConfigType:
     """Turns parsed TOML into a config of type `root`, which has a field for each table."""
     check_values(dict(table), name)
-    table = {key: _with_kind(key, value) for key, value in table.items()}
+    table = dict(table)
+    for key, kind in _DEFAULT_KINDS.items():
+        if isinstance(value := table.get(key), Mapping):
+            table[key] = {"kind": kind, **value}
     _check_keys(table, root, name, "")
+    types = key_types(root)
     try:
-        return msgspec.convert(_with_kinds(table, root), root)
+        converted = {key: _with_kind_of(key, value, types[key]) for key, value in table.items()}
+        return msgspec.convert(converted, root)
     except msgspec.ValidationError as error:
         raise InputError(f"{name}: {_readable(str(error), table)}") from error
 
@@ -152,12 +159,6 @@ def _check_threat_models(table: Mapping[str, Any], name: str) -> None:
         if not isinstance(model, str) or model not in THREAT_MODELS:
             hint = nearest(str(model), THREAT_MODELS)
             raise InputError(f"{name}: key `audit.threat_models`: unknown {model!r}; {hint}")
-
-
-def _with_kinds(table: Mapping[str, Any], root: type[Table]) -> dict[str, Any]:
-    """The file's tables, those of registered kinds converted to their types."""
-    types = key_types(root)
-    return {key: _with_kind_of(key, value, types[key]) for key, value in table.items()}
 
 
 def _with_kind_of(key: str, value: Any, annotation: Any) -> Any:
@@ -188,15 +189,10 @@ def _check_audit(config: Config, name: str) -> None:
     methods = ("all", *valid_methods(config.canaries.inclusion))
     chosen = config.audit.verdict_method
     if chosen not in methods:
-        why = "not proven for this inclusion:" if chosen in valid_methods() else "unknown"
+        why = "not valid for this inclusion:" if chosen in valid_methods() else "unknown"
         raise InputError(
             f"{name}: key `audit.verdict_method`: {why} {chosen!r}; {nearest(chosen, methods)}"
         )
-
-
-def _with_kind(key: str, value: Any) -> Any:
-    has_default = key in _DEFAULT_KINDS and isinstance(value, Mapping)
-    return {"kind": _DEFAULT_KINDS[key], **value} if has_default else value
 
 
 def config_to_toml(config: Table) -> str:
@@ -211,15 +207,24 @@ def _without_none(value: Any) -> Any:
 
 
 def _readable(message: str, table: Mapping[str, Any]) -> str:
-    """Turns msgspec's "... - at `$.a.b`" into "key `a.b`: ..., got 3"."""
-    in_toml = message.replace("`object`", "a table").replace(" | null`", "`")
-    reason, _, place = in_toml.partition(" - at `$.")
+    """Turns msgspec's "... - at `$.a.b[0]`" into "key `a.b[0]`: ..., got 3"."""
+    reason, _, place = message.partition(" - at `$.")
     path = place.rstrip("`")
     value: Any = table
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    is_said = value is None or isinstance(value, Mapping) or "got" in reason
-    return f"key `{path}`: {reason}" + ("" if is_said else f", got {value!r}")
+    for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
+        try:
+            value = value[key] if key else value[int(index)]
+        except (LookupError, TypeError):
+            return f"key `{path}`: {type_words(reason)}"
+    is_said = isinstance(value, Mapping) and "Expected" not in reason
+    return f"key `{path}`: {type_words(reason, got='' if is_said else _shown(value))}"
+
+
+def _shown(value: Any) -> str:
+    """A value as a config writes it, about."""
+    if isinstance(value, Mapping | list):
+        return "a table" if isinstance(value, Mapping) else f"a list of {len(value)} items"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: str) -> None:
@@ -325,7 +330,8 @@ def _value(text: str, name: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text.strip()
     except (RecursionError, ValueError) as error:
-        raise InputError(f"{name}: is TOML that cannot be read: {error}") from error
+        words = toml_words(error) if isinstance(error, ValueError) else "is nested too deeply"
+        raise InputError(f"{name}: is TOML that cannot be read: {words}") from error
 
 
 # A config flattened to `section.key`s, for experiment trackers.

@@ -1,4 +1,4 @@
-"""What a run reads beside its config: small files, the user's code, and the clients' data.
+"""What a run reads besides its config: small files, the user's code, and the clients' data.
 
 A config names these by their paths; whoever replaces what is there changes the run without changing
 the config. `inputs.json` in a run's folder has the digests of files and modules in full, and of the
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fl_audit.config.tables import Config
+from fl_audit.config.run_tables import Config
 from fl_audit.config_tables.plugins import module_file
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
@@ -31,11 +31,11 @@ _MOST_EXAMPLES = 1_000
 """The examples of one of them, or of the held-out data, that are."""
 
 PREFIX = "inputs."
-"""What the keys of inputs begin with, beside the keys of a config."""
+"""What the keys of inputs begin with, in addition to the keys of a config."""
 
 
 class Inputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a run reads beside its config.
+    """What a run reads besides its config.
 
     Attributes:
       files: The SHA-256 of each file that mechanism, participation or canaries name, by key.
@@ -140,7 +140,7 @@ def read_recorded_inputs(folder: RunFolder) -> Inputs:
 
 
 def check_same_inputs(folder: RunFolder, inputs: Inputs) -> None:
-    """Checks that an interrupted run would go on with the inputs that it began with.
+    """Refuses to resume a run whose inputs have changed.
 
     A run without a chain may lack the file, which is then written.
 

@@ -19,8 +19,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 import tomli_w
 
-from fl_audit.config.attack import Attack, FederatedAttack
-from fl_audit.config.tables import Config
+from fl_audit.config.attack_tables import Attack, FederatedAttack
+from fl_audit.config.run_tables import Config
 from fl_audit.config_tables.kinds import key_types, table_variants, variants
 from fl_audit.config_tables.table import LARGEST_INT, Table
 
@@ -86,18 +86,19 @@ def table_of_keys(name: str, table: type[Table]) -> TableOfKeys:
 
 def _keys(table: type[Table]) -> tuple[Key, ...]:
     meanings = _meanings(table)
-    fields = {field.name: field for field in msgspec.structs.fields(table)}
+    # Types with their ranges, which msgspec's own view of a field leaves out.
+    types = typing.get_type_hints(table, include_extras=True)
     return tuple(
-        Key(name, type_words(annotation), _default(fields[name]), fields[name].required, meaning)
-        for name, annotation in _types_with_ranges(table).items()
-        if not table_variants(annotation)
-        for meaning in [meanings.get(name, "")]
+        Key(
+            field.name,
+            type_words(types[field.name]),
+            _default(field),
+            field.required,
+            meanings.get(field.name, ""),
+        )
+        for field in msgspec.structs.fields(table)
+        if not table_variants(types[field.name])
     )
-
-
-def _types_with_ranges(table: type[Table]) -> dict[str, Any]:
-    hints = typing.get_type_hints(table, include_extras=True)
-    return {name: hints[name] for name in table.__struct_fields__}
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str | None:
@@ -188,16 +189,12 @@ _COLUMNS = ("key", "takes (default)", "meaning")
 def config_reference() -> str:
     """The page in Markdown: a section for each table with all its kinds, and those of attacks."""
     sections = [
-        _page_section(_title(name), list(kinds))
+        _page_section(f"[{name}]" if name else "Top-level keys", list(kinds))
         for name, kinds in itertools.groupby(config_tables(), lambda table: table.name)
     ]
     federated = _page_section("[attack] on a run", [table_of_keys("attack", FederatedAttack)])
     central = _page_section("[attack] without a run", [table_of_keys("attack", Attack)])
     return "\n".join([_PAGE_HEAD, *sections, federated, central])
-
-
-def _title(name: str) -> str:
-    return f"[{name}]" if name else "Top-level keys"
 
 
 def _page_section(title: str, kinds: Sequence[TableOfKeys]) -> str:
@@ -249,7 +246,10 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _cells(key: Key) -> Iterator[str]:
-    yield from (f"`{key.name}`", f"{key.type}{_written_default(key)}", with_links(key.meaning))
+    default = "" if key.default is None else f" (`{key.default}`)"
+    yield f"`{key.name}`"
+    yield key.type + (" (**required**)" if key.is_required else default)
+    yield with_links(key.meaning)
 
 
 def with_links(meaning: str) -> str:
@@ -259,12 +259,6 @@ def with_links(meaning: str) -> str:
     'Who is included ([canaries.md](canaries.md)).'
     """
     return re.sub(r"docs/(\w+\.md)", r"[\1](\1)", meaning)
-
-
-def _written_default(key: Key) -> str:
-    if key.is_required:
-        return " (**required**)"
-    return "" if key.default is None else f" (`{key.default}`)"
 
 
 if __name__ == "__main__":

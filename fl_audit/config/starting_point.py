@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from fl_audit.config.reference import Key, TableOfKeys, config_tables, toml_line
-from fl_audit.config.tables import Config
+from fl_audit.config.run_tables import Config
 from fl_audit.errors import InputError, nearest
 from fl_audit.tasks.kinds import TASKS
 

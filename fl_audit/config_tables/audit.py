@@ -17,6 +17,9 @@ LEAST_CONFIDENCE = 0.5
 MOST_POINTS = 1_000
 """Largest number of points of a claimed privacy profile."""
 
+LostCanaries = Literal["error", "warn"]
+"""Whether canaries that do not reach the aggregates end a training, or are a warning."""
+
 _CLAIMS = ("claimed_epsilon", "claimed_mu", "claimed_rho", "claimed_profile", "claim")
 
 
@@ -53,6 +56,7 @@ class Audit(Table, frozen=True):
       verdict_method: Method of the verdict, or `all` valid ones.
       replay: Whether to replay the first round (docs/replay.md).
       stop_when_contradicted: Whether to stop when the claim is contradicted (docs/live_verdict.md).
+      lost_canaries: Whether lost canaries end the run (`error`), or only `warn`.
     """
 
     delta: OpenUnitFloat | None = None
@@ -76,6 +80,7 @@ class Audit(Table, frozen=True):
     verdict_method: str = "all"
     replay: bool = False
     stop_when_contradicted: bool = False
+    lost_canaries: LostCanaries = "error"
 
     def __post_init__(self) -> None:
         """Checks the keys of a claim, and settles on one delta.

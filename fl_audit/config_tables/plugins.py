@@ -44,7 +44,7 @@ def import_plugins(plugins: Any, name: str) -> None:
             try:
                 module_in(module, Path(folder) if folder else None)
             except MissingModuleError as error:
-                where = f"in {folder}" if folder else "beside the config, nor where Python looks"
+                where = f"in {folder}" if folder else "next to the config or on Python's path"
                 raise InputError(
                     f"{name}: key `plugins`: there is no module {module!r} {where}"
                 ) from error

@@ -166,7 +166,6 @@ class Engine(abc.ABC):
 
         If the engine cannot replay a round, one finding says why.
         """
-        del run
         return (not_replayed("the engine draws noise that has no seed"),)
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:

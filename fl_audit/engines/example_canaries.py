@@ -26,15 +26,14 @@ from fl_audit.formats.npy_file import read_arrays
 from fl_audit.formats.text_files import read_csv
 from fl_audit.participation import PATTERNS
 from fl_audit.seeds import Stream, generator
+from fl_audit.tasks.client_text import read_sentences
 from fl_audit.tasks.learning_task import (
     Examples,
-    ExamplesOfSentences,
     LearningTask,
     Model,
     PartOfPopulation,
 )
 from fl_audit.tasks.network import NetworkModel
-from fl_audit.tasks.text import read_sentences
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +106,7 @@ def _pool_from_clients(
         held = "all examples of a client" if size is None else f"{size} examples of one client"
         raise InputError(
             f"canaries.count: {count} canaries with {held} each are more than the "
-            f"{len(is_real)} clients of the task have for them, one of whom must remain; must be "
-            "smaller"
+            f"{len(is_real)} clients of the task have, as one client must remain; must be smaller"
         )
     left = PartOfPopulation(population, np.flatnonzero(is_real))
     return ExamplePool(dataclasses.replace(task, population=left), canaries)
@@ -204,20 +202,14 @@ def read_canary_file(path: Path, task: LearningTask) -> Sequence[Examples]:
       InputError: The file cannot be read, or an example does not fit the task.
     """
     if task.examples_of_sentences is not None:
-        return _examples_from_text(path, task.examples_of_sentences)
+        sentences: dict[str, list[Sequence[str]]] = {}
+        for sentence in read_sentences(path):
+            sentences.setdefault(sentence.client_id, []).append(sentence.words)
+        return [task.examples_of_sentences(of_client) for of_client in sentences.values()]
     rows = _read_npz(path) if path.suffix == ".npz" else _read_numbers(path)
     examples = _checked(path, rows, task)
     _, first, owner = np.unique(rows.client_ids, return_index=True, return_inverse=True)
     return [examples.take(np.flatnonzero(owner == client)) for client in np.argsort(first)]
-
-
-def _examples_from_text(
-    path: Path, examples_of_sentences: ExamplesOfSentences
-) -> Sequence[Examples]:
-    sentences: dict[str, list[Sequence[str]]] = {}
-    for sentence in read_sentences(path):
-        sentences.setdefault(sentence.client_id, []).append(sentence.words)
-    return [examples_of_sentences(of_client) for of_client in sentences.values()]
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,7 @@ def _local(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
     from fl_audit.engines.tff.compiled import NotCompilableError
     from fl_audit.engines.tff.local import make_local
 
-    del worker_log, why  # without a worker; the first choice of `auto`
+    # No worker writes a log, and `auto` tries this runtime first, so there is no reason to give.
     try:
         return make_local(run)
     except NotCompilableError as error:
@@ -70,15 +70,15 @@ def _native(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
 
 
 def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
-    del worker_log, why  # Ray keeps its own logs; `auto` never chooses it
+    # Ray keeps its own logs, and `auto` never chooses it.
     engine = run.config.ray and run.config.ray.engine
     if engine == "jax" or (engine is None and not RAY.is_installed):
         import_extra("jax")
-        from fl_audit.engines.jax.on_ray import make_jax_on_ray
+        from fl_audit.engines.jax.jax_on_ray import make_jax_on_ray
 
         return make_jax_on_ray(run)
     from fl_audit.engines.tff.compiled import NotCompilableError
-    from fl_audit.engines.tff.on_ray import make_ray
+    from fl_audit.engines.tff.tff_on_ray import make_ray
 
     try:
         return make_ray(run)
@@ -87,9 +87,9 @@ def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
 
 
 def _jax(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
-    del worker_log, why  # without a worker; `auto` chooses it only if it is the only one
+    # No worker writes a log; `auto` chooses JAX only where it is the only engine.
     import_extra("jax")
-    from fl_audit.engines.jax.engine import make_jax
+    from fl_audit.engines.jax.jax_engine import make_jax
 
     return make_jax(run)
 

@@ -49,7 +49,7 @@ class DpSgd:
 
     @property
     def sum_noise_multiplier(self) -> float:
-        """The noise over how far one point more or less moves the sum."""
+        """The noise's standard deviation over the largest change of the sum by one point."""
         return self.noise_multiplier / (1 if self.microbatches is None else 2)
 
 

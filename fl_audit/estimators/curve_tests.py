@@ -2,7 +2,7 @@
 
 The sum of scores. Let u be the p-value of an included canary's score under its known null, and
 z = -Phi^-1(u). An excluded canary's z exceeds t with probability at most Phi(-t), so under a
-mechanism of the claimed curve T an included canary's does with probability at most
+mechanism of the claimed curve T an included canary's z exceeds t with probability at most
 
     S(t) = T(Phi(-t)),                                                                        (1)
 
@@ -67,7 +67,7 @@ _LOST = 0.02
 """The quantile of the alternative below which scores are not distinguished."""
 
 _ALIKE = 1e-9
-"""The range of g below which the alternative exceeds the claim nowhere."""
+"""If g varies by less than this, the alternative exceeds the claim nowhere."""
 
 _POWER = 0.8
 _NEARLY_ALL = 0.999

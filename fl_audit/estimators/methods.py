@@ -18,12 +18,20 @@ from fl_audit.estimators.gaussian.mechanism import gdp_fit
 from fl_audit.estimators.gaussian.shift_fit import shift_fit, shift_fit_epsilon
 from fl_audit.estimators.one_run.f_dp import one_run_fdp
 from fl_audit.estimators.one_run.guesses import one_run
-from fl_audit.estimators.one_run.valid import one_run_epsilons, one_run_rejection, one_run_valid
+from fl_audit.estimators.one_run.valid_guesses import (
+    one_run_epsilons,
+    one_run_rejection,
+    one_run_valid,
+)
 from fl_audit.estimators.result import WHATEVER_DISTRIBUTION, Estimate, Kind, ValidFor
 from fl_audit.estimators.scores import Inclusion
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError, where_applicable
 from fl_audit.estimators.threshold.published import threshold_clopper_pearson, threshold_jeffreys
-from fl_audit.estimators.threshold.valid import threshold_gdp, threshold_rejection, threshold_valid
+from fl_audit.estimators.threshold.valid_threshold import (
+    threshold_gdp,
+    threshold_rejection,
+    threshold_valid,
+)
 from fl_audit.registry import Registry
 
 Rejection = Callable[[Sequence[AuditSetting]], BoolArray]
@@ -166,7 +174,9 @@ _BUILT_IN = (
         "independent scores",
         fast_rejection=threshold_rejection,
     ),
-    Method("threshold_gdp", threshold_gdp, "lower_bound", "Gaussian mechanisms"),
+    Method(
+        "threshold_gdp", threshold_gdp, "lower_bound", "independent scores of a Gaussian mechanism"
+    ),
     Method("one_run", one_run, "lower_bound", valid_inclusions=("coins",)),
     Method(
         "one_run_valid",
@@ -203,7 +213,7 @@ def register_method(method: Method) -> Method:
       ValueError: The name is taken, or is "all".
     """
     if method.name == "all":
-        raise ValueError("a method may not be named 'all', which stands for all methods")
+        raise ValueError("a method may not be named 'all', which selects every method")
     return METHODS.register(method)
 
 

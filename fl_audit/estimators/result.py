@@ -14,13 +14,24 @@ from fl_audit.json_records import fields_from_json, fields_to_json, numbers_from
 from fl_audit.number_words import epsilon_text, lower_bound_text
 
 Kind = Literal["estimate", "lower_bound", "interval"]
-ValidFor = Literal["any mechanism", "independent scores", "Gaussian mechanisms"]
+ValidFor = Literal[
+    "any mechanism",
+    "independent scores",
+    "Gaussian mechanisms",
+    "independent scores of a Gaussian mechanism",
+]
 """The mechanisms for which a lower bound holds at its confidence: any; those for which the scores
-of different canaries are independent given inclusion; Gaussian ones.
+of different canaries are independent given inclusion; Gaussian ones; those with both.
 """
 
 WHATEVER_DISTRIBUTION: tuple[ValidFor, ...] = ("any mechanism", "independent scores")
 """The validity of a bound that assumes no distribution of the included canaries' scores."""
+
+IF_GAUSSIAN: tuple[ValidFor, ...] = (
+    "Gaussian mechanisms",
+    "independent scores of a Gaussian mechanism",
+)
+"""The validity of a bound that takes the mechanism's trade-off curve to be a Gaussian one's."""
 
 _WORDS = ("valid_for", "assumes", "guarantee", "source")
 """The fields that are written among an estimate's details in JSON."""
@@ -149,8 +160,8 @@ METHOD_GROUPS = (
     MethodGroup(
         "Valid lower bounds if the mechanism is Gaussian",
         "They hold only if the trade-off of error rates is that of a Gaussian mechanism, and are "
-        "then mostly tighter.",
-        frozenset({("lower_bound", "Gaussian mechanisms")}),
+        "then mostly tighter; threshold_gdp also takes canaries’ scores as independent.",
+        frozenset(("lower_bound", valid_for) for valid_for in IF_GAUSSIAN),
     ),
     MethodGroup(
         "Lower bounds as published, not valid after selection",
@@ -167,7 +178,7 @@ METHOD_GROUPS = (
         "Valid intervals if the mechanism is Gaussian",
         "Both ends hold at their confidence if the trade-off of error rates is that of a Gaussian "
         "mechanism.",
-        frozenset({("interval", "Gaussian mechanisms")}),
+        frozenset(("interval", valid_for) for valid_for in IF_GAUSSIAN),
     ),
     MethodGroup(
         "Estimates and intervals",
@@ -178,7 +189,7 @@ METHOD_GROUPS = (
                 ("estimate", None),
                 ("estimate", "any mechanism"),
                 ("estimate", "independent scores"),
-                ("estimate", "Gaussian mechanisms"),
+                *(("estimate", valid_for) for valid_for in IF_GAUSSIAN),
             }
         ),
     ),

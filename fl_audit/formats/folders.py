@@ -3,15 +3,17 @@
 Training writes a run folder and does not use estimators; the report reads it and does not use
 TensorFlow. A log folder is written by a production system in any language, or by `RoundScorer`;
 docs/logs.md describes its format. The content of each is chained by digests (`round_chain`), and
-`locked` keeps a second process out of a folder.
+`locked` and `WriteLock` keep a second writer out of a folder.
 """
 
 import contextlib
 import fcntl
 import os
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from fl_audit.errors import InputError
 from fl_audit.formats.round_chain import Chain, read_chain
@@ -48,6 +50,11 @@ class ScoredFolder:
         A run deletes it with the last round.
         """
         return self.path / "round_directions.npy"
+
+    @property
+    def round_noise(self) -> Path:
+        """What is measured of the noise of each aggregate (`checks.noise_rows`), float32 (NPY)."""
+        return self.path / "round_noise.npy"
 
     @property
     def upload_cosines(self) -> Path:
@@ -125,11 +132,16 @@ class RunFolder(ScoredFolder):
 
     def identity(self) -> tuple[Path, ...]:
         """The files that say what the run is, before its first round; the last may be missing."""
-        return (self.config, self.canaries, self.inputs, self.schedule_secret, self.commitment)
+        sealed = (self.commitment, *self.withheld())
+        return (self.config, self.canaries, self.inputs, *sealed)
+
+    def withheld(self) -> tuple[Path, ...]:
+        """The secrets of the run, which its owner may keep from others; each may be missing."""
+        return (self.schedule_secret, self.opening)
 
     @property
     def inputs(self) -> Path:
-        """The digests of what the run reads beside its config (JSON), see `config.inputs`."""
+        """The digests of what the run reads besides its config (JSON), see `config.inputs`."""
         return self.path / "inputs.json"
 
     @property
@@ -142,8 +154,13 @@ class RunFolder(ScoredFolder):
 
     @property
     def commitment(self) -> Path:
-        """The commitment that the run began under, with what opens it (JSON)."""
+        """The commitment that the run began under (JSON)."""
         return self.path / "commitment.json"
+
+    @property
+    def opening(self) -> Path:
+        """The nonce that opens the commitment (JSON), for the owner only."""
+        return self.path / "commitment.json.opening"
 
     @property
     def metrics(self) -> Path:
@@ -179,11 +196,6 @@ class RunFolder(ScoredFolder):
     def aggregates(self) -> Path:
         """Every aggregate's squared length and product with the last one, by variable (NPY)."""
         return self.path / "aggregates.npy"
-
-    @property
-    def autocorrelation(self) -> Path:
-        """The lag at which the first round's aggregate is most like itself (JSON)."""
-        return self.path / "first_round_echo.json"
 
     @property
     def replay(self) -> Path:
@@ -247,18 +259,22 @@ class RunFolder(ScoredFolder):
         cosines = (self.round_cosines, self.round_concentrations, self.round_directions)
         logs = (self.metrics, *cosines, *self.upload_logs())
         examples = (self.round_products, self.round_signals, self.round_energies)
-        return (*logs, *examples, self.aggregates)
+        return (*logs, *examples, self.aggregates, self.round_noise)
+
+    def canary_logs(self) -> tuple[Path, ...]:
+        """The logs with a number for each canary, which say in which rounds it was included."""
+        examples = (self.round_products, self.round_signals, self.round_energies)
+        return (self.round_cosines, *self.upload_logs(), *examples, *self.release_logs())
 
     def release_logs(self) -> tuple[Path, ...]:
         """The logs with a row for each model that is released; each may be missing."""
         return (self.release_cosines, self.release_concentrations)
 
     def training_outputs(self) -> tuple[Path, ...]:
-        """The files beside the logs that are there once training is over; each may be missing."""
-        looked_at = (self.autocorrelation, self.replay)
+        """The files besides the logs that exist once training is over; each may be missing."""
         kept = (self.kept_directions, self.kept_upload_directions, *self.direction_sums())
         scored = (self.compared_vectors, *self.path.glob("scores_*.csv"))
-        return (self.model, self.initial_model, *looked_at, *kept, *scored)
+        return (self.model, self.initial_model, self.replay, *kept, *scored)
 
     def released_models(self) -> list[Path]:
         return sorted(self.path.glob("released_model_*.npy"))
@@ -275,7 +291,8 @@ class LogFolder(ScoredFolder):
 
     def identity(self) -> tuple[Path, ...]:
         """The files that define what is audited; all but the first may be missing."""
-        return (self.pool, self.canaries, self.participation, self.noise_correlation)
+        described = (self.participation, self.noise_correlation, self.adaptive_clip)
+        return (self.pool, self.canaries, *described)
 
     @property
     def aggregates(self) -> Path:
@@ -311,20 +328,11 @@ class LogFolder(ScoredFolder):
         """`RoundScorer`'s measurements of each aggregate, as a run's `aggregates.npy` (NPY)."""
         return self.path / "round_measures.npy"
 
-    @property
-    def coordinate_lengths(self) -> Path:
-        """The sums of squared changes of each coordinate, as `RoundScorer` keeps them (NPY)."""
-        return self.path / "coordinate_lengths.npy"
-
-    @property
-    def autocorrelation(self) -> Path:
-        """The strongest autocorrelation of a round, as `RoundScorer` has found it (JSON)."""
-        return self.path / "round_echo.json"
-
     def round_logs(self) -> tuple[Path, ...]:
         """The logs with a row a round; each may be missing."""
         cosines = (self.round_cosines, self.round_concentrations, self.round_directions)
-        facts = (self.round_lengths, self.round_mechanism, self.round_measures)
+        measures = (self.round_measures, self.round_noise)
+        facts = (self.round_lengths, self.round_mechanism, *measures)
         return (*cosines, *self.upload_logs(), *facts)
 
     @property
@@ -353,13 +361,27 @@ class LogFolder(ScoredFolder):
         return self.path / "noise_correlation.json"
 
     @property
+    def claim(self) -> Path:
+        """The privacy profile that the training claims, epsilon and delta (CSV); may be missing.
+
+        `estimate` tests it where no other claim is stated.
+        """
+        return self.path / "claim.csv"
+
+    @property
+    def adaptive_clip(self) -> Path:
+        """How the clip norm moves from round to round (JSON); may be missing."""
+        return self.path / "adaptive_clip.json"
+
+    @property
     def faults(self) -> Path:
         """Errors of the audit itself while training went on, a line each; may be missing."""
         return self.path / "faults.txt"
 
     def side_files(self) -> tuple[str, ...]:
         """The names of files that do not depend on the scores."""
-        files = (self.participation, self.noise_correlation, self.variables, self.faults)
+        described = (self.participation, self.noise_correlation, self.adaptive_clip)
+        files = (*described, self.variables, self.claim, self.faults)
         return tuple(path.name for path in files)
 
     @property
@@ -368,7 +390,7 @@ class LogFolder(ScoredFolder):
         cosines = (self.round_cosines, self.upload_cosines)
         vectors = (self.aggregates, *cosines, self.initial, self.final)
         described = (self.canaries, self.round_lengths, self.round_mechanism, self.variables)
-        draws = (self.participation, self.noise_correlation)
+        draws = (self.participation, self.noise_correlation, self.adaptive_clip, self.claim)
         return tuple(path.name for path in (*vectors, *described, *draws))
 
 
@@ -396,6 +418,39 @@ def locked(folder: Path) -> Iterator[None]:
         path.unlink(missing_ok=True)
         fcntl.flock(descriptor, fcntl.LOCK_UN)  # a fork of this process may have it open too
         os.close(descriptor)
+
+
+class WriteLock:
+    """The lock of a folder until the object, which objects of one process share, is collected."""
+
+    _held: ClassVar["weakref.WeakValueDictionary[Path, WriteLock]"] = weakref.WeakValueDictionary()
+
+    def __init__(self, folder: Path) -> None:
+        """Takes the lock, as `locked` does; use `of` instead."""
+        held = contextlib.ExitStack()
+        held.enter_context(locked(folder))
+        weakref.finalize(self, _release, held, os.getpid())
+
+    @classmethod
+    def of(cls, folder: Path) -> "WriteLock":
+        """The lock that this process holds, or a new one.
+
+        Raises:
+          InputError: Another process holds it, or the folder cannot be written.
+        """
+        path = folder.resolve()
+        held = cls._held.get(path)
+        if held is None:
+            try:
+                held = cls._held[path] = cls(path)
+            except OSError as error:
+                raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
+        return held
+
+
+def _release(held: contextlib.ExitStack, owner: int) -> None:
+    if os.getpid() == owner:  # not in a fork of the process that took it
+        held.close()
 
 
 def _lock(path: Path) -> int:

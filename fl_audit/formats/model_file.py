@@ -95,10 +95,6 @@ def read_saved_arrays(path: Path) -> list[NamedArray]:
     return [(name, array) for name, array in named if array.dtype.kind == "f"]
 
 
-def _of_npz(path: Path) -> list[NamedArray]:
-    return list(read_arrays(path, "a model").items())
-
-
 def _of_hdf5(path: Path) -> list[NamedArray]:
     with opened(path, "a model") as file:
         return _datasets(file)
@@ -159,7 +155,7 @@ def _of_tensorflow(path: Path) -> list[NamedArray]:
 
 _READERS = {
     ".npy": lambda path: [("", read_array(path, "a model"))],
-    ".npz": _of_npz,
+    ".npz": lambda path: list(read_arrays(path, "a model").items()),
     ".safetensors": _of_safetensors,
     ".h5": _of_hdf5,
     ".hdf5": _of_hdf5,
@@ -173,7 +169,7 @@ _READERS = {
 def candidates(arrays: Sequence[NamedArray], sizes: Sequence[int]) -> Iterator[list[AnyArray]]:
     """The arrays of a file that may be a model's, in the order of its variables.
 
-    These are one array of all parameters, arrays one behind another of the variables' sizes (a
+    These are one array of all parameters, consecutive arrays of the variables' sizes (a
     checkpoint has other parts around them), in the order of the file or of their names, and, where
     no more than the variables have these sizes, those of each size in the order of their names.
 
@@ -181,7 +177,7 @@ def candidates(arrays: Sequence[NamedArray], sizes: Sequence[int]) -> Iterator[l
       arrays: The arrays of the file.
       sizes: The number of parameters of each variable.
     """
-    dim, by_name = sum(sizes), sorted(arrays, key=lambda named: _natural(named[0]))
+    dim, by_name = sum(sizes), sorted(arrays, key=lambda named: natural_order(named[0]))
     yield from ([array] for _, array in arrays if array.size == dim)
     for ordered in (arrays, by_name):
         for start in range(len(ordered) - len(sizes) + 1):
@@ -195,6 +191,6 @@ def candidates(arrays: Sequence[NamedArray], sizes: Sequence[int]) -> Iterator[l
         yield [of_size[size].pop(0) for size in sizes]
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def natural_order(name: str) -> list[tuple[int, str]]:
     """A key that sorts dense_2 before dense_10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -16,6 +16,7 @@ from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.text_files import read_json, write_text
+from fl_audit.library_words import json_words
 
 
 class _Matrix(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,4 +53,4 @@ def read_correlation(folder: LogFolder, num_rounds: int) -> Correlation | None:
             raise ValueError("first_column must have an entry")
         return Toeplitz.from_column(column, num_rounds)
     except (msgspec.ValidationError, ValueError) as error:
-        raise InputError(f"{path}: {error}") from error
+        raise InputError(f"{path}: {json_words(error)}") from error

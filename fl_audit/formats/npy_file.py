@@ -60,7 +60,7 @@ def read_header(file: IO[bytes]) -> Header:
     shape, _, dtype = read(file)
     if dtype.hasobject:
         raise ValueError("holds Python objects, which are never loaded")
-    if any(extent < 0 for extent in shape):
+    if any(extent < 0 or isinstance(extent, bool) for extent in shape):
         raise ValueError(f"has shape {shape}")
     return Header(shape, dtype, file.tell())
 
@@ -120,8 +120,21 @@ def opened(path: Path, what: str) -> Iterator[IO[bytes]]:
     except InputError:
         raise
     except _DAMAGES as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"{path}: is not {what}: {reason or type(error).__name__}") from error
+        raise InputError(f"{path}: is not {what}: {_reason(error)}") from error
+
+
+_OURS = ("is ", "its ", "has ", "holds ", "unpacks ", "the header of ")
+"""How reasons begin that are not NumPy's."""
+
+
+def _reason(error: BaseException) -> str:
+    """What is wrong with a file, without what NumPy or zipfile say of their parsing."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, zipfile.BadZipFile):
+        return "is damaged, or no NPZ file"
+    said = str(error)
+    return said if said.startswith(_OURS) else "its header or content is damaged or cut"
 
 
 def read_or_make(

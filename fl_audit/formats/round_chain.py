@@ -36,7 +36,8 @@ import msgspec
 
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import opened, read_header
-from fl_audit.formats.text_files import open_foreign, read_foreign, write_text
+from fl_audit.formats.text_files import append_whole, open_foreign, read_foreign, write_text
+from fl_audit.library_words import json_words
 
 # The lines.
 
@@ -259,8 +260,7 @@ class ChainWriter:
     def add(self, line: Line) -> None:
         """Adds a line."""
         added = linked(line, self.head)
-        with self._path.open("ab") as file:
-            file.write(text_of(added))
+        append_whole(self._path, text_of(added))
         self.head = added.link
 
     def log_round(
@@ -477,7 +477,9 @@ def _decoded(path: Path, number: int, text: bytes) -> Line:
     try:
         line: Line = msgspec.json.decode(text, type=Line)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: line {number} is none of a chain: {error}") from error
+        raise InputError(
+            f"{path}: line {number} is none of a chain: {json_words(error)}"
+        ) from error
     if isinstance(line, Begun) != (number == 1):
         raise InputError(f"{path}: line {number}: a chain begins with the line `begun`, and once")
     if isinstance(line, Begun) and line.format_version != FORMAT_VERSION:

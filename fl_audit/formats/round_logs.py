@@ -315,13 +315,6 @@ class LoggedTotal:
             self.rounds = None
             self._path.unlink()
 
-    def restart_without(self, round_index: int) -> None:
-        """Empties a sum that is unknown or has a round, before the round is scored again."""
-        if self.rounds is None or round_index in self.rounds:
-            self.rounds = set()
-            self.total[:] = 0
-            _write(self._path, self.rounds, None)
-
     def add(self, round_index: int, change: Callable[[FloatArray], None]) -> None:
         """Lets a round that is not in it change the sum in place, and writes the sum."""
         if self.rounds is None:

@@ -19,10 +19,10 @@ class LiveRecord:
     """What own-round scores proved while the run trained, valid at all rounds together.
 
     Attributes:
-      epsilon: The epsilon proven at the audit's confidence.
+      epsilon: The lower bound at the audit's confidence.
       claim_p_value: The p-value of the claimed epsilon; None without a claim.
-      claim_epsilon: The epsilon proven by the test of the claim, at the confidence of the verdict;
-        0 where the claim stands or there is none.
+      claim_epsilon: The lower bound of the claim's test at the verdict's confidence; 0 if the claim
+        is not contradicted, or none is made.
     """
 
     epsilon: float
@@ -51,7 +51,7 @@ class RunRecord:
       variable_sizes: The number of parameters in each variable of the model.
       stopped_after: The number of rounds after which the run stopped, as its claim was
         contradicted; None where all rounds were done.
-      live: What was proven round by round; None where that is not possible.
+      live: The lower bounds of each round; None if rounds cannot be tested.
       finished: The time when the training was over, in UTC as ISO 8601 to the second.
       compile_seconds: The seconds that the engine spent on compiling in its last session, part of
         the above; None, and left out of the file, where the engine does not tell.

@@ -1,7 +1,7 @@
 """The secret that a schedule is drawn from: 256 bits as 64 hexadecimal digits in a file.
 
 The seed makes a run repeatable and may be printed. The secret makes its sampling private: it is in
-this file alone, which nobody but its owner may read.
+this file alone, which only its owner may read.
 """
 
 import re

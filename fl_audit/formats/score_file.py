@@ -23,7 +23,8 @@ import csv
 import io
 import math
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, get_args
@@ -31,17 +32,19 @@ from typing import IO, get_args
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.errors import InputError, nearest, refuse_misspelt
-from fl_audit.estimators.challenge_bases.model import ChallengeCounts
+from fl_audit.errors import InputError, nearest
+from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts
 from fl_audit.estimators.scores import CanaryScores, Inclusion
 from fl_audit.formats.text_files import (
     atomic_writer,
+    check_header,
     linked_unquoted,
     read_csv,
+    read_csv_table,
     read_flag,
     read_foreign,
-    text_lines,
 )
+from fl_audit.progress import warned_if_read
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +114,7 @@ def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
     """
     path = Path(path)
     try:
-        with linked_unquoted(path, "a score file"):
+        with warned_if_read(), linked_unquoted(path, "a score file"):
             return _scores(path, read_table(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
@@ -146,13 +149,13 @@ def _scores(path: Path, table: "ScoreTable") -> ScoreFile:
     )
 
 
-def write_score_file(path: str | os.PathLike[str], scores: ScoreFile) -> None:
+def write_score_file(path: str | os.PathLike[str], scores: ScoreFile, mode: int = 0o666) -> None:
     """Writes a score file, CSV or (by its suffix) Parquet, whole or not at all.
 
     Scores are written with all their digits, so that reading returns the same numbers.
     """
     path = Path(path)
-    with atomic_writer(path) as file:
+    with atomic_writer(path, mode) as file:
         if path.suffix == ".parquet":
             _write_parquet(file, scores)
         else:
@@ -267,24 +270,10 @@ def read_table(path: Path) -> ScoreTable:
 
 
 def _read_csv(path: Path) -> ScoreTable:
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    try:
-        reader = csv.reader(text_lines(path))
-        header = [name.strip() for name in next(reader, [])]
-        positions = _positions(path, header)
-        for row in filter(None, reader):
-            if len(row) != len(header):
-                fields = f"must have {len(header)} fields, got {len(row)}"
-                raise InputError(f"{path}, line {reader.line_num}: {fields}")
-            rows.append([row[at] for at in positions.values()])
-            lines.append(reader.line_num)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: must be UTF-8 text: {error.reason}") from error
-    except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: not valid CSV: {error}") from error
-    columns = {name: [row[at] for row in rows] for at, name in enumerate(positions)}
-    return ScoreTable(columns, lambda row: f"line {lines[row]}")
+    table = read_csv_table(path, COLUMNS, INCLUSION_COLUMNS[:2])
+    at = {name: table.header.index(name) for name in _used_columns(path, table.header)}
+    columns = {name: [row[position] for row in table.rows] for name, position in at.items()}
+    return ScoreTable(columns, lambda row: f"line {table.lines[row]}")
 
 
 def _read_parquet(path: Path) -> ScoreTable:
@@ -296,36 +285,24 @@ def _read_parquet(path: Path) -> ScoreTable:
         num_rows = pq.read_metadata(content).num_rows
         table = pq.read_table(content) if num_rows <= _MOST_ROWS else None
     except (OSError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path}: cannot be read as Parquet: {reason}") from error
+        raise InputError(f"{path}: is no Parquet file, or a damaged one") from error
     if table is None:
         raise InputError(f"{path}: holds {num_rows:,} rows, must be at most {_MOST_ROWS:,}")
-    positions = _positions(path, table.column_names)
+    names = _used_columns(path, table.column_names)
     try:
-        columns = {name: table.column(at).to_pylist() for name, at in positions.items()}
+        columns = {name: table.column(name).to_pylist() for name in names}
     except ValueError as error:
-        raise InputError(f"{path}: cannot be read as Parquet: {error}") from error
+        raise InputError(f"{path}: has a text that is not UTF-8") from error
     return ScoreTable(columns, lambda row: f"row {row + 1}")
 
 
-def _positions(path: Path, header: list[str]) -> dict[str, int]:
-    """The position of each required column, and of the inclusion columns that are present."""
-    if not header:
-        raise InputError(f"{path}: must start with a header naming {', '.join(COLUMNS)}")
-    refuse_misspelt(f"{path}: column", header, INCLUSION_COLUMNS[:2])
-    inclusion_columns = _columns_on_inclusion(header)
-    for name in (*COLUMNS, *inclusion_columns):
-        if name not in header:
-            raise InputError(f"{path}: has no column {name!r}: {nearest(name, header)}")
-        if header.count(name) > 1:
-            raise InputError(f"{path}: must have one column {name!r}, got {header.count(name)}")
-    return {name: header.index(name) for name in (*COLUMNS, *inclusion_columns)}
-
-
-def _columns_on_inclusion(columns: Collection[str]) -> tuple[str, ...]:
-    """Inclusion columns present in the file; `pair` counts only if the design needs it."""
-    names = INCLUSION_COLUMNS if INCLUSION in columns else (PROBABILITY,)
-    return tuple(name for name in names if name in columns)
+def _used_columns(path: Path, header: Sequence[str]) -> tuple[str, ...]:
+    """The required columns, and the inclusion columns that are present, each there once."""
+    # A column `pair` is ours only if the file also says how its canaries were chosen.
+    names = INCLUSION_COLUMNS if INCLUSION in header else (PROBABILITY,)
+    columns = (*COLUMNS, *(name for name in names if name in header))
+    check_header(path, header, columns, INCLUSION_COLUMNS[:2])
+    return columns
 
 
 # The columns on the choice of included canaries.
@@ -432,7 +409,11 @@ _LARGEST = 10**9
 
 def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
     """Reads and checks a count file; an error message names the file, row and column."""
-    path = Path(path)
+    with warned_if_read():
+        return _counts(Path(path))
+
+
+def _counts(path: Path) -> ChallengeCounts:
     rows = read_csv(path, COUNT_COLUMNS)
     if not rows:
         raise InputError(f"{path}: must hold at least one row below the header, got none")
@@ -454,7 +435,7 @@ def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
 
 
 def _count(where: str, text: str) -> int:
-    digits = text.strip()
+    digits = re.sub(r"\.0+$", "", text.strip())  # as data frames write whole numbers
     is_short = digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= _MOST_DIGITS
     if not (is_short and int(digits) < _LARGEST):
         raise InputError(f"{where}: must be a whole number from 0 to {_LARGEST - 1}, got {text!r}")

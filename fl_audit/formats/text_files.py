@@ -13,21 +13,29 @@ fit raises an `InputError` of one line that names the file. What fl_audit writes
 [{'canary_id': '0', 'included': '1'}]
 """
 
+import codecs
 import contextlib
 import csv
 import errno
 import fcntl
 import io
+import itertools
 import os
 import re
 import secrets
 import stat
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from fl_audit.errors import InputError, nearest, refuse_misspelt
+from fl_audit.library_words import csv_words, json_words, not_utf8, toml_words
+from fl_audit.progress import warn
+
+if TYPE_CHECKING:
+    from _csv import _reader
 
 _SHELL_PIPES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 """The folders of the pipes that a shell names in a call, such as /dev/stdin or `<(zcat …)`."""
@@ -36,6 +44,13 @@ _MOST_BYTES = 1 << 28
 """The largest size of a file that is read as a whole, such as the report of a run."""
 
 _LONGEST_LINE = 1 << 24
+
+_NOT_TEXT = {
+    b"PK\x03\x04": "a workbook or another archive, not text; save the sheet as CSV",
+    b"PAR1": "Parquet, not text; let its name end in .parquet",
+    b"\x1f\x8b": "compressed, not text; unpack it",
+}
+"""Kinds of files by how they begin, and what would be right."""
 
 _KINDS = (
     (stat.S_ISFIFO, "is a pipe"),
@@ -79,16 +94,24 @@ def read_foreign(path: Path, most_bytes: int = _MOST_BYTES) -> bytes:
 
 
 def text_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 text with their ends, without a byte order mark.
+    """The lines of a text with their ends, without a byte order mark.
 
-    Raises OSError as `open_foreign` does, and for a line that is too long.
+    The text is UTF-8, or UTF-16 with its mark, as Excel's "Unicode text". Raises OSError as
+    `open_foreign` does, for another kind of file, and for a line that is too long.
     """
-    with io.TextIOWrapper(open_foreign(path), encoding="utf-8-sig", newline="") as file:
-        while line := file.readline(_LONGEST_LINE):
-            if len(line) == _LONGEST_LINE:
-                reason = f"has a line of {_LONGEST_LINE:,} characters or more"
-                raise OSError(errno.EFBIG, reason, str(path))
-            yield line
+    with open_foreign(path) as opened:
+        start = opened.peek(4)[:4]
+        for magic, kind in _NOT_TEXT.items():
+            if start.startswith(magic):
+                raise OSError(errno.EINVAL, f"is {kind}", str(path))
+        is_utf16 = start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        encoding = "utf-16" if is_utf16 else "utf-8-sig"
+        with io.TextIOWrapper(opened, encoding=encoding, newline="") as file:
+            while line := file.readline(_LONGEST_LINE):
+                if len(line) == _LONGEST_LINE:
+                    reason = f"has a line of {_LONGEST_LINE:,} characters or more"
+                    raise OSError(errno.EFBIG, reason, str(path))
+                yield line
 
 
 @contextlib.contextmanager
@@ -100,12 +123,12 @@ def linked_unquoted(path: Path, what: str) -> Iterator[None]:
     """
     try:
         yield
-    except InputError:
-        if not path.is_symlink():
+    except InputError as error:
+        if not path.is_symlink() or isinstance(error.__cause__, OSError):
             raise
         raise InputError(
             f"{path}: is a link to {path.readlink()}, which is not {what}; put the file itself "
-            "there to be told what is wrong with it"
+            "there to see what is wrong with it"
         ) from None
 
 
@@ -144,6 +167,13 @@ OWNER_ALONE = 0o600
 """The mode of files with keys, noise or secrets."""
 
 
+def keep_to_owner(paths: Iterable[Path]) -> None:
+    """Takes from everyone but the owner the right to read files; those that are there."""
+    for path in paths:
+        if path.exists():
+            path.chmod(OWNER_ALONE)
+
+
 def write_text(path: Path, text: str, mode: int = 0o666) -> None:
     r"""Writes UTF-8 text so that `path` holds either all of it or what it held before.
 
@@ -151,6 +181,18 @@ def write_text(path: Path, text: str, mode: int = 0o666) -> None:
     """
     with atomic_writer(path, mode) as file:
         file.write(text.encode("utf-8", errors="backslashreplace"))
+
+
+def append_whole(path: Path, content: bytes) -> None:
+    """Appends to a file, which is left as it was on an error, such as a full disk."""
+    with path.open("ab", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            while content:
+                content = content[file.write(content) :]
+        except OSError:
+            os.ftruncate(file.fileno(), size)
+            raise
 
 
 @contextlib.contextmanager
@@ -166,25 +208,129 @@ def unfinished_files(folder: Path) -> list[Path]:
     return [path for path in folder.glob(".*") if _UNFINISHED.fullmatch(path.name)]
 
 
-# CSV
+# CSV, as Python, pandas and Excel write it.
+
+
+@dataclass(frozen=True)
+class CsvTable:
+    """A CSV: the names of its columns without blanks around them, its rows, and their lines."""
+
+    header: list[str]
+    rows: list[list[str]]
+    lines: list[int]
+
+
+def read_csv_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> CsvTable:
+    """Reads a CSV with at least these columns, each row complete.
+
+    Columns may also be separated by semicolons or tabs, with decimal commas, which is said on
+    standard error. Refuses a column that is missing, misspelt (if optional) or there twice.
+    """
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    try:
+        with linked_unquoted(path, f"a CSV file with {', '.join(columns)}"):
+            header, reader = open_csv(path, text_lines(path))
+            check_header(path, header, columns, optional)
+            for row in filter(None, reader):
+                if len(row) != len(header):
+                    fields = f"must have {len(header)} fields, got {len(row)}"
+                    raise InputError(f"{path}, line {reader.line_num}: {fields}")
+                rows.append(row)
+                lines.append(reader.line_num)
+            table = CsvTable(header, rows, lines)
+            return table if reader.dialect.delimiter == "," else _with_points(path, table)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {not_utf8(error)}") from error
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: {csv_words(error)}") from error
+
+
+def open_csv(path: Path, lines: Iterator[str]) -> "tuple[list[str], _reader]":
+    """The names of the columns, and a reader of the rows behind them.
+
+    Raises InputError for a header of numbers alone: the first row of a file that has none.
+    """
+    first = next(lines, "")
+    delimiter = separator_of(first)
+    reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+    except csv.Error as error:
+        raise InputError(f"{path}, line 1: {csv_words(error)}") from error
+    if header and all(map(_NUMBER.fullmatch, header)):
+        raise InputError(
+            f"{path}: has no header: its first line must name the columns, got {first.strip()!r}"
+        )
+    return header, reader
+
+
+def separator_of(first_line: str) -> str:
+    """The sign between columns: a comma, or the semicolon or tab of a header without commas.
+
+    >>> separator_of("canary_id;included;score")
+    ';'
+    """
+    others = [sign for sign in (";", "\t") if sign in first_line]
+    return others[0] if others and "," not in first_line else ","
+
+
+def say_separator(path: Path, more: str = "") -> None:
+    """Says that a CSV is not separated by commas, once it has been read."""
+    warn(f"{path}: columns are read as separated by semicolons or tabs{more}")
+
+
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+_WITH_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell is a number with a decimal point, or without one."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def is_plain_csv(path: Path) -> bool:
+    """Whether a CSV with a header is UTF-8 with commas between columns.
+
+    Raises InputError if there is no header, OSError as `text_lines` does.
+    """
+    with open_foreign(path) as file:
+        is_utf16 = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    _, reader = open_csv(path, text_lines(path))
+    return not is_utf16 and reader.dialect.delimiter == ","
+
+
+def _with_points(path: Path, table: CsvTable) -> CsvTable:
+    """The table with decimal points; refuses a file with decimal commas and points."""
+    commas, points = (
+        next((n for n, row in enumerate(table.rows) if any(map(is_number, row))), None)
+        for is_number in (_WITH_COMMA.fullmatch, _HAS_POINT.fullmatch)
+    )
+    if commas is not None and points is not None:
+        raise InputError(
+            f"{path}, line {table.lines[points]}: has a number with a point, and line "
+            f"{table.lines[commas]} one with a comma; write all with a decimal point"
+        )
+    say_separator(path, ", and their decimal commas as points" if commas is not None else "")
+    rows = table.rows if commas is None else [list(map(_with_point, row)) for row in table.rows]
+    return CsvTable(table.header, rows, table.lines)
+
+
+_HAS_POINT = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
+
+
+def _with_point(text: str) -> str:
+    return text.replace(",", ".") if _WITH_COMMA.fullmatch(text) else text
 
 
 def read_csv(
     path: Path, columns: Sequence[str], optional: Sequence[str] = ()
 ) -> list[dict[str, str]]:
-    """The rows of a CSV with at least these columns, each row complete; others are ignored.
-
-    Refuses a column that is missing, misspelt (if optional) or there twice.
-    """
-    try:
-        with linked_unquoted(path, f"a CSV file with {', '.join(columns)}"):
-            reader = csv.DictReader(text_lines(path))
-            _check_header(path, list(reader.fieldnames or ()), columns, optional)
-            return list(_complete_rows(path, reader))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: is not CSV: {error}") from error
+    """The rows of a CSV by column, read as by `read_csv_table`."""
+    table = read_csv_table(path, columns, optional)
+    return [dict(zip(table.header, row, strict=True)) for row in table.rows]
 
 
 def read_flag(text: str) -> bool | None:
@@ -196,28 +342,22 @@ def read_flag(text: str) -> bool | None:
     [True, False, True, False, None]
     """
     flags = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
-    return flags.get(text.casefold())
+    return flags.get(text.strip().casefold())
 
 
-def _check_header(
-    path: Path, header: list[str], columns: Sequence[str], optional: Sequence[str]
+def check_header(
+    path: Path, header: Sequence[str], columns: Sequence[str], optional: Sequence[str] = ()
 ) -> None:
+    """Raises InputError for a column that is missing, misspelt (if optional) or there twice."""
+    if not header:
+        raise InputError(f"{path}: must start with a header naming {', '.join(columns)}")
     refuse_misspelt(f"{path}: column", header, optional)
     for name in columns:
         if name not in header:
-            hint = f": {nearest(name, header)}" if header else ""
-            raise InputError(f"{path}: has no column {name!r}{hint}")
+            raise InputError(f"{path}: has no column {name!r}: {nearest(name, header)}")
     for name in (*columns, *optional):
         if header.count(name) > 1:
             raise InputError(f"{path}: must have one column {name!r}, got {header.count(name)}")
-
-
-def _complete_rows(path: Path, reader: "csv.DictReader[str]") -> Iterator[dict[str, str]]:
-    for number, row in enumerate(reader, start=1):
-        if None in row or None in row.values():
-            fields = len(reader.fieldnames or ())
-            raise InputError(f"{path}, row {number}: must have {fields} fields")
-        yield row
 
 
 # JSON
@@ -244,7 +384,8 @@ def decode_json(content: bytes, kind: type[Read], name: str, what: str) -> Read:
     except RecursionError as error:
         raise InputError(f"{name}: is not {what}: is nested too deeply") from error
     except (msgspec.MsgspecError, ValueError) as error:
-        raise InputError(f"{name}: is not {what}: {error}") from error
+        words = json_words(error, getattr(kind, "__struct_fields__", ()))
+        raise InputError(f"{name}: is not {what}: {words}") from error
 
 
 # TOML
@@ -264,7 +405,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         rather = f"; give {inside}" if inside.exists() else ""
         raise InputError(f"{path}: cannot be read: {error.strerror}{rather}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not TOML: {error}") from error
+        raise InputError(f"{path}: is not TOML: {not_utf8(error)}") from error
     return parse_toml(text, str(path))
 
 
@@ -275,7 +416,7 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
     except RecursionError as error:
         raise InputError(f"{name}: is not TOML: is nested too deeply") from error
     except ValueError as error:
-        raise InputError(f"{name}: is not TOML: {error}") from error
+        raise InputError(f"{name}: is not TOML: {toml_words(error)}") from error
     check_values(table, name)
     return table
 

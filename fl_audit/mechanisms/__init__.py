@@ -21,10 +21,12 @@ from fl_audit.mechanisms.kind import (
     fresh_in_each_round,
     made_to_be_clipped,
 )
+from fl_audit.mechanisms.least_noise import mechanism_for_epsilon
 from fl_audit.mechanisms.matrix import MatrixFactorisation
-from fl_audit.mechanisms.registry import (
+from fl_audit.mechanisms.mechanism_of_run import (
     MECHANISMS,
     canary_norm,
+    client_lengths,
     clip_and_noise,
     make_aggregator,
     round_noise,
@@ -49,11 +51,13 @@ __all__ = [
     "TreeAggregation",
     "Zeroing",
     "canary_norm",
+    "client_lengths",
     "clip_and_noise",
     "describe",
     "fresh_in_each_round",
     "made_to_be_clipped",
     "make_aggregator",
+    "mechanism_for_epsilon",
     "round_noise",
     "zeroing_kind",
 ]

@@ -49,7 +49,7 @@ class AdaptiveClip:
             raise InputError(f"denominator: must be positive, got {self.denominator}")
 
     def count(self, before: FloatArray, after: FloatArray) -> FloatArray:
-        """The noised counts that moved clip norms `before` rounds to those `after` them."""
+        """The noised counts of rounds, from the clip norms before and after each."""
         moved = (np.log(after) - np.log(before)) / self.learning_rate
         return np.asarray((self.target_quantile - moved - 0.5) * self.denominator)
 
@@ -65,5 +65,5 @@ class AdaptiveClip:
         return self.learning_rate > 0 and self.rounding <= 0.1
 
     def is_limited(self, count: FloatArray) -> FloatArray:
-        """Whether a count is where a share limited to [0, 1] would leave it."""
+        """Whether a count is at or beyond an end of the share's range [0, 1]."""
         return np.asarray(np.abs(count) >= self.denominator / 2 - self.rounding)

@@ -8,7 +8,7 @@ from fl_audit.accounting.sampling import FixedRounds
 from fl_audit.accounting.sampling_accountants import worst_sensitivity
 from fl_audit.array_types import IndexArray
 from fl_audit.mechanisms.kind import Mechanism
-from fl_audit.mechanisms.registry import MECHANISMS
+from fl_audit.mechanisms.mechanism_of_run import MECHANISMS
 from fl_audit.mechanisms.zeroing import zeroing_kind
 from fl_audit.participation.schedule import Attendance, Draw, Schedule
 

@@ -59,8 +59,9 @@ def _noise(table: Distributed, expected_cohort: float) -> Noise:
     if table.clip_norm is None:
         return noise_with_count(SKELLAM, table.multiplier, cohort, None)
     noise = SKELLAM.noise(table.multiplier, table.multiplier)
-    grid = Grid(_least_cells(table, table.clip_norm, cohort), table.norm_inflation)
-    return dataclasses.replace(noise, grid=grid)
+    # The grid is coarsest for a model of one parameter, the worst case.
+    least_cells = table.clip_norm * scale_factor(table, table.clip_norm, cohort, 1)
+    return dataclasses.replace(noise, grid=Grid(least_cells, table.norm_inflation))
 
 
 LARGEST_SCALE = 1e6
@@ -74,11 +75,6 @@ _DEVIATIONS = -float(special.ndtri(_WRAPPING / 2))
 
 FIRST_CLIP_NORM, CLIP_QUANTILE, CLIP_RATE = 0.1, 0.5, 0.2
 """The adaptive clip norm: its start, quantile and rate, as in TFF."""
-
-
-def _least_cells(table: Distributed, clip_norm: float, cohort: int) -> float:
-    """The clip norm in steps of the grid, for the worst model: of one parameter."""
-    return clip_norm * scale_factor(table, clip_norm, cohort, 1)
 
 
 def scale_factor(table: Distributed, clip_norm: float, cohort: int, dim: int) -> float:

@@ -187,7 +187,7 @@ def _aggregator(
 
 
 def _clip_and_noise(table: MatrixFactorisation, state: Any) -> ClipAndNoise:
-    del state  # the clip norm is fixed
+    # The clip norm is fixed: the state does not hold it.
     return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
 
 

@@ -18,6 +18,12 @@ import tensorflow_privacy as tfp
 from fl_audit.mechanisms.noise_stream import NoiseStream
 from fl_audit.mechanisms.tff_noise import NodeNoise, fresh_key, normal_like
 
+NO_SECURE_SUMS = (
+    "its aggregation asks for secure sums, which TFF leaves to the platform; wrap its factory in "
+    "fl_audit.mechanisms.tff_aggregators.WithPlainSums, which sums in the open"
+)
+"""Why a runtime refuses a process, and what to do."""
+
 
 def mean_over_expected_cohort(
     query: tfp.SumAggregationDPQuery, expected_cohort: float
@@ -104,7 +110,6 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
         )
 
     def derive_sample_params(self, global_state: "MatrixSumQuery.GlobalState") -> Any:
-        del global_state
         return tf.constant(self._clip_norm, tf.float32)
 
     def preprocess_record(self, params: Any, record: Any) -> Any:
@@ -115,7 +120,8 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
         self, sample_state: Any, global_state: "MatrixSumQuery.GlobalState"
     ) -> tuple[Any, "MatrixSumQuery.GlobalState", dp_accounting.DpEvent]:
         sums = tf.nest.flatten(sample_state)
-        fresh = self._stddev * _joined(normal_like(global_state.key, global_state.calls, sums))
+        normals = normal_like(global_state.key, global_state.calls, sums)
+        fresh = self._stddev * tf.concat([tf.reshape(part, [-1]) for part in normals], axis=0)
         noise, past = self._next(fresh, global_state)
         noised = [value + part for value, part in zip(sums, _parted(noise, sums), strict=True)]
         state = self.GlobalState(global_state.key, global_state.calls + 1, past)
@@ -184,11 +190,6 @@ def _weighted_sum(weights: tf.Tensor, blocks: tuple[tf.Tensor, ...]) -> tf.Tenso
         lambda at, done: at < chunks, add, [tf.constant(0), done], parallel_iterations=2
     )
     return tf.ensure_shape(done.concat(), [size])
-
-
-def _joined(parts: list[tf.Tensor]) -> tf.Tensor:
-    """Tensors as one vector."""
-    return tf.concat([tf.reshape(part, [-1]) for part in parts], axis=0)
 
 
 def _parted(vector: tf.Tensor, like: list[tf.Tensor]) -> list[tf.Tensor]:

@@ -3,7 +3,7 @@
 TensorFlow's random operations without a seed, `tf.random.Generator` included, take their keys from
 one generator per process with a seed of four bytes: there are only 2^32 different runs.
 tensorflow-privacy seeds trees and Skellam noise with the clock. Here a graph reads `/dev/urandom`
-itself, wherever it runs, also in the worker of TFF's own runtime. The generator behind a key is
+itself, wherever it runs, also in the worker of TFF's own runtime. The generator of a key is
 TensorFlow's counter-based one, Philox4x32-10 (Salmon et al. 2011), which is not cryptographic.
 """
 
@@ -53,7 +53,8 @@ def standard_normal(key: tf.Tensor, shape: Sequence[int], dtype: tf.DType) -> tf
     """Independent standard normal numbers by Box and Muller's method, in float32, then cast.
 
     TensorFlow's own stop at 5.68 in every precision, where P(|N| > 5.68) is 1.3e-8. Here a radius
-    has 64 bits, and ends at 9.49, as in `engines/jax/noise.py`. `key` is int64 of shape (2,).
+    has 64 bits, and ends at 9.49, as in `engines/jax/noise_processes.py`. `key` is int64 of
+    shape (2,).
     """
     size = math.prod(shape)
     pairs = -(-size // 2)

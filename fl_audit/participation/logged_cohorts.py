@@ -1,6 +1,7 @@
 """Replay of a production log, with canaries in the rounds of clients of the log.
 
-A log is a CSV file with one row per participation, `round,client_id`, in any order.
+A log is a CSV file with one row per participation, `round,client_id`, in any order. A round to
+which no client came is one row without a client, as `17,`.
 """
 
 import csv
@@ -16,9 +17,10 @@ import numpy.typing as npt
 
 from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.table import NumRounds, Table
-from fl_audit.errors import InputError, nearest
+from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.formats.text_files import text_lines
+from fl_audit.formats.text_files import check_header, open_csv, say_separator, text_lines
+from fl_audit.library_words import csv_words, not_utf8
 from fl_audit.participation.schedule import (
     Participation,
     ParticipationPattern,
@@ -27,11 +29,14 @@ from fl_audit.participation.schedule import (
     Schedule,
     most_rounds_of_a_client,
 )
+from fl_audit.progress import warned_if_read
 from fl_audit.seeds import Stream, generator
 
 COLUMNS = ("round", "client_id")
 
 _LARGEST_ROUND = 2**31 - 1
+
+_NO_CLIENT = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +46,7 @@ class ReplayLog:
     Attributes:
       clients: The positions in the task's client ids, int32 of shape (participations,).
       rounds: The rounds, counted from 0, int32 of shape (participations,).
-      num_rounds: The number of rounds, each of which has a client.
+      num_rounds: The number of rounds, some of which may have no client.
     """
 
     clients: npt.NDArray[np.int32]
@@ -52,51 +57,68 @@ class ReplayLog:
 def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
     """Reads and checks a log, in 8 bytes of memory per participation apart from the clients' names.
 
-    Refuses clients that the task does not have, one twice in a round, and a round without clients.
+    Refuses clients that the task does not have, one twice in a round, and a round without a row.
     """
     position = {client_id: index for index, client_id in enumerate(client_ids)}
     rounds, clients = array("i"), array("i")
     try:
         for number, (round_text, client_id) in enumerate(_rows(path, text_lines(path)), start=1):
             rounds.append(_round(path, number, round_text))
-            if client_id not in position:
+            is_empty = not client_id.strip()
+            if not is_empty and client_id not in position:
                 hint = _hint(client_id, client_ids)
                 raise InputError(
                     f"{path}, row {number}, column client_id: {client_id!r} is no client of "
                     f"the task; {hint}"
                 )
-            clients.append(position[client_id])
+            clients.append(_NO_CLIENT if is_empty else position[client_id])
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {not_utf8(error)}") from error
+    of_rows, in_rounds = np.array(clients, np.int32), np.array(rounds, np.int32)
+    came = np.flatnonzero(of_rows != _NO_CLIENT)
+    if not len(came):
+        raise InputError(f"{path}: must hold at least one row with a client, got none")
+    first, last = _contiguous(path, in_rounds)
+    log = ReplayLog(of_rows[came], in_rounds[came] - np.int32(first), last - first + 1)
+    _check_once_a_round(path, log, came + 1, first, client_ids)
+    both = np.intersect1d(log.rounds + first, np.delete(in_rounds, came))
+    if len(both):
+        raise InputError(f"{path}: round {both[0]} has clients, and a row without any")
+    return log
+
+
+def logged_clients(path: Path) -> set[str]:
+    """The names of the clients in a log.
+
+    Raises:
+      InputError: The file cannot be read, or is no such log.
+    """
+    try:
+        return {client_id for _, client_id in _rows(path, text_lines(path)) if client_id.strip()}
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: is not CSV: {error}") from error
-    if not rounds:
-        raise InputError(f"{path}: must hold at least one row below the header, got none")
-    first, last = _contiguous(path, np.frombuffer(rounds, np.int32))
-    log = ReplayLog(
-        clients=np.frombuffer(clients, np.int32),
-        rounds=np.frombuffer(rounds, np.int32) - np.int32(first),
-        num_rounds=last - first + 1,
-    )
-    _check_once_a_round(path, log, first, client_ids)
-    return log
 
 
 def _rows(path: Path, file: Iterator[str]) -> Iterator[tuple[str, str]]:
     """Yields the two columns, row by row."""
-    reader = csv.reader(file)
-    header = next(reader, [])
-    for name in COLUMNS:
-        if name not in header:
-            hint = f"; {nearest(name, header)}" if header else ""
-            raise InputError(f"{path}: has no column {name!r}{hint}")
+    header, reader = open_csv(path, file)
+    check_header(path, header, COLUMNS)
     round_column, client_column = (header.index(name) for name in COLUMNS)
-    for number, row in enumerate(filter(None, reader), start=1):
-        if len(row) != len(header):
-            raise InputError(
-                f"{path}, row {number}: must have {len(header)} fields, got {len(row)}"
-            )
-        yield row[round_column], row[client_column]
+    try:
+        for number, row in enumerate(filter(None, reader), start=1):
+            if len(row) != len(header):
+                raise InputError(
+                    f"{path}, row {number}: must have {len(header)} fields, got {len(row)}"
+                )
+            yield row[round_column], row[client_column]
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: {csv_words(error)}") from error
+    if reader.dialect.delimiter != ",":
+        say_separator(path)
 
 
 def _round(path: Path, row: int, text: str) -> int:
@@ -126,11 +148,17 @@ def _contiguous(path: Path, rounds: npt.NDArray[np.int32]) -> tuple[int, int]:
         raise InputError(f"{path}: the first round is {first}; must be 0 or 1")
     if len(present) != last - first + 1:
         missing = int(present[np.flatnonzero(np.diff(present) > 1)[0]]) + 1
-        raise InputError(f"{path}: round {missing} is missing; each up to {last} must have a row")
+        raise InputError(
+            f"{path}: round {missing} is missing; each up to {last} must have a row, "
+            f"`{missing},` if no client came"
+        )
     return first, last
 
 
-def _check_once_a_round(path: Path, log: ReplayLog, first: int, client_ids: Sequence[str]) -> None:
+def _check_once_a_round(
+    path: Path, log: ReplayLog, rows: IndexArray, first: int, client_ids: Sequence[str]
+) -> None:
+    """Refuses a client that is twice in a round; `rows` are the file's, from 1."""
     order = np.lexsort((log.clients, log.rounds))
     is_repeated = (np.diff(log.clients[order]) == 0) & (np.diff(log.rounds[order]) == 0)
     if not is_repeated.any():
@@ -139,8 +167,8 @@ def _check_once_a_round(path: Path, log: ReplayLog, first: int, client_ids: Sequ
     at = int(np.argmax(is_repeated))
     earlier, later = int(order[at]), int(order[at + 1])
     raise InputError(
-        f"{path}, row {later + 1}: client {client_ids[log.clients[later]]!r} is in round "
-        f"{log.rounds[later] + first} already (row {earlier + 1}); must be there at most once"
+        f"{path}, row {rows[later]}: client {client_ids[log.clients[later]]!r} is in round "
+        f"{log.rounds[later] + first} already (row {rows[earlier]}); must be there at most once"
     )
 
 
@@ -162,7 +190,8 @@ class Replay(Table, Participation, frozen=True, tag_field="kind", tag="replay"):
 
 def replay_schedule(config: Replay, seed: int, roster: Roster) -> Schedule:
     """Schedules real clients in their rounds of the log, each canary in those of one client."""
-    log = read_replay_log(Path(config.path), roster.client_ids)
+    with warned_if_read():
+        log = read_replay_log(Path(config.path), roster.client_ids)
     if config.rounds is not None:
         log = _first_rounds(log, config.rounds)
     models = _models(config, seed, roster, log)

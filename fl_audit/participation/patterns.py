@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 import numpy as np
+import numpy.typing as npt
 
 from fl_audit.accounting.sampling import (
     FixedRounds,
@@ -481,6 +482,7 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
       rounds: Number of training rounds.
       clients_per_round: Cohort of real clients; under `like_clients` its expected size.
       separation: Least distance of a client's rounds.
+      client_rounds_at_most: Rounds after which a client is not sampled any more.
       canaries: Rounds of canaries (docs/participation.md).
       canary_mean_repeats: Mean rounds of a canary under `like_clients`; by default a client's.
     """
@@ -488,8 +490,13 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
     rounds: NumRounds
     clients_per_round: PositiveInt
     separation: PositiveInt
+    client_rounds_at_most: PositiveInt | None = None
     canaries: Literal["like_clients", "most_frequent"] = "like_clients"
     canary_mean_repeats: MeanRounds | None = None
+
+    @property
+    def sampling(self) -> OneGroup:
+        return OneGroup.over(self.rounds, self.separation, self.client_rounds_at_most)
 
 
 def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) -> Schedule:
@@ -500,13 +507,13 @@ def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) ->
         raise InputError(belongs_to("canary_mean_repeats", "like_clients", config.canaries))
     is_shared = config.canaries == "like_clients" and mean is None
     urn = _urn(config, roster if is_shared else roster.without_canaries)
-    draw = _drawn_from_groups(urn, config.separation, seed)
-    one_group = OneGroup.over(config.rounds, config.separation)
+    _check_cap(config, urn)
+    draw = _drawn_from_groups(urn, config, seed)
     return Schedule(
         num_rounds=config.rounds,
-        client_attendance=urn.client_attendance(draw, one_group),
+        client_attendance=urn.client_attendance(draw, config.sampling),
         canary_attendance=(
-            urn.canary_attendance(draw, one_group)
+            urn.canary_attendance(draw, config.sampling)
             if is_shared
             else _canaries_of_mean(config, seed, roster, mean)
             if mean is not None
@@ -527,28 +534,63 @@ def check_groups(clients_per_round: int, separation: int, num_clients: int) -> N
         )
 
 
+def _check_cap(config: MinSeparation, urn: Urn) -> None:
+    """Refuses a cap that leaves too few clients for the rounds of the smallest group."""
+    turns = config.rounds // config.separation
+    least = -(-turns * urn.sample_size // (urn.size // config.separation))
+    if config.sampling.at_most < least:
+        raise InputError(
+            f"participation.client_rounds_at_most: {config.client_rounds_at_most} rounds of each "
+            f"do not fill {config.rounds} rounds of {config.clients_per_round} from "
+            f"{urn.roster.num_clients} clients; must be at least {least}"
+        )
+
+
 def _urn(config: MinSeparation, roster: Roster) -> Urn:
     urn = Urn.from_roster(roster, config.clients_per_round)
     # If the groups are just large enough, rounding must not ask for one too many.
     return Urn(roster, min(urn.sample_size, urn.size // config.separation))
 
 
-def _drawn_from_groups(urn: Urn, separation: int, seed: int) -> Draw:
+def _drawn_from_groups(urn: Urn, config: MinSeparation, seed: int) -> Draw:
+    """Samples the group whose turn it is, without the members that have had all their rounds."""
     order = generator(seed, Stream.CLIENT_ROUNDS).permutation(urn.size)
-    groups = np.array_split(order, separation)
+    groups = np.array_split(order, config.separation)
 
     def draw(round_index: int) -> IndexArray:
         random = generator(seed, Stream.CLIENT_ROUNDS, round_index)
-        return sample(random, groups[round_index % separation], urn.sample_size)
+        return sample(random, groups[round_index % config.separation], urn.sample_size)
 
-    return draw
+    # Who has had all of its rounds depends on the group's rounds before.
+    @functools.lru_cache(maxsize=config.separation)
+    def capped_turns(number: int) -> list[npt.NDArray[np.int32]]:
+        members, turns = groups[number], []
+        had = np.zeros(len(members), np.int64)
+        for round_index in range(number, config.rounds, config.separation):
+            random = generator(seed, Stream.CLIENT_ROUNDS, round_index)
+            left = np.flatnonzero(had < config.sampling.at_most)
+            sampled = sample(random, left, min(urn.sample_size, len(left)))
+            had[sampled] += 1
+            turns.append(np.sort(members[sampled]).astype(np.int32))
+        return turns
+
+    def draw_capped(round_index: int) -> IndexArray:
+        turn, number = divmod(round_index, config.separation)
+        return capped_turns(number)[turn].astype(np.int64)
+
+    is_capped = config.sampling.at_most * config.separation < config.rounds
+    return draw_capped if is_capped else draw
 
 
 def _every_turn(canaries: IndexArray, seed: int, config: MinSeparation) -> ParticipationTable:
-    """Places each canary in all rounds of one group, drawn among those that have a round."""
+    """Places each canary in the rounds of one group, drawn among those that have a round.
+
+    They are all of them, or the first ones up to a client's cap.
+    """
     num_groups = min(config.separation, config.rounds)
     groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))
-    rounds = [np.arange(group, config.rounds, config.separation) for group in groups]
+    most = config.sampling.at_most
+    rounds = [np.arange(group, config.rounds, config.separation)[:most] for group in groups]
     members = np.repeat(canaries, [len(own_rounds) for own_rounds in rounds])
     return ParticipationTable(members, np.concatenate(rounds), config.rounds)
 
@@ -566,7 +608,11 @@ def _min_separation_canary_rounds(config: MinSeparation) -> str:
         case "like_clients":
             return like_clients_words(config.canary_mean_repeats)
         case "most_frequent":
-            return "all those of a group, sampled for each canary"
+            return (
+                "all those of a group, sampled for each canary"
+                if config.client_rounds_at_most is None
+                else "the first of a group, as many as a client’s, sampled for each canary"
+            )
         case unknown:
             assert_never(unknown)
 

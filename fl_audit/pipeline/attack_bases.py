@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray, IndexArray
-from fl_audit.config.attack import AnyAttack, num_models
+from fl_audit.config.attack_tables import AnyAttack, num_models
 from fl_audit.estimators import CanaryScores, estimate
+from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts, Prior
 from fl_audit.estimators.challenge_bases.grid import grid_posterior
-from fl_audit.estimators.challenge_bases.model import ChallengeCounts, Prior
 from fl_audit.formats.score_file import COUNT_COLUMNS, ScoreFile, write_score_file
 from fl_audit.formats.text_files import write_text
 from fl_audit.membership.games import balanced_coins, fair_coins, indistinguishability_game
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 BoolArray = npt.NDArray[np.bool_]
 
 _MODELS_OF_A_BASE = 1_000_000
-"""Models of base i, from 1, are numbered from i times this on."""
+"""Base i, from 1, numbers its models from i times this."""
 
 _FIRST_CHALLENGE = _MODELS_OF_A_BASE // 2
 

@@ -8,18 +8,23 @@ import numpy as np
 
 from fl_audit.accounting import account
 from fl_audit.array_types import FloatArray
-from fl_audit.config.attack import Attack, AttackConfig, FederatedAttack, FederatedAttackConfig
+from fl_audit.config.attack_tables import (
+    Attack,
+    AttackConfig,
+    FederatedAttack,
+    FederatedAttackConfig,
+)
 from fl_audit.engines.prepare import PreparedRun, prepare
 from fl_audit.engines.shadow_recipe import DpSgd, Recipe, accounted_epsilon, with_epsilon
-from fl_audit.engines.tff.blocks import default_models_per_block
 from fl_audit.engines.tff.shadow_models import AfterBlock, ModelJob, train_models
 from fl_audit.engines.tff.shadow_runs import FederatedRuns
+from fl_audit.engines.tff.trained_blocks import default_models_per_block
 from fl_audit.errors import InputError
 from fl_audit.membership.outputs import loss_of_margin
 from fl_audit.pipeline.attack_bases import BoolArray, MemberOutputs, Target
 from fl_audit.report.attack import AccountedBound, AttackedMember, AttackWords
 from fl_audit.tasks import load_task
-from fl_audit.tasks.learning_task import Examples, LearningTask
+from fl_audit.tasks.learning_task import Examples
 from fl_audit.tasks.tf.networks import as_classifier
 
 _WORDS = AttackWords(
@@ -43,7 +48,8 @@ class AttackedPoints(Target):
         progress.
         """
         task = load_task(config.task, config.seed)
-        self._points = _points_of(task)
+        of_clients = map(task.population.examples, range(len(task.population.client_ids)))
+        self._points = Examples.concatenate([*of_clients, task.held_out])
         _check_points(self._points, config.attack)
         self.attack, self.seed, self.delta = config.attack, config.seed, config.attack.delta
         self.num_members = len(self._points)
@@ -119,12 +125,6 @@ def recipe_of(attack: Attack, public_size: int) -> Recipe:
         initial_weights=attack.initial_weights,
     )
     return recipe if attack.epsilon is None else with_epsilon(recipe, attack.epsilon, attack.delta)
-
-
-def _points_of(task: LearningTask) -> Examples:
-    """All points: the clients' one after another, then those held out."""
-    of_clients = map(task.population.examples, range(len(task.population.client_ids)))
-    return Examples.concatenate([*of_clients, task.held_out])
 
 
 def _check_points(points: Examples, attack: Attack) -> None:

@@ -52,7 +52,7 @@ def start_run(
         committed to; nothing is written then.
       Interrupted: A signal requested a stop; `continue_run` resumes.
     """
-    from fl_audit.run.folder import check_new, secret_of, write_identity
+    from fl_audit.run.training_folder import check_new, secret_of, write_identity
 
     folder = check_new(out)
     opened = None if commitment is None else check_committed(commitment, config)
@@ -107,7 +107,7 @@ def continue_run(
       InputError: The folder holds no run of this config, or one that was not started under it.
       Interrupted: A signal requested a stop again.
     """
-    from fl_audit.run.folder import (
+    from fl_audit.run.training_folder import (
         check_resumable,
         check_same_canaries,
         check_same_config,
@@ -171,11 +171,11 @@ def _report(folder: RunFolder) -> "Report":
 @contextlib.contextmanager
 def _emptied_if_refused(folder: RunFolder) -> Iterator[None]:
     """Deletes a new run's files if it fails before its first checkpoint."""
-    from fl_audit.run.folder import entries
+    from fl_audit.run.training_folder import entries
 
     try:
         yield
-    except InputError:
+    except (InputError, OSError):
         if not folder.checkpoint.exists():
             for path in entries(folder.path):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -201,9 +201,11 @@ def at_work(folder: RunFolder) -> Iterator[RunFolder]:
     except BrokenPipeError:
         raise
     except OSError as error:
+        saved = folder.checkpoint.exists()
+        then = "--resume goes on from the last checkpoint" if saved else "start the run again"
         raise InputError(
             f"{error.filename or folder.path}: {error.strerror or error}; once that is mended, "
-            "--resume goes on from the last checkpoint"
+            f"{then}"
         ) from error
     finally:
         if not existed:

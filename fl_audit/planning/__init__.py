@@ -1,27 +1,25 @@
-"""Plans of audits before any training: what they would report, can detect and cost.
+r"""Plans of audits before any training: what they would report, can detect and cost.
 
-A canary's inner product with a noised sum is drawn from its distribution, without vectors or
-clients: `simulation` has the formulas.
+>>> from pathlib import Path
+>>> import fl_audit
+>>> quickstart = Path(fl_audit.__file__).parent / "pipeline" / "quickstart.toml"
+>>> config = fl_audit.load_config(quickstart, ["mechanism.noise_multiplier=0.3"])
+>>> plan = make_plan(config, trials=LEAST_TRIALS)
+>>> print("\n".join(answer_lines(plan)))  # doctest: +ELLIPSIS
+plan of digits: 500 canaries, of which coins include 266; 100 rounds of about 20.0 clients ...
+lower bound   ε ≥ 1...
+
+Canaries' scores are drawn as the verdict's simulation draws them, by predicted lengths
+(`background`), without vectors or clients.
 """
 
-from fl_audit.planning.plan import (
-    LEAST_TRIALS,
-    FoundNoise,
-    Plan,
-    asked_for_epsilon,
-    find_noise,
-    make_plan,
-)
-from fl_audit.planning.text import answer_lines, noise_lines, plan_lines
+from fl_audit.planning.plan import LEAST_TRIALS, Plan, make_plan
+from fl_audit.planning.text import answer_lines, plan_lines
 
 __all__ = [
     "LEAST_TRIALS",
-    "FoundNoise",
     "Plan",
     "answer_lines",
-    "asked_for_epsilon",
-    "find_noise",
     "make_plan",
-    "noise_lines",
     "plan_lines",
 ]

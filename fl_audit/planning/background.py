@@ -1,61 +1,206 @@
-"""What will hide the canaries of a planned run: the verdict's simulation on predicted lengths."""
+"""What will hide the canaries of a planned run: the verdict's simulation on predicted lengths.
+
+In units of the round's clip norm S, the noised sum of round t is
+
+    sum of its m canaries + real sum of norm r + z N(0, I)
+
+in d dimensions; its squared length is m + r^2 + d z^2 on average. What canaries show of it is what
+`verdict.exposure` says of measured lengths (Andrew et al. 2023, section 3).
+
+What real clients do is unknown before training. The sum of n real updates at the clip norm is
+between sqrt(n) and n clip norms long: sqrt(n) if they are orthogonal, n if they are parallel. It is
+shorter where updates are shorter than the clip norm, and an adaptive clip norm follows the norms of
+updates. All unknowns are simulated at the ends of their range, so that a plan's interval covers
+them.
+"""
 
 import dataclasses
+import itertools
+from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 
-from fl_audit.accounting.release import Release
+from fl_audit.accounting.noise_distributions import noise_on_sum
 from fl_audit.accounting.sampling import UnknownRounds
-from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.config import ClientGaussian
+from fl_audit.array_types import FloatArray
+from fl_audit.config import ClientGaussian, GaussianAdaptive, GaussianFixed
+from fl_audit.errors import InputError
 from fl_audit.planning.planned_run import PlannedRun
-from fl_audit.planning.simulation import Unknowns, draw_rounds, simulate_clip_path
 from fl_audit.verdict import Background
-from fl_audit.verdict.power import Lengths, SimulatedAudit
+from fl_audit.verdict.power import Lengths
 from fl_audit.verdict.scope import Scope
-from fl_audit.verdict.simulation import Seen, Simulation
+from fl_audit.verdict.simulation import Seen
 
 _SEED = 20_230_206
 
+SPREAD = 0.5
+"""Standard deviation of the logarithm of real updates' norms in one round; an assumption."""
 
-def predicted_background(run: PlannedRun, release: Release, unknowns: Unknowns) -> Background:
-    """What hides canaries in the rounds of a run, in clip norms of each round."""
-    random = np.random.default_rng(_SEED)
-    path = simulate_clip_path(run, unknowns, 1, random)
-    drawn = draw_rounds(run, path, 0, random)
-    own = OwnRounds(tuple(run.schedule.rounds_of_canaries(run.num_canaries)))
-    released = np.flatnonzero(drawn.norm > 0)
-    empty = Background.of_canaries(own, run.included, run.task.dim)
-    lengths = drawn.norm[released], np.ones(len(released))
-    common = (unknowns.drift * drawn.real_norm**2)[released]
-    weights = None
+FACTOR = 10.0
+"""Factor by which the median norm of a real update may exceed or fall below the clip norm."""
+
+
+@dataclass(frozen=True)
+class Unknowns:
+    """One way in which real clients may behave.
+
+    Attributes:
+      alignment: Cosine between any two real updates of a round, in [0, 1].
+      drift: Cosine between the real sums of any two rounds, in [0, 1]; it is also the squared
+        cosine between a round's real sum and the part of it that all rounds share.
+      first_norm: Median norm of a real update in the first round, over the config's clip norm.
+      last_norm: The same in the last round; the logarithm is linear in between.
+    """
+
+    alignment: float
+    drift: float
+    first_norm: float
+    last_norm: float
+
+
+MIDDLE = Unknowns(alignment=0.1, drift=0.1, first_norm=1.0, last_norm=1.0)
+"""The point for the tables' medians: nearly orthogonal updates, as in small models."""
+
+_DIRECTIONS = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
+"""Ends of alignment and drift, without drift for orthogonal updates, where it hardly occurs."""
+
+_NORMS = tuple(itertools.product((1 / FACTOR, FACTOR), repeat=2))
+
+ENDS = tuple(
+    Unknowns(alignment, drift, first, last)
+    for (alignment, drift), (first, last) in itertools.product(_DIRECTIONS, _NORMS)
+)
+"""The ends of the range, which a plan's intervals cover."""
+
+
+# The path of the clip norm, and of the norm of the sum of real updates.
+
+
+_MOST_CLIENTS = 1_000
+"""The largest number of clients simulated in a round; each stands for several if there are more."""
+
+
+_FARTHEST = 1e60
+"""The largest clip norm that is followed; the float32 of a run ends at 1e38, squares overflow."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClipPath:
+    """Clip norms and norms of real sums in the rounds of several trials.
+
+    Attributes:
+      clip_norm: Norm S that the round's updates are clipped to, float64 of shape (trials, rounds).
+      real_norm: Norm of the sum of clipped real updates over S, float64 of shape (trials, rounds).
+    """
+
+    clip_norm: FloatArray
+    real_norm: FloatArray
+
+
+def simulate_clip_path(
+    run: PlannedRun, unknowns: Unknowns, trials: int, random: np.random.Generator
+) -> ClipPath:
+    """Simulates how the mechanism's own rule moves the clip norm.
+
+    Norms of a round's real updates are log-normal around a median that `unknowns` gives. A canary
+    is longer than any clip norm, so that it counts as clipped: where canaries are more than the
+    target quantile leaves, the clip norm grows without end.
+    """
+    shape = (trials, run.num_rounds)
+    clip_norms, real_norms = np.empty(shape), np.empty(shape)
+    clip_norm: FloatArray = np.full(trials, run.mechanism.clip_norm)
+    medians = clip_norm[0] * np.geomspace(unknowns.first_norm, unknowns.last_norm, run.num_rounds)
+    for t, (median, clients) in enumerate(zip(medians, run.clients, strict=True)):
+        num_simulated = min(int(clients), _MOST_CLIENTS)
+        norms = median * np.exp(SPREAD * random.standard_normal((trials, num_simulated)))
+        clipped = np.minimum(norms / clip_norm[:, None], 1.0)
+        scale = clients / num_simulated if num_simulated else 0.0
+        clip_norms[:, t] = clip_norm
+        real_norms[:, t] = _norm_of_sum(clipped, scale, unknowns.alignment)
+        unclipped = scale * np.sum(norms <= clip_norm[:, None], axis=1)
+        clip_norm = _moved(run, clip_norm, unclipped, int(clients) + int(run.canaries[t]), random)
+    return ClipPath(clip_norms, real_norms)
+
+
+def _norm_of_sum(lengths: FloatArray, scale: float, alignment: float) -> FloatArray:
+    """Norm of the sum of `scale` copies of vectors, any two of which have the same cosine."""
+    of_squares = scale * np.sum(lengths**2, axis=1)
+    square_of_sum = (scale * np.sum(lengths, axis=1)) ** 2
+    return np.asarray(np.sqrt((1 - alignment) * of_squares + alignment * square_of_sum))
+
+
+def _moved(
+    run: PlannedRun,
+    clip_norm: FloatArray,
+    unclipped: FloatArray,
+    cohort: int,
+    random: np.random.Generator,
+) -> FloatArray:
+    """The next round's clip norm, S exp(-eta (b - gamma)) (Andrew et al. 2021, section 2.1).
+
+    Here b is the noised share of unclipped updates. tensorflow-privacy counts an unclipped update
+    as +1/2 and a clipped one as -1/2, divides the sum by the expected cohort (by the actual one
+    without noise) and clips the share to [0, 1].
+    """
+    mechanism = run.mechanism
+    match mechanism:
+        case GaussianFixed() | ClientGaussian():
+            return clip_norm
+        case GaussianAdaptive():
+            pass
+        case _:
+            assert_never(mechanism)
+    if mechanism.multiplier == 0:
+        share = unclipped / cohort if cohort else np.full(len(clip_norm), mechanism.target_quantile)
+    else:
+        noise = run.noise.count_noise_stddev * random.standard_normal(len(clip_norm))
+        share = 0.5 + (unclipped - cohort / 2 + noise) / run.schedule.expected_cohort
+    error = np.clip(share, 0.0, 1.0) - mechanism.target_quantile
+    with np.errstate(over="ignore"):  # beyond every float is beyond the farthest, too
+        moved = clip_norm * np.exp(-mechanism.clip_learning_rate * error)
+    return np.asarray(np.clip(moved, 1 / _FARTHEST, _FARTHEST))
+
+
+# The background of canaries.
+
+
+def predicted_background(run: PlannedRun, unknowns: Unknowns) -> Background:
+    """What hides canaries in the rounds of a run, in clip norms of each round.
+
+    Raises:
+      InputError: No round releases anything.
+    """
+    path = simulate_clip_path(run, unknowns, 1, np.random.default_rng(_SEED))
+    clip_norm, real_norm = path.clip_norm[0], path.real_norm[0]
+    noise, dim = noise_on_sum(run.noise, run.canaries + run.clients), run.task.dim
+    lengths = np.sqrt(run.canaries + real_norm**2 + dim * noise**2)
+    released = np.flatnonzero(lengths > 0)
+    if not len(released):
+        raise InputError("participation: no round has a client, a canary or noise")
+    weights = initial = None
     if run.server is not None:
-        weights = (run.round_weights(run.server) * drawn.clip_norm)[released]
+        applied = run.round_weights(run.server) * clip_norm / run.schedule.expected_cohort
+        weights, initial = applied[released], run.task.initial_norm
+    release = run.release
     if isinstance(release.client.sampling, UnknownRounds):
         release = dataclasses.replace(release, client=release.canary)
+    common = unknowns.drift * real_norm[released] ** 2
     is_of_uploads = isinstance(run.mechanism, ClientGaussian)
+    empty = Background.of_canaries(run.own_rounds, run.included, dim)
     return dataclasses.replace(
-        empty.with_rounds(released, *lengths),
-        noise=drawn.noise[released],
+        empty.with_rounds(released, lengths[released], np.ones(len(released))),
+        noise=noise[released],
         in_common=common,
         surely_common=common,
         weights=weights,
+        initial_length=initial,
         uploads=run.noise.sum_noise_multiplier if is_of_uploads else None,
         release=release,
     )
 
 
-def seen_of_plan(run: PlannedRun, release: Release, unknowns: Unknowns) -> Seen:
-    """What the verdict's simulation will know of a planned run; the arguments are as above."""
-    background = predicted_background(run, release, unknowns)
-    scope = Scope(counts_on_sampling=release.client.participations is None)
-    return Seen(background, Lengths(), scope)
-
-
-def simulated_like(
-    simulation: Simulation, run: PlannedRun, release: Release, unknowns: Unknowns
-) -> SimulatedAudit:
-    """A simulated audit with other clients."""
-    background = predicted_background(run, release, unknowns)
-    exposure = background.exposure(simulation.statistic.name)
-    return dataclasses.replace(simulation.audit, exposure=exposure or simulation.audit.exposure)
+def seen_of_plan(run: PlannedRun, unknowns: Unknowns) -> Seen:
+    """What the verdict's simulation will know of a planned run."""
+    scope = Scope(counts_on_sampling=run.release.client.participations is None)
+    return Seen(predicted_background(run, unknowns), Lengths(), scope)

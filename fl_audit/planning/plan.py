@@ -1,24 +1,17 @@
 """The whole plan of a run, and the noise that it needs for a stated epsilon; nothing is trained."""
 
 import functools
-import math
 from dataclasses import dataclass
-
-import msgspec
 
 from fl_audit.accounting import Accounting, account
 from fl_audit.attacks.threat_models import statistics_of
-from fl_audit.config import Config, ExampleCanaries
-from fl_audit.config.design import RunDesign, design_run
+from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.json_records import to_json
-from fl_audit.mechanisms import NoisyMechanism
 from fl_audit.planning.cost import AccuracyCost, Cost, accuracy_cost, measure_cost
 from fl_audit.planning.planned_run import (
     PlannedRun,
-    TaskFacts,
     check_covered,
-    load_task_facts,
     plan_run,
 )
 from fl_audit.planning.power import (
@@ -40,6 +33,7 @@ from fl_audit.planning.prediction import (
     variants,
 )
 from fl_audit.progress import doing
+from fl_audit.tasks.facts import load_task_facts
 
 LEAST_TRIALS = 3
 """The smallest number of simulated runs that gives an interval."""
@@ -141,14 +135,13 @@ class Plan:
         }
 
 
-def make_plan(config: Config, trials: int | None = None, task: TaskFacts | None = None) -> Plan:
+def make_plan(config: Config, trials: int | None = None) -> Plan:
     """Plans a run without training it; writes nothing.
 
     Args:
       config: The config of the run.
       trials: Number of runs to simulate at every point of the range of the unknowns; by default 39,
         and 19 where each takes long.
-      task: The sizes of the task; None loads the task to find them.
 
     Raises:
       InputError: The plan does not cover the config, or its parts do not fit together.
@@ -158,16 +151,15 @@ def make_plan(config: Config, trials: int | None = None, task: TaskFacts | None 
     check_covered(config)
     predicted = predicted_statistics(config)
     with doing("loading the task"):
-        run = plan_run(config, task or load_task_facts(config))
+        run = plan_run(config, load_task_facts(config.task, config.seed))
     takes_long = run.num_canaries > _MANY_CANARIES
     few = min(trials or _TRIALS, _FEWEST_TRIALS if takes_long else _FEW_TRIALS)
     trials = trials or (_FEW_TRIALS if takes_long else _TRIALS)
-    release = run.release
     logged = [statistic.name for statistic in statistics_of(config.canaries, config.audit)]
     with doing(f"simulating {trials} audits"):
         middle = sample_middle(run, trials)
     with doing("simulating audits of wrong claims"):
-        power, detectable = claim_power(run, release, few), curve_power(run, release)
+        power, detectable = claim_power(run, few), curve_power(run)
     with doing("accounting, and timing the scores of a round"):
         return Plan(
             run=run,
@@ -179,87 +171,11 @@ def make_plan(config: Config, trials: int | None = None, task: TaskFacts | None 
             detectable=detectable,
             cost=measure_cost(run),
             accuracy=accuracy_cost(run),
-            accounting=account(release, run.delta),
+            accounting=account(run.release, run.delta),
             efficiency=planned_efficiency(run, middle),
         )
-
-
-# The least noise for a stated epsilon.
 
 
 def _analytical(accounting: Accounting) -> dict[str, object]:
     parties = {"client": accounting.client, "canary": accounting.canary}
     return {name: to_json(party.epsilon) for name, party in parties.items()}
-
-
-@dataclass(frozen=True, eq=False)
-class FoundNoise:
-    """The least noise with which clients have an epsilon.
-
-    Attributes:
-      config: The config with that noise.
-      noise_multiplier: The noise multiplier.
-      num_canaries: The size of the pool.
-      accounting: The analytical epsilon at that noise.
-      task: The sizes of the task, where a plan can use them.
-      not_covered: Why no plan can be made of the config; None where one can.
-    """
-
-    config: Config
-    noise_multiplier: float
-    num_canaries: int
-    accounting: Accounting
-    task: TaskFacts | None
-    not_covered: str | None
-
-    def to_json(self) -> dict[str, object]:
-        """The JSON object of a config of which no plan can be made."""
-        return {
-            "noise_multiplier": self.noise_multiplier,
-            "delta": self.accounting.delta,
-            "analytical": _analytical(self.accounting),
-            "not_covered": self.not_covered,
-        }
-
-
-def asked_for_epsilon(config: Config, epsilon: float) -> Config:
-    """The config with noise to be found for an epsilon, whatever noise it states.
-
-    Raises:
-      InputError: The mechanism adds no noise, or the epsilon is not above 0.
-    """
-    if not 0 < epsilon < math.inf:
-        raise InputError(f"--epsilon {epsilon:g}: must be a finite number above 0")
-    mechanism = config.mechanism
-    if not isinstance(mechanism, NoisyMechanism):
-        kind = mechanism.__struct_config__.tag  # type: ignore[attr-defined]
-        raise InputError(f"--epsilon: mechanism {kind!r} has no noise to find")
-    searching = msgspec.structs.replace(mechanism, noise_multiplier=None, epsilon=epsilon)
-    return msgspec.structs.replace(config, mechanism=searching)
-
-
-def find_noise(config: Config) -> FoundNoise:
-    """Finds the noise of a config that states an epsilon; loads the task, writes nothing.
-
-    Raises:
-      InputError: No epsilon is known of such a run, or the config cannot be used.
-    """
-    design, task = _designed(config)
-    multiplier = getattr(design.config.mechanism, "noise_multiplier", 0.0)
-    try:
-        check_covered(design.config)
-        not_covered = None
-    except InputError as error:
-        not_covered = str(error)
-    accounting = account(design.release, design.delta)
-    return FoundNoise(design.config, multiplier, design.num_canaries, accounting, task, not_covered)
-
-
-def _designed(config: Config) -> tuple[RunDesign, TaskFacts | None]:
-    """The design of the run; canaries that hold examples are only known with the data."""
-    if isinstance(config.canaries, ExampleCanaries):
-        from fl_audit.engines.prepare import prepare
-
-        return prepare(config), None
-    task = load_task_facts(config)
-    return design_run(config, task.client_ids, config.canaries.count), task

@@ -1,10 +1,9 @@
 """A planned run: what a config fixes of a run before it is trained."""
 
 import functools
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -25,25 +24,7 @@ from fl_audit.config import (
 )
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
-from fl_audit.inner_products import euclidean_norm
-from fl_audit.tasks.kinds import NumbersTask
-
-_LEAST_LOG_HADAMARD = 17
-"""Log of the smallest number of rows of a Hadamard matrix, 2^17, as in `HadamardFamily`."""
-
-
-@dataclass(frozen=True, eq=False)
-class TaskFacts:
-    """What a plan needs of a task.
-
-    Attributes:
-      initial_norm: Euclidean norm of the initial model; 0 where it is not known.
-    """
-
-    name: str
-    dim: int
-    initial_norm: float
-    client_ids: Sequence[str]
+from fl_audit.tasks.facts import TaskFacts
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,29 +64,6 @@ class PlannedRun(RunDesign):
         """Number of canaries in each round, m, int64 of shape (rounds,)."""
         return np.bincount(self.round, minlength=self.num_rounds)
 
-    @functools.cached_property
-    def canary_rounds(self) -> tuple[IndexArray, IndexArray]:
-        """The canaries and the rounds, from 0, that they are sampled for, included or not.
-
-        Both are int64 of shape (participations,).
-        """
-        of_canary = self.schedule.rounds_of_canaries(self.num_canaries)
-        canaries = np.repeat(np.arange(self.num_canaries), [len(rounds) for rounds in of_canary])
-        return canaries, np.concatenate([np.zeros(0, np.int64), *of_canary])
-
-    @property
-    def canary_correlation(self) -> float:
-        """Variance h of the inner product of two canaries, times the dimension d.
-
-        It is 1 for independent canaries. For distinct rows of an N x N Hadamard matrix, cut to d
-        of its columns at random, it is 1 - d / N: the product is the mean of a sample without
-        replacement of d of N signs that sum to 0.
-        """
-        if self.pool.family != "hadamard":
-            return 1.0
-        log_size = max(_LEAST_LOG_HADAMARD, (self.task.dim - 1).bit_length())
-        return 1 - self.task.dim / (1 << log_size)
-
     def round_weights(self, server: ServerSgd) -> FloatArray:
         """The weight of each round's aggregate in the final model, float64 of shape (rounds,).
 
@@ -115,45 +73,6 @@ class PlannedRun(RunDesign):
         times = np.arange(self.num_rounds, 0, -1)
         applied = (1 - server.momentum**times) / (1 - server.momentum)
         return np.asarray(server.learning_rate * applied)
-
-
-class NumberedClients(Sequence[str]):
-    """The names of clients of whom no more is known than their number."""
-
-    def __init__(self, count: int) -> None:
-        """So many clients."""
-        self._numbers = range(count)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        numbers = self._numbers[index]
-        return str(numbers) if isinstance(numbers, int) else [str(number) for number in numbers]
-
-
-def load_task_facts(config: Config) -> TaskFacts:
-    """The sizes of the task, which is loaded for them unless its config states them."""
-    if isinstance(config.task, NumbersTask):
-        stated = config.task
-        clients = NumberedClients(stated.num_clients)
-        return TaskFacts("these numbers", stated.dim, stated.initial_norm or 0.0, clients)
-    from fl_audit.tasks import load_task
-
-    task = load_task(config.task, config.seed)
-    weights = task.classifier.initial_weights
-    return TaskFacts(
-        name=task.name,
-        dim=task.classifier.dim,
-        initial_norm=math.hypot(*(euclidean_norm(leaf.ravel()) for leaf in weights)),
-        client_ids=task.population.client_ids,
-    )
 
 
 def check_covered(config: Config) -> None:

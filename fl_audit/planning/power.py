@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from fl_audit.accounting import (
     AttackerBound,
-    Release,
     attacker_bounds,
     canaries_to_prove,
     reachable_bound,
@@ -23,23 +22,22 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import valid_methods
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.json_records import UNWRITTEN, fields_to_json, json_key, to_json
-from fl_audit.planning.background import seen_of_plan, simulated_like
+from fl_audit.planning.background import ENDS, MIDDLE, predicted_background, seen_of_plan
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.prediction import (
     Samples,
     median_of,
     predicted_statistics,
-    simulated_trials,
+    simulated_audits,
 )
-from fl_audit.planning.simulation import ENDS, MIDDLE, TrialScores
 from fl_audit.verdict import (
+    Background,
     ChosenTests,
     Claim,
     ClaimTests,
     ScoredStatistic,
     chosen_tests,
     curve_tests,
-    scored_statistic,
 )
 from fl_audit.verdict.accounting_basis import accounted_of_run, given_instead
 from fl_audit.verdict.by_parts import SHARE, expected_parts
@@ -51,7 +49,7 @@ from fl_audit.verdict.power import FACTOR, SimulatedAudit
 from fl_audit.verdict.record import Detectable
 from fl_audit.verdict.scope import why_unfit
 from fl_audit.verdict.sentences import curve_detectable_words
-from fl_audit.verdict.simulation import Seen, Simulation, simulate_curve, simulate_point
+from fl_audit.verdict.simulation import Seen, Simulation, simulate
 
 _SHARES = (0.8, 0.95)
 
@@ -193,25 +191,24 @@ class ClaimPower:
         }
 
 
-def claim_power(run: PlannedRun, release: Release, trials: int) -> ClaimPower | None:
+def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
     """Simulates the verdict on the config's claim; None where it claims nothing."""
-    audit = run.config.audit
+    audit, release = run.config.audit, run.release
     if audit.claimed_epsilon is None:
         return None
     claim = Claim(audit.claimed_epsilon, run.delta)
     chosen = chosen_tests(run.config, release.client.participations)
-    statistics, seen = _simulated(run.config, chosen), seen_of_plan(run, release, MIDDLE)
+    statistics, seen = _simulated(run.config, chosen), seen_of_plan(run, MIDDLE)
     parts = _parts(run.config, seen)
     if parts is not None:
         chosen = dataclasses.replace(chosen, confidence=1 - (1 - SHARE) * (1 - chosen.confidence))
-    (trial,) = simulated_trials(run, MIDDLE, 1)
     # The level is that of all tests, those on statistics that are not simulated too.
     confidence = 1 - chosen.level * len(chosen.methods) * len(statistics)
-    tests = ClaimTests(_scored(run, statistics, trial), confidence, chosen.methods)
-    simulation = simulate_point(claim, tests, seen)
+    tests = ClaimTests(_scored(run, statistics, seen), confidence, chosen.methods)
+    simulation = simulate(claim, tests, seen)
     if simulation is None:
         raise InputError(f"audit.claimed_epsilon: no power is simulated of {run.task.name}")
-    ends = [simulated_like(simulation, run, release, unknowns) for unknowns in ENDS]
+    ends = [_like(simulation, predicted_background(run, unknowns)) for unknowns in ENDS]
     factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
     faults = [_fault_power(factor, simulation.audit, ends, trials) for factor in factors]
     if parts is not None:
@@ -233,6 +230,12 @@ def claim_power(run: PlannedRun, release: Release, trials: int) -> ClaimPower | 
         parts=detectable,
         accounting=given,
     )
+
+
+def _like(simulation: Simulation, background: Background) -> SimulatedAudit:
+    """A simulated audit with other clients."""
+    exposure = background.exposure(simulation.statistic.name)
+    return dataclasses.replace(simulation.audit, exposure=exposure or simulation.audit.exposure)
 
 
 def _parts(config: Config, seen: Seen) -> Parts | None:
@@ -260,11 +263,12 @@ def _fault_power(
     return FaultPower(factor, share, min(shares), max(shares))
 
 
-def _scored(
-    run: PlannedRun, statistics: Sequence[Statistic], trial: TrialScores
-) -> list[ScoredStatistic]:
-    facts = run.null_facts(trial.compared)
-    return [scored_statistic(s, trial.scores[s.name], facts) for s in statistics]
+def _scored(run: PlannedRun, statistics: Sequence[Statistic], seen: Seen) -> list[ScoredStatistic]:
+    """The scores of one simulated run, such as the tests of a verdict are made for."""
+    background = seen.background
+    if background is None:
+        return []
+    return [next(simulated_audits(run, background, statistic, 1)) for statistic in statistics]
 
 
 def _simulated(config: Config, chosen: ChosenTests) -> list[Statistic]:
@@ -332,18 +336,18 @@ class CurvePower:
         return f"{contradicted}; canaries needed: {', '.join(takes)}" if takes else contradicted
 
 
-def curve_power(run: PlannedRun, release: Release) -> CurvePower | None:
+def curve_power(run: PlannedRun) -> CurvePower | None:
     """What the verdict would notice of a claimed curve or configured noise; None for a point."""
     audit, statistics = run.config.audit, predicted_statistics(run.config)
-    claim = claim_to_test(audit, release, run.delta, statistics)
+    claim = claim_to_test(audit, run.release, run.delta, statistics)
     if claim is None or isinstance(claim, Claim) or not run.num_canaries:
         return None
-    (trial,) = simulated_trials(run, MIDDLE, 1)
+    seen = seen_of_plan(run, MIDDLE)
     confidence = audit.confidence if claim.is_stated else UNSTATED_CONFIDENCE
-    tests = curve_tests(claim, _scored(run, statistics, trial), confidence)
+    tests = curve_tests(claim, _scored(run, statistics, seen), confidence)
     if not tests.tests:
         return None
-    simulation = simulate_curve(tests, seen_of_plan(run, release, MIDDLE))
+    simulation = simulate(claim, tests, seen)
     if simulation is None:
         return None
     needed = tuple(_needed_for(claim, simulation.audit))

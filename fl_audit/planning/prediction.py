@@ -13,31 +13,23 @@ import numpy as np
 
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.all_iterates import MAX, SUM
+from fl_audit.attacks.compared_vectors import ANY_VECTOR, ComparedVectors, Vectors
 from fl_audit.attacks.final_model import FINAL, FINAL_MINUS_INITIAL
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import statistics_of
+from fl_audit.canaries.tables import coin_probability
 from fl_audit.config import Config, DrawnParticipation, ServerSgd
 from fl_audit.errors import InputError
-from fl_audit.estimators import METHODS, AuditSetting, valid_methods
+from fl_audit.estimators import METHODS, CanaryScores, valid_methods
 from fl_audit.json_records import to_json
+from fl_audit.planning.background import ENDS, MIDDLE, Unknowns, predicted_background
 from fl_audit.planning.planned_run import PlannedRun, plan_run
-from fl_audit.planning.simulation import (
-    ENDS,
-    MIDDLE,
-    TrialScores,
-    Unknowns,
-    draw_rounds,
-    draw_scores,
-    simulate_clip_path,
-    with_own_rounds,
-    with_uploads,
-)
 from fl_audit.progress import bar
 from fl_audit.report.headline import ESTIMATE
 from fl_audit.tasks.kinds import NumbersTask
-from fl_audit.verdict import scored_statistic
+from fl_audit.verdict import Background, ScoredStatistic, scored_statistic
 
 _LEVEL = 0.95
 
@@ -104,7 +96,7 @@ FIT = "gaussian_fit"
 _SEED = 20_230_206
 
 _AT_ONCE = 200_000
-"""Number of simulated canaries in memory at a time, each with its scores on all statistics."""
+"""Number of simulated canaries in memory at a time."""
 
 Samples = Mapping[tuple[str, str], FloatArray]
 """Epsilons by (statistic, method), each float64 with an entry for each trial that allows it."""
@@ -130,17 +122,28 @@ def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
     return predicted
 
 
-def simulated_trials(run: PlannedRun, unknowns: Unknowns, trials: int) -> Iterator[TrialScores]:
-    """Yields the scores by statistic of each trial, the same ones in every call."""
-    number = (MIDDLE, *ENDS).index(unknowns) if unknowns in (MIDDLE, *ENDS) else len(ENDS) + 1
-    random = np.random.default_rng((_SEED, number))
-    path = simulate_clip_path(run, unknowns, trials, random)
-    for trial in range(trials):
-        rounds = draw_rounds(run, path, trial, random)
-        scored = draw_scores(run, unknowns, rounds, random)
-        apart, of_uploads = random.spawn(2)
-        scored = with_own_rounds(scored, run, unknowns, rounds, apart)
-        yield with_uploads(scored, run, of_uploads)
+def simulated_audits(
+    run: PlannedRun, background: Background, statistic: Statistic, trials: int
+) -> Iterator[ScoredStatistic]:
+    """Yields the scores of simulated runs on a statistic, the same ones in every call."""
+    exposure = background.exposure(statistic.name)
+    if exposure is None:
+        raise ValueError(f"{statistic.name} is not simulated")
+    compared = {
+        MAX.name: ComparedVectors((Vectors(len(background.rounds)),)),
+        **dict.fromkeys((SUM.name, OWN_ROUNDS.name, ONE_UPLOAD.name), ANY_VECTOR),
+    }
+    facts = run.null_facts(compared)
+    random = np.random.default_rng((_SEED, *statistic.name.encode()))
+    expected, num_excluded = np.ones(exposure.num_included), int((~run.included).sum())
+    for _ in range(trials):
+        chance = exposure.draw(num_excluded, random)
+        scores = CanaryScores(
+            *exposure.scores(chance, 1.0, expected),
+            run.pool.inclusion,
+            coin_probability(run.pool),
+        )
+        yield scored_statistic(statistic, scores, facts)
 
 
 def sample(
@@ -152,21 +155,17 @@ def sample(
     """The epsilons of simulated runs whose scores allow the method, by statistic and method."""
     epsilons: dict[tuple[str, str], list[float]] = {}
     at_once = max(_AT_ONCE // run.num_canaries, 1)
-    every_trial = simulated_trials(run, unknowns, trials)
-    while batch := list(itertools.islice(every_trial, at_once)):
-        settings = {s.name: [_setting(run, s, audit) for audit in batch] for s, _ in pairs}
-        for statistic, method in pairs:
-            by_method = METHODS[method].epsilons(settings[statistic.name])
-            values = epsilons.setdefault((statistic.name, method), [])
-            values.extend(epsilon for epsilon in by_method if epsilon is not None)
+    background = predicted_background(run, unknowns)
+    for statistic in dict.fromkeys(statistic for statistic, _ in pairs):
+        audits = simulated_audits(run, background, statistic, trials)
+        methods = [method for of, method in pairs if of is statistic]
+        while batch := list(itertools.islice(audits, at_once)):
+            settings = [audit.setting(run.delta, run.config.audit.confidence) for audit in batch]
+            for method in methods:
+                values = epsilons.setdefault((statistic.name, method), [])
+                by_method = METHODS[method].epsilons(settings)
+                values.extend(epsilon for epsilon in by_method if epsilon is not None)
     return {key: np.array(values) for key, values in epsilons.items() if values}
-
-
-def _setting(run: PlannedRun, statistic: Statistic, trial: TrialScores) -> AuditSetting:
-    """The setting of a statistic's methods, as in the report of a run."""
-    facts = run.null_facts(trial.compared)
-    scored = scored_statistic(statistic, trial.scores[statistic.name], facts)
-    return scored.setting(run.delta, run.config.audit.confidence)
 
 
 @dataclass(frozen=True)
@@ -364,9 +363,9 @@ def variant(run: PlannedRun, change: Change, trials: int) -> Variant:
     """Predicts a run that differs in one key."""
     try:
         changed = plan_run(change.applied_to(run.config), run.task, run.clients)
+        medians = _medians(changed, change.statistics, trials)
     except InputError as error:
         return Variant(change.key, change.value, change.is_planned, {}, str(error))
-    medians = _medians(changed, change.statistics, trials)
     return Variant(change.key, change.value, change.is_planned, medians)
 
 

@@ -14,7 +14,8 @@ from fl_audit.number_words import (
     significant,
     upper_bound_text,
 )
-from fl_audit.planning.plan import FoundNoise, Plan
+from fl_audit.planning.background import ENDS, FACTOR
+from fl_audit.planning.plan import Plan
 from fl_audit.planning.power import PlannedEfficiency
 from fl_audit.planning.prediction import (
     FIT,
@@ -24,7 +25,6 @@ from fl_audit.planning.prediction import (
     coverage,
     predicted_methods,
 )
-from fl_audit.planning.simulation import ENDS, FACTOR
 from fl_audit.report.headline import ESTIMATE
 from fl_audit.text_table import TextTable
 from fl_audit.verdict.power import ENOUGH_POWER
@@ -391,19 +391,3 @@ def _cost_line(plan: Plan) -> list[str]:
         f"to {significant(100 * plan.accuracy.dilution)} %"
     )
     return _labelled("costs", text)
-
-
-def noise_lines(least_noise: FoundNoise) -> list[str]:
-    """The least noise for an epsilon and its upper bounds, for the terminal."""
-    accounting = least_noise.accounting
-    text = (
-        f"noise_multiplier {least_noise.noise_multiplier:g} is the least with which clients have "
-        f"ε ≤ {upper_bound_text(accounting.client.epsilon)} at δ = {delta_text(accounting.delta)}"
-    )
-    if least_noise.num_canaries:
-        text += f"; a canary has {upper_bound_text(accounting.canary.epsilon)}"
-    text += f". Neighbouring relation: {accounting.neighbours}."
-    return [
-        *_labelled("noise", text),
-        *([] if least_noise.not_covered is None else _labelled("no plan", least_noise.not_covered)),
-    ]

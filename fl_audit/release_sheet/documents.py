@@ -11,7 +11,7 @@ from typing import Any
 
 from fl_audit.errors import InputError
 from fl_audit.json_records import to_json
-from fl_audit.release_sheet.registry import parameters_of
+from fl_audit.release_sheet.registry_entry import parameters_of
 from fl_audit.release_sheet.sheet import ReleaseSheet
 from fl_audit.report.report import Report, report_to_json
 from fl_audit.verification import Verified

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from fl_audit.accounting import Accounting, FullGuarantee, noise_distribution_named
+from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES
 from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.checks import CanaryCheck
 from fl_audit.config import Config, ReleaseStatement
@@ -31,7 +32,7 @@ from fl_audit.report.headline import headline, reason_sentences
 from fl_audit.report.report import Checks, Report
 from fl_audit.report.risk import attacker_risks, mu_words, profile_words, rho_words
 from fl_audit.report.terminal import canary_check_words
-from fl_audit.report.words import ACCOUNTANT_TITLES, mechanism_words, rounds_done
+from fl_audit.report.words import mechanism_words, rounds_done
 from fl_audit.verdict import Verdict
 from fl_audit.verdict.sentences import NEXT, claim_clause, detectable_words
 from fl_audit.verification import Verified
@@ -67,7 +68,7 @@ def read_provenance(folder: RunFolder, verified: Verified) -> Provenance:
     """
     commitment = None
     if folder.commitment.exists():
-        commitment = read_try(folder).opened(folder.commitment).digest
+        commitment = read_try(folder).digest
     link = read_chain(folder.chain).lines[-1].link
     return Provenance(folder.path.resolve().name, verified, link, commitment)
 
@@ -106,7 +107,10 @@ def sheet_of_run(
         **_release(run, statement),
         **_protection(run, config, analytical, statement),
         **_guarantee(report, run, analytical, statement),
-        **_accesses(run, statement, sweep),
+        "accesses": list(_noised(run)),
+        "unprotected": list(_not_noised(run, statement)),
+        "earlier_runs": [*_runs_of(sweep), *_stated(statement.earlier_runs)],
+        "selection": list(_selection(sweep)),
         **_audit(report),
         "risks": _risks(statement),
         **_provenance(report, run, config),
@@ -304,17 +308,6 @@ def _noise_evidence(checks: Checks | None) -> str:
 # Accesses to the data.
 
 
-def _accesses(
-    run: RunRecord, statement: ReleaseStatement, sweep: SweepRuns | None
-) -> dict[str, list[Line]]:
-    return {
-        "accesses": list(_noised(run)),
-        "unprotected": list(_not_noised(run, statement)),
-        "earlier_runs": [*_runs_of(sweep), *_stated(statement.earlier_runs)],
-        "selection": list(_selection(sweep)),
-    }
-
-
 def _noised(run: RunRecord) -> Iterator[Line]:
     participants = significant(run.release.denominator.expected)
     yield Line(
@@ -378,7 +371,7 @@ def _selection(sweep: SweepRuns | None) -> Iterator[Line]:
     yield Line(
         "The bound for private selection (Papernot & Steinke 2022, theorem 2; Liu & Talwar 2019) "
         "does NOT cover this sweep: the number of runs was fixed by the grid, not drawn at random "
-        f"and not told. Drawn (geometric, mean {price.num_runs}; settings drawn anew each time; "
+        f"and kept secret. Drawn (geometric, mean {price.num_runs}; settings drawn anew each time; "
         f"only the best run released), it would have given {would}.",
         COMPUTED,
     )

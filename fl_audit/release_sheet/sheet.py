@@ -66,7 +66,7 @@ LAYOUT: Mapping[str, Mapping[str, str]] = {
     },
     "Release": {
         "released": "What is released",
-        "released_to": "To whom",
+        "released_to": "Released to",
         "data": "Whose data",
         "contact": "Contact",
     },
@@ -121,6 +121,10 @@ def laid_out(title: str, subtitle: str, lines: Mapping[str, Sequence[Line]]) -> 
     known = {key for fields in LAYOUT.values() for key in fields}
     if unknown := lines.keys() - known:
         raise ValueError(f"a release sheet has no field {', '.join(sorted(unknown))}")
+
+    def missing(key: str) -> Line:
+        return Line(NOT_AUDITED if key in _AUDITED else NOT_STATED, "")
+
     return ReleaseSheet(
         title,
         subtitle,
@@ -128,17 +132,13 @@ def laid_out(title: str, subtitle: str, lines: Mapping[str, Sequence[Line]]) -> 
             SheetSection(
                 section,
                 tuple(
-                    SheetField(key, label, tuple(lines.get(key, ())) or (_missing(key),))
+                    SheetField(key, label, tuple(lines.get(key, ())) or (missing(key),))
                     for key, label in fields.items()
                 ),
             )
             for section, fields in LAYOUT.items()
         ),
     )
-
-
-def _missing(key: str) -> Line:
-    return Line(NOT_AUDITED if key in _AUDITED else NOT_STATED, "")
 
 
 def render_sheet(sheet: ReleaseSheet) -> str:

@@ -1,14 +1,14 @@
 """Arms of canaries in a report: the shift of each arm, and the difference of any two."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fl_audit.accounting.release import Release
 from fl_audit.array_types import FloatArray, IndexArray
-from fl_audit.estimators.arms import LEAST_CANARIES, ArmComparison, compare_arms
+from fl_audit.estimators.arm_shifts import LEAST_CANARIES, ArmComparison, compare_arms
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.formats.participation_files import CanaryRow
 from fl_audit.formats.score_file import ScoreFile
@@ -60,6 +60,18 @@ def arms_of_run(run: FinishedRun) -> ReportedArms | None:
         run.record.training_seconds,
         left_out,
     )
+
+
+def unlike_canaries(
+    arms: Iterable[str | None], rounds: Iterable[Sequence[int] | IndexArray]
+) -> str | None:
+    """In what the included canaries differ, so that one epsilon is that of none; None if alike."""
+    named, numbers = {arm for arm in arms if arm}, {len(own) for own in rounds}
+    if len(named) > 1:
+        return f"canaries of {len(named)} arms"
+    if len(numbers) > 1:
+        return f"canaries in {min(numbers)} to {max(numbers)} rounds"
+    return None
 
 
 def arms_of_log(

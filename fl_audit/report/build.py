@@ -14,10 +14,10 @@ import numpy as np
 
 from fl_audit.accounting import (
     Accounting,
+    Guarantees,
     Release,
-    account,
-    attacker_bounds,
     noise_distribution_named,
+    upper_bounds,
 )
 from fl_audit.accounting.analytical import check_delta
 from fl_audit.accounting.gaussian_accountants import WITHOUT_ACCOUNTANT, check_is_accountant
@@ -30,9 +30,11 @@ from fl_audit.checks.canary_check import CanaryCheck
 from fl_audit.checks.training_faults import TrainingCurves, TrainingFault, training_faults
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
+from fl_audit.estimators import arguments
+from fl_audit.estimators.apply_methods import known_methods
 from fl_audit.formats.participation_files import read_participation
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.report.arms import arms_of_run
+from fl_audit.report.arms import arms_of_run, unlike_canaries
 from fl_audit.report.background import background_of_log, background_of_run
 from fl_audit.report.checks import (
     checks_of_run,
@@ -47,13 +49,13 @@ from fl_audit.report.folder import (
     AuditedFolder,
     folder_arms,
     folder_statistics,
+    folder_unlike,
     read_folder_facts,
 )
 from fl_audit.report.report import (
     NOT_KNOWN,
     Checks,
     Efficiency,
-    Guarantees,
     Report,
     ScoreSource,
     SeenByAttacker,
@@ -62,7 +64,6 @@ from fl_audit.report.report import (
 from fl_audit.report.statistics import (
     efficiency_of,
     estimates_on,
-    guarantees_against,
     statistic_of_run,
     with_checks,
 )
@@ -130,8 +131,15 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
         run=run.record,
         config=run.config,
         arms=arms_of_run(run),
+        estimate_is_over=_unlike_of_run(run),
         fl_audit_version=__version__,
     )
+
+
+def _unlike_of_run(run: FinishedRun) -> str | None:
+    included = np.flatnonzero(run.included)
+    arms = [run.arms[canary] for canary in included] if run.arms else []
+    return unlike_canaries(arms, [run.rounds_of_canaries[canary] for canary in included])
 
 
 class _Accounted(TypedDict):
@@ -153,20 +161,11 @@ def _accounted(
 
     `uploads` is the release of single uploads, if a log states it separately.
     """
-    client, canary = (
-        attacker_bounds(release, party, delta) for party in (release.client, release.canary)
-    )
-    if uploads is not None:
-        of_client, of_canary = (
-            attacker_bounds(uploads, party, delta).seeing_uploads
-            for party in (uploads.client, uploads.canary)
-        )
-        client = dataclasses.replace(client, seeing_uploads=of_client)
-        canary = dataclasses.replace(canary, seeing_uploads=of_canary)
+    bounds = upper_bounds(release, delta, uploads)
     return {
-        "analytical": account(release, delta),
-        "attackers": guarantees_against(release, client, canary, delta),
-        "efficiency": efficiency_of(canary, statistics, delta, confidence),
+        "analytical": bounds.accounting,
+        "attackers": bounds.attackers,
+        "efficiency": efficiency_of(bounds.of_canary, statistics, delta, confidence),
     }
 
 
@@ -318,7 +317,7 @@ def _num_classes(record: RunRecord) -> int | None:
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """What to estimate from scores.
+    """What to estimate from scores; InputError for what no scores allow.
 
     Attributes:
       delta: The delta of differential privacy, in [0, 1).
@@ -331,6 +330,12 @@ class EstimateRequest:
     confidence: float = 0.95
     methods: Sequence[str] | None = None
     claim: Claim | CurveClaim | None = None
+
+    def __post_init__(self) -> None:
+        arguments.check_delta(self.delta)
+        arguments.check_confidence(self.confidence)
+        if self.methods is not None:
+            known_methods(self.methods)
 
 
 def threat_model_of(statistic: str, audit: Audit) -> str:
@@ -396,7 +401,8 @@ def report_on_statistics(
     if verdict is not None and folder.log is not None:
         verdict = after_missing_rounds(verdict, folder.log.missing_rounds)
     if verdict is not None and checks is not None:
-        verdict = after_checks(verdict, failed_checks(checks), checks.not_checked)
+        of_log = folder.log is not None and bool(checks.results)
+        verdict = after_checks(verdict, failed_checks(checks), checks.not_checked, of_log=of_log)
     source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)
     report = _scores_report(
         reports, facts.audit, source, canary_check=canary_check, checks=checks, verdict=verdict
@@ -408,7 +414,7 @@ def report_on_statistics(
         report = dataclasses.replace(report, **accounted)
     if folder.log is not None and request.delta > 0:
         report = _with_stated(report, folder.log, request)
-    return dataclasses.replace(report, arms=arms)
+    return dataclasses.replace(report, arms=arms, estimate_is_over=folder_unlike(folder))
 
 
 def _with_stated(report: Report, log: SeenLog, request: EstimateRequest) -> Report:

@@ -298,6 +298,9 @@ class Tick:
     text: str
 
 
+_LEAST = 1e-9
+
+
 @dataclass(frozen=True)
 class LogAxis:
     """A logarithmic axis from `low` to `high` (positive) with extra places for 0 and infinity."""
@@ -307,8 +310,12 @@ class LogAxis:
 
     @classmethod
     def around(cls, values: Iterable[float]) -> "LogAxis":
-        """A log axis spanning the positive finite values."""
-        known = [value for value in values if 0 < value < math.inf] or [1.0]
+        """A log axis spanning the finite values of at least `_LEAST`; smaller ones are at its low.
+
+        >>> LogAxis.around([5e-324])
+        LogAxis(low=0.11499999999999999, high=1.15)
+        """
+        known = [value for value in values if _LEAST <= value < math.inf] or [1.0]
         high = 1.15 * max(known)
         low = min(max(0.85 * min(known), high / 10**_MOST_DECADES), high / 10)
         return cls(low, high)
@@ -465,17 +472,9 @@ def _attackers(report: Report) -> list[tuple[str, Headline]]:
 
 def _values(answer: Headline) -> list[float]:
     """All numbers of a bar."""
-    ends = _interval(answer) or ()
+    ends = answer.interval_within() or ()
     known = (answer.lower_bound_epsilon(), answer.estimate_within(), answer.upper_bound, *ends)
     return [value for value in known if value is not None]
-
-
-def _interval(answer: Headline) -> tuple[float, float] | None:
-    """The estimate's interval, truncated at the upper bound."""
-    middle, fit = answer.estimate_within(), answer.estimated
-    if fit is None or fit.lower is None or fit.upper is None or middle is None:
-        return None
-    return min(fit.lower, middle), max(min(fit.upper, answer.most()), middle)
 
 
 def _bar(title: str, answer: Headline, axis: LogAxis) -> Bar:
@@ -484,7 +483,7 @@ def _bar(title: str, answer: Headline, axis: LogAxis) -> Bar:
         answer.estimate_within(),
         answer.upper_bound,
     )
-    interval = _interval(answer)
+    interval = answer.interval_within()
     return Bar(
         title=title,
         lower_bound="no lower bound"

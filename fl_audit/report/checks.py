@@ -14,11 +14,17 @@ from fl_audit.attacks.measured_canary_check import (
     RoundLengths,
     canary_check_in_rounds,
     log_canary_check,
+    logged_lengths,
 )
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.canaries.tables import Canaries
-from fl_audit.checks import check_clip_norms, check_rounds
+from fl_audit.checks import (
+    check_clip_norms,
+    check_logged_clip_norms,
+    check_rounds,
+    read_mechanism,
+)
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.canary_check import CanaryCheck
 from fl_audit.checks.check import FALSE_ALARM, Check
@@ -28,7 +34,7 @@ from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import InputError, one_line
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import CosineLog
-from fl_audit.mechanisms import MECHANISMS
+from fl_audit.mechanisms import MECHANISMS, client_lengths
 from fl_audit.number_words import count, significant
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.folder import AuditedFolder
@@ -72,11 +78,27 @@ def _detectable(noise: float, checks: str) -> str:
 
 
 def _correlation(check: Check) -> str:
-    return f"correlation {significant(check.ratio)} at the strongest lag"
+    return f"strongest correlation {significant(check.ratio)} (round {check.round})"
+
+
+def _fresh(check: Check) -> str:
+    words = _OF_NOISE(check)
+    if check.earlier_round is None:
+        return words
+    return f"{words}; round {check.earlier_round} has the same noise, or its negative or reverse"
+
+
+def _spread(check: Check) -> str:
+    when = "all rounds together" if check.round is None else f"round {check.round}"
+    return f"{significant(check.ratio)} × as many coordinates beyond a threshold ({when})"
 
 
 def _scarcity(check: Check) -> str:
-    return f"{significant(check.ratio)} × as many such coordinates as chance allows"
+    return f"{significant(check.ratio)} × as many such coordinates as chance allows{_by(check)}"
+
+
+def _by(check: Check) -> str:
+    return "" if check.round is None else f" (up to round {check.round})"
 
 
 def _outflow(check: Check) -> str:
@@ -104,7 +126,7 @@ _WORDS = {
     ),
     "noise_everywhere": _CheckWords(
         "Noise everywhere",
-        "No more coordinates change too little over all rounds than chance allows.",
+        "No more coordinates change too little for some rounds than chance allows.",
         _scarcity,
     ),
     "frozen_variables": _CheckWords(
@@ -112,9 +134,14 @@ _WORDS = {
     ),
     "fresh_noise": _CheckWords(
         "Fresh noise",
-        "Its component orthogonal to the previous aggregate has at least that norm too: the noise "
-        "is not used again.",
-        _OF_NOISE,
+        "Its component orthogonal to earlier aggregates has at least that norm too: noise is not "
+        "used again, and does not cancel.",
+        _fresh,
+    ),
+    "noise_distribution": _CheckWords(
+        "Noise distribution",
+        "Coordinates are large as often as Gaussian noise makes them.",
+        _spread,
     ),
     "bounded_length": _CheckWords(
         "Bounded norm",
@@ -123,7 +150,7 @@ _WORDS = {
     ),
     "no_echo": _CheckWords(
         "No echo",
-        "In the first round, no stretch of coordinates repeats the noise of another.",
+        "In no round, coordinates repeat the noise of others, negated or in reversed order.",
         _correlation,
     ),
     "count_noise": _CheckWords(
@@ -164,6 +191,10 @@ def _log_checks(log: SeenLog) -> Checks:
         pass
     aggregates = log.cosines.measured_aggregates()
     results = [] if aggregates is None else check_aggregates(aggregates)
+    stated = read_mechanism(log.folder)
+    if stated is not None:
+        of_count = check_logged_clip_norms(log.folder, stated[:, 1])
+        results += [] if of_count is None else [of_count]
     return Checks(
         false_alarm=FALSE_ALARM,
         not_checked="; ".join(_left_out(log, aggregates)) or None,
@@ -184,6 +215,25 @@ def _left_out(log: SeenLog, aggregates: RunAggregates | None) -> Iterator[str]:
         yield f"the noise’s standard deviation is unknown in {missing} of {num_rounds} rounds"
     if np.isnan(aggregates.norm_bound).any():
         yield "the largest norm of an aggregate is unknown; hand over norm_bound"
+    if _clip_norm_moves(log) and not log.folder.adaptive_clip.exists():
+        yield "the clip norm moves, and how is unknown; hand over adaptive_clip"
+
+
+def _clip_norm_moves(log: SeenLog) -> bool:
+    """Whether clip norms of a log, by the norms it states, differ from round to round."""
+    stated = read_mechanism(log.folder)
+    if stated is None or not log.folder.round_lengths.exists():
+        return False
+    of_client = logged_lengths(log.folder, np.zeros(0)).of_client[: len(stated)]
+    bounds = stated[: len(of_client), 1]
+    known = np.isfinite(of_client) & np.isfinite(bounds)
+    # Bounds are alike where a fixed clip norm is divided by each round's participants.
+    parts = (of_client[known], bounds[known])
+    return known.any() and all(np.ptp(part) > _SAME_NORM * part.max() for part in parts)
+
+
+_SAME_NORM = 1e-3
+"""The relative difference of norms that are taken for one."""
 
 
 def checks_of_run(run: FinishedRun) -> Checks:
@@ -407,20 +457,17 @@ def run_canary_check(run: FinishedRun) -> CanaryCheck:
 
 
 def run_lengths(run: FinishedRun) -> RoundLengths:
-    """The measured norms of a run's rounds, and a client's largest from clip norm and denominator.
-
-    Without clipping a client's norm is unbounded, and the canaries' fixed norm replaces it.
-    """
+    """The measured norms of a run's rounds, and the largest norm of a client."""
     if isinstance(run.config.mechanism, RecordedTable):  # a plugin's denominator is not known
         measured = _measured(run)
         return RoundLengths(measured, np.full(len(measured), math.nan))
-    kind = MECHANISMS.kind_of(run.config.mechanism)
-    fixed = kind.canary_norm(run.config.mechanism) or math.nan
-    clip_norm = np.where(np.isinf(run.rounds.clip_norm), fixed, run.rounds.clip_norm)
-    participants = np.maximum(run.rounds.participants, 1)
-    divisor = run.record.release.denominator
-    denominator = participants if divisor.divisor == "actual_cohort" else divisor.expected
-    return RoundLengths(_measured(run), clip_norm / denominator)
+    of_client = client_lengths(
+        run.config.mechanism,
+        run.record.release.denominator,
+        run.rounds.clip_norm,
+        run.rounds.participants,
+    )
+    return RoundLengths(_measured(run), of_client)
 
 
 def _measured(run: FinishedRun) -> FloatArray:

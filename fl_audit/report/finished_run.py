@@ -14,13 +14,7 @@ from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vec
 from fl_audit.attacks.statistics import RunFacts, Statistic
 from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.canaries.tables import family_of
-from fl_audit.checks import (
-    RunAggregates,
-    configured,
-    read_aggregate_log,
-    read_autocorrelation,
-    why_not_checked,
-)
+from fl_audit.checks import AggregateLog, RunAggregates, configured, why_not_checked
 from fl_audit.checks.measured_rounds import expected_of_log
 from fl_audit.config import Config
 from fl_audit.config.file import load_recorded
@@ -225,8 +219,8 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
         sum_noise_multiplier=sum_noise,
         denominator=record.release.denominator.expected,
     )
-    logged = read_aggregate_log(folder.aggregates, record.rounds, len(record.variable_sizes))
-    measured = logged[: record.rounds_done]
+    log = AggregateLog.read(folder, record.rounds, record.variable_sizes)
+    measured = log.measured()[: record.rounds_done]
     stddev, norm_bound = expected_of_log(
         record.release.correlation,
         expected.stddev,
@@ -239,7 +233,7 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
         stddev=stddev,
         norm_bound=norm_bound,
         measured=measured,
-        autocorrelation=read_autocorrelation(folder.autocorrelation),
+        noise=log.noise()[: record.rounds_done],
     )
 
 

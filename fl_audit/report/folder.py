@@ -26,7 +26,7 @@ from fl_audit.formats.folders import LogFolder, RunFolder, ScoredFolder
 from fl_audit.formats.participation_files import check_scored, read_canaries
 from fl_audit.formats.run_record import read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
-from fl_audit.report.arms import STATISTIC, ReportedArms, arms_of_log
+from fl_audit.report.arms import STATISTIC, ReportedArms, arms_of_log, unlike_canaries
 from fl_audit.report.finished_run import FinishedRun, check_together, read_finished_run
 from fl_audit.verdict import ScoredStatistic
 
@@ -178,6 +178,15 @@ def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> Repor
     if own is None or scored.dim is None:
         return None
     return arms_of_log(pool, own, scored.dim, delta, confidence)
+
+
+def folder_unlike(folder: AuditedFolder) -> str | None:
+    """In what the included canaries of a folder differ (`unlike_canaries`)."""
+    path = ScoredFolder(folder.path).canaries
+    pool = read_canaries(path) if path.exists() else {}
+    included = [row for row in pool.values() if row.included]
+    rounds = [row.rounds for row in included if row.rounds is not None]
+    return unlike_canaries([row.arm for row in included], rounds)
 
 
 def chosen_statistic(

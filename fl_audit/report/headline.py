@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from fl_audit.accounting import Accounting, Guarantee
+from fl_audit.accounting import Accounting, Guarantee, Guarantees
 from fl_audit.accounting.sampling import ADD_OR_REMOVE, ZERO_OUT
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, Knowledge, title_of
 from fl_audit.estimators import Estimate
@@ -21,7 +21,6 @@ from fl_audit.report.report import (
     AS_THE_LOG_STATES,
     NOT_KNOWN,
     Checks,
-    Guarantees,
     Report,
     StatisticReport,
 )
@@ -93,6 +92,7 @@ class Headline:
       lower_bound_if: What the lower bound assumes.
       most_of: The number of canaries, if the attack made no error, so that the lower bound is the
         largest that its method allows with so many.
+      estimate_is_over: The unlike canaries over which the estimate is a mean; None if alike.
       turned_round: The lower bound of the negated scores, if included canaries score significantly
         below excluded ones.
     """
@@ -110,6 +110,7 @@ class Headline:
     lower_bound_if: str = "for any mechanism"
     most_of: int | None = None
     turned_round: float | None = None
+    estimate_is_over: str | None = None
 
     def lines(self) -> list[str]:
         """The three numbers and the sentence, each after its label."""
@@ -206,18 +207,17 @@ class Headline:
                 f": no single shift fits all canaries (the best one gives {fit}, below the lower "
                 "bound)"
             )
-        middle = f"ε ≈ {epsilon_text(within)}"
-        most = self.most()
-        if estimate.lower > most:
-            ends = f"{epsilon_text(estimate.lower)} … {epsilon_text(estimate.upper)}"
-            return middle, f" ({ends}), above the upper bound"
-        end = (
-            f"{upper_bound_text(most)}, capped at the upper bound" if estimate.upper > most else ""
-        )
-        end = end or epsilon_text(estimate.upper)
-        ends = f" ({epsilon_text(estimate.lower)} … {end})"
+        lower, upper = self.interval_within() or (within, within)
+        middle, start = f"ε ≈ {epsilon_text(within)}", f" ({epsilon_text(lower)} … "
+        if lower > self.most():
+            return middle, f"{start}{epsilon_text(upper)}), above the upper bound"
+        is_capped = upper < estimate.upper
+        end = f"{upper_bound_text(upper)}, capped at the upper bound" if is_capped else ""
         below = ", below the lower bound" if self.is_estimate_below else ""
-        return middle, f"{ends}, if the noise is Gaussian{below}"
+        over = self.estimate_is_over
+        mean = "" if over is None else f", a mean over {over} and the ε of none"
+        ends = f"{start}{end or epsilon_text(upper)})"
+        return middle, f"{ends}{mean}, if the noise is Gaussian{below}"
 
     @property
     def is_estimate_below(self) -> bool:
@@ -242,6 +242,13 @@ class Headline:
         if estimate.lower > self.upper_bound:
             return estimate.epsilon
         return min(estimate.epsilon, self.upper_bound)
+
+    def interval_within(self) -> tuple[float, float] | None:
+        """The estimate's interval, truncated at an upper bound inside it; None without one."""
+        fit = self.estimated
+        if fit is None or fit.lower is None or fit.upper is None or self.estimate_within() is None:
+            return None
+        return fit.lower, fit.upper if fit.lower > self.most() else min(fit.upper, self.most())
 
 
 @dataclass(frozen=True)
@@ -269,6 +276,7 @@ def headline(report: Report) -> Headline:
             confidence=report.confidence,
             sees=sees,
             threat_model=title,
+            estimate_is_over=report.estimate_is_over,
         )
     canary = against.canary
     return headline_on(
@@ -281,6 +289,7 @@ def headline(report: Report) -> Headline:
         confidence=report.confidence,
         sees=sees,
         threat_model=title,
+        estimate_is_over=report.estimate_is_over,
     )
 
 
@@ -295,6 +304,7 @@ def headline_on(
     why_unknown: str = "",
     sees: str = "",
     threat_model: str = "",
+    estimate_is_over: str | None = None,
 ) -> Headline:
     """The headline on one statistic; arguments are as the fields of `Headline`."""
     bounds = filter(None, map(statistic.estimate_by, BOUNDS))
@@ -314,6 +324,7 @@ def headline_on(
         confidence=confidence,
         sees=sees,
         threat_model=threat_model,
+        estimate_is_over=estimate_is_over,
     )
 
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from fl_audit.attacks.threat_models import meaning_of, title_of
 from fl_audit.config.file import config_to_toml
-from fl_audit.errors import InputError
+from fl_audit.errors import InputError, lines_visible
 from fl_audit.estimators import Gaussian
 from fl_audit.estimators.roc.summary import REPORTED_RATES
 from fl_audit.formats.folders import RunFolder
@@ -272,7 +272,7 @@ def render_estimates(
 
 
 def render(package: str, name: str, context: Mapping[str, Any]) -> str:
-    """Renders a template that is installed with a package.
+    """Renders a template that is installed with a package, control characters as escapes.
 
     Args:
       package: Name of the package that holds the template.
@@ -280,7 +280,7 @@ def render(package: str, name: str, context: Mapping[str, Any]) -> str:
       context: A value for each name in the template except `style`, the rules that all pages share.
     """
     style = Markup(_text(__package__, "page.css"))
-    return _environment(package).get_template(name).render(context, style=style)
+    return lines_visible(_environment(package).get_template(name).render(context, style=style))
 
 
 @functools.cache

@@ -15,10 +15,10 @@ from matplotlib.colors import LinearSegmentedColormap
 
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.challenge_bases import ChallengeCounts, Prior
+from fl_audit.estimators.challenge_bases.error_counts import BetaStrength, FixedStrength
 from fl_audit.estimators.challenge_bases.grid import GridPosterior
 from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws
-from fl_audit.estimators.challenge_bases.model import BetaStrength, FixedStrength
-from fl_audit.estimators.challenge_bases.summary import Marginal, autocorrelations
+from fl_audit.estimators.challenge_bases.posterior_summary import Marginal, autocorrelations
 from fl_audit.number_words import significant
 from fl_audit.report.figure import BLUE, FAINT, INK, ORANGE, draw
 from fl_audit.report.page import render

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from fl_audit.accounting import Accounting, FullGuarantee, Guarantee
+from fl_audit.accounting import Accounting, Guarantees
 from fl_audit.checks import FALSE_ALARM, CanaryCheck, Check
 from fl_audit.checks.training_faults import TrainingFault
 from fl_audit.config import Config
@@ -155,27 +155,6 @@ class Checks:
 
 
 @dataclass(frozen=True)
-class FullGuarantees:
-    """The privacy curves of both parties against one kind of attacker."""
-
-    client: FullGuarantee
-    canary: FullGuarantee
-
-
-@dataclass(frozen=True)
-class Guarantees:
-    """Upper bounds for both parties against an attacker who sees every round.
-
-    Attributes:
-      in_full: Both privacy curves; None if no curve is known.
-    """
-
-    client: Guarantee
-    canary: Guarantee
-    in_full: FullGuarantees | None = field(default=None, metadata=WRITTEN_IF_SET)
-
-
-@dataclass(frozen=True)
 class GaussianEfficiency:
     """The efficiency of bounds that hold for Gaussian mechanisms only.
 
@@ -265,6 +244,8 @@ class Report:
       why_not_accounted: Why there is no accounting, in words.
       is_stated_by_log: Whether accounting uses noise and rounds as stated by a log.
       arms: Shifts of the arms of canaries; None without arms.
+      estimate_is_over: The canaries over which an estimate is a mean, where they are so unlike that
+        it is the epsilon of none of them; None where they are alike.
       fl_audit_version: Version that made the report.
     """
 
@@ -285,6 +266,7 @@ class Report:
     )
     is_stated_by_log: bool = field(default=False, metadata=UNWRITTEN)
     arms: ReportedArms | None = field(default=None, metadata=WRITTEN_IF_SET)
+    estimate_is_over: str | None = field(default=None, metadata=WRITTEN_IF_SET)
     fl_audit_version: str
 
     def upper_bounds_against(self, statistic: str) -> Guarantees | None:
@@ -379,7 +361,9 @@ def report_to_json(report: Report) -> dict[str, Any]:
         return _scores_to_json(report)
     attackers = {"attackers": report.attackers} if report.attackers else {}
     efficiency = {"efficiency": report.efficiency} if report.efficiency else {}
-    arms = {"arms": report.arms} if report.arms else {}
+    arms: dict[str, object] = {"arms": report.arms} if report.arms else {}
+    if report.estimate_is_over:
+        arms["estimate_is_over"] = report.estimate_is_over
     written: dict[str, Any] = to_json(
         {
             "statistics": report.statistics,
@@ -409,6 +393,7 @@ def _scores_to_json(report: Report) -> dict[str, Any]:
         "checks": report.checks,
         "verdict": report.verdict,
         "arms": report.arms,
+        "estimate_is_over": report.estimate_is_over,
     }
     further = {key: to_json(value) for key, value in records.items() if value is not None}
     statistics = {

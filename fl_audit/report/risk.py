@@ -9,11 +9,11 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fl_audit.accounting import FullGuarantee
+from fl_audit.accounting import FullGuarantee, FullGuarantees
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.number_words import delta_text, significant, upper_bound_text
 from fl_audit.report.headline import strongest_first
-from fl_audit.report.report import FullGuarantees, Report, StatisticReport
+from fl_audit.report.report import Report, StatisticReport
 
 _ATTACKERS = {
     "knows_rounds": "An attacker who knows the participation schedule",

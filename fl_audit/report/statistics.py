@@ -13,8 +13,6 @@ import numpy as np
 from fl_audit.accounting import (
     AttackerBound,
     AttackerBounds,
-    Release,
-    full_guarantee,
     reachable_bound,
 )
 from fl_audit.array_types import FloatArray
@@ -23,16 +21,14 @@ from fl_audit.attacks.threat_models import THREAT_MODELS
 from fl_audit.errors import InputError
 from fl_audit.estimators import AndersonDarling, AuditResult, Estimate, anderson_darling, estimate
 from fl_audit.estimators.null import Null
-from fl_audit.estimators.result import WHATEVER_DISTRIBUTION
+from fl_audit.estimators.result import IF_GAUSSIAN, WHATEVER_DISTRIBUTION
 from fl_audit.estimators.roc.summary import DetectionRate, detection_rates
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.formats.run_record import LiveRecord
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.report import (
     Efficiency,
-    FullGuarantees,
     GaussianEfficiency,
-    Guarantees,
     NormalityTests,
     NullCheck,
     StatisticReport,
@@ -72,7 +68,23 @@ def statistic_of_run(run: FinishedRun, statistic: Statistic) -> StatisticReport:
         raise InputError(f"{run.folder.scores(statistic.name)}: {error}") from error
     if run.record.stopped_after is not None:
         result = _after_stop(result, run.record.live, statistic.name)
+    if run.record.schedule_secret is not None and "canary_rounds" in statistic.needs:
+        result = _with_rough_thresholds(result)
     return with_checks(result, scored, statistic.threat_model)
+
+
+def _with_rough_thresholds(result: AuditResult) -> AuditResult:
+    """The estimates without the exact score of a canary, which would give its secret rounds away.
+
+    Whoever sees all aggregates knows what a canary's score would be in any set of rounds.
+    """
+    estimates = []
+    for estimated in result.estimates:
+        details = dict(estimated.details)
+        if isinstance(threshold := details.get("threshold"), float):
+            details["threshold"] = float(f"{threshold:.2g}")
+        estimates.append(dataclasses.replace(estimated, details=details))
+    return dataclasses.replace(result, estimates=tuple(estimates))
 
 
 def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) -> AuditResult:
@@ -173,41 +185,6 @@ def _null_check(null: Null, scores: CanaryScores) -> NullCheck | None:
     )
 
 
-def guarantees_against(
-    release: Release, client: AttackerBounds, canary: AttackerBounds, delta: float
-) -> dict[str, Guarantees]:
-    """The upper bounds for both parties by attacker, with their privacy curves."""
-    guarantees = {
-        name: Guarantees(
-            client.against(knows).guarantee,
-            canary.against(knows).guarantee,
-            _in_full(release, client, canary, delta, knows),
-        )
-        for name, knows in (("knows_rounds", True), ("does_not_know_rounds", False))
-    }
-    if client.seeing_uploads is None or canary.seeing_uploads is None:
-        return guarantees
-    of_client, of_canary = (
-        AttackerBounds(bound, bound) for bound in (client.seeing_uploads, canary.seeing_uploads)
-    )
-    return guarantees | {
-        "sees_uploads": Guarantees(
-            client.seeing_uploads.guarantee,
-            canary.seeing_uploads.guarantee,
-            _in_full(release, of_client, of_canary, delta, True),
-        )
-    }
-
-
-def _in_full(
-    release: Release, client: AttackerBounds, canary: AttackerBounds, delta: float, knows: bool
-) -> FullGuarantees:
-    to_client = full_guarantee(release, release.client, client, delta, knows)
-    if release.canary == release.client:
-        return FullGuarantees(to_client, to_client)
-    return FullGuarantees(to_client, full_guarantee(release, release.canary, canary, delta, knows))
-
-
 def efficiency_of(
     bounds: AttackerBounds,
     statistics: Mapping[str, StatisticReport],
@@ -240,7 +217,7 @@ def _efficiency(
     lower_bound, method = _largest_lower_bound(statistic, WHATEVER_DISTRIBUTION)
     gaussian = None
     if reachable is not None and reachable.gaussian is not None:
-        by_gaussian = _largest_lower_bound(statistic, ("Gaussian mechanisms",))
+        by_gaussian = _largest_lower_bound(statistic, IF_GAUSSIAN)
         gaussian = GaussianEfficiency(*by_gaussian, reachable.gaussian)
     return Efficiency(
         lower_bound=lower_bound,

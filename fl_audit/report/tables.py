@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from fl_audit.accounting import Guarantee
+from fl_audit.accounting import Guarantee, Guarantees
+from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.estimators import AndersonDarling
 from fl_audit.estimators.result import METHOD_GROUPS, MethodGroup, estimate_text
@@ -17,12 +18,10 @@ from fl_audit.number_words import (
 from fl_audit.report.report import (
     NOT_KNOWN,
     Efficiency,
-    Guarantees,
     Report,
     SeenByAttacker,
     StatisticReport,
 )
-from fl_audit.report.words import ACCOUNTANT_TITLES
 
 
 @dataclass(frozen=True)

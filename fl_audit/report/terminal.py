@@ -7,7 +7,7 @@ from html import escape
 
 from fl_audit.accounting import Accounting
 from fl_audit.checks import CanaryCheck
-from fl_audit.estimators.audit import reasons
+from fl_audit.estimators.apply_methods import reasons
 from fl_audit.estimators.roc import RocSummary
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.number_words import delta_text, significant, upper_bound_text

@@ -23,17 +23,6 @@ from fl_audit.participation.schedule import canary_rounds, client_rounds
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.report import AS_THE_LOG_STATES, Report, ScoreSource
 
-ACCOUNTANT_TITLES = {
-    "rdp": "Rényi DP",
-    "pld": "Privacy loss distributions",
-    "analytic_gaussian": "Exact (analytic Gaussian)",
-    "seen_samples": "Exact, if the attacker sees who was sampled",
-    "random_allocation": "Random allocation, if nobody knows the rounds",
-    "coins_without_rest": "Poisson sampling, as if clients did not rest",
-    "truncated_poisson": "Truncated Poisson sampling",
-    "none_known": "None known",
-}
-
 _INCLUDED_BY: dict[Inclusion, str] = {
     "coins": "fair coins included",
     "unequal_coins": "unequal coins included",

@@ -96,9 +96,9 @@ class UpdateAttacker(Attacker):
     participated or not. Logged are the inner product with the round's noised aggregate
     (Algorithm 3, lines 13 to 17, with the update in place of the gradient and the aggregate in
     place of the difference of models), and the likelihood ratio given what other clients may send
-    (`fl_audit.attacks.update_ratio`), for which stand-ins train too. The score in a
-    canary's own rounds belongs to a stronger threat model (`known_rounds`), in which the attacker
-    knows these rounds and an upper bound must not count on sampling.
+    (`fl_audit.attacks.update_ratio`), for which stand-ins (`engines.stand_ins`) train too. The
+    score in a canary's own rounds belongs to a stronger threat model (`known_rounds`), in which
+    the attacker knows these rounds and an upper bound must not count on sampling.
     """
 
     statistics = (WHITE_BOX, WHITE_BOX_MAX, WHITE_BOX_RATIO, WHITE_BOX_OWN)
@@ -147,7 +147,6 @@ class UpdateAttacker(Attacker):
         self._logs.flush()
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        del final
         return self._logs.scores(self._own)
 
 

@@ -22,7 +22,6 @@ from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRounds, why
 from fl_audit.checks import (
     AggregateLog,
     MechanismWatch,
-    autocorrelation_to_json,
     configured,
     why_not_checked,
 )
@@ -35,11 +34,9 @@ from fl_audit.errors import InputError, Interrupted
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import ChainWriter, Saved, digests_of
 from fl_audit.formats.run_record import LiveRecord
-from fl_audit.formats.text_files import write_text
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.run.attackers import TrainingContext
-from fl_audit.run.folder import Checkpoint, kept_files, save_checkpoint
 from fl_audit.run.observers import (
     CanaryCosines,
     FinishedRound,
@@ -47,6 +44,7 @@ from fl_audit.run.observers import (
     RoundObserver,
     flush_rows,
 )
+from fl_audit.run.training_folder import Checkpoint, kept_files, save_checkpoint
 from fl_audit.verdict.claims import Claim, CurveClaim, claim_to_test
 from fl_audit.verdict.live_verdict import shared_confidence
 
@@ -57,7 +55,6 @@ class StopRequest:
     signal_number: int | None = None
 
     def _remember(self, signal_number: int, frame: FrameType | None) -> None:
-        del frame
         self.signal_number = signal_number
         signal.signal(signal_number, signal.SIG_DFL)  # a second signal ends the program at once
 
@@ -212,11 +209,10 @@ class AggregateWatch:
     def __init__(self, run: PreparedRun, folder: RunFolder, completed: int) -> None:
         """Raises InputError if the log is to be continued, but is missing or damaged."""
         self._run = run
-        self._folder = folder
         self._log: AggregateLog | None = None
         if why_not_checked(run.config.mechanism) is None:
             sizes, rounds = run.task.classifier.variable_sizes, run.schedule.num_rounds
-            self._log = AggregateLog.at_round(completed, folder.aggregates, rounds, len(sizes))
+            self._log = AggregateLog.at_round(completed, folder, rounds, sizes)
             mechanism = run.config.mechanism
             make_stream = MECHANISMS.kind_of(mechanism).noise_stream
             self._watch = MechanismWatch(
@@ -239,10 +235,6 @@ class AggregateWatch:
         self._watch.measure_round(
             seen.aggregate, noise_stddev=expected.stddev, norm_bound=expected.norm_bound
         )
-        if seen.index == 0:
-            write_text(
-                self._folder.autocorrelation, autocorrelation_to_json(self._watch.autocorrelation)
-            )
 
     def flush(self) -> None:
         if self._log is not None:

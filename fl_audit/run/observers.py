@@ -4,6 +4,7 @@ None imports TensorFlow; docs/observers.md explains how to write one.
 """
 
 import dataclasses
+import itertools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,11 @@ import msgspec
 import numpy as np
 
 from fl_audit.array_types import FloatArray
+from fl_audit.attacks.canary_watch import CanaryWatch
+from fl_audit.attacks.measured_canary_check import RoundLengths, canary_check_in_rounds
+from fl_audit.attacks.round_cosines import numbered_rows
+from fl_audit.canaries.tables import family_of
+from fl_audit.checks import CanaryCheck
 from fl_audit.checks.training_faults import TrainingCurves, training_faults
 from fl_audit.config import Config
 from fl_audit.config.commitment import list_try, tries_of
@@ -20,7 +26,9 @@ from fl_audit.config.file import Scalar, flat_scalars
 from fl_audit.errors import InputError
 from fl_audit.estimators.anytime import LARGEST_TESTED
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.text_files import read_csv, write_text
+from fl_audit.formats.round_logs import CosineLog
+from fl_audit.formats.text_files import append_whole, read_csv, write_text
+from fl_audit.mechanisms import client_lengths
 from fl_audit.number_words import lower_bound_text
 from fl_audit.progress import Progress, warn
 
@@ -201,8 +209,7 @@ class MetricsCsv(RoundObserver):
             write_text(self._path, ",".join(_COLUMNS) + "\n")
 
     def round_finished(self, finished: FinishedRound) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(_row(finished.metrics))
+        append_whole(self._path, _row(finished.metrics).encode())
 
 
 def _row(metrics: RoundMetrics) -> str:
@@ -261,7 +268,6 @@ class ProgressDisplay(RoundObserver):
         self._progress.advance(facts=self._evaluated | bound)
 
     def run_ended(self, *, finished: bool) -> None:
-        del finished
         self._progress.close()
 
 
@@ -319,6 +325,56 @@ class FaultLines(RoundObserver):
             if fault.name not in self._said:
                 self._said.add(fault.name)
                 warn(f"round {finished.metrics.round}: {fault.name}: {fault.words}")
+
+
+class CanaryLines(RoundObserver):
+    """Repeats the canary check of canaries that are vectors, and ends the run if they are lost."""
+
+    def __init__(self, run: "PreparedRun") -> None:
+        self._run = run
+
+    def run_started(self, run: StartedRun) -> None:
+        """Reads the rounds of earlier sessions from metrics.csv."""
+        self._folder = run.folder
+        self._rows = read_metrics(run.folder.metrics)
+        self._watch = CanaryWatch(
+            run.num_rounds,
+            choice=run.config.audit.lost_canaries,
+            warn=warn,
+            key="audit.lost_canaries",
+            scored=len(self._rows),
+        )
+
+    def round_finished(self, finished: FinishedRound) -> None:
+        """Raises CanariesLostError if they are lost, unless the config wants a warning."""
+        self._rows.append(finished.metrics)
+        self._watch.see(len(self._rows), finished.metrics.round, self._canary_check)
+
+    def _canary_check(self, false_alarm: float) -> CanaryCheck | None:
+        """The canary check of the rounds so far; None without a log of vectors' cosines."""
+        family, path = family_of(self._run.config.canaries), self._folder.round_cosines
+        if family is None or not path.exists():
+            return None
+        log, completed = CosineLog.read(path, len(self._run.included)), len(self._rows)
+        return canary_check_in_rounds(
+            itertools.takewhile(lambda row: row[0] < completed, numbered_rows(log)),
+            self._run.own_rounds,
+            self._run.included,
+            self._lengths,
+            dim=self._run.task.classifier.dim,
+            family=family,
+            false_alarm=false_alarm,
+        )
+
+    def _lengths(self) -> RoundLengths:
+        clip_norms = np.array([row.clip_norm for row in self._rows], np.float64)
+        participants = np.array([row.num_clients + row.num_canaries for row in self._rows])
+        return RoundLengths(
+            np.array([row.aggregate_norm for row in self._rows], np.float64),
+            client_lengths(
+                self._run.config.mechanism, self._run.release.denominator, clip_norms, participants
+            ),
+        )
 
 
 class TryLister(RoundObserver):

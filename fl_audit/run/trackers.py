@@ -8,9 +8,9 @@ import itertools
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from tensorboard.compat.proto import event_pb2
 from tensorboard.plugins.histogram.summary_v2 import histogram_pb
@@ -18,7 +18,6 @@ from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from fl_audit.errors import InputError
 from fl_audit.extras import import_extra
 from fl_audit.run.observers import FinishedRound, RoundObserver, StartedRun
 
@@ -27,57 +26,46 @@ class TensorBoard(RoundObserver):
     """Writes event files: the numbers of metrics.csv, histograms of cosines, config as hparams."""
 
     def run_started(self, run: StartedRun) -> None:
-        """Raises InputError if the file cannot be written."""
-        self._folder = run.folder.tensorboard
-        with _refusing(self._folder):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._file = _new_event_file(self._folder)
-            self._write(event_pb2.Event(file_version="brain.Event:2"))
-            self._write(_event(hparams_pb(run.parameters, trial_id=run.name)))
+        """Starts a new event file; raises OSError if it cannot be written."""
+        run.folder.tensorboard.mkdir(parents=True, exist_ok=True)
+        self._path = _new_event_file(run.folder.tensorboard)
+        version = event_pb2.Event(file_version="brain.Event:2")
+        self._append([version, _event(hparams_pb(run.parameters, trial_id=run.name))])
 
     def round_finished(self, finished: FinishedRound) -> None:
         step = finished.metrics.round
-        with _refusing(self._folder):
-            for name, value in finished.numbers().items():
-                self._write(_event(scalar_pb(name, value), step))
-            if finished.cosines is not None:
-                for name, cosines in (
-                    ("cosines_in_round", finished.cosines.in_round),
-                    ("cosines_excluded", finished.cosines.excluded),
-                ):
-                    self._write(_event(histogram_pb(name, cosines), step))
-            self._file.flush()
+        events = [
+            _event(scalar_pb(name, value), step) for name, value in finished.numbers().items()
+        ]
+        if finished.cosines is not None:
+            for name, cosines in (
+                ("cosines_in_round", finished.cosines.in_round),
+                ("cosines_excluded", finished.cosines.excluded),
+            ):
+                events.append(_event(histogram_pb(name, cosines), step))
+        self._append(events)
 
-    def run_ended(self, *, finished: bool) -> None:
-        del finished
-        with _refusing(self._folder):
-            self._file.close()
-
-    def _write(self, event: Any) -> None:
-        RecordWriter(self._file).write(event.SerializeToString())
+    def _append(self, events: Sequence[Any]) -> None:
+        """Writes events; no buffer outlives the call, whose flush at exit would fail again."""
+        with self._path.open("ab") as file:
+            for event in events:
+                RecordWriter(file).write(event.SerializeToString())
 
 
-def _new_event_file(folder: Path) -> IO[bytes]:
+def _new_event_file(folder: Path) -> Path:
     """A new file with a name that TensorBoard finds; names sort by time."""
     now = time.time()
     name = f"events.out.tfevents.{int(now)}.{socket.gethostname()}.{os.getpid()}"
     for number in itertools.count():
+        path = folder / f"{name}.{number}.v2"
         with contextlib.suppress(FileExistsError):
-            return (folder / f"{name}.{number}.v2").open("xb")
+            path.touch(exist_ok=False)
+            return path
     raise AssertionError  # the count has no end
 
 
 def _event(summary: Any, step: int = 0) -> Any:
     return event_pb2.Event(wall_time=time.time(), step=step, summary=summary)
-
-
-@contextlib.contextmanager
-def _refusing(folder: Path) -> Iterator[None]:
-    """Turns an OSError about the event files into an `InputError`."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
 class MlflowObserver(RoundObserver):

@@ -19,12 +19,12 @@ from fl_audit.formats.model_file import model_digest, write_model
 from fl_audit.formats.round_chain import ChainWriter, Scored, digest, digests_of
 from fl_audit.formats.run_record import LiveRecord, RunRecord, record_text
 from fl_audit.formats.score_file import ScoreFile, write_score_file
-from fl_audit.formats.text_files import write_text
+from fl_audit.formats.text_files import OWNER_ALONE, keep_to_owner, write_text
 from fl_audit.progress import doing, hint, warn
 from fl_audit.run.attackers import attack_context, make_attackers
-from fl_audit.run.folder import check_logs, load_checkpoint, open_chain
 from fl_audit.run.loop import LiveAudit, ReachedRound, RoundLoop, SharedCosines, stop_request
 from fl_audit.run.observers import (
+    CanaryLines,
     FaultLines,
     MetricsCsv,
     ProgressDisplay,
@@ -34,6 +34,7 @@ from fl_audit.run.observers import (
     read_rows,
 )
 from fl_audit.run.trackers import TensorBoard
+from fl_audit.run.training_folder import check_logs, load_checkpoint, open_chain
 
 _PACKAGES_BEFORE, _PACKAGES_AFTER = ("fl-audit", "numpy"), ("dp-accounting",)
 """Packages whose versions are recorded, before and after those of the engine."""
@@ -62,6 +63,8 @@ def train(
         chain = open_chain(folder, reached.completed_rounds)
         context = attack_context(run, engine, folder, reached.completed_rounds)
         attackers, live = make_attackers(context), LiveAudit.from_context(context)
+        if run.secret is not None:
+            keep_to_owner(folder.canary_logs())
         all_observers = (*observers_of_every(run, engine), *observers)
         loop = RoundLoop(
             run,
@@ -153,7 +156,9 @@ def _write_results(
             coin_probability(canaries),
             pair_names(canaries.inclusion, len(ids)),
         )
-        write_score_file(folder.scores(statistic.name), scored)
+        tells_rounds = bool(statistic.needs & {"canary_rounds", "uploads"})
+        mode = OWNER_ALONE if tells_rounds and run.secret is not None else 0o666
+        write_score_file(folder.scores(statistic.name), scored, mode)
     if compared:
         write_compared_vectors(folder.compared_vectors, compared)
     made = _record(run, folder, done)
@@ -199,7 +204,8 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
 def observers_of_every(run: PreparedRun, engine: Engine) -> tuple[RoundObserver, ...]:
     """The observers of every run; metrics.csv is first, so that the others find its row."""
     display = ProgressDisplay(engine.first_round)
-    return MetricsCsv(), TensorBoard(), display, FaultLines(run), VerdictLine()
+    lines = (FaultLines(run), VerdictLine(), CanaryLines(run))
+    return MetricsCsv(), TensorBoard(), display, *lines
 
 
 @contextlib.contextmanager

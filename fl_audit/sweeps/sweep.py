@@ -1,6 +1,6 @@
 """Many runs of one config, in parallel on Ray, from the grid to the comparison.
 
-`read_grid` reads a sweep's file into runs; each run's folder tells its state. Ray tasks on this
+`read_grid` reads a sweep's file into runs; a run's folder shows its state. Ray tasks on this
 machine perform the unfinished runs, several at a time, eight per process. sweep.json is updated
 whenever a run ends, and the page that compares the runs is written last.
 """
@@ -35,10 +35,11 @@ from fl_audit.engines.ray.cluster import check_ray, end_with_parent, lost_part, 
 from fl_audit.errors import InputError, nearest, one_line
 from fl_audit.formats.folders import RunFolder, locked
 from fl_audit.formats.text_files import read_foreign, read_toml, unfinished_files, write_text
+from fl_audit.library_words import json_words
 from fl_audit.pipeline import continue_run, start_run
 from fl_audit.progress import Progress, bar, warn
 from fl_audit.resources import num_cores
-from fl_audit.run.folder import check_new, check_same_config
+from fl_audit.run.training_folder import check_new, check_same_config
 from fl_audit.tasks.kinds import PythonTask
 
 _LONGEST_NAME = 120
@@ -107,7 +108,7 @@ def read_grid(path: Path) -> tuple[SweepRun, ...]:
     name, times = Counter(run.name for run in runs).most_common(1)[0]
     if times > 1:
         raise InputError(
-            f"{path}: {times} runs would be named {name!r}; no value or name may stand twice, "
+            f"{path}: {times} runs would be named {name!r}; no value or name may come twice, "
             "and long values need [[variant]] tables with names"
         )
     return runs
@@ -128,7 +129,7 @@ def _read(path: Path) -> GridFile:
     try:
         grid = msgspec.convert(table, GridFile)
     except msgspec.ValidationError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise InputError(f"{path}: {json_words(error)}") from error
     _check(grid, path)
     return grid
 
@@ -154,10 +155,12 @@ def _check(grid: GridFile, path: Path) -> None:
                 f"names a folder, got {variant.name!r}"
             )
         if both := sorted(variant.set.keys() & grid.grid.keys()):
-            raise InputError(f"{path}: key `{both[0]}` stands in [grid] and in {variant.name!r}")
+            raise InputError(f"{path}: key `{both[0]}` is in [grid] and in {variant.name!r}")
     is_set = "seed" in grid.grid or any("seed" in variant.set for variant in grid.variant)
     if grid.seeds and is_set:
-        raise InputError(f"{path}: key `seed` stands beside `seeds`; leave out one of them")
+        raise InputError(
+            f"{path}: keys `seed` and `seeds` exclude each other; leave out one of them"
+        )
 
 
 def _combinations(grid: GridFile) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -313,7 +316,7 @@ def start_or_continue(
       gpu_share: GPUs that it may use; below 1 it shares one with other runs.
     """
     # Imports TensorFlow, which a dry run does not need.
-    from fl_audit.tasks.text import sharing_arrays
+    from fl_audit.tasks.client_text import sharing_arrays
 
     end_with_parent()  # safe to kill at any time: a run resumes from its last checkpoint
     os.environ["OMP_NUM_THREADS"] = str(cores)

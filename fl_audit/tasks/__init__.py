@@ -14,6 +14,8 @@ def load_task(config: "Task", seed: int) -> "LearningTask":
       InputError: The task's data cannot be used.
       TypeError: No task is registered for the table.
     """
+    from fl_audit.progress import warned_if_read
     from fl_audit.tasks.kinds import TASKS
 
-    return TASKS.kind_of(config).load(config, seed)
+    with warned_if_read():
+        return TASKS.kind_of(config).load(config, seed)

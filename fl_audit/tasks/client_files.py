@@ -1,5 +1,8 @@
 """Tasks on a user's data: an NPZ file per client, or one Parquet or CSV table."""
 
+import csv
+import io
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,12 +12,19 @@ import numpy.typing as npt
 
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.npy_file import AnyArray, read_arrays
+from fl_audit.formats.text_files import is_number, is_plain_csv, read_csv_table
+from fl_audit.library_words import arrow_words, not_utf8
 from fl_audit.progress import warn
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.images import image_classifier
 from fl_audit.tasks.kinds import ClientFilesTask, NpzTask, TableTask
-from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask
+from fl_audit.tasks.learning_task import (
+    Examples,
+    InMemoryPopulation,
+    LearningTask,
+    say_left_out,
+)
 
 _HOLD_OUT_EVERY = 10
 
@@ -33,8 +43,10 @@ def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
     if not paths:
         raise InputError(f"task.path: {folder} must be a folder with CLIENT.npz files, has none")
     held_out = None if config.held_out is None else Path(config.held_out)
-    clients = {path.stem: shaped(_read(path)) for path in paths if path != held_out}
-    given = None if held_out is None else shaped(_read(held_out))
+    read = {path.stem: _read(path) for path in paths if path != held_out}
+    clients = {name: shaped(examples) for name, examples in read.items() if examples is not None}
+    say_left_out(f"task.path: {folder}", [name for name in read if name not in clients], len(read))
+    given = None if held_out is None or (kept := _read(held_out)) is None else shaped(kept)
     return clients_task(config, folder.name, clients, given, seed, model=config.model)
 
 
@@ -48,12 +60,16 @@ def _with_channels(examples: Examples) -> Examples:
     return Examples(inputs, examples.labels)
 
 
-def _read(path: Path) -> Examples:
+def _read(path: Path) -> Examples | None:
+    """The examples of a file; None if both its arrays are empty."""
     arrays = read_arrays(path, "an NPZ file of plain arrays")
     for name in ("inputs", "labels"):
         if name not in arrays:
             raise InputError(f"{path}: array `{name}` is missing; {nearest(name, arrays)}")
-    return as_examples(arrays["inputs"], arrays["labels"], str(path))
+    inputs, labels = arrays["inputs"], arrays["labels"]
+    if labels.shape == (0,) and inputs.shape[:1] == (0,):
+        return None
+    return as_examples(inputs, labels, str(path))
 
 
 def as_examples(
@@ -68,6 +84,7 @@ def as_examples(
             f"{source}: must have one label for each input, at least one; inputs have shape "
             f"{inputs.shape}, labels {labels.shape}"
         )
+    labels = labels.astype(np.int32) if labels.dtype.kind == "b" else labels
     if inputs.dtype.kind not in "iufb" or labels.dtype.kind not in "iuf":
         raise InputError(f"{source}: inputs must be finite numbers, labels whole numbers from 0 on")
     with np.errstate(over="ignore"):  # refused below
@@ -112,7 +129,7 @@ def clients_task(
         these, a label is not a class, or there are too few examples to hold any out.
     """
     if not clients:
-        raise InputError(f"task.path: {config.path} has no client beside the held-out examples")
+        raise InputError(f"task.path: {config.path} has no client other than the held-out examples")
     names = [*clients, "held out"]
     parts = [*clients.values(), *([] if held_out is None else [held_out])]
     if config.num_classes is None:
@@ -192,8 +209,15 @@ def _split(
 # A table with an example in each row.
 
 
-_INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")
+_INDEX_NAMES = re.compile(r"|Unnamed: 0(\.\d+)?|__index_level_0__")
 """The names that pandas gives to the numbers of rows: in CSV, read again from CSV, in Parquet."""
+
+
+def _is_index(name: str, column: AnyArray) -> bool:
+    """Whether a column has the rows' numbers: by its name, or named `index` and counting."""
+    if name in ("index", "level_0"):
+        return column.dtype.kind in "iu" and bool(np.all(np.diff(column) == 1))
+    return _INDEX_NAMES.fullmatch(name) is not None
 
 
 def load_table_task(config: TableTask, seed: int) -> LearningTask:
@@ -207,8 +231,10 @@ def load_table_task(config: TableTask, seed: int) -> LearningTask:
     path = Path(config.path)
     columns = _read_table(path)
     owners = _column(path, columns, config.client_column)
-    if np.any(owners == "") if owners.dtype.kind == "U" else np.isnan(owners).any():
-        raise InputError(f"{path}: column `{config.client_column}` is empty in a row")
+    is_empty = owners == "" if owners.dtype.kind == "U" else np.isnan(owners)
+    if is_empty.any():
+        row = int(np.argmax(is_empty)) + 1
+        raise InputError(f"{path}, row {row}: column `{config.client_column}` is empty")
     examples, features = _examples(path, columns, config, None)
     names, first, owner = np.unique(owners, return_index=True, return_inverse=True)
     ends = np.cumsum(np.bincount(owner))
@@ -228,16 +254,21 @@ def _examples(
     labels = _column(path, columns, config.label_column)
     not_features = (config.client_column, config.label_column)
     others = [name for name in columns if name not in not_features]
-    names = features or [name for name in others if name not in _INDEX_COLUMNS]
-    if features is None and (index := [name for name in others if name in _INDEX_COLUMNS]):
-        warn(f"{path}: column {index[0]!r} is the rows' index and no feature; it is left out")
+    index = [name for name in others if _is_index(name, columns[name])]
+    names = features or [name for name in others if name not in index]
     if not names:
-        raise InputError(f"{path}: has no column of features beside {' and '.join(not_features)}")
+        raise InputError(f"{path}: has no column of features besides {' and '.join(not_features)}")
     for name in (config.label_column, *names):
-        if _column(path, columns, name).dtype.kind not in "iufb":
-            raise InputError(f"{path}: column `{name}` must hold numbers in every row")
+        if (column := _column(path, columns, name)).dtype.kind not in "iufb":
+            row = next((n for n, text in enumerate(column) if not is_number(text)), 0)
+            raise InputError(
+                f"{path}, row {row + 1}: column `{name}` must be a number, got {column[row]!s:.60}"
+            )
     inputs = np.stack([columns[name] for name in names], axis=1)
-    return as_examples(inputs, labels, str(path), [f"column `{name}`" for name in names]), names
+    examples = as_examples(inputs, labels, str(path), [f"column `{name}`" for name in names])
+    if features is None and index:
+        warn(f"{path}: column {index[0]!r} is the rows' index and no feature; it is left out")
+    return examples, names
 
 
 def _column(path: Path, columns: dict[str, AnyArray], name: str) -> AnyArray:
@@ -253,15 +284,31 @@ def _read_table(path: Path) -> dict[str, AnyArray]:
     import pyarrow.parquet
 
     try:
-        read = pa.parquet.read_table if path.suffix == ".parquet" else pa.csv.read_csv
-        table = read(path)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
+        if path.suffix == ".parquet":
+            table = pa.parquet.read_table(path)
+        else:
+            options = pa.csv.ReadOptions(use_threads=False)  # with threads no error names its row
+            table = pa.csv.read_csv(_plain_csv(path), read_options=options)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {not_utf8(error)}") from error
+    except pa.ArrowException as error:
+        raise InputError(f"{path}: {arrow_words(error)}") from error
     if len(set(table.column_names)) < table.num_columns or not table.num_rows:
         raise InputError(f"{path}: must have columns of distinct names and at least one row")
     return {
         name: _array(column) for name, column in zip(table.column_names, table.columns, strict=True)
     }
+
+
+def _plain_csv(path: Path) -> Path | io.BytesIO:
+    """The file; if it is not UTF-8 with commas between columns, a copy that is."""
+    if is_plain_csv(path):
+        return path
+    table, text = read_csv_table(path, ()), io.StringIO(newline="")
+    csv.writer(text).writerows([table.header, *table.rows])
+    return io.BytesIO(text.getvalue().encode())
 
 
 def _array(column: Any) -> AnyArray:

@@ -177,7 +177,7 @@ class NextWordTask(Table, Task, frozen=True, kw_only=True):
     """The keys that next-word tasks share: the sizes of the model of Reddi et al. 2020.
 
     Attributes:
-      vocabulary_size: Number of words, besides four special tokens.
+      vocabulary_size: Most words, besides four special tokens.
       sequence_length: Tokens per sentence, cut or padded.
       embedding_size: Width of the embedding and the last hidden layer.
       lstm_size: Number of LSTM units.

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array
+from fl_audit.progress import warn
 
 NO_CLASS = -1
 """The label of padding that is not a class."""
@@ -124,6 +125,15 @@ class PartOfPopulation(Population):
 
     def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
         return self._whole.take(int(self._members[client]), index)
+
+
+def say_left_out(source: object, left_out: Sequence[str], num_clients: int) -> None:
+    """Warns of clients without data, which a task leaves out; nothing if there are none."""
+    if left_out:
+        warn(
+            f"{source}: {len(left_out):,} of {num_clients:,} clients, the first {left_out[0]!r}, "
+            "have no data and are left out"
+        )
 
 
 ExamplesOfSentences = Callable[[Sequence[Sequence[str]]], Examples]

@@ -2,7 +2,7 @@
 
 The layers are an embedding, one LSTM layer, a dense layer back to the embedding's width, and a
 dense layer to the vocabulary: 4,050,748 parameters at the paper's sizes. A task of it is any
-`client_id,text` CSV (`fl_audit.tasks.text`).
+`client_id,text` CSV (`fl_audit.tasks.client_text`).
 """
 
 from dataclasses import dataclass
@@ -13,23 +13,12 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
+from fl_audit.progress import warn
 from fl_audit.seeds import Stream, generator
+from fl_audit.tasks import client_text
 from fl_audit.tasks.dense import check_model_size, glorot_uniform, orthogonal, zeros
 from fl_audit.tasks.learning_task import LearningTask
 from fl_audit.tasks.network import Network, NetworkModel
-from fl_audit.tasks.text import (
-    PADDING,
-    Corpus,
-    SentencePopulation,
-    Vocabulary,
-    build_vocabulary,
-    cached_arrays,
-    collect,
-    corpus_of_arrays,
-    encode,
-    examples_of,
-    read_sentences,
-)
 
 if TYPE_CHECKING:
     from fl_audit.tasks.kinds import NextWordTask, TextTask
@@ -70,7 +59,9 @@ def _initial_weights(
     )
 
 
-def next_word_classifier(config: "NextWordTask", vocabulary: Vocabulary, seed: int) -> NetworkModel:
+def next_word_classifier(
+    config: "NextWordTask", vocabulary: client_text.Vocabulary, seed: int
+) -> NetworkModel:
     """The model over a vocabulary; special tokens do not count for accuracy (Reddi et al.)."""
     length = config.sequence_length
     return NetworkModel(
@@ -79,7 +70,7 @@ def next_word_classifier(config: "NextWordTask", vocabulary: Vocabulary, seed: i
         input_shape=(length,),
         input_dtype="int32",
         label_shape=(length,),
-        padding_label=PADDING,
+        padding_label=client_text.PADDING,
         uncounted_labels=(vocabulary.unknown, vocabulary.end),
         accuracy_description=(
             "share of held-out words predicted, padding, end of sentence and words outside the "
@@ -102,25 +93,33 @@ def load_text_task(config: "TextTask", seed: int) -> LearningTask:
             f"{path}: no row can be held out: of the rows with words every tenth is, unless it is "
             "its client's first; must have more rows"
         )
-    vocabulary = build_vocabulary(corpus.word_counts, config.vocabulary_size)
+    vocabulary = client_text.build_vocabulary(corpus.word_counts, config.vocabulary_size)
+    if vocabulary.size < config.vocabulary_size:
+        warn(
+            f"{path}: its training rows have {vocabulary.size:,} words, all of which are the "
+            f"vocabulary; task.vocabulary_size allows {config.vocabulary_size:,}"
+        )
     rows = corpus.rows(vocabulary)
     return LearningTask(
         name=f"next word of {path.name}",
         classifier=next_word_classifier(config, vocabulary, seed),
-        population=SentencePopulation(corpus.client_ids, rows, corpus.first_rows()),
-        held_out=examples_of(rows[: corpus.num_held_out]),
+        population=client_text.SentencePopulation(corpus.client_ids, rows, corpus.first_rows()),
+        held_out=client_text.examples_of(rows[: corpus.num_held_out]),
         max_examples_per_client=config.max_sequences_per_client,
-        examples_of_sentences=lambda sentences: examples_of(
-            encode(sentences, vocabulary, config.sequence_length)
+        examples_of_sentences=lambda sentences: client_text.examples_of(
+            client_text.encode(sentences, vocabulary, config.sequence_length)
         ),
     )
 
 
-def _corpus(path: Path, length: int) -> Corpus:
+def _corpus(path: Path, length: int) -> client_text.Corpus:
     """The corpus of a CSV, read once for all runs of a sweep."""
     settings = f"{path.suffix} {length}"
-    return corpus_of_arrays(
-        cached_arrays(
-            "text", path, settings, lambda: collect(read_sentences(path), length).arrays()
+    return client_text.corpus_of_arrays(
+        client_text.cached_arrays(
+            "text",
+            path,
+            settings,
+            lambda: client_text.collect(client_text.read_sentences(path), length).arrays(),
         )
     )

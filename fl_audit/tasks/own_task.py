@@ -145,10 +145,12 @@ def checked_examples(arrays: Arrays, what: str, like: Examples | None = None) ->
             f"{what}: must be a pair of inputs and labels, got {type(arrays).__name__}"
         )
     inputs, labels = (_numbers(array, what) for array in arrays)
-    if labels.ndim != 1 or inputs.shape[:1] != labels.shape or not len(labels):
+    if labels.shape == (0,) and inputs.shape[:1] == (0,):
+        raise InputError(f"{what}: has no data; leave such clients out of client_ids")
+    if labels.ndim != 1 or inputs.shape[:1] != labels.shape:
         raise InputError(
-            f"{what}: must have one label for each input, at least one; inputs have shape "
-            f"{inputs.shape}, labels {labels.shape}"
+            f"{what}: must have one label for each input; inputs have shape {inputs.shape}, labels "
+            f"{labels.shape}"
         )
     if labels.dtype == np.int32 and labels.min() < 0:
         raise InputError(f"{what}: whole labels must not be negative, got {labels.min()}")
@@ -206,7 +208,7 @@ def _module(name: str, folder: Path) -> ModuleType:
         return module_in(name, folder)
     except MissingModuleError as error:
         raise InputError(
-            f"task.module: there is no module {name!r} in {folder}, nor where Python looks"
+            f"task.module: there is no module {name!r} in {folder} or on Python's path"
         ) from error
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray
+from fl_audit.library_words import arrow_words
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.images import image_classifier
@@ -174,8 +175,10 @@ def _purchases(path: Path) -> AnyArray:
     try:
         options = pa.csv.ReadOptions(autogenerate_column_names=True)
         table = pa.csv.read_csv(path, read_options=options)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except pa.ArrowException as error:
+        raise InputError(f"{path}: {arrow_words(error)}") from error
     columns = [column.to_numpy() for column in table.columns]
     if any(column.dtype.kind not in "iuf" for column in columns):
         raise InputError(f"{path}: every row must hold numbers only, separated by commas")

@@ -23,11 +23,11 @@ import tensorflow_federated as tff
 from tensorflow_federated.python.simulation.datasets import download
 
 from fl_audit.errors import InputError
+from fl_audit.tasks.client_text import encode, examples_of, vocabulary_of_words
 from fl_audit.tasks.images import cnn_classifier
 from fl_audit.tasks.kinds import EmnistTask, StackOverflowTask
-from fl_audit.tasks.learning_task import Examples, LearningTask, Population
+from fl_audit.tasks.learning_task import Examples, LearningTask, Population, say_left_out
 from fl_audit.tasks.next_word import next_word_classifier
-from fl_audit.tasks.text import encode, examples_of, vocabulary_of_words
 
 Features = Mapping[str, npt.NDArray[Any]]
 """Arrays by name, whose first axis is the example; strings are bytes objects."""
@@ -35,13 +35,16 @@ Features = Mapping[str, npt.NDArray[Any]]
 _CLIENTS = """
     SELECT client_id, num_examples FROM client_metadata
     WHERE split_name = ? AND num_examples > 0 ORDER BY client_id LIMIT ?"""
+_WITHOUT_EXAMPLES = """
+    SELECT client_id FROM client_metadata
+    WHERE split_name = ? AND num_examples = 0 ORDER BY client_id"""
 _EXAMPLES = """
     SELECT serialized_example_proto FROM examples
     WHERE split_name = ? AND client_id = ? ORDER BY rowid"""
 
 
 class SqliteClients(Population):
-    """The clients of one split in the order of their names, without those that have no example."""
+    """The clients of one split in the order of their names, if they have an example."""
 
     def __init__(
         self,
@@ -75,6 +78,8 @@ class SqliteClients(Population):
             raise InputError(f"{path}: no client has an example in the split {split!r}")
         self.client_ids: Sequence[str] = [client_id for client_id, _ in rows]
         self._num_examples = np.array([count for _, count in rows], np.int64)
+        without = [client_id for (client_id,) in self._query(_WITHOUT_EXAMPLES, split)]
+        say_left_out(f"{path}, split {split!r}", without, len(without) + len(rows))
 
     def num_examples(self, client: int) -> int:
         return int(self._num_examples[client])

@@ -1,7 +1,18 @@
 """The verdict on a claimed epsilon by the scores of canaries.
 
-It is contradicted, consistent or inconclusive; docs/verdict.md defines these words. Nothing here
-imports TensorFlow.
+It is contradicted, consistent or inconclusive; docs/verdict.md defines these words. The tests are
+chosen before the scores are seen:
+
+>>> import numpy as np
+>>> from fl_audit.estimators import CanaryScores
+>>> random = np.random.default_rng(1)
+>>> scores = CanaryScores(included=random.normal(4, 1, 200), excluded=random.normal(0, 1, 200))
+>>> tests = ClaimTests([ScoredStatistic("sum", scores)], confidence=0.95)
+>>> verdict = reach_verdict(Claim(epsilon=1.0, delta=1e-5), tests)
+>>> print(verdict.outcome, round(verdict.epsilon_lower, 2))
+contradicted 4.45
+
+Nothing here imports TensorFlow.
 """
 
 from fl_audit.verdict.chosen_tests import (

@@ -6,6 +6,7 @@ Claims are rounded: one that falls short by up to MARGIN counts as what accounti
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -65,8 +66,8 @@ class Accounted:
     """Noise and rounds that a claim is held against.
 
     Attributes:
-      most_noise: The largest noise multiplier of a round where not all have the same; the release
-        has the smallest one.
+      most_noise: The largest noise multiplier of a round where not all have the same, infinite
+        where one does not state it; the release has the smallest one.
       hidden: The party as a draw would hide it where nothing says that the claim counts on none;
         None where that is known.
     """
@@ -93,6 +94,8 @@ class Accounted:
 
     def at_least(self, delta: float) -> float | None:
         """The lower bound of accounting on epsilon at delta; None where it has none."""
+        if self.most_noise == math.inf:
+            return None
         if self.hidden is not None:
             return epsilon_at_least(self.least, self.hidden, delta, knows_rounds=False)
         knows_rounds = self.attacker != "does_not_know_rounds"
@@ -220,7 +223,8 @@ def _is_above(number: float, claimed: float) -> bool:
 def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
     """What accounting gives for certain that is above a claim; None where nothing is."""
     shift = None
-    if noise.attacker == "knows_rounds" and noise.hidden is None:
+    is_stated = noise.most_noise != math.inf
+    if is_stated and noise.attacker == "knows_rounds" and noise.hidden is None:
         shift = exact_shift(noise.least, noise.party)
     match claim:
         case NoiseClaim(noise_multiplier=claimed):

@@ -12,7 +12,7 @@ from fl_audit.accounting import PoissonSampling
 from fl_audit.array_types import IndexArray
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.checks import CanaryCheck
-from fl_audit.checks.sampling_check import check_poisson
+from fl_audit.checks.sampling_check import check_poisson, clients_return
 from fl_audit.estimators.trade_off import GaussianTradeOff
 from fl_audit.number_words import lower_bound_text, significant, upper_bound_text
 from fl_audit.verdict.accounting_basis import MARGIN, Source
@@ -22,7 +22,7 @@ from fl_audit.verdict.curve_claim_tests import CurveTest
 from fl_audit.verdict.decision import doubt, reach_verdict, with_curve
 from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.parts import DetectableParts, Parts, are_testable
-from fl_audit.verdict.power import ENOUGH_POWER, FACTOR
+from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, MOST_CANARIES
 from fl_audit.verdict.record import Outcome, Verdict
 from fl_audit.verdict.scope import Scope, without_cover
 from fl_audit.verdict.sentences import (
@@ -30,6 +30,7 @@ from fl_audit.verdict.sentences import (
     OTHER_ATTACKS,
     after_consistent,
     lines,
+    norm_words,
     nothing_contradicts,
 )
 from fl_audit.verdict.separation import separation
@@ -65,18 +66,21 @@ class SampledCanaries:
         return dataclasses.replace(expected, z=z[numbers > 0], spent=test.spent)
 
     def depend_on_each_other(self) -> bool:
-        """Whether the included canaries' rounds vary otherwise than independent draws make them."""
+        """Whether the included canaries' rounds are not as independent draws make them."""
         of_included, release = _of_included(self.background), self.background.release
         total = sum(map(len, of_included))
         if release is None or not total:
             return False
-        if not isinstance(release.client.sampling, PoissonSampling):
+        rate = total / (release.rounds * len(of_included))
+        if rate >= 1:
             return False
         members = np.repeat(np.arange(len(of_included)), [len(own) for own in of_included])
         at = np.concatenate(of_included)
         cohorts = [members[at == index] for index in range(release.rounds)]
-        rate = total / (release.rounds * len(of_included))
-        findings = check_poisson(cohorts, len(of_included), rate) if rate < 1 else ()
+        if isinstance(release.client.sampling, PoissonSampling):
+            findings = check_poisson(cohorts, len(of_included), rate)
+        else:
+            findings = (clients_return(cohorts, len(of_included), rate),)
         return any(not finding.passed for finding in findings)
 
 
@@ -183,7 +187,10 @@ def with_parts(
     signal = 1.0 if canary_check.length is None else canary_check.length
     detectable = parts.detectable(claim.epsilon, claim.delta, signal)
     is_enough = detectable.epsilon <= FACTOR * claim.epsilon
-    steps = after_consistent(claim) if is_enough else _more_power(parts)
+    needed = None
+    if not is_enough:
+        needed = parts.canaries_needed(claim.epsilon, claim.delta, signal)
+    steps = after_consistent(claim) if is_enough else _more_power(parts, needed)
     return dataclasses.replace(
         verdict,
         outcome=Outcome.CONSISTENT if is_enough else Outcome.INCONCLUSIVE,
@@ -191,7 +198,7 @@ def with_parts(
         reason=lines(
             (
                 f"{nothing_contradicts(claim)}, nor do its parts contradict it: {_bounds(parts)}",
-                _power(parts, detectable, signal, is_enough=is_enough),
+                _power(parts, detectable, canary_check.length, is_enough=is_enough),
                 _NOT_COVERED,
                 OTHER_ATTACKS if is_enough else None,
                 steps,
@@ -202,21 +209,21 @@ def with_parts(
         assumes=_ASSUMES,
         power=None,
         detectable_epsilon=None if math.isinf(detectable.epsilon) else detectable.epsilon,
-        canaries_needed=None,
+        canaries_needed=needed,
     )
 
 
 DRAWS_DEPEND = lines(
     (
-        "canaries’ rounds do not vary as independent draws make them, on which a claim that counts "
-        "on sampling rests",
+        "canaries’ rounds are not as independent draws make them, on which a claim that counts on "
+        "sampling rests",
         f"{NEXT}find out how the sampler draws (docs/verdict.md)",
     )
 )
 
 _NOT_COVERED = (
-    "the parts do not cover a sampler that depends on data, nor dependent draws whose numbers "
-    "per round and per canary are those of independent ones"
+    "the parts do not cover a sampler that depends on data, nor draws that depend on each other in "
+    "ways that leave rounds, canaries and their returns alike"
 )
 
 
@@ -260,7 +267,9 @@ def _bounds(parts: Parts) -> str:
     )
 
 
-def _power(parts: Parts, detectable: DetectableParts, signal: float, *, is_enough: bool) -> str:
+def _power(
+    parts: Parts, detectable: DetectableParts, length: float | None, *, is_enough: bool
+) -> str:
     if math.isinf(detectable.epsilon):
         seen = "no lack of noise, however large, would have been contradicted"
     else:
@@ -273,15 +282,18 @@ def _power(parts: Parts, detectable: DetectableParts, signal: float, *, is_enoug
         )
     return (
         f"power by its parts: {seen} ({len(parts.z):,} included canaries with "
-        f"{int(parts.numbers.sum()):,} participations, at {100 * signal:.3g} % of the expected "
-        "norm)"
+        f"{int(parts.numbers.sum()):,} participations{norm_words(length)})"
     )
 
 
-def _more_power(parts: Parts) -> str:
-    if parts.crowd > 1:
+def _more_power(parts: Parts, needed: int | None) -> str:
+    if needed is not None:
         return (
-            f"{NEXT}use more canaries; clients’ updates hide them more than the noise does, so "
-            "that it takes many"
+            f"{NEXT}use about {needed:,} included canaries instead of {len(parts.numbers):,}, each "
+            "sampled as these were"
         )
-    return f"{NEXT}use more canaries"
+    hidden = "; clients’ updates hide them more than the noise does" if parts.crowd > 1 else ""
+    return (
+        f"{NEXT}audit with fewer clients in a round, or claim a larger ε: {MOST_CANARIES:,} "
+        f"included canaries would not do{hidden}"
+    )

@@ -6,8 +6,7 @@ the union bound. The p-value is the smallest level at which they contradict the 
 
 import functools
 import itertools
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fl_audit.config_tables.audit import LEAST_CONFIDENCE
@@ -24,6 +23,7 @@ from fl_audit.estimators import (
 from fl_audit.estimators.arguments import check_confidence
 from fl_audit.estimators.null import EMPIRICAL
 from fl_audit.verdict.claims import Claim
+from fl_audit.verdict.search import bisected
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,16 +163,5 @@ def _smallest(tests: Sequence[ClaimTest], claim: Claim, low: float, high: float)
     for test in tests:
         rejects = functools.partial(test.rejects, claim.epsilon, claim.delta)
         if rejects(min(level, high)):
-            level = _smallest_level(rejects, low, min(level, high))
+            level = bisected(rejects, low, min(level, high), 1 + _PRECISION)
     return level
-
-
-def _smallest_level(rejects: Callable[[float], bool], low: float, high: float) -> float:
-    """The smallest level up to `high` at which a test rejects, to _PRECISION from above."""
-    while high > low * (1 + _PRECISION):
-        middle = math.sqrt(low * high)
-        if rejects(middle):
-            high = middle
-        else:
-            low = middle
-    return high

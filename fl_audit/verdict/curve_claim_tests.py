@@ -24,6 +24,7 @@ from fl_audit.estimators.threshold.null_choice import ChosenNull, chosen_null
 from fl_audit.estimators.trade_off import GaussianTradeOff, TradeOff
 from fl_audit.verdict.claim_tests import ScoredStatistic, check_verdict_confidence
 from fl_audit.verdict.claims import CurveClaim
+from fl_audit.verdict.search import bisected
 
 UNSTATED_CONFIDENCE = 0.999
 """The confidence at which the configured noise is tested if no claim is stated: a correct run must
@@ -102,13 +103,13 @@ class CurveTest:
         if z is None or self.null is None:
             return None
         test, allowed = self.sum_test, 1 - self.null.confidence
-        low, high = curve.mu, _LARGEST_MU
-        while high - low > _PRECISION * low:
-            middle = (low + high) / 2
-            below = special.ndtr(test.edges - middle)
-            chance = test.power(int(test.statistic(z)), [(test.num_included, below)])
-            low, high = (middle, high) if chance <= allowed else (low, middle)
-        for mu in low * _TRIED:  # that may have been approximate
+
+        def is_allowed(mu: float) -> bool:
+            below = special.ndtr(test.edges - mu)
+            return test.power(int(test.statistic(z)), [(test.num_included, below)]) > allowed
+
+        largest = bisected(is_allowed, curve.mu, _LARGEST_MU, 1 + _PRECISION) / (1 + _PRECISION)
+        for mu in largest * _TRIED:  # that may have been approximate
             if mu > curve.mu and test.under(GaussianTradeOff(mu)).p_value(z) <= allowed:
                 return float(mu)
         return None

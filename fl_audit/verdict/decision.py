@@ -27,7 +27,7 @@ from fl_audit.verdict.power import Lengths
 from fl_audit.verdict.record import AgainstAttacker, AsCurve, Outcome, Verdict
 from fl_audit.verdict.scope import Scope
 from fl_audit.verdict.separation import separation
-from fl_audit.verdict.simulation import Seen, Simulation, simulate_curve, simulate_point
+from fl_audit.verdict.simulation import Seen, Simulation, decided_curve, simulate
 
 
 def reach_verdict(
@@ -52,40 +52,8 @@ def reach_verdict(
       background: What hides the canaries in their rounds, by which the power is simulated; None
         where scores alone are known.
     """
-    bounds = tests.bounds(claim.delta)
     scope = scope or Scope()
-    verdict = _of_point(claim, tests, bounds)
-    if scope.unfit is not None:
-        return _ended(verdict, sentences.not_fit(scope.unfit, scope.say_so))
-    if not bounds:
-        return _ended(verdict, sentences.NO_METHOD)
-    p = p_value(tests, bounds, claim)
-    verdict = dataclasses.replace(verdict, p_value=p)
-    if bounds[0].estimate.epsilon > claim.epsilon:
-        reason = sentences.point_contradicted(tests, bounds[0], p)
-        return _ended(verdict, reason, Outcome.CONTRADICTED)
-    canary_check = canary_check or separation(tests.statistics)
-    seen = _seen(scope, canary_check, background)
-    nearly = nearly_decided(claim, tests, bounds, p) or ()
-    doubtful = doubt(claim, tests.statistics, canary_check, others, scope)
-    if doubtful is not None:
-        return _ended(verdict, sentences.before_next_steps(doubtful, *nearly))
-    simulation = None
-    if claim.delta > 0:
-        simulation = simulate_point(claim, tests, seen)
-    said = _Said(
-        nothing=f"{sentences.nothing_contradicts(claim)} {scope.whom}",
-        names=[statistic.name for statistic in tests.statistics],
-        why_not_simulated=sentences.NOT_AT_DELTA_0 if claim.delta == 0 else sentences.NO_SIGNAL,
-        tested=sentences.what_was_tested(tests, limit_of_so_many(claim, tests)),
-        nearly=nearly,
-    )
-    if simulation is not None and not simulation.power.is_enough:
-        most = reachable_epsilon(claim, tests, simulation.statistic)
-        number = simulation.audit.num_canaries
-        few = sentences.too_few_canaries(number, [simulation.statistic], most)
-        said = dataclasses.replace(said, too_few=few if most <= claim.epsilon else None)
-    return _not_contradicted(verdict, simulation, canary_check, scope, said)
+    return _reached(_found_of_point(claim, tests, scope), scope, canary_check, others, background)
 
 
 def reach_curve_verdict(
@@ -98,52 +66,169 @@ def reach_curve_verdict(
 ) -> Verdict:
     """Reaches the verdict on a claimed curve; see `reach_verdict`."""
     scope = scope or Scope()
-    adjusted = adjusted_p_values(tests)
-    verdict = _of_curve(tests, adjusted)
-    if not tests.tests:
-        return _ended(verdict, sentences.NO_CURVE)
-    if scope.unfit is not None or not adjusted:
-        unfit = scope.unfit or "the scores allow no test of a curve"
-        untested = _of_curve(tests, [])
-        return _ended(untested, sentences.not_fit(unfit, scope.say_so))
-    best, p = min(adjusted, key=lambda pair: pair[1])
-    if p <= tests.level:
-        mu = best.mu_lower_bound
-        noise = None if mu is None else noise_of(tests.claim, best, mu)
-        reason = sentences.curve_contradicted(tests, best, min(p, 1.0), noise)
-        least = tests.claim.epsilon if mu is None else epsilon_of_mu(mu, tests.claim.delta)
-        return _ended(verdict, reason, Outcome.CONTRADICTED, epsilon_lower=least)
-    canary_check = canary_check or separation(tests.statistics)
-    seen = _seen(scope, canary_check, background)
-    doubtful = doubt(tests.claim, tests.statistics, canary_check, others, scope)
-    if doubtful is not None:
-        return _ended(verdict, doubtful)
-    is_known = tests.tests[0].method == "trade_off_sum"
-    said = _Said(
-        nothing=sentences.curve_not_contradicted(tests, scope),
-        names=[statistic.name for statistic in tests.statistics],
-        why_not_simulated=sentences.NO_SIGNAL if is_known else sentences.POWER_NOT_KNOWN,
-    )
-    simulation = simulate_curve(tests, seen)
-    return _not_contradicted(verdict, simulation, canary_check, scope, said)
+    return _reached(_found_of_curve(tests, scope), scope, canary_check, others, background)
 
 
-@dataclass(frozen=True)
-class _Said:
-    """The sentences in which points and curves differ.
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What the tests of a point or of a curve found, in which alone the two differ.
 
     Attributes:
+      verdict: The verdict with what is known from the tests.
+      ended: The reason of a verdict that the tests decide; None where they do not.
+      nothing: The clause that nothing contradicts the claim.
+      why_not_simulated: What is said where no power is known.
       tested: What was tested, where a consistent claim says it.
       nearly: The bound that exceeds the claim by itself, and what to do next.
-      too_few: The clause that so few canaries cannot exceed the claim, whatever they score.
     """
 
+    verdict: Verdict
+    tests: ClaimTests | CurveTests
+    ended: str | None
     nothing: str
-    names: Sequence[str | None]
     why_not_simulated: tuple[str, str]
     tested: str | None = None
     nearly: tuple[str, ...] = ()
-    too_few: str | None = None
+
+    @property
+    def statistics(self) -> Sequence[ScoredStatistic]:
+        return self.tests.statistics
+
+
+def _found_of_point(claim: Claim, tests: ClaimTests, scope: Scope) -> _Found:
+    """What the lower bounds of a claimed point say."""
+    bounds = tests.bounds(claim.delta)
+    best = bounds[0] if bounds else None
+    verdict = Verdict(
+        outcome=Outcome.INCONCLUSIVE,
+        reason="",
+        claim=claim,
+        confidence=tests.confidence,
+        num_tests=len(tests),
+        epsilon_lower=best.estimate.epsilon if best else 0.0,
+        method=best.test.method if best else None,
+        statistic=best.test.statistic.name if best else None,
+        assumes=best.estimate.assumes if best else None,
+    )
+    found = _Found(
+        verdict=verdict,
+        tests=tests,
+        ended=None if bounds else sentences.NO_METHOD,
+        nothing=f"{sentences.nothing_contradicts(claim)} {scope.whom}",
+        why_not_simulated=sentences.NOT_AT_DELTA_0 if claim.delta == 0 else sentences.NO_SIGNAL,
+    )
+    if best is None or scope.unfit is not None:
+        return found
+    p = p_value(tests, bounds, claim)
+    verdict = dataclasses.replace(verdict, p_value=p)
+    if best.estimate.epsilon > claim.epsilon:
+        verdict = dataclasses.replace(verdict, outcome=Outcome.CONTRADICTED)
+        reason = sentences.point_contradicted(tests, best, p)
+        return dataclasses.replace(found, verdict=verdict, ended=reason)
+    return dataclasses.replace(
+        found,
+        verdict=verdict,
+        tested=sentences.what_was_tested(tests, limit_of_so_many(claim, tests)),
+        nearly=nearly_decided(claim, tests, bounds, p) or (),
+    )
+
+
+def _found_of_curve(tests: CurveTests, scope: Scope) -> _Found:
+    """What the tests of a claimed curve say."""
+    adjusted = [] if scope.unfit is not None else adjusted_p_values(tests)
+    best, p = min(adjusted, key=lambda pair: pair[1], default=(None, None))
+    verdict = Verdict(
+        outcome=Outcome.INCONCLUSIVE,
+        reason="",
+        claim=tests.claim,
+        confidence=tests.confidence,
+        num_tests=len(tests.tests),
+        method=None if best is None else best.method,
+        statistic=None if best is None else best.statistic.name,
+        assumes=None if best is None else _ASSUMES[best.method],
+        p_value=None if p is None else min(p, 1.0),
+        against=_against(tests, adjusted),
+    )
+    is_known = bool(tests.tests) and tests.tests[0].method == "trade_off_sum"
+    ended = None
+    if not tests.tests:
+        ended = sentences.NO_CURVE
+    elif not adjusted and scope.unfit is None:
+        ended = sentences.not_fit("the scores allow no test of a curve", scope.say_so)
+    elif best is not None and p is not None and p <= tests.level:
+        mu = best.mu_lower_bound
+        noise = None if mu is None else noise_of(tests.claim, best, mu)
+        ended = sentences.curve_contradicted(tests, best, min(p, 1.0), noise)
+        least = tests.claim.epsilon if mu is None else epsilon_of_mu(mu, tests.claim.delta)
+        verdict = dataclasses.replace(verdict, outcome=Outcome.CONTRADICTED, epsilon_lower=least)
+    return _Found(
+        verdict=verdict,
+        tests=tests,
+        ended=ended,
+        nothing=sentences.curve_not_contradicted(tests, scope),
+        why_not_simulated=sentences.NO_SIGNAL if is_known else sentences.POWER_NOT_KNOWN,
+    )
+
+
+def _reached(
+    found: _Found,
+    scope: Scope,
+    canary_check: CanaryCheck | None,
+    others: Sequence[ScoredStatistic],
+    background: Background | None,
+) -> Verdict:
+    """The verdict by what the tests found, and by what they could have found."""
+    verdict, claim = found.verdict, found.verdict.claim
+    if scope.unfit is not None:
+        return _ended(verdict, sentences.not_fit(scope.unfit, scope.say_so))
+    if found.ended is not None:
+        return _ended(verdict, found.ended)
+    canary_check = canary_check or separation(found.statistics)
+    doubtful = doubt(claim, found.statistics, canary_check, others, scope)
+    if doubtful is not None:
+        return _ended(verdict, sentences.before_next_steps(doubtful, *found.nearly))
+    # Canaries are as long as was measured, or as expected.
+    length = 1.0 if canary_check.length is None else canary_check.length
+    seen = Seen(background, Lengths(length, canary_check.missing), scope)
+    simulation = None if claim.delta == 0 else simulate(claim, found.tests, seen)
+    start = (canary_check.fault, found.nothing)
+    if simulation is None:
+        return _ended(verdict, sentences.lines((*start, *found.why_not_simulated)))
+    power, needed = simulation.power, None
+    words = sentences.power_words(claim, simulation, canary_check)
+    # It is consistent if enough audits contradict FACTOR times the claim.
+    if power.is_enough:
+        closing = () if found.nearly else (sentences.after_consistent(claim),)
+        rest = (found.tested, *found.nearly, sentences.OTHER_ATTACKS, *closing)
+        verdict = dataclasses.replace(verdict, outcome=Outcome.CONSISTENT)
+    else:
+        words = _too_few(claim, found.tests, simulation) or words
+        if not found.nearly:
+            needed = simulation.audit.canaries_needed()
+        names = [statistic.name for statistic in found.statistics]
+        curve = decided_curve(claim, simulation, found.verdict.confidence, scope)
+        step = sentences.more_power(simulation, needed, scope, names, curve)
+        rest = found.nearly or (step,)
+    return _ended(
+        verdict,
+        sentences.lines((*start, words, sentences.assumed_words(claim, simulation), *rest)),
+        power=power.power,
+        detectable_epsilon=power.detectable_epsilon,
+        detectable=None if isinstance(claim, Claim) else simulation.detectable(claim),
+        canaries_needed=needed,
+    )
+
+
+def _too_few(
+    claim: Claim | CurveClaim, tests: ClaimTests | CurveTests, simulation: Simulation
+) -> str | None:
+    """The clause that so few canaries cannot exceed a claim, whatever they score; None if so."""
+    if not isinstance(claim, Claim) or not isinstance(tests, ClaimTests):
+        return None
+    most = reachable_epsilon(claim, tests, simulation.statistic)
+    if most > claim.epsilon:
+        return None
+    return sentences.too_few_canaries(simulation.audit.num_canaries, [simulation.statistic], most)
 
 
 _ASSUMES: dict[CurveMethod, str] = {
@@ -196,7 +281,9 @@ def noise_of(claim: CurveClaim, test: CurveTest, mu: float) -> float | None:
     return claimed * test.curve.mu / mu
 
 
-def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | None) -> Verdict:
+def after_checks(
+    verdict: Verdict, failed: Sequence[str], not_checked: str | None, *, of_log: bool = False
+) -> Verdict:
     """The verdict with the results of the mechanism checks.
 
     Canaries may have missed what a check finds: with a failed one no claim is called consistent. A
@@ -206,16 +293,20 @@ def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | Non
       verdict: The verdict that canaries lead to.
       failed: Titles of the checks that failed.
       not_checked: Why aggregates, or some of them, were not checked; None where they were.
+      of_log: Whether another system trained, of whose aggregates noise was checked.
     """
     if failed:
         reason = sentences.after_failed_checks(failed, verdict)
         is_contradicted = verdict.outcome is Outcome.CONTRADICTED
         outcome = Outcome.CONTRADICTED if is_contradicted else Outcome.INCONCLUSIVE
         return dataclasses.replace(verdict, outcome=outcome, reason=reason)
-    if not_checked is not None and verdict.outcome is Outcome.CONSISTENT:
-        reason = sentences.not_all_checked(not_checked, verdict.reason)
-        return dataclasses.replace(verdict, reason=reason)
-    return verdict
+    if verdict.outcome is not Outcome.CONSISTENT:
+        return verdict
+    unseen = [sentences.UNSEEN_IN_LOGS] if of_log else []
+    if not_checked is not None:
+        unseen.append(f"not all of the mechanism was checked: {not_checked}")
+    reason = sentences.before_next_steps(verdict.reason, *unseen)
+    return dataclasses.replace(verdict, reason=reason)
 
 
 def after_missing_rounds(verdict: Verdict, missing: Sequence[int]) -> Verdict:
@@ -239,7 +330,7 @@ def doubt(
 ) -> str | None:
     """Why scores that contradict nothing do not reassure either; None where they may."""
     if canary_check.state != "arrived":
-        return sentences.canaries_missed(canary_check)
+        return sentences.canaries_missed(canary_check, scope)
     if canary_check.lacks is not None:
         return sentences.canaries_may_be_lost(claim, canary_check)
     if scope.not_covered is not None:
@@ -248,91 +339,11 @@ def doubt(
     return None if stronger is None else sentences.stronger_left_out(claim, stronger)
 
 
-def _seen(scope: Scope, canary_check: CanaryCheck, background: Background | None) -> Seen:
-    """What simulated audits know: canaries are as long as was measured, or as expected."""
-    length = 1.0 if canary_check.length is None else canary_check.length
-    return Seen(background, Lengths(length, canary_check.missing), scope)
-
-
-def _of_point(claim: Claim, tests: ClaimTests, bounds: Sequence[Bound]) -> Verdict:
-    """The verdict on a point, of which only the tests are known yet; the largest bound is first."""
-    best = bounds[0] if bounds else None
-    return Verdict(
-        outcome=Outcome.INCONCLUSIVE,
-        reason="",
-        claim=claim,
-        confidence=tests.confidence,
-        num_tests=len(tests),
-        epsilon_lower=best.estimate.epsilon if best else 0.0,
-        method=best.test.method if best else None,
-        statistic=best.test.statistic.name if best else None,
-        assumes=best.estimate.assumes if best else None,
-    )
-
-
-def _of_curve(tests: CurveTests, adjusted: Sequence[tuple[CurveTest, float]]) -> Verdict:
-    """The verdict on a curve, of which only the tests are known yet."""
-    best, p = min(adjusted, key=lambda pair: pair[1], default=(None, None))
-    return Verdict(
-        outcome=Outcome.INCONCLUSIVE,
-        reason="",
-        claim=tests.claim,
-        confidence=tests.confidence,
-        num_tests=len(tests.tests),
-        method=None if best is None else best.method,
-        statistic=None if best is None else best.statistic.name,
-        assumes=None if best is None else _ASSUMES[best.method],
-        p_value=None if p is None else min(p, 1.0),
-        against=_against(tests, adjusted),
-    )
-
-
-def _ended(
-    verdict: Verdict, reason: str, outcome: Outcome = Outcome.INCONCLUSIVE, **rest: Any
-) -> Verdict:
-    """A verdict with its outcome and reason."""
+def _ended(verdict: Verdict, reason: str, **rest: Any) -> Verdict:
+    """A verdict with its reason."""
     unstated = sentences.tested_unstated(verdict.claim, verdict.confidence)
     reason = sentences.lines((unstated, *reason.splitlines()))
-    return dataclasses.replace(verdict, outcome=outcome, reason=reason, **rest)
-
-
-def _not_contradicted(
-    verdict: Verdict,
-    simulation: Simulation | None,
-    canary_check: CanaryCheck,
-    scope: Scope,
-    said: _Said,
-) -> Verdict:
-    """The verdict where no test contradicts the claim: consistent or inconclusive.
-
-    The claim is consistent if enough simulated audits contradict it where a client's epsilon is
-    FACTOR times the claimed one.
-    """
-    claim, start = verdict.claim, (canary_check.fault, said.nothing)
-    if simulation is None:
-        return _ended(verdict, sentences.lines((*start, *said.why_not_simulated)))
-    power, needed = simulation.power, None
-    words = sentences.power_words(claim, simulation, canary_check)
-    if power.is_enough:
-        outcome = Outcome.CONSISTENT
-        closing = () if said.nearly else (sentences.after_consistent(claim),)
-        rest = (said.tested, *said.nearly, sentences.OTHER_ATTACKS, *closing)
-    else:
-        outcome = Outcome.INCONCLUSIVE
-        if not said.nearly:
-            needed = simulation.audit.canaries_needed()
-        words = said.too_few or words
-        rest = said.nearly or (sentences.more_power(simulation, needed, scope, said.names),)
-    assumed = sentences.assumed_words(claim, simulation)
-    return _ended(
-        verdict,
-        sentences.lines((*start, words, assumed, *rest)),
-        outcome,
-        power=power.power,
-        detectable_epsilon=power.detectable_epsilon,
-        detectable=None if isinstance(claim, Claim) else simulation.detectable(claim),
-        canaries_needed=needed,
-    )
+    return dataclasses.replace(verdict, reason=reason, **rest)
 
 
 # What was tested, and what was not.

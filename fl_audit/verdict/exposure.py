@@ -162,12 +162,14 @@ class LargestExposure:
     Attributes:
       canary: The included canary of each participation, int64 of shape (participations,).
       own: Each participation's round, as the exposure of a canary of that round alone.
+      in_common: The share of their squared lengths that aggregates have in common.
     """
 
     canary: IndexArray
     own: VectorExposure
     num_rounds: int
     num_included: int
+    in_common: float = 0.0
 
     @property
     def dim(self) -> int:
@@ -178,7 +180,7 @@ class LargestExposure:
         return self.own.clients_share
 
     def without_clients(self) -> "LargestExposure":
-        return dataclasses.replace(self, own=self.own.without_clients())
+        return dataclasses.replace(self, own=self.own.without_clients(), in_common=0.0)
 
     def resized(self, num_included: int, random: np.random.Generator) -> "LargestExposure":
         drawn = _drawn(self.num_included, num_included, random)
@@ -194,16 +196,17 @@ class LargestExposure:
             noise=self.own.noise[taken],
         )
         canary = np.repeat(np.arange(num_included), counts[drawn])
-        return LargestExposure(canary, own, self.num_rounds, num_included)
+        return dataclasses.replace(self, canary=canary, own=own, num_included=num_included)
 
     def draw(self, num_excluded: int, random: np.random.Generator) -> tuple[FloatArray, ...]:
         absent = self.num_rounds - np.bincount(self.canary, minlength=self.num_included)
-        unit = 1 / math.sqrt(self.dim)
-        return (
-            random.standard_normal(len(self.canary)),
-            np.where(absent > 0, unit * largest_of_normals(np.maximum(absent, 1), random), -1.0),
-            unit * largest_of_normals(np.full(num_excluded, self.num_rounds), random),
-        )
+        rounds = np.concatenate([absent, np.full(num_excluded, self.num_rounds)])
+        common = math.sqrt(self.in_common) * random.standard_normal(len(rounds))
+        apart = math.sqrt(1 - self.in_common)
+        largest = common + apart * largest_of_normals(np.maximum(rounds, 1), random)
+        largest = np.where(rounds > 0, largest / math.sqrt(self.dim), -1.0)
+        own = common[self.canary] + apart * random.standard_normal(len(self.canary))
+        return own, largest[: self.num_included], largest[self.num_included :]
 
     def scores(
         self, chance: tuple[FloatArray, ...], factor: float, lengths: FloatArray
@@ -277,6 +280,7 @@ class Background:
     correlation: Correlation | None = None
     sum_lengths: FloatArray | None = None
     weights: FloatArray | None = None
+    initial_length: float | None = None
     uploads: float | None = None
     release: Release | None = None
     client_sensitivity: float | None = None
@@ -364,8 +368,10 @@ class Background:
                 return self._largest()
             case "sum" if self.correlation is None:
                 return self._weighted(1 / self.aggregate_lengths)
-            case "final_minus_initial" if self.correlation is None and self.weights is not None:
-                return self._weighted(self.weights)
+            case "final_minus_initial" | "final" if self.weights is not None:
+                initial = 0.0 if statistic == "final_minus_initial" else self.initial_length
+                known = initial is not None and self.correlation is None
+                return self._weighted(self.weights, initial or 0.0) if known else None
             case _:
                 return None
 
@@ -412,13 +418,14 @@ class Background:
         total = float(np.sum(pairs[of][known]))
         return float(np.sum(beyond[known])) / total if total > 0 else None
 
-    def _weighted(self, weights: FloatArray) -> VectorExposure:
-        """All canaries compared with one weighted sum of the aggregates."""
+    def _weighted(self, weights: FloatArray, initial: float = 0.0) -> VectorExposure:
+        """All canaries compared with a vector of some length plus a weighted sum of aggregates."""
         of = self.presences.set_of
         signal = ((self.presences.of_set * weights) @ self.client_lengths)[of] * self._is_scored
         alone = ((self.presences.of_set * weights**2) @ self.client_lengths**2)[of]
         repeated = np.sum((signal**2 - alone * self._is_scored)[self.included])
         rest = float(weights**2 @ self._rest + self._shared(weights) + max(repeated, 0.0))
+        rest += initial**2
         noise = float(weights**2 @ self._noise_squared)
         ones = np.ones(int(self.included.sum()))
         return VectorExposure(signal[self.included], rest * ones, noise * ones, self.dim)
@@ -431,7 +438,9 @@ class Background:
         noise = self._noise_squared[at]
         own = VectorExposure(self.client_lengths[at], self._rest[at], noise, self.dim)
         canary = np.repeat(np.arange(len(members)), [len(part) for part in parts])
-        return LargestExposure(canary, own, len(self.rounds), len(members))
+        shares = self.in_common / self.aggregate_lengths**2
+        in_common = float(np.clip(shares.mean(), 0.0, 1.0))
+        return LargestExposure(canary, own, len(self.rounds), len(members), in_common)
 
     def _of_uploads(self, noise_multiplier: float) -> VectorExposure:
         """Canaries compared with the sum of their own uploads, which have their noise alone."""

@@ -21,7 +21,6 @@ than the claim by accounting's lower bound, the claim is contradicted.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +36,8 @@ from fl_audit.accounting.sampling import FixedSizeSampling
 from fl_audit.array_types import FloatArray, IndexArray, IntArray
 from fl_audit.estimators.curve_tests import ROUNDING
 from fl_audit.verdict.accounting_basis import MARGIN, Source
+from fl_audit.verdict.power import FACTOR, MOST_CANARIES
+from fl_audit.verdict.search import bisected, least, least_number
 
 _LOWEST, _HIGHEST = -3.0, 9.0
 """Where deviates are cut off, in standard deviations from the mean that the stated noise gives."""
@@ -124,24 +125,13 @@ class NoiseTest:
             lambda multiplier: self.tail(1 / multiplier)[statistic] <= level,
             self.stated / _WIDEST,
             self.stated * _WIDEST,
+            _PRECISION,
         )
 
     def power(self, critical_value: int, shift: float) -> float:
         """The probability that the sum reaches a value, where each round shifts by so much."""
         tail = self.tail(shift)
         return float(tail[critical_value]) if critical_value < len(tail) else 0.0
-
-
-def least(is_so: Callable[[float], bool], low: float, high: float) -> float:
-    """The smallest number in [low, high] from which on `is_so` holds, to 0.2 %; else inf."""
-    if not is_so(high):
-        return math.inf
-    if is_so(low):
-        return low
-    while high > low * _PRECISION:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if is_so(middle) else (middle, high)
-    return high
 
 
 def lower_rate(participations: int, trials: int, level: float) -> float:
@@ -214,12 +204,12 @@ class Parts:
 
     def p_value(self, claimed: float, delta: float) -> float:
         """The smallest level at which the claim is contradicted, to a third from above."""
-        low, high = _SMALLEST_LEVEL, self.level
-        while high > low * _COARSE:
-            middle = math.sqrt(low * high)
-            is_contradicted = self.epsilon_at_least(delta, middle) > claimed
-            low, high = (low, middle) if is_contradicted else (middle, high)
-        return high
+        return bisected(
+            lambda level: self.epsilon_at_least(delta, level) > claimed,
+            _SMALLEST_LEVEL,
+            self.level,
+            _COARSE,
+        )
 
     def _with_noise(self, multiplier: float) -> Release:
         count = self.release.noise.count_noise_stddev
@@ -249,6 +239,42 @@ class Parts:
         )
         return DetectableParts(noise, rate, max(epsilons))
 
+    def canaries_needed(self, claimed: float, delta: float, signal: float) -> int | None:
+        """The number of included canaries like these that notice FACTOR times a claim, about.
+
+        Their weighted sum counts as normal. None if MOST_CANARIES do not notice it.
+        """
+        level, limit, target = self.level / 2 - self.spent, (1 + MARGIN) * claimed, FACTOR * claimed
+        noise, stated = self._too_little(self.stated_rate, target, delta), self.stated_noise
+        rate = self._too_often(stated, target, delta)
+        if level <= 0 or noise == 0 or math.isinf(rate):
+            return None
+        number = len(self.numbers)
+        distance = float(special.ndtri(1 - level) + special.ndtri(EACH_POWER))
+
+        def is_enough(canaries: int) -> bool:
+            trials = round(self.trials * canaries / number)
+            error = distance / math.sqrt(self.numbers.sum() * canaries / number)
+            return all(
+                self._is_above(
+                    signal / math.hypot(true_noise, math.sqrt(self.crowd) * stated) - error,
+                    int(_binomial(trials, true_rate).ppf(1 - EACH_POWER)),
+                    trials,
+                    limit,
+                    delta,
+                )
+                for true_noise, true_rate in ((noise, self.stated_rate), (stated, rate))
+            )
+
+        return least_number(is_enough, above=number, first=3 * number, most=MOST_CANARIES)
+
+    def _is_above(
+        self, shift: float, participations: int, trials: int, limit: float, delta: float
+    ) -> bool:
+        """Whether a limit is exceeded where each round shifts a canary by so much, at least."""
+        rate = lower_rate(participations, trials, self.level / 2)
+        return shift > 0 and rate > 0 and self._epsilon(1 / shift, rate, delta) > limit
+
     def power_at(self, factor: float, claimed: float, delta: float) -> float:
         """The probability that the claim is contradicted, with a share of the stated noise."""
         level, limit = self.level / 2 - self.spent, (1 + MARGIN) * claimed
@@ -265,7 +291,20 @@ class Parts:
         lowest = 1 / (self.stated_noise * _WIDEST)
         # In inverses, which rise with epsilon.
         return 1 / least(
-            lambda inverse: self._epsilon(1 / inverse, rate, delta) > limit, lowest, LARGEST_SHIFT
+            lambda inverse: self._epsilon(1 / inverse, rate, delta) > limit,
+            lowest,
+            LARGEST_SHIFT,
+            _PRECISION,
+        )
+
+    def _too_often(self, noise: float, limit: float, delta: float) -> float:
+        """The least rate at which an epsilon exceeds a limit; infinite where none does."""
+        lowest = self.stated_rate / _WIDEST
+        return least(
+            lambda rate: self._epsilon(noise, rate, delta) > limit,
+            lowest,
+            _LARGEST_RATE,
+            _PRECISION,
         )
 
     def _is_noticed(self, multiplier: float, signal: float, critical_value: int) -> bool:
@@ -282,7 +321,10 @@ class Parts:
             return 0.0
         critical, lowest = self.noise_test.critical_value(too_little, level), 1 / too_little
         return 1 / least(
-            lambda inverse: self._is_noticed(1 / inverse, signal, critical), lowest, LARGEST_SHIFT
+            lambda inverse: self._is_noticed(1 / inverse, signal, critical),
+            lowest,
+            LARGEST_SHIFT,
+            _PRECISION,
         )
 
     def _noticed_rate(self, limit: float, delta: float, signal: float, level: float) -> float:
@@ -292,11 +334,11 @@ class Parts:
             critical = self.noise_test.critical_value(multiplier, level)
             return self._is_noticed(self.stated_noise, signal, critical)
 
-        noise = least(is_bound, self.stated_noise / _WIDEST, self.stated_noise * _WIDEST)
+        stated = self.stated_noise
+        noise = least(is_bound, stated / _WIDEST, stated * _WIDEST, _PRECISION)
         if math.isinf(noise):
             return 1.0
-        low = self.stated_rate / _WIDEST
-        enough = least(lambda rate: self._epsilon(noise, rate, delta) > limit, low, _LARGEST_RATE)
+        enough = self._too_often(noise, limit, delta)
         if math.isinf(enough):
             return 1.0
         needed = int(_binomial(self.trials, enough).isf(self.level / 2)) + 1

@@ -31,10 +31,11 @@ from fl_audit.estimators.curve_tests import SumTest, sum_test
 from fl_audit.estimators.methods import Rejection
 from fl_audit.estimators.null import unit_of
 from fl_audit.verdict.claim_tests import ScoredStatistic
-from fl_audit.verdict.claims import Claim
+from fl_audit.verdict.claims import Claim, CurveClaim
 from fl_audit.verdict.curve_claim_tests import CurveTest
 from fl_audit.verdict.exposure import Exposure
 from fl_audit.verdict.less_noise import LessNoise, claimed_mu
+from fl_audit.verdict.search import bisected, least_number
 
 FACTOR = 2.0
 """Ratio of the epsilon that has to be detectable to the claimed one, for "consistent"."""
@@ -48,12 +49,6 @@ MOST_CANARIES = 100_000
 """Largest number of canaries that the search tries."""
 
 _SEED = 20_230_516
-
-_CLOSE = 1.2
-"""Ratio of two numbers of canaries, too few and enough, between which the search tries no other."""
-
-_STEP = 3
-"""Ratio of two numbers of canaries that the search tries in turn."""
 
 _PRECISION = 0.005
 """Relative precision of the share of the noise that is detected."""
@@ -97,7 +92,7 @@ class AuditTests(Protocol):
 class PointTests:
     """The tests of a claimed (epsilon, delta) by several methods."""
 
-    claim: Claim
+    claim: Claim | CurveClaim
     methods: Sequence[str]
     level: float
 
@@ -294,43 +289,24 @@ class SimulatedAudit:
         alone = self.exposure.without_clients()
         return "by clients" if self._may_contradict(alone) else "by little signal"
 
-    def _may_contradict(self, exposure: Exposure) -> bool:
-        shifts = exposure.shifts(self.twice, self.lengths.share)
+    def _may_contradict(self, exposure: Exposure, factor: float | None = None) -> bool:
+        share = self.twice if factor is None else factor
+        shifts = exposure.shifts(share, self.lengths.share)
         return self.tests.may_contradict(float(shifts.max(initial=0.0)))
 
     def canaries_needed(self) -> int | None:
         """The number that gives ENOUGH_POWER, rounded up; None if above MOST_CANARIES."""
-        too_few = self.num_canaries
-        if self.hidden is not None or not too_few:
+        number = self.num_canaries
+        if self.hidden is not None or not number or number >= MOST_CANARIES:
             return None
-        while too_few < MOST_CANARIES:
-            tried = min(_STEP * too_few, MOST_CANARIES)
-            if self._is_enough(tried):
-                return self._between(too_few, tried)
-            too_few = tried
-        return None
+        return least_number(self._is_enough, above=number, first=3 * number, most=MOST_CANARIES)
 
     def fewest_canaries(self, factor: float) -> int | None:
         """The number of canaries that gives ENOUGH_POWER at a share of the noise, up or down."""
-        if not self.tests.may_contradict(float(self.exposure.shifts(factor, 1.0).max(initial=0))):
+        if not self._may_contradict(self.exposure, factor):
             return None
-        enough = self.num_canaries
-        while not self._is_enough(enough, factor):
-            if enough >= MOST_CANARIES:
-                return None
-            enough = min(_STEP * enough, MOST_CANARIES)
-        too_few = enough // _STEP
-        while too_few > 2 and self._is_enough(too_few, factor):
-            too_few, enough = too_few // _STEP, too_few
-        return self._between(max(too_few, 1), enough, factor)
-
-    def _between(self, too_few: int, enough: int, factor: float | None = None) -> int:
-        while enough > _CLOSE * too_few and enough > too_few + 1:
-            middle = round(math.sqrt(too_few * enough))
-            is_enough = self._is_enough(middle, factor)
-            too_few, enough = (too_few, middle) if is_enough else (middle, enough)
-        unit = int(10 ** (len(str(enough)) - 2))
-        return -(-enough // max(unit, 1)) * max(unit, 1)
+        is_enough = functools.partial(self._is_enough, factor=factor)
+        return least_number(is_enough, above=1, first=self.num_canaries, most=MOST_CANARIES)
 
     def _is_enough(self, num_canaries: int, factor: float | None = None) -> bool:
         simulated = self._resized(num_canaries).samples(SEARCH_TRIALS)
@@ -399,10 +375,11 @@ class _Asked(abc.ABC):
             if low <= _LEAST_FACTOR:
                 return 0.0
             high, low = low, max(low / 1.5, _LEAST_FACTOR)
-        while high > low * (1 + _PRECISION):
-            middle = math.sqrt(low * high)
-            low, high = (middle, high) if self.has_power(middle) else (low, middle)
-        return low
+        if low >= high:
+            return low
+        return 1 / bisected(
+            lambda inverse: self.has_power(1 / inverse), 1 / high, 1 / low, 1 + _PRECISION
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ import numpy as np
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
 from fl_audit.checks import CanaryCheck
+from fl_audit.checks.canary_check import LESS
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.roc import auc
 from fl_audit.number_words import count, lower_bound_text, significant
@@ -24,7 +25,7 @@ from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTest
 from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, PointTests
 from fl_audit.verdict.record import Detectable, Outcome, Verdict
 from fl_audit.verdict.scope import Scope
-from fl_audit.verdict.simulation import Simulation
+from fl_audit.verdict.simulation import DecidedCurve, Simulation
 
 NEXT = "Next: "
 """The start of the sentence that says what to do."""
@@ -169,15 +170,13 @@ NO_CURVE = lines(
 )
 
 
-def canaries_missed(canary_check: CanaryCheck) -> str:
+def canaries_missed(canary_check: CanaryCheck, scope: Scope) -> str:
     if canary_check.state == "not_arrived":
         start, step = "failed", "fix that fault (docs/canary_check.md)"
     else:
         start = "is not conclusive"
-        step = (
-            "make the check pass (docs/canary_check.md), then use more canaries or rounds per "
-            "canary"
-        )
+        rounds = "" if scope.counts_on_sampling else " or rounds per canary"
+        step = f"make the check pass (docs/canary_check.md), then use more canaries{rounds}"
     return lines(
         (
             f"the canary check {start}, so low scores mean nothing: {canary_check.reason}",
@@ -229,9 +228,10 @@ def after_failed_checks(failed: Sequence[str], verdict: Verdict) -> str:
     return lines((*rest, failure, f"{NEXT}do not publish this ε; {step}"))
 
 
-def not_all_checked(not_checked: str, reason: str) -> str:
-    """The reason of a verdict with what was not checked, before what to do next."""
-    return before_next_steps(reason, f"not all of the mechanism was checked: {not_checked}")
+UNSEEN_IN_LOGS = (
+    "the checks do not see noise that is missing on a few coordinates for a few rounds, nor, if "
+    "canaries are sent at the clip norm, a clip that is looser for clients (docs/checks.md)"
+)
 
 
 def missing_first(missing: Sequence[int], reason: str) -> str:
@@ -335,9 +335,7 @@ def power_words(
     audit, power = simulation.audit, simulation.power
     statistic, lengths = simulation.statistic, ""
     if simulation.knows_rounds:
-        lengths = ", at the expected norm, which was not measured"
-        if canary_check.length is not None:
-            lengths = f", at {100 * canary_check.length:.3g} % of the expected norm, as measured"
+        lengths = norm_words(canary_check.length)
     if power.detectable_epsilon is None and power.hidden is not None:
         return f"power of the canaries: {_hidden_words(simulation)}: more canaries do not help"
     number = f"{audit.exposure.num_included:,} included canaries"
@@ -352,6 +350,15 @@ def power_words(
         f"the claim (ε = {FACTOR * claim.epsilon:g}) in {100 * power.power:.3g} % "
         f"({audit.num_canaries:,} canaries{_scored_by([statistic])}{lengths})"
     )
+
+
+def norm_words(length: float | None) -> str:
+    """The canaries' norm in simulated audits; the canary check says how long they are."""
+    if length is None:
+        return ", at the expected norm, which was not measured"
+    if length == 1:
+        return ", at the expected norm"
+    return f", at their measured norm less {LESS} standard errors"
 
 
 def _hidden_words(simulation: Simulation) -> str:
@@ -424,12 +431,25 @@ def more_power(
     canaries_needed: int | None,
     scope: Scope,
     names: Sequence[str | None],
+    decided: DecidedCurve | None,
 ) -> str:
-    """The sentence on what to do next where an audit had little power against a claim."""
-    steps = []
+    """The sentence on what to do next where an audit had little power against a claim.
+
+    Args:
+      simulation: What such audits contradict.
+      canaries_needed: The number of canaries with enough power; None where none is known.
+      scope: What the canaries can say about the claim.
+      names: The names of the tested statistics.
+      decided: The curve through a claimed point that few canaries decide; None without one.
+    """
+    steps, audit, hidden = [], simulation.audit, simulation.power.hidden
+    if decided is not None:
+        steps.append(
+            f"claim the curve μ ≤ {significant(decided.mu)} (--claimed-mu, claimed_mu in [audit]), "
+            f"which about {decided.canaries:,} canaries decide (docs/verdict.md)"
+        )
     if canaries_needed is not None:
-        number = simulation.audit.num_canaries
-        steps.append(f"use about {canaries_needed:,} canaries instead of {number:,}")
+        steps.append(f"use about {canaries_needed:,} canaries instead of {audit.num_canaries:,}")
     if set(names) - {None} and OWN_ROUNDS.name not in names:
         if scope.covers(OWN_ROUNDS.name):
             steps.append("score by own_rounds, the statistic that shows most")
@@ -437,21 +457,16 @@ def more_power(
             steps.append(f"{scope.say_so}, and own_rounds counts")
     several = [
         f"one {what}"
-        for what, number in (("statistic", len(names)), ("method", simulation.audit.tests.number))
-        if number > 1 and isinstance(simulation.audit.tests, PointTests)
+        for what, number in (("statistic", len(names)), ("method", audit.tests.number))
+        if number > 1 and isinstance(audit.tests, PointTests)
     ]
-    if several and simulation.power.hidden is None:
+    if several and hidden is None:
         steps.append(f"choose {' and '.join(several)} before training")
     if not simulation.knows_rounds:
         steps.append("audit with a log that says every canary's rounds and the noise")
-    elif canaries_needed is None:
-        if simulation.power.hidden == "by clients":
-            steps.append("audit with fewer clients in a round")
-        if isinstance(simulation.audit.tests, PointTests):
-            steps.append("claim the noise as a curve (docs/verdict.md)")
-    if not steps:
-        steps.append("claim a larger ε")
-    return f"{NEXT}{', or '.join(steps)}"
+    elif hidden == "by clients":
+        steps.append("audit with fewer clients in a round")
+    return f"{NEXT}{', or '.join(steps or ['claim a larger ε'])}"
 
 
 # Clauses.

@@ -1,5 +1,6 @@
 """The audits that a verdict or a plan simulates, and what they contradict."""
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -8,8 +9,8 @@ from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
 from fl_audit.estimators.trade_off import GaussianTradeOff
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
-from fl_audit.verdict.claims import Claim, CurveClaim, NoiseClaim, claimed_noise
-from fl_audit.verdict.curve_claim_tests import CurveTests
+from fl_audit.verdict.claims import Claim, CurveClaim, GaussianClaim, NoiseClaim, claimed_noise
+from fl_audit.verdict.curve_claim_tests import CurveTests, curve_tests
 from fl_audit.verdict.exposure import Background, Exposure, exposure_of_scores
 from fl_audit.verdict.less_noise import LessNoise, claimed_mu, least_noise, stated_noise
 from fl_audit.verdict.power import (
@@ -66,22 +67,53 @@ class Seen:
     scope: Scope
 
 
-def simulate_point(claim: Claim, tests: ClaimTests, seen: Seen) -> Simulation | None:
+def simulate(
+    claim: Claim | CurveClaim, tests: ClaimTests | CurveTests, seen: Seen
+) -> Simulation | None:
     """The simulation by the statistic that detects most; None if scores show no signal.
 
-    The claim has a delta above 0.
+    The claim has a delta above 0. Of a curve, the leading test is simulated.
     """
-    audit_tests = PointTests(claim, tests.methods, tests.level)
-    return _best(_audits(claim, audit_tests, tests.statistics, seen))
-
-
-def simulate_curve(tests: CurveTests, seen: Seen) -> Simulation | None:
-    """What audits of a claimed curve contradict, by the leading test; see `simulate_point`."""
+    if isinstance(tests, ClaimTests):
+        of_point = PointTests(claim, tests.methods, tests.level)
+        return _best(_audits(claim, of_point, tests.statistics, seen))
     leading = tests.tests[0]
     if leading.method != "trade_off_sum":
         return None
-    audit_tests = CurveSum(leading, claimed_mu(tests.claim), leading.sum_test)
-    return _best(_audits(tests.claim, audit_tests, [leading.statistic], seen))
+    of_curve = CurveSum(leading, claimed_mu(claim), leading.sum_test)
+    return _best(_audits(claim, of_curve, [leading.statistic], seen))
+
+
+@dataclass(frozen=True)
+class DecidedCurve:
+    """The Gaussian curve through a claimed point, and how many canaries decide it.
+
+    Attributes:
+      canaries: The number with which 80 % of audits contradict the curve where FACTOR times the
+        claimed epsilon is true.
+    """
+
+    mu: float
+    canaries: int
+
+
+def decided_curve(
+    claim: Claim | CurveClaim, simulation: Simulation, confidence: float, scope: Scope
+) -> DecidedCurve | None:
+    """The curve to claim instead of a point; None where none is known, or no canaries decide it.
+
+    Noise hides a client by a Gaussian curve where the claim counts on no sampling.
+    """
+    statistic, audit = simulation.statistic, simulation.audit
+    if not isinstance(claim, Claim) or scope.counts_on_sampling is not False:
+        return None
+    if statistic.null.known_tail() is None or not statistic.scores.num_included:
+        return None
+    curve = GaussianClaim(claimed_mu(claim), claim.delta)
+    leading = curve_tests(curve, [statistic], confidence).tests[0]
+    of_curve = CurveSum(leading, curve.mu, leading.sum_test)
+    few = dataclasses.replace(audit, tests=of_curve).fewest_canaries(audit.twice)
+    return None if few is None else DecidedCurve(curve.mu, few)
 
 
 def _best(audits: Iterator[tuple[SimulatedAudit, bool]]) -> Simulation | None:

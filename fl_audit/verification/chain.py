@@ -62,8 +62,9 @@ def verify_chain(folder: RunFolder | LogFolder, findings: Findings) -> Chain | N
 
 def _verify_files(folder: RunFolder | LogFolder, chain: Chain, findings: Findings) -> None:
     begun = dict(chain.begun.files)
-    if isinstance(folder, RunFolder) and not folder.schedule_secret.exists():
-        begun.pop(folder.schedule_secret.name, None)  # its owner may withhold it
+    for path in folder.withheld() if isinstance(folder, RunFolder) else ():
+        if not path.exists():
+            begun.pop(path.name, None)
     _compare(folder.path, begun, "since the audit began", findings)
     scored, reported = chain.last(Scored), chain.last(Reported)
     if not chain.is_scored and isinstance(folder, RunFolder):

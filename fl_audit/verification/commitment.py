@@ -6,11 +6,14 @@ from pathlib import Path
 import msgspec
 
 from fl_audit.config.commitment import (
+    Commitment,
     Opened,
     Try,
     committed_claim,
     method_of,
+    opening_of,
     read_commitment,
+    read_nonce,
     read_tries,
     read_try,
     recorded_keys,
@@ -47,29 +50,43 @@ def verify_commitment(
         return
     with findings.reading(folder.commitment):
         recorded = read_try(folder)
-        opened = recorded.opened(folder.commitment)
+        sealed, sealed_text = recorded.content(folder.commitment), recorded.commitment.encode()
         if chain is None or folder.commitment.name not in chain.begun.files:
             findings.add(folder.commitment, "was added later: the chain does not begin with it")
-        if text is not None and commitment is not None and text != opened.text:
+        if text is not None and commitment is not None and text != sealed_text:
             findings.add(folder.commitment, f"is another commitment than {published}")
-            opened = Opened(commitment, text, opened.nonce)
-        _verify_config(folder, opened, findings)
+            sealed, sealed_text = commitment, text
+        _verify_plain_words(folder, sealed, findings)
         _verify_tries(folder, recorded, chain, published, findings)
+        openings = [folder.opening, *([] if published is None else [opening_of(published)])]
+        opening = next((path for path in openings if path.exists()), None)
+        if opening is None:
+            findings.note(
+                f"{folder.commitment.name}: is not opened, as {folder.opening.name} is not there"
+            )
+            findings.not_made_again.append(folder.commitment.name)
+        else:
+            with findings.reading(opening):
+                opened = Opened(sealed, sealed_text, read_nonce(opening))
+                _verify_keys(folder, opened, opening, findings)
 
 
-def _verify_config(folder: RunFolder, opened: Opened, findings: Findings) -> None:
+def _verify_keys(folder: RunFolder, opened: Opened, opening: Path, findings: Findings) -> None:
     keys = recorded_keys(folder)
     others = opened.others(keys)
     if others and len(others) == len({*keys, *opened.commitment.config}):
-        findings.add(folder.commitment, "its nonce does not open the commitment: no key fits")
+        findings.add(opening, "its nonce does not open the commitment: no key fits")
         return
     for key in others:
         file = folder.inputs if key.startswith(PREFIX) else folder.config
         findings.add(file, words_of_other(key, keys))
+
+
+def _verify_plain_words(folder: RunFolder, commitment: Commitment, findings: Findings) -> None:
     config = load_recorded(folder.config)
     for name, recorded, now in (
-        ("claim", opened.commitment.claim, committed_claim(config)),
-        ("method", opened.commitment.method, method_of(config)),
+        ("claim", commitment.claim, committed_claim(config)),
+        ("method", commitment.method, method_of(config)),
     ):
         for key in sorted({*recorded, *now}):
             if recorded.get(key) != now.get(key):

@@ -9,10 +9,12 @@ import dataclasses
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from fl_audit.canaries.tables import family_of
+from fl_audit.canaries.pool import draw_included
+from fl_audit.canaries.tables import coin_probability, family_of
 from fl_audit.config import Config
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.config.file import load_recorded
@@ -20,7 +22,7 @@ from fl_audit.config.inputs import input_files, read_recorded_inputs
 from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.model_file import model_digest
+from fl_audit.formats.model_file import model_digest, natural_order
 from fl_audit.formats.npy_file import read_arrays
 from fl_audit.formats.participation_files import CanaryRow, canaries_text, read_canaries
 from fl_audit.formats.round_chain import Chain, Reported, digest_of
@@ -28,14 +30,14 @@ from fl_audit.formats.run_record import LiveRecord, RunRecord, read_record
 from fl_audit.formats.schedule_secret import read_secret
 from fl_audit.formats.text_files import read_foreign, read_json
 from fl_audit.json_records import to_json
-from fl_audit.participation import PATTERNS
-from fl_audit.planning.planned_run import NumberedClients
+from fl_audit.participation.logged_cohorts import Replay, logged_clients
 from fl_audit.report.build import build_report
 from fl_audit.report.finished_run import FinishedRun, assembled_run
 from fl_audit.report.page import page_of_run
 from fl_audit.report.report import Report, report_to_json
 from fl_audit.run.loop import LiveAudit
 from fl_audit.run.observers import read_rows
+from fl_audit.tasks.facts import NumberedClients
 from fl_audit.verification.findings import Difference, Findings, differences
 from fl_audit.verification.scores import RunScores
 from fl_audit.version import __version__, code_digest
@@ -52,7 +54,11 @@ def verify_run(folder: RunFolder, chain: Chain | None, findings: Findings) -> No
         return
     _verify_inputs(folder, config, record, findings)
     design = _design(config, record, folder, findings)
-    pool = _pool(folder, design, findings)
+    pool = (
+        _recorded_pool(folder, config, findings)
+        if design is None
+        else _pool(folder, design, findings)
+    )
     if pool is None:
         return
     of_logs = RunScores(folder, config, record, pool)
@@ -95,17 +101,23 @@ def _design(
     config: Config, record: RunRecord, folder: RunFolder, findings: Findings
 ) -> RunDesign | None:
     """The run as config and seed determine it; None if the folder lacks something for that."""
-    if (why_not := _why_not_drawn(config, record, folder)) is not None:
-        findings.note(f"coins, rounds and noise are not drawn again from the seed: {why_not}")
-        return None
-    secret, clients = None, NumberedClients(record.num_clients)
-    try:
-        if folder.schedule_secret.exists():
-            secret = read_secret(folder.schedule_secret)
-        return design_run(config, clients, record.num_canaries, secret)
-    except InputError as error:
-        findings.add(folder.config, f"does not go with {folder.record.name}: {error}")
-        return None
+    why_not = _why_not_drawn(config, record, folder)
+    if why_not is None:
+        try:
+            secret = (
+                read_secret(folder.schedule_secret) if folder.schedule_secret.exists() else None
+            )
+            for clients in _client_names(config, record.num_clients):
+                design = design_run(config, clients, record.num_canaries, secret)
+                if not isinstance(config.participation, Replay) or _draws(design, folder):
+                    return design
+        except InputError as error:
+            findings.add(folder.config, f"does not go with {folder.record.name}: {error}")
+            return None
+        why_not = "the task's order of clients is not known"
+    findings.note(f"rounds and noise are not drawn again from the seed: {why_not}")
+    findings.not_made_again += [folder.canaries.name, folder.record.name]
+    return None
 
 
 def _why_not_drawn(config: Config, record: RunRecord, folder: RunFolder) -> str | None:
@@ -113,24 +125,61 @@ def _why_not_drawn(config: Config, record: RunRecord, folder: RunFolder) -> str 
     tables = (config.participation, config.canaries, config.mechanism)
     if any(isinstance(table, RecordedTable) for table in tables):
         return "the config names plugins, which are not imported"
-    if record.release.noise.distribution == "skellam":
-        return "its noise is known to TensorFlow Federated alone"
-    if PATTERNS.kind_of(config.participation).names_clients:
-        return "its cohorts are those of a file, which names clients"
     if record.schedule_secret is not None and not folder.schedule_secret.exists():
         return f"rounds are drawn from {folder.schedule_secret.name}, which is not in the folder"
+    if isinstance(config.participation, Replay) and not Path(config.participation.path).exists():
+        return f"{config.participation.path}, of which cohorts are, is not there"
     return None
 
 
-def _pool(
-    folder: RunFolder, design: RunDesign | None, findings: Findings
+def _client_names(config: Config, num_clients: int) -> Iterator[Sequence[str]]:
+    """Names of the clients, in each order that the task may have them in.
+
+    A replayed log names clients, in whose order canaries choose those that they are like. Clients
+    that are in none of its rounds do not matter.
+    """
+    if not isinstance(config.participation, Replay):
+        yield NumberedClients(num_clients)
+        return
+    names = logged_clients(Path(config.participation.path))
+    others = [f"\0{number}" for number in range(num_clients - len(names))]
+    for key in (None, natural_order):
+        yield [*sorted(names, key=key), *others]
+
+
+def _draws(design: RunDesign, folder: RunFolder) -> bool:
+    """Whether a design gives the canaries of a folder."""
+    expected = canaries_text(design.included, design.own_rounds.of_canary, design.arms)
+    return read_foreign(folder.canaries) == expected.encode()
+
+
+def _recorded_pool(
+    folder: RunFolder, config: Config, findings: Findings
 ) -> Mapping[str, CanaryRow] | None:
-    """The canaries drawn by the seed, compared with canaries.csv; without a design, the latter."""
+    """The canaries of canaries.csv, whose coins are compared with those that the seed draws."""
+    path, canaries = folder.canaries, config.canaries
+    with findings.reading(path):
+        rows = read_canaries(path)
+        if isinstance(canaries, RecordedTable):
+            return rows
+        drawn = draw_included(
+            canaries.inclusion, config.seed, len(rows), coin_probability(canaries)
+        )
+        for coin, (canary, row) in zip(drawn, rows.items(), strict=True):
+            if coin != row.included:
+                findings.add(
+                    path,
+                    f"canary {canary} has included {int(row.included)}; the seed of the config "
+                    f"draws {int(coin)}",
+                )
+                break
+        return rows
+    return None
+
+
+def _pool(folder: RunFolder, design: RunDesign, findings: Findings) -> Mapping[str, CanaryRow]:
+    """The canaries that the seed and the secret draw, after comparing canaries.csv."""
     path = folder.canaries
-    if design is None:
-        with findings.reading(path):
-            return read_canaries(path)
-        return None
     own = design.own_rounds.of_canary
     expected = canaries_text(design.included, own, design.arms).splitlines()
     with findings.reading(path):
@@ -236,16 +285,10 @@ def _verify_report(run: FinishedRun, chain: Chain | None, findings: Findings) ->
         let_pass.add("last digits")  # as on another processor
     if not is_of_this_code:
         let_pass |= {"words", "lacking"}
-        derived["fl_audit_version"] = version = recorded.get("fl_audit_version")
-        findings.note(
-            f"report.json was made by another state of fl-audit ({version}; here {__version__}): "
-            "its words, and keys that it lacks, are not held against it, and its page is not made "
-            "again"
-        )
+        derived["fl_audit_version"] = recorded.get("fl_audit_version")
     wrong = list(differences(recorded, derived))
-    _add(
-        path.name, [difference for difference in wrong if difference.kind not in let_pass], findings
-    )
+    found = [difference for difference in wrong if difference.kind not in let_pass]
+    _add(path.name, found, findings)
     if rounded := sum(difference.kind == "last digits" for difference in wrong) * (
         "last digits" in let_pass
     ):
@@ -253,8 +296,27 @@ def _verify_report(run: FinishedRun, chain: Chain | None, findings: Findings) ->
             f"report.json: {rounded} numbers differ from those made here in their last digits, as "
             "they may on another processor; the chain has the digest of the file"
         )
-    if not wrong and is_of_this_code:
-        _verify_page(run, report, findings)
+    if found:
+        return
+    of_other_code = [path.name] * any(one.kind in ("words", "lacking") for one in wrong)
+    if (different := _other_line(run, report)) is not None:
+        if is_of_this_code and not wrong:
+            findings.add(run.folder.report_html, different)
+        else:
+            of_other_code.append(run.folder.report_html.name)
+    if of_other_code:
+        findings.not_made_again += of_other_code
+        findings.note(f"the report was made by {_other_code(recorded, sealed)}")
+
+
+def _other_code(recorded: Mapping[str, Any], sealed: Reported | None) -> str:
+    """Names the code that made a report, as far as it differs from this."""
+    version = recorded.get("fl_audit_version")
+    if version != __version__:
+        return f"fl-audit {version}; this is {__version__}"
+    if sealed is None or sealed.code == code_digest():
+        return "another machine or an unknown state of fl-audit"
+    return f"fl-audit whose code has the SHA-256 {sealed.code[:12]}…; here {code_digest()[:12]}…"
 
 
 def _add(name: str, wrong: list[Difference], findings: Findings) -> None:
@@ -267,8 +329,8 @@ def _add(name: str, wrong: list[Difference], findings: Findings) -> None:
         findings.add(name, f"{of_part[0]}{more}")
 
 
-def _verify_page(run: FinishedRun, report: Report, findings: Findings) -> None:
-    """Compares the page with a new one; the folder may have had another name."""
+def _other_line(run: FinishedRun, report: Report) -> str | None:
+    """How the page differs from a new one; the folder may have had another name."""
     path = run.folder.report_html
     try:
         recorded = read_foreign(path).decode("utf-8")
@@ -278,12 +340,10 @@ def _verify_page(run: FinishedRun, report: Report, findings: Findings) -> None:
     page_lines, derived_lines = recorded.splitlines(), page_of_run(report, run).splitlines()
     for number, (line, derived) in enumerate(zip(page_lines, derived_lines, strict=False), start=1):
         if line != derived and not _is_renamed(line, derived, name):
-            findings.add(path, f"line {number} is not what the report gives")
-            return
+            return f"line {number} is not what the report gives"
     if len(page_lines) != len(derived_lines):
-        findings.add(
-            path, f"has {len(page_lines)} lines, and the report gives {len(derived_lines)}"
-        )
+        return f"has {len(page_lines)} lines, and the report gives {len(derived_lines)}"
+    return None
 
 
 def _is_renamed(line: str, derived: str, name: str) -> bool:

@@ -21,7 +21,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import AuditSetting
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.scores import CanaryScores
-from fl_audit.estimators.threshold.valid import threshold_gdp, threshold_valid
+from fl_audit.estimators.threshold.valid_threshold import threshold_gdp, threshold_valid
 from fl_audit.formats.folders import RunFolder
 
 

@@ -16,7 +16,7 @@ from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.errors import InputError
 from fl_audit.estimators import AuditSetting
 from fl_audit.estimators.null import AtMostNull
-from fl_audit.estimators.threshold.valid import threshold_gdp, threshold_valid
+from fl_audit.estimators.threshold.valid_threshold import threshold_gdp, threshold_valid
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 
 

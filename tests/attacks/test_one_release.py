@@ -139,7 +139,7 @@ def test_command_prints_words(capsys):
         ("--delta", "0", "delta must be in (0, 1)"),
         ("--delta", "nan", "delta must be in (0, 1)"),
         ("--dim", "1", "dim must be at least 2, got 1"),
-        ("--dim", "1e6", "--dim: invalid int value: '1e6'"),
+        ("--dim", "1e6", "--dim: must be a whole number, got '1e6'"),
         ("--dim", str(10**15), "dim must be at most 1,000,000,000, got"),
         ("--canaries", "0", "canaries must be at least 1, got 0"),
         ("--trials", "0", "trials must be at least 1, got 0"),

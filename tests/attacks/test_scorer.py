@@ -198,3 +198,43 @@ def test_a_second_process_that_opens_an_audit_changes_nothing_of_it(tmp_path, mo
     chain = read_chain(scorer.folder.chain)
     chain.check(scorer.folder.chain)
     assert sorted(chain.rounds) == [1, 2, 3]
+
+
+_WRITER = """
+import sys
+import numpy as np
+from fl_audit.attacks import RoundScorer
+scorer = RoundScorer.open(sys.argv[1])
+for number in (2, 3):
+    try:
+        scorer.score_round(number, np.ones(scorer.pool.dim, np.float32))
+        print("scored", flush=True)
+    except ValueError as error:
+        print(error, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_second_writer_is_refused_until_the_first_has_ended_however_it_did(tmp_path):
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, num_rounds=3)
+    opened_before = RoundScorer.open(tmp_path / "audit")
+    scorer.score_round(1, aggregates(1)[0])
+    argv = [sys.executable, "-c", _WRITER, str(tmp_path / "audit")]
+    before = scorer.folder.chain.read_bytes()
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        refused = writer.stdout.readline()
+        assert "audit: another process (number" in refused
+        assert scorer.folder.chain.read_bytes() == before
+        del scorer
+        print(file=writer.stdin, flush=True)
+        assert writer.stdout.readline() == "scored\n"
+        third = RoundScorer.open(tmp_path / "audit")
+        with pytest.raises(InputError, match=f"another process .number {writer.pid}. is at work"):
+            third.score_round(2, aggregates(2)[1])
+        writer.kill()
+    third.score_round(2, aggregates(2)[1])
+    with pytest.raises(InputError, match="was written after it was opened here; open it again"):
+        opened_before.score_round(2, aggregates(2)[1])
+    chain = read_chain(third.folder.chain)
+    chain.check(third.folder.chain)
+    assert sorted(chain.rounds) == [1, 2, 3]

@@ -77,7 +77,7 @@ def test_what_it_imports_needs_no_more():
         for file in (place.with_suffix(".py"), place / "__init__.py"):
             if file.exists():
                 ahead += set(imported(file)) - seen
-    assert "fl_audit.engines.jax.blocks" in seen
+    assert "fl_audit.engines.jax.device_blocks" in seen
     assert not seen & set(ABSENT)
 
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fl_audit.checks import RunAggregates, measure, strongest_autocorrelation
+from fl_audit.checks import RunAggregates, measure
+from fl_audit.checks.noise_rows import NoiseWatch
 
 SIZES = (3000, 40, 900, 60, 1)
 ROUNDS = 12
@@ -27,7 +28,7 @@ def aggregates_of(aggregates: np.ndarray, *, stddev: float = STDDEV) -> RunAggre
     """What a run logs of aggregates of shape (rounds, dim)."""
     vectors = aggregates.astype(np.float32)
     lasts = [None, *vectors[:-1]]
-    autocorrelation = strongest_autocorrelation(vectors[0], stddev, CLIP_NORM) if stddev else None
+    watch = NoiseWatch(SIZES)
     return RunAggregates(
         sizes=SIZES,
         stddev=np.full(len(vectors), stddev),
@@ -35,7 +36,7 @@ def aggregates_of(aggregates: np.ndarray, *, stddev: float = STDDEV) -> RunAggre
         measured=np.array(
             [measure(one, last, SIZES) for one, last in zip(vectors, lasts, strict=True)]
         ),
-        autocorrelation=autocorrelation,
+        noise=np.array([watch.row(at, one, stddev, CLIP_NORM) for at, one in enumerate(vectors)]),
     )
 
 

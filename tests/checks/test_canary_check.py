@@ -1,10 +1,11 @@
-"""The mixture of lost and whole canaries that fits best."""
+"""The mixture of lost and whole canaries that fits best, and what a check says that is too wide."""
 
 import math
 
 import numpy as np
 import pytest
 
+from fl_audit.checks import check_canaries
 from fl_audit.checks.canary_projections import CanaryParticipations, coefficient
 from fl_audit.checks.lost_canaries import uneven
 
@@ -42,3 +43,25 @@ def test_canaries_that_are_all_short_are_no_mixture():
     found = uneven(shown, coefficient(shown, 1.0))
     assert math.isfinite(found.arriving) and math.isfinite(found.share)
     assert found.log_e_value < 0
+
+
+def part(share: float, rest: float, count: int) -> CanaryParticipations:
+    whole = participations(np.full(COUNT, share), rest)
+    return whole.where(np.arange(COUNT) < count)
+
+
+def test_a_check_that_is_merely_wide_says_how_many_participations_would_do():
+    """Eleven canaries in noise of 80 clients' length: an error of a quarter, instead of 0.11."""
+    found = check_canaries(part(1.0, 80.0, 11), part(0.0, 80.0, 11), {})
+    assert found.state == "cannot_tell"
+    assert "excluded" not in found.reason
+    assert "the noise is too large to tell, and about" in found.reason
+    enough = int(found.reason.rsplit("about ", 1)[1].split()[0])
+    found = check_canaries(part(1.0, 80.0, enough), part(0.0, 80.0, enough), {})
+    assert found.state == "arrived"
+
+
+def test_few_excluded_canaries_are_too_few_by_themselves():
+    found = check_canaries(part(1.0, 80.0, 150), part(0.0, 80.0, 5), {})
+    assert found.state == "cannot_tell"
+    assert "participations of excluded canaries would be enough" in found.reason

@@ -1,21 +1,14 @@
 """The checks in a loop of one's own, and the loop of docs/checks.md as it stands there."""
 
-import dataclasses
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fl_audit.checks import (
-    AggregateLog,
-    MechanismWatch,
-    check_aggregates,
-    measure,
-    read_aggregate_log,
-)
-from fl_audit.checks.coordinates import CoordinateLengths, add_squares
+from fl_audit.checks import AggregateLog, MechanismWatch, check_aggregates, measure
 from fl_audit.errors import InputError
+from fl_audit.formats.folders import RunFolder
 from tests.checks.conftest import CLIP_NORM, ROUNDS, SIZES, STDDEV, aggregates_of, signal
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "checks.md"
@@ -29,40 +22,30 @@ def test_the_same_as_of_a_run():
     for vector in vectors:
         reused[:] = vector  # a buffer that the loop writes on
         watch.see_round(reused, noise_stddev=STDDEV, norm_bound=CLIP_NORM)
-    run = aggregates_of(vectors)
-    total = np.zeros(sum(SIZES))
-    seen = vectors.astype(np.float32)
-    for vector, last in zip(seen, [None, *seen[:-1]], strict=True):
-        add_squares(total, vector, last, STDDEV)
-    run = dataclasses.replace(run, coordinates=CoordinateLengths(total, ROUNDS))
-    assert watch.checks() == check_aggregates(run)
+    assert watch.checks() == check_aggregates(aggregates_of(vectors))
 
 
 def test_a_log_on_disk_gives_the_same_checks(tmp_path):
     random = np.random.default_rng(2)
     vectors = random.normal(0, STDDEV, (ROUNDS, sum(SIZES))).astype(np.float32)
-    path = tmp_path / "aggregates.npy"
     in_memory = MechanismWatch(SIZES)
-    on_disk = MechanismWatch(SIZES, AggregateLog.at_round(0, path, ROUNDS + 1, len(SIZES)))
+    log = AggregateLog.at_round(0, RunFolder(tmp_path), ROUNDS + 1, SIZES)
+    on_disk = MechanismWatch(SIZES, log)
     for vector in vectors:
         for watch in (in_memory, on_disk):
             watch.see_round(vector, noise_stddev=STDDEV, norm_bound=CLIP_NORM)
-    everywhere = [check for check in in_memory.checks() if check.name != "noise_everywhere"]
-    assert on_disk.checks() == everywhere
-    assert on_disk.autocorrelation == in_memory.autocorrelation
+    assert on_disk.checks() == in_memory.checks()
 
 
 def test_who_goes_on_with_a_log_writes_behind_it_and_has_no_checks(tmp_path):
     random = np.random.default_rng(3)
     vectors = random.normal(0, STDDEV, (2, sum(SIZES))).astype(np.float32)
-    path = tmp_path / "aggregates.npy"
     for completed, vector in enumerate(vectors):
-        log = AggregateLog.at_round(completed, path, 2, len(SIZES))
+        log = AggregateLog.at_round(completed, RunFolder(tmp_path), 2, SIZES)
         watch = MechanismWatch(SIZES, log, completed)
         watch.see_round(vector, noise_stddev=STDDEV, norm_bound=CLIP_NORM)
         log.flush()
-    np.testing.assert_array_equal(log.rows()[1], measure(vectors[1], None, SIZES))
-    assert watch.autocorrelation is None
+    np.testing.assert_array_equal(log.measured()[1], measure(vectors[1], None, SIZES))
     with pytest.raises(InputError, match="every round before there are checks, and 1 were done"):
         watch.checks()
 
@@ -119,30 +102,38 @@ def test_the_first_round_has_nothing_to_be_compared_with():
 
 
 def test_a_log_goes_on_where_it_was(tmp_path):
-    path = tmp_path / "aggregates.npy"
-    first = AggregateLog.at_round(0, path, 3, 2)
-    first.write_round(0, np.array([[1.0, np.nan], [2.0, np.nan]]))
+    folder, sizes = RunFolder(tmp_path), (3, 1)
+    first = AggregateLog.at_round(0, folder, 3, sizes)
+    noise = np.arange(first.noise().shape[1], dtype=np.float32)
+    first.write_round(0, np.array([[1.0, np.nan], [2.0, np.nan]]), noise)
     first.flush()
-    second = AggregateLog.at_round(1, path, 3, 2)
-    second.write_round(1, np.array([[3.0, 4.0], [5.0, 6.0]]))
+    second = AggregateLog.at_round(1, folder, 3, sizes)
+    second.write_round(1, np.array([[3.0, 4.0], [5.0, 6.0]]), 2 * noise)
     second.flush()
-    rows = read_aggregate_log(path, 3, 2)
-    np.testing.assert_array_equal(rows[:2, :, 0], [[1, 2], [3, 5]])
-    assert np.isnan(rows[2]).all()
+    log = AggregateLog.read(folder, 3, sizes)
+    np.testing.assert_array_equal(log.measured()[:2, :, 0], [[1, 2], [3, 5]])
+    np.testing.assert_array_equal(log.noise()[:2], [noise, 2 * noise])
+    assert np.isnan(log.measured()[2]).all() and np.isnan(log.noise()[2]).all()
 
 
+@pytest.mark.parametrize("name", ["aggregates.npy", "round_noise.npy"])
 @pytest.mark.parametrize("shape", [(2, 2, 2), (3, 1, 2), (3, 2)])
-def test_a_log_of_another_run_is_refused(tmp_path, shape):
-    path = tmp_path / "aggregates.npy"
-    np.save(path, np.zeros(shape))
-    with pytest.raises(InputError, match=r"aggregates.npy: holds float64 of shape .*, must be"):
-        AggregateLog.at_round(1, path, 3, 2)
+def test_a_log_of_another_run_is_refused(tmp_path, shape, name):
+    AggregateLog.at_round(0, RunFolder(tmp_path), 3, (3, 1)).flush()
+    np.save(tmp_path / name, np.zeros(shape))
+    with pytest.raises(InputError, match=rf"{name}: holds float64 of shape .*, must be"):
+        AggregateLog.at_round(1, RunFolder(tmp_path), 3, (3, 1))
 
 
-def test_what_is_no_log_is_refused(tmp_path):
-    path = tmp_path / "aggregates.npy"
-    with pytest.raises(InputError, match=r"aggregates.npy: is not a log of aggregates"):
-        read_aggregate_log(path, 3, 2)
+@pytest.mark.parametrize(
+    ("name", "what"), [("aggregates.npy", "aggregates"), ("round_noise.npy", "noise")]
+)
+def test_what_is_no_log_is_refused(tmp_path, name, what):
+    AggregateLog.at_round(0, RunFolder(tmp_path), 3, (3, 1)).flush()
+    path = tmp_path / name
+    path.unlink()
+    with pytest.raises(InputError, match=rf"{name}: is not a log of {what}"):
+        AggregateLog.read(RunFolder(tmp_path), 3, (3, 1))
     path.write_bytes(b"\x93NUMPY\x01")
-    with pytest.raises(InputError, match=r"aggregates.npy: is not a log of aggregates"):
-        read_aggregate_log(path, 3, 2)
+    with pytest.raises(InputError, match=rf"{name}: is not a log of {what}"):
+        AggregateLog.read(RunFolder(tmp_path), 3, (3, 1))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.checks.sampling_check import check_poisson, log_p_dispersion
+from fl_audit.checks.sampling_check import check_poisson, clients_return, log_p_dispersion
 from fl_audit.errors import InputError
 
 CLIENTS, ROUNDS, COHORT = 300, 60, 10
@@ -35,13 +35,26 @@ def some_more_often(random):
     return [np.flatnonzero(random.random(CLIENTS) < share) for _ in range(ROUNDS)]
 
 
+def in_pairs(random):
+    """Who is drawn comes in the next round, too; numbers vary as they should, nearly."""
+    starts = random.random((ROUNDS, CLIENTS)) < COHORT / CLIENTS / 2
+    starts[1:] |= np.array(starts[:-1])
+    return [np.flatnonzero(row) for row in starts]
+
+
+def every_twentieth(random):
+    offsets, often = random.integers(20, size=CLIENTS), random.random(CLIENTS) < 2 / 3
+    rounds = np.arange(ROUNDS)[:, None]
+    return [np.flatnonzero(row) for row in (rounds % 20 == offsets) & often]
+
+
 def failed(cohorts):
     found = check_poisson(cohorts, CLIENTS, COHORT / CLIENTS)
     return {finding.name for finding in found if not finding.passed}
 
 
 def test_poisson_cohorts_pass():
-    """300 runs; each fails with a probability below 4e-6."""
+    """300 runs; each fails with a probability below 5e-6."""
     for seed in range(300):
         assert failed(poisson(np.random.default_rng(seed))) == set()
 
@@ -53,6 +66,8 @@ def test_poisson_cohorts_pass():
         (fixed_size, {"rounds_vary"}),
         (with_replacement, {"once_a_round", "rounds_vary", "clients_vary", "mean_cohort"}),
         (some_more_often, {"clients_vary"}),
+        (in_pairs, {"clients_return"}),
+        (every_twentieth, {"clients_return"}),
     ],
 )
 def test_other_samplers_are_found(sampler, expected):
@@ -79,3 +94,25 @@ def test_the_bound_holds_and_is_not_far_off(count, trials, probability):
 def test_numbers_are_checked(cohorts, clients, probability):
     with pytest.raises(InputError, match="cohorts"):
         check_poisson(cohorts, clients, probability)
+
+
+def test_returns_are_counted_at_every_distance():
+    random = np.random.default_rng(3)
+    drawn = random.random((7, 20)) < 0.3
+    drawn[:, 3] = drawn[:, 16] = True
+    cohorts = [np.flatnonzero(column) for column in drawn.T]
+    found = clients_return(cohorts, 7, 0.3)
+    worst = []
+    for distance in range(1, 20):
+        before, after = drawn[:, :-distance], drawn[:, distance:]
+        m, n = int(before.sum()), int((before & after).sum())
+        tails = stats.binom.logsf(n - 1, m, 0.3), stats.binom.logcdf(n, m, 0.3)
+        worst.append((min(tails), n / m / 0.3))
+    log_p, ratio = min(worst)
+    assert found.ratio == pytest.approx(ratio)
+    assert found.log_p >= log_p
+
+
+def test_nobody_returns_to_a_single_round():
+    assert clients_return([np.arange(3)], 7, 0.3).passed
+    assert clients_return([np.arange(0), np.arange(0)], 7, 0.3).passed

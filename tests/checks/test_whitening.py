@@ -16,6 +16,7 @@ from fl_audit.checks.whitening import (
     new_in_round,
     past_weights,
 )
+from fl_audit.formats.folders import RunFolder
 from fl_audit.mechanisms.noise_stream import NoiseStream
 from tests.checks.correlated_servers import (
     BANDS,
@@ -151,9 +152,9 @@ def test_the_part_of_a_rounds_noise_that_is_new():
 def test_a_watch_that_was_interrupted(name, tmp_path):
     """After round 9 the vectors are gone: noise is checked on, norms once the past is known."""
     made = RIGHT[name](0)
-    path = tmp_path / "aggregates.npy"
+    folder = RunFolder(tmp_path)
     for first, last in ((0, 9), (9, ROUNDS)):
-        log = AggregateLog.at_round(first, path, ROUNDS, 1)
+        log = AggregateLog.at_round(first, folder, ROUNDS, (DIM,))
         watch = MechanismWatch((DIM,), log, first, correlation=made.correlation)
         for index in range(first, last):
             watch.measure_round(
@@ -162,7 +163,7 @@ def test_a_watch_that_was_interrupted(name, tmp_path):
                 norm_bound=BOUND,
             )
         log.flush()
-    rows = measured_rounds.read_aggregate_log(path, ROUNDS, 1)
+    rows = log.measured()
     bounds = np.full(ROUNDS, BOUND)
     stddev, norm_bound = expected_of_log(made.correlation, made.stddev, bounds, rows, range(ROUNDS))
     until = {"banded square root": 14, "square root": ROUNDS, "trees of 8 rounds": 17}[name]
@@ -170,7 +171,7 @@ def test_a_watch_that_was_interrupted(name, tmp_path):
     assert np.isfinite(norm_bound[:9]).all() and np.isfinite(norm_bound[until:]).all()
     whole = watched(made).aggregates()
     again = dataclasses.replace(
-        whole, measured=rows, stddev=stddev, norm_bound=norm_bound, coordinates=None
+        whole, measured=rows, stddev=stddev, norm_bound=norm_bound, noise=log.noise()
     )
     assert not any(check.failed for check in measured_rounds.check_aggregates(again))
     np.testing.assert_allclose(stddev, whole.stddev)

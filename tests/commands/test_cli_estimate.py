@@ -410,8 +410,8 @@ BAD = [
     (["estimate", "{scores}"], "--delta: is required, as "),
     (["estimate", "{scores}", "--detla", "1e-5"], "did you mean '--delta'?"),
     (["estimate", "{scores}", "--delta=1e-5", "--method=x"], "did you mean '--methods'?"),
-    (["estimate", "{scores}", "more", "--delta", "1e-5"], "unrecognized arguments: more"),
-    (["estimate", "{scores}", "--delta", "small"], "--delta: invalid float value: 'small'"),
+    (["estimate", "{scores}", "more", "--delta", "1e-5"], "one argument too many: more"),
+    (["estimate", "{scores}", "--delta", "small"], "--delta: must be a number, got 'small'"),
     (["estimate", "{scores}", "--delta", "1"], "delta must be in [0, 1), got 1.0"),
     (["estimate", "{scores}", "--delta", "nan"], "delta must be in [0, 1), got nan"),
     (
@@ -419,10 +419,13 @@ BAD = [
         "confidence must be in (0, 1)",
     ),
     (["estimate", "{scores}", "--delta", "0", "--dim", "1"], "dim must be in 2 to 2^53, got 1"),
-    (["estimate", "{scores}", "--delta", "0", "--dim", "1.5"], "--dim: invalid int value: '1.5'"),
+    (
+        ["estimate", "{scores}", "--delta", "0", "--dim", "1.5"],
+        "--dim: must be a whole number, got '1.5'",
+    ),
     (
         ["estimate", "{scores}", "--delta", "0", "--null", "exact"],
-        "--null: invalid choice: 'exact'",
+        "--null: unknown 'exact'",
     ),
     (["estimate", "{scores}", "--delta", "0", "--null", "closed_form"], "needs dim"),
     (["estimate", "{scores}", "--delta", "0", "--methods", "one_rum"], "did you mean 'one_run'?"),

@@ -38,7 +38,7 @@ def test_prints_words(capsys):
     ("option", "value", "message"),
     [
         ("--fn", "-1", "false_negatives"),
-        ("--fn", "1.5", "--fn: invalid int value: '1.5'"),
+        ("--fn", "1.5", "--fn: must be a whole number, got '1.5'"),
         ("--delta", "1", "delta must be in [0, 1)"),
         ("--confidence", "90", "confidence must be in (0, 1)"),
     ],

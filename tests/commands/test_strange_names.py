@@ -1,5 +1,6 @@
 """Folders and files of a stranger: their names must not reach the terminal, nor end a command."""
 
+import csv
 import json
 import os
 import shutil
@@ -10,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from fl_audit.cli import main
+from fl_audit.progress import warn
 
 LOG = Path(__file__).parents[1] / "recorded" / "inputs" / "log_of_cosines"
 ALL_AT_ONCE = "red\x1b[31m\nline a$\\alpha^$b<b> not_utf8\udcff"
 EACH = ("red\x1b[31m\nline", "not_utf8\udcff", "a$\\alpha^$b<b>")
 NAMES = [ALL_AT_ONCE, *(pytest.param(name, marks=pytest.mark.slow) for name in EACH)]
 DELTA = ("--delta", "1e-3")
+NOWHERE_RAW = {"\x1b", "\x00", "\x07", "\x7f", "\x9b", "\u202e"}
 
 
 @pytest.fixture(params=NAMES, ids=ascii)
@@ -50,7 +53,32 @@ def test_pages_are_written(strange, capsys):
     called(capsys, "estimate", str(strange), *DELTA, "--out", "page.html")
     called(capsys, "compare", str(strange), "plain", *DELTA, "--out", "compared.html")
     for name in ("page.html", "compared.html"):
-        assert "<svg" in Path(name).read_text(encoding="utf-8")
+        page = Path(name).read_text(encoding="utf-8")
+        assert "<svg" in page
+        assert not set(page) & NOWHERE_RAW
+
+
+def test_tables_for_spreadsheets_hold_no_formula_and_no_control_character(strange, capsys):
+    shutil.copytree(LOG, "=cmd()")
+    words = ("--csv", "rows.csv", "--latex", "table.tex")
+    called(capsys, "compare", str(strange), "=cmd()", *DELTA, *words)
+    for name in ("rows.csv", "table.tex"):
+        assert not set(Path(name).read_text(encoding="utf-8")) & NOWHERE_RAW
+    with Path("rows.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["run"] for row in rows} >= {"'=cmd()"}
+    below = [row["threshold"] for row in rows if row.get("threshold", "").startswith("-")]
+    assert all(float(text) < 0 for text in below)
+
+
+def test_progress_and_warnings_show_names_without_control_characters(capsys):
+    warn("red\x1b[31m\nline")
+    assert capsys.readouterr().err == "red\\x1b[31m\\nline\n"
+
+
+def test_a_path_that_is_printed_has_no_control_characters(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert harmless(called(capsys, "init", "digits", "--out", "red\x1b[31m.toml"))
 
 
 def test_a_statistic_with_a_strange_name(strange, tmp_path, capsys):

@@ -3,9 +3,9 @@
 import pytest
 
 from fl_audit.comparison import compare, render_comparison
+from fl_audit.comparison.as_text import comparison_lines
 from fl_audit.comparison.order import beyond_noise, by_participations, groups_apart
 from fl_audit.comparison.reported_run import ReportedRun
-from fl_audit.comparison.tables import comparison_lines
 
 NOISE = "config.mechanism.noise_multiplier"
 CANARY, CLIENT = "analytical.canary.epsilon", "analytical.client.participations"

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from fl_audit.comparison import compare, render_comparison
+from fl_audit.comparison.as_text import brief_lines
 from fl_audit.comparison.patterns import Attacker, Detection, differences, mean_auc
-from fl_audit.comparison.tables import brief_lines
 from fl_audit.estimators.roc.summary import roc_summary
 from fl_audit.estimators.scores import CanaryScores
 

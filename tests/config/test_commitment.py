@@ -18,6 +18,7 @@ from fl_audit.config.commitment import (
     make_commitment,
     open_commitment,
     opening_of,
+    read_nonce,
     read_tries,
     read_try,
     recorded_keys,
@@ -130,7 +131,7 @@ def test_another_version_is_refused(committed):
         ("commitment.json", "{}", "is not a commitment of `fl-audit commit`"),
         ("commitment.json.opening", '{"nonce": "12"}', "nonce must be 64 hexadecimal digits"),
         ("commitment.json.opening", '{"nonce": "' + "zz" * 32 + '"}', "must be 64 hexadecimal"),
-        ("commitment.json.opening", None, r"is missing; `fl-audit commit` wrote it beside"),
+        ("commitment.json.opening", None, r"is missing; `fl-audit commit` wrote it next to"),
     ],
 )
 def test_a_damaged_file_is_one_line(committed, name, text, message):
@@ -159,8 +160,11 @@ def test_every_run_is_listed_once(committed, tmp_path):
     assert [list_try(committed, run) for run in (runs[1], runs[0], runs[1])] == [2, 1, 2]
     assert [one.folder for one in read_tries(tries_of(committed))] == ["one", "two"]
     assert [read_try(run).number for run in runs] == [1, 2]
-    assert {stat.S_IMODE(run.commitment.stat().st_mode) for run in runs} == {0o600}  # the nonce
     opened = open_commitment(committed)
+    for run in runs:
+        assert opened.nonce not in run.commitment.read_text()
+        assert read_nonce(run.opening) == opened.nonce
+        assert stat.S_IMODE(run.opening.stat().st_mode) == 0o600
     assert opened.others(recorded_keys(runs[1])) == []
     check_same_try(committed, opened, runs[1])
 

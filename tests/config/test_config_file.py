@@ -301,7 +301,7 @@ BAD_VALUES = [
         "canaries.family=[1]",
         "key `canaries.family`: unknown [1]; known: dirac, gaussian, hadamard, rademacher",
     ),
-    ("runtime=3", "key `runtime`: Expected `str`, got `int`"),
+    ("runtime=3", "key `runtime`: must be text, got "),
     ("runtime={a=1}", "key `runtime` takes a value, not a table"),
     ("ray.engine=jx", "key `ray.engine`: unknown 'jx'; did you mean 'jax'?"),
     ("canaries.store=disc", "key `canaries.store`: unknown 'disc'; did you mean 'disk'?"),
@@ -314,48 +314,69 @@ BAD_VALUES = [
     ("task.kind=text", "key `task.path` is missing"),
     ("mechanism.kind=gaussian_fixed", "key `mechanism.clip_norm` is missing"),
     # Types.
-    ("seed=true", "key `seed`: Expected `int`, got `bool`"),
-    ("seed=1.5", "key `seed`: Expected `int`, got `float`"),
-    ("seed=many", "key `seed`: Expected `int`, got `str`"),
-    ("seed=", "key `seed`: Expected `int`, got `str`"),
-    ("seed=2020-01-01", "key `seed`: Expected `int`, got `date`"),
+    ("seed=true", "key `seed`: must be a whole number, got "),
+    ("seed=1.5", "key `seed`: must be a whole number, got "),
+    ("seed=many", "key `seed`: must be a whole number, got "),
+    ("seed=", "key `seed`: must be a whole number, got "),
+    ("seed=2020-01-01", "key `seed`: must be a whole number, got "),
     ("seed={a=1}", "key `seed` takes a value, not a table"),
     ("canaries.family={a=1}", "key `canaries.family` takes a value, not a table"),
-    ("task=digits", "key `task`: Expected a table, got `str`"),
-    ("audit=[1]", "key `audit`: Expected a table, got `array`"),
-    ("task.hidden=512", "key `task.hidden`: Expected `array`, got `int`"),
+    ("task=digits", "key `task`: must be a table, got "),
+    ("audit=[1]", "key `audit`: must be a table, got "),
+    ("task.hidden=512", "key `task.hidden`: must be a list, got "),
     ("task.hidden={a=1}", "key `task.hidden` takes a value, not a table"),
-    ("task.hidden=[1, true]", "key `task.hidden[1]`: Expected `int`, got `bool`"),
-    ("task.hidden=[{a=1}]", "key `task.hidden[0]`: Expected `int`, got a table"),
-    ("mechanism.noise_multiplier=true", "key `mechanism.noise_multiplier`: Expected `float`, got "),
-    ("clients_per_block=many", "key `clients_per_block`: Expected `int`, got `str`"),
-    ("canaries.store_path=3", "key `canaries.store_path`: Expected `str`, got `int`"),
+    ("task.hidden=[1, true]", "key `task.hidden[1]`: must be a whole number, got "),
+    ("task.hidden=[{a=1}]", "key `task.hidden[0]`: must be a whole number, got a table"),
+    ("mechanism.noise_multiplier=true", "key `mechanism.noise_multiplier`: must be a number, got "),
+    ("clients_per_block=many", "key `clients_per_block`: must be a whole number, got "),
+    ("canaries.store_path=3", "key `canaries.store_path`: must be text, got "),
     # Ranges.
-    ("clients_per_block=0", "key `clients_per_block`: Expected `int` >= 1"),
-    ("seed=-1", "key `seed`: Expected `int` >= 0, got -1"),
-    ("task.num_clients=1501", "key `task.num_clients`: Expected `int` <= 1500, got 1501"),
-    ("task.hidden=[4, 0]", "key `task.hidden[1]`: Expected `int` >= 1"),
+    ("clients_per_block=0", "key `clients_per_block`: must be a whole number of at least 1"),
+    ("seed=-1", "key `seed`: must be a whole number of at least 0, got -1"),
+    (
+        "task.num_clients=1501",
+        "key `task.num_clients`: must be a whole number of at most 1500, got 1501",
+    ),
+    ("task.hidden=[4, 0]", "key `task.hidden[1]`: must be a whole number of at least 1"),
     (
         "mechanism.noise_multiplier=-0.1",
-        "key `mechanism.noise_multiplier`: Expected `float` >= 0.0, got -0.1",
+        "key `mechanism.noise_multiplier`: must be a number of at least 0, got -0.1",
     ),
-    ("mechanism.clip_norm=0", "key `mechanism.clip_norm`: Expected `float` > 0.0, got 0"),
-    ("mechanism.target_quantile=1.1", "key `mechanism.target_quantile`: Expected `float` <= 1.0, "),
-    ("mechanism.clipped_count_stddev=0", "key `mechanism.clipped_count_stddev`: Expected `float`"),
-    ("server.momentum=1", "key `server.momentum`: Expected `float` < 1.0, got 1"),
+    ("mechanism.clip_norm=0", "key `mechanism.clip_norm`: must be a number above 0, got 0"),
+    (
+        "mechanism.target_quantile=1.1",
+        "key `mechanism.target_quantile`: must be a number of at most 1, ",
+    ),
+    ("mechanism.clipped_count_stddev=0", "key `mechanism.clipped_count_stddev`: must be a number"),
+    ("server.momentum=1", "key `server.momentum`: must be a number below 1, got 1"),
     ("canaries.count=1", "key `canaries`: count must be at least 2, or 0 for no canaries, got 1"),
-    ("audit.delta=0", "key `audit.delta`: Expected `float` > 0.0, got 0"),
-    ("audit.confidence=95", "key `audit.confidence`: Expected `float` < 1.0, got 95"),
-    ("canaries.count=100000000", "key `canaries.count`: Expected `int` <= 10000000, got 100000000"),
-    ("participation.rounds=2000000", "key `participation.rounds`: Expected `int` <= 1000000, got"),
-    ("task.hidden=[2000000000]", "key `task.hidden[0]`: Expected `int` <= 1000000000"),
-    (f"task.hidden={[1] * 101}", "key `task.hidden`: Expected `array` of length <= 100, got"),
+    ("audit.delta=0", "key `audit.delta`: must be a number above 0, got 0"),
+    ("audit.confidence=95", "key `audit.confidence`: must be a number below 1, got 95"),
+    (
+        "canaries.count=100000000",
+        "key `canaries.count`: must be a whole number of at most 10000000, got 100000000",
+    ),
+    (
+        "participation.rounds=2000000",
+        "key `participation.rounds`: must be a whole number of at most 1000000, got",
+    ),
+    (
+        "task.hidden=[2000000000]",
+        "key `task.hidden[0]`: must be a whole number of at most 1000000000",
+    ),
+    (f"task.hidden={[1] * 101}", "key `task.hidden`: must be a list of at most 100 items, got"),
     (
         "mechanism.clip_norm=1e-40",
         "key `mechanism.clip_norm`: must be 0 or between 1e-30 and 1e+30 in size, got 1e-40",
     ),
-    ("log.checkpoint_every=0", "key `log.checkpoint_every`: Expected `int` >= 1, got 0"),
-    ("participation.canary_repeats=0", "key `participation.canary_repeats`: Expected `int` >= 1"),
+    (
+        "log.checkpoint_every=0",
+        "key `log.checkpoint_every`: must be a whole number of at least 1, got 0",
+    ),
+    (
+        "participation.canary_repeats=0",
+        "key `participation.canary_repeats`: must be a whole number of at least 1",
+    ),
     (
         "client.learning_rate=" + "9" * 400,
         "key `client.learning_rate`: must be a whole number within 64 bits, got 999",
@@ -423,7 +444,7 @@ def test_not_toml(tmp_path, text):
 def test_not_utf8(tmp_path):
     path = tmp_path / "config.toml"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match=r"config\.toml: is not TOML: [^\n]*utf-8"):
+    with pytest.raises(InputError, match=r"config\.toml: is not TOML: [^\n]*UTF-8"):
         load_config(path)
 
 

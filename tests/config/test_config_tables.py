@@ -87,7 +87,7 @@ def test_a_fed_sgd_client_goes_once_through_its_examples():
         ({"client": 'kind = "fed_prox"'}, "key `client.proximal_strength` is missing"),
         (
             {"client": 'kind = "fed_prox"\nproximal_strength = 0'},
-            "key `client.proximal_strength`: Expected `float` > 0",
+            "key `client.proximal_strength`: must be a number above 0",
         ),
         ({"client": "proximal_strength = 0.1"}, "unknown key `client.proximal_strength`"),
         ({"client": 'kind = "fed_sgd"\nepochs = 2'}, "unknown key `client.epochs`"),
@@ -98,8 +98,8 @@ def test_a_fed_sgd_client_goes_once_through_its_examples():
             "key `client`: momentum goes with optimizer 'sgd', not 'adam'",
         ),
         ({"server": 'kind = "adam"\nmomentum = 0.9'}, "unknown key `server.momentum`"),
-        ({"server": 'kind = "adam"\nbeta_1 = 1'}, "key `server.beta_1`: Expected `float` < 1"),
-        ({"server": 'kind = "yogi"\ntau = 0'}, "key `server.tau`: Expected `float` > 0"),
+        ({"server": 'kind = "adam"\nbeta_1 = 1'}, "key `server.beta_1`: must be a number below 1"),
+        ({"server": 'kind = "yogi"\ntau = 0'}, "key `server.tau`: must be a number above 0"),
     ],
 )
 def test_mistakes_are_named(tables, mistake):
@@ -186,7 +186,7 @@ def test_keys_that_do_not_fit_are_one_line(canaries, message):
 def test_a_verdict_by_coins_needs_coins():
     audit = {"claimed_epsilon": 1.0, "verdict_method": "one_run_valid"}
     half = {"count": 20, "inclusion": "fixed_half"}
-    with pytest.raises(InputError, match=r"not proven for this inclusion: 'one_run_valid'"):
+    with pytest.raises(InputError, match=r"not valid for this inclusion: 'one_run_valid'"):
         parse_config({**TABLE, "canaries": half, "audit": audit}, "config.toml")
     kept = parse_config(
         {**TABLE, "canaries": half, "audit": {**audit, "verdict_method": "all"}}, "config.toml"
@@ -253,7 +253,7 @@ def test_five_threat_models_and_back(tmp_path):
     ("audit", "message"),
     [
         ("threat_models = []", "key `audit`: threat_models must name at least one"),
-        ('threat_models = "final"', "key `audit.threat_models`: Expected `array`, got `str`"),
+        ('threat_models = "final"', "key `audit.threat_models`: must be a list, got "),
         (
             'threat_models = ["final", "finale"]',
             "key `audit.threat_models`: unknown 'finale'; did you mean 'final'?",
@@ -292,7 +292,7 @@ def test_five_threat_models_and_back(tmp_path):
         ),
         (
             'threat_models = ["window"]\nwindow_first_round = 0\nwindow_last_round = 5',
-            "key `audit.window_first_round`: Expected `int` >= 1",
+            "key `audit.window_first_round`: must be a whole number of at least 1",
         ),
         (
             'threat_models = ["window"]\nwindow_first_round = 90\nwindow_last_round = 101',
@@ -300,7 +300,7 @@ def test_five_threat_models_and_back(tmp_path):
         ),
         (
             'threat_models = ["checkpoints"]\nrelease_every = 0',
-            "key `audit.release_every`: Expected `int` >= 1",
+            "key `audit.release_every`: must be a whole number of at least 1",
         ),
         (
             'threat_models = ["checkpoints"]\nrelease_every = 100',

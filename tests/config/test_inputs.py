@@ -1,14 +1,18 @@
 """What a run reads beside its config: replaced data, files and modules are noticed."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
+from fl_audit import load_config, start_run
 from fl_audit.cli import main
 from fl_audit.config.commitment import check_committed_inputs, open_commitment
-from fl_audit.config.file import load_config
 from fl_audit.config.inputs import check_same_inputs, read_inputs, write_recorded_inputs
-from fl_audit.errors import InputError
+from fl_audit.errors import InputError, Interrupted
 from fl_audit.formats.folders import RunFolder
+from fl_audit.run.observers import RoundObserver
 from fl_audit.tasks import load_task
 
 CONFIG = """
@@ -104,3 +108,34 @@ def test_no_run_begins_with_other_inputs_than_were_committed_to(inputs_of, tmp_p
         main(["run", config, "--out", str(tmp_path / "run"), "--commitment", str(committed)]) == 2
     )
     assert not (tmp_path / "run").exists()
+
+
+class _Stop(RoundObserver):
+    """Asks the run to stop after its second round, as a cluster's scheduler does."""
+
+    def round_finished(self, finished):
+        if finished.metrics.round == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [None, _scaled, _coefficients])
+def test_a_stopped_run_whose_inputs_were_replaced_is_not_resumed(tmp_path, capsys, change):
+    _write_clients(tmp_path / "clients")
+    np.save(tmp_path / "c.npy", np.array([1.0, 0.5, 0.375, 0.3125]))
+    text = CONFIG.replace('plugins = ["my_kinds"]', 'runtime = "jax"')
+    (tmp_path / "config.toml").write_text(text)
+    with pytest.raises(Interrupted):
+        start_run(load_config(tmp_path / "config.toml"), tmp_path / "run", [_Stop()])
+    if change is not None:
+        change(tmp_path)
+    before = {path: path.read_bytes() for path in (tmp_path / "run").glob("*.*")}
+    status = main(
+        ["run", str(tmp_path / "config.toml"), "--out", str(tmp_path / "run"), "--resume"]
+    )
+    error = capsys.readouterr().err.splitlines()[-1]
+    if change is None:
+        assert status == 0
+    else:
+        assert (status, "changed since the run began" in error) == (2, True), error
+        assert {path: path.read_bytes() for path in (tmp_path / "run").glob("*.*")} == before

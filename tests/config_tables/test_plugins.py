@@ -86,7 +86,7 @@ MECHANISMS.register(MECHANISMS["none"])
         (
             '["my_knids"]',
             "",
-            r"key `plugins`: there is no module 'my_knids' beside the config, nor where Python",
+            r"key `plugins`: there is no module 'my_knids' next to the config or on Python",
         ),
         ('["no/my_kinds"]', "", r"key `plugins`: there is no module 'my_kinds' in .*/no$"),
         (
@@ -104,8 +104,8 @@ MECHANISMS.register(MECHANISMS["none"])
             TAKEN,
             r"in my_kinds\.py, line 3: ValueError: a mechanism 'none' is registered already$",
         ),
-        ('"my_kinds"', "", r"key `plugins`: Expected `array`, got `str`"),
-        ("[1]", "", r"key `plugins\[0\]`: Expected `str`, got `int`"),
+        ('"my_kinds"', "", r"key `plugins`: must be a list, got "),
+        ("[1]", "", r"key `plugins\[0\]`: must be text, got "),
     ],
 )
 @pytest.mark.parametrize("command", ["run", "plan"])

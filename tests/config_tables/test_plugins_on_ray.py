@@ -57,4 +57,4 @@ def test_a_sweep_finds_them_and_says_where_they_are_gone(tmp_path):
     again = command(tmp_path, *sweep)
     assert again.returncode == 2
     assert again.stderr.count("\n") == 1
-    assert "there is no module 'my_kinds' beside the config" in again.stderr
+    assert "there is no module 'my_kinds' next to the config" in again.stderr

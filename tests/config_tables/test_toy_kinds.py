@@ -116,7 +116,10 @@ def test_tables_are_read_and_written(config, tmp_path):
     [
         ("participation.kind=odd_and_evn", "unknown 'odd_and_evn'; did you mean 'odd_and_even'?"),
         ("participation.first=old", "key `participation.first`: unknown 'old'; did you mean 'odd'"),
-        ("participation.rounds=0", "key `participation.rounds`: Expected `int` >= 1"),
+        (
+            "participation.rounds=0",
+            "key `participation.rounds`: must be a whole number of at least 1",
+        ),
         ("task.fil=x", "unknown key `task.fil`; did you mean 'file'?"),
     ],
 )

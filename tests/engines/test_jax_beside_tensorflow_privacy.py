@@ -10,7 +10,7 @@ from scipy import stats
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.engines.jax.aggregation import Summed
 from fl_audit.engines.jax.from_config import aggregation_of
-from fl_audit.engines.jax.noise import TreeNoise
+from fl_audit.engines.jax.noise_processes import TreeNoise
 from fl_audit.mechanisms import round_noise
 from fl_audit.mechanisms.independent import GaussianAdaptive
 from tests.engines.jax.test_aggregation import COHORT, many_keys

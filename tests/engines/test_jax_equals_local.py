@@ -13,7 +13,7 @@ from fl_audit.config import (
     ServerSgd,
     ServerYogi,
 )
-from fl_audit.engines.jax.engine import JaxEngine
+from fl_audit.engines.jax.jax_engine import JaxEngine
 from fl_audit.engines.runtimes import make_runtime
 from fl_audit.formats.folders import RunFolder
 from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed, NoPrivacy

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fl_audit.config import FedAvg, ServerSgd
-from fl_audit.engines.jax.engine import JaxEngine
+from fl_audit.engines.jax.jax_engine import JaxEngine
 from fl_audit.engines.runtimes import make_runtime
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import AdaptiveZeroing, Distributed, FixedZeroing, round_noise

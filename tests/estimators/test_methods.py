@@ -18,7 +18,13 @@ from fl_audit.estimators import (
     remove_method,
     valid_methods,
 )
-from fl_audit.estimators.result import METHOD_GROUPS, WHATEVER_DISTRIBUTION, Kind, ValidFor
+from fl_audit.estimators.result import (
+    IF_GAUSSIAN,
+    METHOD_GROUPS,
+    WHATEVER_DISTRIBUTION,
+    Kind,
+    ValidFor,
+)
 from fl_audit.estimators.setting import NotApplicableError
 
 SETTING = AuditSetting(CanaryScores([0.5, 1.0], [0.0, 0.25]), 1e-5, 0.95)
@@ -63,9 +69,7 @@ def test_methods_that_guess_about_coins_leave_a_fixed_half_alone():
 def test_every_kind_of_method_is_in_one_group(kind, valid_for):
     (group,) = (group for group in METHOD_GROUPS if group.has(kind, valid_for))
     assert group.title.startswith("Valid") == (valid_for is not None and kind != "estimate")
-    assert ("Gaussian" in group.title) == (
-        valid_for == "Gaussian mechanisms" and kind != "estimate"
-    )
+    assert ("Gaussian" in group.title) == (valid_for in IF_GAUSSIAN and kind != "estimate")
     assert ("bounds" in group.title) == (kind == "lower_bound")
 
 
@@ -98,7 +102,7 @@ def test_an_unknown_kind_of_method_is_refused(arguments, message):
     ("name", "message"),
     [
         ("one_run", "a method 'one_run' is registered already"),
-        ("all", "a method may not be named 'all', which stands for all methods"),
+        ("all", "a method may not be named 'all', which selects every method"),
     ],
 )
 def test_a_name_is_taken_once(name, message):

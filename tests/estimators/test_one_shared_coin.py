@@ -33,7 +33,9 @@ def test_bounds_for_independent_scores_exceed_its_epsilon_and_others_do_not():
     for seed in range(RUNS):
         setting = AuditSetting(released(seed), DELTA, CONFIDENCE)
         for method in exceeding:
-            exceeding[method] += METHODS[method](setting).epsilon > truth
+            made = METHODS[method](setting)
+            exceeding[method] += made.epsilon > truth
+            assert ("independent scores" in made.valid_for) == (method == "threshold_gdp")
     # A valid 95 % bound exceeds this limit with probability below 1e-6.
     limit = stats.binom.isf(1e-6, RUNS, 1 - CONFIDENCE)
     assert exceeding["one_run_fdp"] == 0

@@ -28,9 +28,9 @@ def test_upper_bounds_are_equal_at_equal_epsilon(mechanism):
     assert experiment.upper_bounds(run)[0] == pytest.approx(experiment.EPSILON, rel=1e-3)
 
 
-def test_a_tree_has_no_noise_of_equal_epsilon_where_no_upper_bound_is_known():
+def test_there_is_no_noise_of_equal_epsilon_where_no_upper_bound_is_known():
     _, epsilon = experiment.SCENES
-    assert experiment.noise_of(epsilon, "b_min_sep", "tree") is None
+    assert experiment.noise_of(epsilon, "bernoulli", "tree") is None
     assert experiment.noise_of(epsilon, "bernoulli", "bands 4") is None
 
 

@@ -18,7 +18,7 @@ def test_points_in_order_and_further_columns(tmp_path):
     [
         ("epsilon\n1\n", "has no column 'delta'"),
         ("epsilon,delta\n1,x\n", "row 1: delta must be a number, got 'x'"),
-        ("epsilon,delta\n1\n", "row 1: must have 2 fields"),
+        ("epsilon,delta\n1\n", "line 2: must have 2 fields, got 1"),
     ],
 )
 def test_what_is_no_profile_is_refused_in_a_line(tmp_path, text, words):

@@ -134,7 +134,18 @@ def test_reads_what_other_programs_write(tmp_path, text):
         (GOOD + "c,1,2,3\n", "line 4: must have 3 fields, got 4"),
         (GOOD + "c,5,x\nd,1,y\n", "line 4: included must be 0 or 1, got '5'"),
         (GOOD + "c,1,x\nd,5,1\n", "line 4: score must be a finite number, got 'x'"),
-        (GOOD.encode("utf-16"), "must be UTF-8 text"),
+        (GOOD.encode("utf-16")[:-1], "must be UTF-8 text"),
+        (
+            GOOD.encode() + b"c,1,\xff\n",
+            "must be UTF-8 text (in Excel: CSV UTF-8), has the byte 0xff",
+        ),
+        ("a,1,0.5\n", "has no column 'canary_id'"),
+        (
+            "0,1,0.5\n1,0,0.25\n",
+            "has no header: its first line must name the columns, got '0,1,0.5'",
+        ),
+        (b"PK\x03\x04", "is a workbook or another archive, not text; save the sheet as CSV"),
+        (b"PAR1", "is Parquet, not text; let its name end in .parquet"),
         (b"canary_id,included,score\na\0,1,2\nb\0,1,x\n", "line 3: score must be a finite"),
     ],
 )
@@ -178,7 +189,7 @@ def test_parquet_names_the_row(tmp_path):
 
 
 def test_parquet_refuses_other_contents(tmp_path):
-    with pytest.raises(InputError, match="cannot be read as Parquet") as caught:
+    with pytest.raises(InputError, match="is no Parquet file, or a damaged one") as caught:
         read_score_file(written(tmp_path, GOOD, "s.parquet"))
     assert "\n" not in str(caught.value)
 
@@ -301,14 +312,14 @@ def test_reads_a_row_per_base(tmp_path, text):
         ("fp,n0,fn\n1,2,1\n", "has no column 'n1'"),
         ("fp,n0,fn,n1,fpr\n1,2,1,2,0\n", "unknown column 'fpr': did you mean 'fp'?"),
         ("fp,n0,fn,n1\n", "must hold at least one row below the header, got none"),
-        ("", "has no column 'fp'"),
-        ("fp,n0,fn,n1\n1,2,1\n", "row 1: must have 4 fields"),
+        ("", "must start with a header naming fp, n0, fn, n1"),
+        ("fp,n0,fn,n1\n1,2,1\n", "line 2: must have 4 fields, got 3"),
         (
             "fp,n0,fn,n1\n1,2,1,2\n1,2,x,2\n",
             "row 2, column fn: must be a whole number from 0 to 999999999, got 'x'",
         ),
         ("fp,n0,fn,n1\n-1,2,1,2\n", "row 1, column fp: must be a whole number from 0 to"),
-        ("fp,n0,fn,n1\n1.0,2,1,2\n", "row 1, column fp: must be a whole number from 0 to"),
+        ("fp,n0,fn,n1\n1.5,2,1,2\n", "row 1, column fp: must be a whole number from 0 to"),
         (
             "fp,n0,fn,n1\n1,,1,2\n",
             "row 1, column n0: must be a whole number from 0 to 999999999",
@@ -316,7 +327,7 @@ def test_reads_a_row_per_base(tmp_path, text):
         ("fp,n0,fn,n1\n3,2,1,2\n", "row 1, column fp: must be at most n0, which is 2, got 3"),
         ("fp,n0,fn,n1\n1,2,3,2\n", "row 1, column fn: must be at most n1, which is 2, got 3"),
         ("fp,n0,fn,n1\n1,99999999999999999999,3,2\n", "row 1, column n0: must be a whole number"),
-        (b"\xff\xfe", "is not CSV"),
+        (b"\xff", "must be UTF-8 text"),
     ],
 )
 def test_each_error_is_one_line_that_names_the_place(tmp_path, text, message):

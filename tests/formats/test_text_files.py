@@ -252,7 +252,7 @@ def test_values_on_the_command_line_are_checked_like_those_of_the_file(tmp_path,
     ("text", "reason"),
     [
         (b'{"a":' * 100_000, "is not a report: is nested too deeply"),
-        (b"[1]", "is not a report: Expected `object`"),
+        (b"[1]", "is not a report: must be a table"),
         (b'{"a": "\xff"}', "is not a report: "),
         (b"", "is not a report: "),
     ],

@@ -298,6 +298,50 @@ def _sweep(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
     return ("sweep", str(folder / "grid.toml"), "--out", str(folder / "sweep"), "--dry-run", *jobs)
 
 
+_DATA = {
+    "table": b"client_id,label,a,b\n"
+    + b"".join(b"c%d,%d,%d.5,%d\n" % (row % 4, row % 2, row, row % 3) for row in range(40)),
+    "text": b"client_id,text\n"
+    + b"".join(b'c%d,"word%d, and more"\n' % (row % 3, row % 5) for row in range(30)),
+}
+
+_COMMITTED = """
+seed = 1152921504606846976
+[task]
+kind = "{kind}"
+path = "data.csv"
+[mechanism]
+kind = "gaussian_fixed"
+noise_multiplier = 1.0
+clip_norm = 1.0
+[participation]
+kind = "shuffle"
+rounds = 3
+clients_per_round = 2
+[canaries]
+count = 10
+"""
+
+
+def _commit(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
+    """A commitment to a config and its data, which are read for it."""
+    kind = _of(random, tuple(_DATA))
+    separator = (b",", b";", b"\t")[int(random.integers(3))]
+    data = _DATA[kind].replace(b",", separator) if kind == "table" else _DATA[kind]
+    (folder / "data.csv").write_bytes(_mostly_changed(random, data, ".csv"))
+    config = _COMMITTED.format(kind=kind).encode()
+    if kind == "text":
+        config = config.replace(b'"data.csv"', b'"data.csv"\nlstm_size = 4\nembedding_size = 4')
+    (folder / "config.toml").write_bytes(config)
+    return ("commit", str(folder / "config.toml"), "--out", str(folder / "commitment.json"))
+
+
+def _verify(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
+    place = folder / f"folder{_of(random, _ENDINGS)}"
+    _hostile_folder(random, _valid_folder(random), place)
+    return ("verify", str(place), *(["--json"] if random.random() < 0.3 else []))
+
+
 _MAKERS: tuple[tuple[Make, float], ...] = (
     (_counts, 2),
     (_one_run, 2),
@@ -312,6 +356,8 @@ _MAKERS: tuple[tuple[Make, float], ...] = (
     (_completion, 0.1),
     (_attack, 0.5),
     (_sweep, 0.5),
+    (_commit, 1),
+    (_verify, 1),
 )
 """The kinds of calls, each with its share."""
 

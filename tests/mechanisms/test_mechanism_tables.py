@@ -85,7 +85,7 @@ def test_kinds_and_their_round_trip(tmp_path, text, mechanism):
     ("text", "message"),
     [
         ("kind = 'none'", "key `mechanism.canary_norm` is missing"),
-        ("kind = 'none'\ncanary_norm = 0", "key `mechanism.canary_norm`: Expected `float` > 0.0"),
+        ("kind = 'none'\ncanary_norm = 0", "key `mechanism.canary_norm`: must be a number above 0"),
         (
             "kind = 'tree_aggregation'\nclip_norm = 1",
             "key `mechanism`: noise_multiplier (or epsilon) is missing",

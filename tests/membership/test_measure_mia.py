@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.challenge_bases.posterior import posterior
+from fl_audit.estimators.challenge_bases.sample_posterior import posterior
 from fl_audit.membership.lira import NormalFit, decide_member
 from fl_audit.membership.measure_mia import MeasuredMia, measure_mia, measure_mia_fast
 

@@ -11,7 +11,7 @@ from fl_audit.accounting import FixedRounds
 from fl_audit.config import Replay
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
-from fl_audit.participation.logged_cohorts import read_replay_log
+from fl_audit.participation.logged_cohorts import logged_clients, read_replay_log
 
 NUM_CLIENTS = 12
 # 30 rounds from 1; client 7 takes part most often, client 11 never.
@@ -117,13 +117,21 @@ def test_a_log_in_any_order_with_other_columns(tmp_path):
     assert log.clients.dtype == log.rounds.dtype == np.int32
 
 
+def test_rounds_without_a_client_are_rows_without_one(tmp_path):
+    log = read(tmp_path, "round,client_id\n0,\n1,ada\n2, \n3,ada\n4,\n")
+    np.testing.assert_array_equal(log.clients, [0, 0])
+    np.testing.assert_array_equal(log.rounds, [1, 3])
+    assert log.num_rounds == 5
+    assert logged_clients(tmp_path / "log.csv") == {"ada"}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "has no column 'round'"),
         ("Round,client_id\n1,ada\n", "has no column 'round'; did you mean 'Round'?"),
         ("round,client\n1,ada\n", "has no column 'client_id'; did you mean 'client'?"),
-        ("round,client_id\n", "must hold at least one row below the header, got none"),
+        ("round,client_id\n", "must hold at least one row with a client, got none"),
         ("round,client_id\n1,ada\n2\n", "row 2: must have 2 fields, got 1"),
         ("round,client_id\n1,ada,x\n", "row 1: must have 2 fields, got 3"),
         (
@@ -144,12 +152,18 @@ def test_a_log_in_any_order_with_other_columns(tmp_path):
         ("round,client_id\n2,ada\n3,ada\n", "the first round is 2; must be 0 or 1"),
         (
             "round,client_id\n0,ada\n1,ada\n4,ada\n",
-            "round 2 is missing; each up to 4 must have a row",
+            "round 2 is missing; each up to 4 must have a row, `2,` if no client came",
         ),
         (
             "round,client_id\n1,ada\n2,grace\n1,grace\n2,grace\n",
             "row 4: client 'grace' is in round 2 already (row 2); must be there at most once",
         ),
+        (
+            "round,client_id\n1,ada\n2,\n3,grace\n3,grace\n",
+            "row 4: client 'grace' is in round 3 already (row 3); must be there at most once",
+        ),
+        ("round,client_id\n1,ada\n1,\n", "round 1 has clients, and a row without any"),
+        ("round,client_id\n1,\n2,\n", "must hold at least one row with a client, got none"),
     ],
 )
 def test_what_is_refused(tmp_path, text, message):
@@ -165,5 +179,5 @@ def test_no_file_and_no_text(tmp_path):
     with pytest.raises(InputError, match=r"none\.csv: cannot be read: No such file"):
         read_replay_log(tmp_path / "none.csv", IDS)
     (tmp_path / "log.csv").write_bytes(b"round,client_id\n1,\xff\n")
-    with pytest.raises(InputError, match="is not CSV"):
+    with pytest.raises(InputError, match="must be UTF-8 text"):
         read_replay_log(tmp_path / "log.csv", IDS)

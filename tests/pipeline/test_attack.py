@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fl_audit.cli import main
-from fl_audit.config.attack import Attack, FederatedAttack, load_attack_config
+from fl_audit.config.attack_tables import Attack, FederatedAttack, load_attack_config
 from fl_audit.engines.tff.shadow_models import ModelBlockTrainer
 from fl_audit.errors import InputError
 from fl_audit.formats.score_file import read_counts_file, read_score_file

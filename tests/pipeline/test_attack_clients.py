@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fl_audit.cli import main
-from fl_audit.config.attack import FederatedAttack, FederatedAttackConfig, load_attack_config
+from fl_audit.config.attack_tables import FederatedAttack, FederatedAttackConfig, load_attack_config
 from fl_audit.config.file import load_config
 from fl_audit.engines.tff.shadow_runs import FederatedRuns
 from fl_audit.errors import InputError

@@ -17,7 +17,7 @@ import pytest
 from fl_audit.cli import main
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.runtimes import make_runtime
-from fl_audit.engines.tff.engine import TffEngine
+from fl_audit.engines.tff.tff_engine import TffEngine
 from fl_audit.estimators import estimate
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.run_record import read_record

@@ -9,7 +9,8 @@ import numpy as np
 from fl_audit.accounting import Noise
 from fl_audit.config.design import design_run
 from fl_audit.config.file import parse_config
-from fl_audit.planning.planned_run import PlannedRun, TaskFacts
+from fl_audit.planning.planned_run import PlannedRun
+from fl_audit.tasks.facts import TaskFacts
 
 
 def small_config(changes: Mapping[str, Mapping[str, Any]] | None = None, seed: int = 1) -> Any:

@@ -17,7 +17,7 @@ def _power(claimed):
     run = planned(
         small_config({**POISSON, "canaries": {"count": 300}, "audit": {"claimed_epsilon": claimed}})
     )
-    return claim_power(run, run.release, 3)
+    return claim_power(run, 3)
 
 
 def test_a_claim_below_what_the_noise_gives_is_contradicted_by_accounting():

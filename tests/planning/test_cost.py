@@ -1,5 +1,6 @@
 """Costs, accuracy and power against closed forms and the verdict itself."""
 
+import dataclasses
 import json
 import math
 
@@ -12,18 +13,22 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import Estimate, Method, register_method, remove_method
 from fl_audit.json_records import to_json
 from fl_audit.number_words import significant
+from fl_audit.planning.background import ENDS, MIDDLE, predicted_background
 from fl_audit.planning.cost import Calibration, accuracy_cost, measure_cost
-from fl_audit.planning.planned_run import NumberedClients
 from fl_audit.planning.power import claim_power, curve_power
-from fl_audit.planning.prediction import changes, predicted_statistics, simulated_trials
-from fl_audit.planning.simulation import ENDS, MIDDLE
-from fl_audit.verdict import ClaimTests, scored_statistic
+from fl_audit.planning.prediction import changes, predicted_statistics, simulated_audits
+from fl_audit.tasks.facts import NumberedClients
+from fl_audit.verdict import ClaimTests
 from tests.accounting.releases import release
 from tests.planning.test_plan_command import CONFIG
 
 
-def _rounds(run, client=2, canary=1):
-    return release(run.noise.noise_multiplier, client, canary, rounds=run.num_rounds)
+def _released(run, client=2, canary=1):
+    """The run with another number of rounds of clients and canaries for accounting."""
+    changed = dataclasses.replace(run)
+    noise = run.noise.noise_multiplier
+    vars(changed)["release"] = release(noise, client, canary, rounds=run.num_rounds)
+    return changed
 
 
 @pytest.mark.parametrize("family", ["gaussian", "rademacher", "hadamard"])
@@ -87,19 +92,13 @@ def test_power_is_that_of_the_verdict():
     config = small_config(
         {**claim, "canaries": {"count": 200}, "mechanism": {"noise_multiplier": 0.05}}
     )
-    run = planned(config, facts(dim=5_000))
-    power = claim_power(run, _rounds(run), 3)
+    run = _released(planned(config, facts(dim=5_000)))
+    power = claim_power(run, 3)
     contradicted = 0
-    for drawn in simulated_trials(run, MIDDLE, 3):
-        known = run.null_facts(drawn.compared)
-        tests = ClaimTests(
-            [
-                scored_statistic(s, drawn.scores[s.name], known)
-                for s in predicted_statistics(config)
-            ],
-            0.95,
-        )
-        contradicted += tests.bounds(1e-3)[0].estimate.epsilon > 1.5
+    background = predicted_background(run, MIDDLE)
+    audits = [simulated_audits(run, background, s, 3) for s in predicted_statistics(config)]
+    for statistics in zip(*audits, strict=True):
+        contradicted += ClaimTests(statistics, 0.95).bounds(1e-3)[0].estimate.epsilon > 1.5
     configured, half, none = power.faults
     assert contradicted > 0
     assert configured.contradicted == contradicted / 3
@@ -122,7 +121,7 @@ def test_a_registered_method_has_power():
             audit = {"claimed_epsilon": claimed, "verdict_method": "toy"}
             noisy = {"audit": audit, "mechanism": {"noise_multiplier": 5.0}}  # the claims are true
             run = planned(small_config(noisy))
-            power = claim_power(run, _rounds(run), 2)
+            power = claim_power(_released(run), 2)
             assert {fault.contradicted for fault in power.faults} == {share}
             assert power.ideal_power == share
             assert power.num_tests == 5  # own_rounds is tested, though not simulated
@@ -132,22 +131,22 @@ def test_a_registered_method_has_power():
 
 def test_without_a_claim_there_is_no_power():
     run = planned(small_config())
-    assert claim_power(run, _rounds(run), 3) is None
+    assert claim_power(run, 3) is None
 
 
 def test_a_plan_says_how_much_less_noise_would_be_noticed():
     run = planned(small_config(), facts(dim=10**6))
-    configured = curve_power(run, _rounds(run))
+    configured = curve_power(_released(run))
     noise = configured.to_json()["noise_multiplier"]
     assert 0 < noise < run.noise.noise_multiplier
     assert f"noise multiplier were {significant(noise)} or less" in configured.words
     more = planned(small_config({"canaries": {"count": 400}}), facts(dim=10**6))
-    assert curve_power(more, _rounds(more)).to_json()["noise_multiplier"] > noise
+    assert curve_power(_released(more)).to_json()["noise_multiplier"] > noise
 
 
 def test_a_plan_says_how_many_canaries_a_violation_takes():
     run = planned(small_config(), facts(dim=10**6))
-    found = curve_power(run, _rounds(run))
+    found = curve_power(_released(run))
     twice, tenth, twentieth = found.needed
     assert (twice.noise_factor, tenth.noise_factor, twentieth.noise_factor) == (None, 0.9, 0.95)
     assert twice.epsilon == pytest.approx(2 * found.claim.epsilon)
@@ -156,7 +155,7 @@ def test_a_plan_says_how_many_canaries_a_violation_takes():
     assert twentieth.canaries == pytest.approx(4 * tenth.canaries, rel=0.2)
     assert f"{tenth.canaries:,} for 10 % less noise" in found.words
     as_many = planned(small_config({"canaries": {"count": tenth.canaries}}), facts(dim=10**6))
-    made = curve_power(as_many, _rounds(as_many)).to_json()
+    made = curve_power(_released(as_many)).to_json()
     # Coins include half of them, by and large.
     assert made["noise_multiplier"] == pytest.approx(0.9 * run.noise.noise_multiplier, rel=0.03)
 
@@ -168,19 +167,19 @@ def test_canaries_of_several_rounds_have_a_plan():
         facts(dim=10**6),
     )
     # A client is in two rounds, so that a canary of one is better protected than the claim says.
-    once, thrice = (curve_power(one, _rounds(one)).needed[0].canaries for one in (run, several))
+    once, thrice = (curve_power(_released(one)).needed[0].canaries for one in (run, several))
     assert once > thrice
 
 
 @pytest.mark.parametrize("audit", [{"claim": "none"}, {"claimed_epsilon": 2.0}])
 def test_where_no_curve_is_tested_a_plan_says_nothing_of_one(audit):
     run = planned(small_config({"audit": audit}))
-    assert curve_power(run, _rounds(run)) is None
+    assert curve_power(_released(run)) is None
 
 
 def test_a_claimed_curve_has_a_plan():
     run = planned(small_config({"audit": {"claimed_mu": 2.0}}))
-    found = curve_power(run, _rounds(run))
+    found = curve_power(_released(run))
     assert found.claim.kind == "gdp"
     assert found.to_json()["mu"] > 2.0
 
@@ -188,7 +187,7 @@ def test_a_claimed_curve_has_a_plan():
 def test_a_claim_that_the_canaries_do_not_bear_on_and_do_not_contradict():
     """40 canaries prove far less than 100, whatever leaks."""
     run = planned(small_config({"audit": {"claimed_epsilon": 100.0}}))
-    power = claim_power(run, _rounds(run, client=1, canary=3), 3)
+    power = claim_power(_released(run, client=1, canary=3), 3)
     assert "an included canary participated in up to 3 rounds" in power.unfit
     assert power.faults[0].highest == 0
     assert power.ideal_epsilon == 200
@@ -203,7 +202,7 @@ def test_a_verdict_on_a_statistic_that_is_not_simulated():
     }
     run = planned(small_config({"audit": audit}))
     with pytest.raises(InputError, match=r"audit.verdict_statistic: a plan does not cover"):
-        claim_power(run, _rounds(run), 3)
+        claim_power(run, 3)
 
 
 def test_one_key_is_changed_at_a_time():

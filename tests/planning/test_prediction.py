@@ -9,9 +9,9 @@ import pytest
 from planned_runs import facts, planned, small_config
 
 from fl_audit.errors import InputError
-from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, valid_methods
-from fl_audit.estimators.null import Null
+from fl_audit.estimators import METHODS, valid_methods
 from fl_audit.json_records import to_json
+from fl_audit.planning.background import ENDS, FACTOR, MIDDLE, predicted_background
 from fl_audit.planning.prediction import (
     FIT,
     coverage,
@@ -23,9 +23,8 @@ from fl_audit.planning.prediction import (
     predicted_statistics,
     sample,
     sample_middle,
-    simulated_trials,
+    simulated_audits,
 )
-from fl_audit.planning.simulation import ENDS, FACTOR, MIDDLE
 
 
 def every_prediction(run, trials):
@@ -37,15 +36,12 @@ def test_the_estimate_without_details_is_the_estimate():
     statistics = predicted_statistics(run.config)
     asked = list(itertools.product(statistics, predicted_methods()))
     found = sample(run, MIDDLE, 4, asked)
-    for trial, drawn in enumerate(simulated_trials(run, MIDDLE, 4)):
-        for s, method in asked:
-            null = s.null(run.null_facts(drawn.compared))
-            scores = drawn.scores[s.name]
-            setting = AuditSetting(
-                scores, run.delta, 0.95, Null(null.kind, null.tail, run.task.dim)
-            )
-            expected = METHODS[method](setting).epsilon
-            assert found[s.name, method][trial] == pytest.approx(expected, rel=1e-12)
+    background = predicted_background(run, MIDDLE)
+    for s in statistics:
+        for trial, drawn in enumerate(simulated_audits(run, background, s, 4)):
+            for method in predicted_methods():
+                expected = METHODS[method](drawn.setting(run.delta, 0.95)).epsilon
+                assert found[s.name, method][trial] == pytest.approx(expected, rel=1e-12)
 
 
 def test_intervals_cover_both_ends_of_what_is_unknown():
@@ -126,9 +122,9 @@ def test_under_an_adaptive_server_the_rounds_alone_are_predicted():
 
 def test_the_same_plan_twice():
     run = planned(small_config())
-    first, second = (next(iter(simulated_trials(run, MIDDLE, 1))).scores for _ in range(2))
-    assert isinstance(first["max"], CanaryScores)
-    assert np.array_equal(first["max"].included, second["max"].included)
+    background, statistic = predicted_background(run, MIDDLE), predicted_statistics(run.config)[0]
+    first, second = (next(simulated_audits(run, background, statistic, 1)) for _ in range(2))
+    assert np.array_equal(first.scores.included, second.scores.included)
 
 
 @pytest.mark.parametrize("trials", [3, 19, 39, 79, 100])

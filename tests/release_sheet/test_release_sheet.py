@@ -25,7 +25,7 @@ from fl_audit.release_sheet.from_run import (
     sheet_of_run,
     statement_of,
 )
-from fl_audit.release_sheet.registry import Parameters
+from fl_audit.release_sheet.registry_entry import Parameters
 from fl_audit.release_sheet.selection import sweep_around
 from fl_audit.release_sheet.sheet import (
     LAYOUT,

@@ -13,7 +13,9 @@ import pytest
 
 from fl_audit.accounting import FixedRounds, effective_noise_multiplier
 from fl_audit.accounting.release import Denominator, Noise, Party, Release
-from fl_audit.checks import AggregateLog, Autocorrelation, autocorrelation_to_json
+from fl_audit.checks import AggregateLog
+from fl_audit.checks.coordinates import EXPECTED
+from fl_audit.checks.noise_rows import row_size
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.run_record import RunRecord, read_record, write_record
@@ -95,14 +97,15 @@ def write_aggregates(folder: RunFolder, noise_multiplier: float, random: np.rand
     cosines = along / np.sqrt(along**2 + across)
     cosines[0] = np.nan
     products = cosines * np.sqrt(squared * np.roll(squared, 1, axis=0))
-    log = AggregateLog.at_round(0, folder.aggregates, ROUNDS, len(SIZES))
+    log = AggregateLog.at_round(0, folder, ROUNDS, SIZES)
     for index in range(ROUNDS):
-        log.write_round(index, np.stack([squared[index], products[index]], axis=1))
+        measured = np.stack([squared[index], products[index]], axis=1)
+        noise = np.full(row_size(DIM), np.nan)
+        if noise_multiplier:
+            found = [0.0, 1 / DIM, 0.0, 1.0, *np.ceil(DIM * EXPECTED)]
+            noise = np.append(found, random.normal(size=len(noise) - len(found)))
+        log.write_round(index, measured, noise.astype(np.float32))
     log.flush()
-    found = Autocorrelation(
-        lag=3, product=float(stddev[0, 0] ** 2), num_pairs=DIM - 3, num_lags=DIM - 1
-    )
-    folder.autocorrelation.write_text(autocorrelation_to_json(found if noise_multiplier else None))
 
 
 def metrics_csv() -> str:

@@ -3,11 +3,11 @@
 import dataclasses
 from collections.abc import Mapping
 
-from fl_audit.accounting import AccountedEpsilon, Accounting, Guarantee
+from fl_audit.accounting import AccountedEpsilon, Accounting, Guarantee, Guarantees
 from fl_audit.config.file import parse_config
 from fl_audit.estimators import Estimate
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.report.report import Efficiency, Guarantees, NormalityTests, Report, StatisticReport
+from fl_audit.report.report import Efficiency, NormalityTests, Report, StatisticReport
 from tests.report.conftest import CONFIG, DIM, record
 
 

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from fl_audit.accounting import OneRoundPerBlock, PoissonSampling, attacker_bounds
+from fl_audit.accounting.upper_bounds import guarantees_against
 from fl_audit.report import statistics as report_statistics
 from fl_audit.report.tables import efficiency_rows
 from tests.accounting.releases import release
@@ -59,7 +60,7 @@ def test_an_attacker_who_knows_the_rounds_is_compared_without_amplification():
     assert found["own_rounds"].upper_bound == pytest.approx(96.70, abs=0.01)
     assert found["max"].upper_bound == pytest.approx(59.14, abs=0.01)
     client, canary = (attacker_bounds(run, party, DELTA) for party in (run.client, run.canary))
-    known = report_statistics.guarantees_against(run, client, canary, DELTA)["knows_rounds"]
+    known = guarantees_against(run, client, canary, DELTA)["knows_rounds"]
     assert known.client.epsilon == known.canary.epsilon == found["own_rounds"].upper_bound
 
 

@@ -5,9 +5,10 @@ import math
 
 import pytest
 
+from fl_audit.accounting import Guarantees
 from fl_audit.report import summary_lines, write_report
 from fl_audit.report.headline import headline
-from fl_audit.report.report import Efficiency, Guarantees, SeenByAttacker
+from fl_audit.report.report import Efficiency, SeenByAttacker
 from fl_audit.report.tables import group_rows
 from fl_audit.report.terminal import answer_lines
 from tests.report import made_reports

@@ -89,10 +89,11 @@ def test_a_right_log_is_consistent_where_clients_do_not_hide_canaries(name, outc
     scored(tmp_path / "log", RIGHT[name](1, ROUNDS)).finish()
     made = report(tmp_path / "log")
     assert failed(tmp_path / "log") == set()
-    assert [check.name for check in made.checks.results][:4] == [
+    assert [check.name for check in made.checks.results][:5] == [
         "enough_noise",
         "noise_everywhere",
         "fresh_noise",
+        "noise_distribution",
         "bounded_length",
     ]
     assert made.verdict.outcome == outcome, made.verdict.reason

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from fl_audit.accounting import OneRoundPerBlock, PoissonSampling, attacker_bounds
+from fl_audit.accounting.upper_bounds import guarantees_against
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.roc.summary import roc_summary
 from fl_audit.report import report_from_json, report_to_json, summary_lines
 from fl_audit.report.report import Efficiency
 from fl_audit.report.risk import attacker_risks, risk_lines
-from fl_audit.report.statistics import guarantees_against
 from tests.accounting.releases import release
 from tests.report.made_reports import analytical, report, statistic
 

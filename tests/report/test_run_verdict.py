@@ -234,8 +234,8 @@ def test_a_canary_that_is_drawn_like_a_client_stands_for_it(claim, change_record
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["claimed_epsilon=0"], "`audit.claimed_epsilon`: Expected `float` > 0"),
-        (["claimed_epsilon=1000"], "`audit.claimed_epsilon`: Expected `float` <= 300"),
+        (["claimed_epsilon=0"], "`audit.claimed_epsilon`: must be a number above 0"),
+        (["claimed_epsilon=1000"], "`audit.claimed_epsilon`: must be a number of at most 300"),
         (["claimed_delta=1e-5"], "`audit`: claimed_delta needs a claim"),
         (["verdict_statistic=max"], "`audit`: verdict_statistic needs a claim"),
         (["verdict_method=one_run_valid"], "`audit`: verdict_method needs a claim"),

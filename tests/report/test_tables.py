@@ -4,8 +4,9 @@ import math
 
 import pytest
 
+from fl_audit.accounting import Guarantees
 from fl_audit.estimators import AndersonDarling
-from fl_audit.report.report import Efficiency, Guarantees, NormalityTests
+from fl_audit.report.report import Efficiency, NormalityTests
 from fl_audit.report.tables import accounting_rows, group_rows, noise_rows, normality_rows
 from tests.report.made_reports import analytical, estimate, guarantee, report, statistic
 

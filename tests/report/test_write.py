@@ -279,11 +279,7 @@ def replace_in(name, old, new):
         (lambda folder: folder.canaries.unlink(), "canaries.csv: cannot be read"),
         (lambda folder: folder.record.unlink(), "run.json: cannot be read"),
         (lambda folder: folder.aggregates.unlink(), "aggregates.npy: is not a log of aggregates"),
-        (lambda folder: folder.autocorrelation.unlink(), "first_round_echo.json: cannot be read"),
-        (
-            lambda folder: folder.autocorrelation.write_text("{"),
-            "first_round_echo.json: is not an autocorrelation",
-        ),
+        (lambda folder: folder.round_noise.unlink(), "round_noise.npy: is not a log of noise"),
         (lambda folder: folder.scores("sum").unlink(), "scores_sum.csv: cannot be read"),
         (break_json, "run.json: is not a run record"),
         (break_noise, "run.json: is not a run record: noise_multiplier must be"),

@@ -23,10 +23,10 @@ from fl_audit.config import (
 from fl_audit.engines.prepare import prepare
 from fl_audit.engines.stand_ins import make_stand_ins
 from fl_audit.engines.tff import measures
-from fl_audit.engines.tff.blocks import block_trainer
-from fl_audit.engines.tff.engine import TffEngine
 from fl_audit.engines.tff.measures import MeanLosses
 from fl_audit.engines.tff.rounds import flatten_weights
+from fl_audit.engines.tff.tff_engine import TffEngine
+from fl_audit.engines.tff.trained_blocks import block_trainer
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star import log_odds_losses
 from fl_audit.formats.folders import RunFolder

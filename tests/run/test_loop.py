@@ -1,6 +1,7 @@
 """Signals that stop a run, and what it logs of its aggregates."""
 
 import dataclasses
+import math
 import os
 import signal
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks.attacker import SeenRound
-from fl_audit.checks import measure, read_autocorrelation
+from fl_audit.checks import measure
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.run.loop import AggregateWatch, stop_request
@@ -59,29 +60,34 @@ def test_logs_every_variable(noisy_run, tmp_path):
     assert np.isnan(rows[2:]).all()
 
 
-def test_looks_for_an_autocorrelation_in_the_first_round(noisy_run, tmp_path):
-    folder, (vector, other) = RunFolder(tmp_path), aggregates(noisy_run)
+def test_looks_for_an_echo_in_every_round(noisy_run, tmp_path):
+    noise_multiplier = noisy_run.noise.sum_noise_multiplier
+    stddev = noise_multiplier * CLIP_NORM / noisy_run.schedule.expected_cohort
+    folder, (other, vector) = RunFolder(tmp_path), np.float32(stddev) * aggregates(noisy_run)
     half = len(vector) // 2
     vector[half : 2 * half] = vector[:half]
-    show(AggregateWatch(noisy_run, folder, 0), [vector, other])
-    assert read_autocorrelation(folder.autocorrelation).lag == half
+    show(AggregateWatch(noisy_run, folder, 0), [other, vector])
+    log_p = np.load(folder.round_noise)[:2, 0]
+    assert log_p[0] > math.log(1e-6) > log_p[1]
 
 
 def test_goes_on_after_an_interruption_without_a_comparison(noisy_run, tmp_path):
     folder, vectors = RunFolder(tmp_path), aggregates(noisy_run, 3)
     show(AggregateWatch(noisy_run, folder, 0), vectors[:1])
-    written = folder.autocorrelation.read_text()
+    written = np.load(folder.round_noise)[0]
     show(AggregateWatch(noisy_run, folder, 1), vectors[1:], first=1)
-    assert folder.autocorrelation.read_text() == written
+    noise = np.load(folder.round_noise)
+    np.testing.assert_array_equal(noise[0], written)
+    assert np.isfinite(noise[:3]).all() and np.isnan(noise[3:]).all()
     compared = ~np.isnan(np.load(folder.aggregates)[:3, :, 1]).any(axis=1)
     assert compared.tolist() == [False, False, True]
 
 
-def test_without_noise_there_is_no_autocorrelation_to_look_for(dense_run, tmp_path):
+def test_without_noise_there_is_none_to_measure(dense_run, tmp_path):
     noise = dataclasses.replace(dense_run.noise, sum_noise_multiplier=0.0)
     folder, run = RunFolder(tmp_path), dataclasses.replace(dense_run, noise=noise)
     show(AggregateWatch(run, folder, 0), aggregates(run))
-    assert read_autocorrelation(folder.autocorrelation) is None
+    assert np.isnan(np.load(folder.round_noise)).all()
 
 
 def test_a_log_that_should_be_there_is_asked_for(noisy_run, tmp_path):

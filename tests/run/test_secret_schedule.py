@@ -1,19 +1,25 @@
 """A sampled schedule is drawn from a secret of the run, which stays in one file for its owner."""
 
+import itertools
 import re
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fl_audit import load_config, start_run
+from fl_audit.attacks.own_sums import KeptSums
+from fl_audit.canaries.families import FAMILIES
 from fl_audit.cli import main
 from fl_audit.config.design import design_run
 from fl_audit.engines.runtimes import RUNTIMES
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.participation_files import read_canaries
 from fl_audit.formats.schedule_secret import new_secret, read_secret, write_secret
-from fl_audit.run.folder import check_same_canaries, secret_of, write_identity
+from fl_audit.formats.score_file import read_score_file
+from fl_audit.run.training_folder import check_same_canaries, secret_of, write_identity
 from fl_audit.tasks.kinds import TASKS
 from fl_audit.verification import verify_folder
 from tests.engines import toy_engine
@@ -116,7 +122,8 @@ def test_a_run_keeps_its_secret_to_one_file(tmp_path):
     assert verify_folder(folder.path).held
     kept = folder.schedule_secret.rename(tmp_path / "kept")
     verified = verify_folder(folder.path)
-    assert verified.held
+    assert verified.outcome == "partly"
+    assert verified.not_made_again == ("canaries.csv", "run.json")
     assert any("schedule_secret, which is not in the folder" in note for note in verified.notes)
     kept.rename(folder.schedule_secret)
     write_secret(folder.schedule_secret, secret ^ 1)
@@ -135,3 +142,103 @@ def test_a_resumed_run_has_its_secret_and_one_that_lost_it_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"schedule_secret: is missing"):
         check_same_canaries(folder, "canaries\n", secret)
     assert re.fullmatch(r"[0-9a-f]{64}", f"{secret_of(folder, config):064x}")
+
+
+# What the files that others may read say of rounds.
+
+
+MODELS = ["final", "final_and_initial", "all_iterates", "checkpoints", "known_rounds"]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """The folder of a run with little noise, and its canaries' rounds, bool (rounds, canaries)."""
+    path = tmp_path_factory.mktemp("told")
+    text = CONFIG.replace('"final", "all_iterates", "known_rounds"', str(MODELS)[1:-1])
+    text = text.replace("[audit]", "[audit]\nrelease_every = 1")
+    text = text.replace("noise_multiplier = 0.5", "noise_multiplier = 0.05")
+    write_secret(path / "kept", 7)  # the test is the same each time
+    text = 'schedule_secret = "kept"\n' + text.replace('"shuffle"', '"bernoulli"')
+    (path / "config.toml").write_text(text)
+    folder = RunFolder(path / "run")
+    start_run(load_config(path / "config.toml"), folder.path)
+    own = [row.rounds for row in read_canaries(folder.canaries).values()]
+    is_in = np.zeros((8, len(own)), bool)
+    for canary, rounds in enumerate(own):
+        is_in[rounds, canary] = True
+    return folder, is_in
+
+
+def arrays_of(path):
+    if path.suffix == ".npy":
+        return [np.load(path)]
+    if path.suffix == ".npz":
+        with np.load(path) as file:
+            return [array for array in file.values() if array.dtype.kind == "f"]
+    return []
+
+
+def share_of_pairs(numbers, is_in):
+    """How often a number in a round of the canary's own exceeds one in another; NaN lowest."""
+    numbers = np.where(np.isfinite(numbers), numbers, -np.inf)
+    own, other = numbers[is_in][:, None], numbers[~is_in][None]
+    return float(np.mean((own > other) + (own == other) / 2))
+
+
+def best_guess(path, is_in, included, vectors):
+    """The share of pairs by what a file of rounds, or of vectors by rounds, says."""
+    shares = [0.5]
+    for array in arrays_of(path):
+        is_vectors = array.shape[-1:] == (vectors.shape[1],) and array.ndim == 2
+        rows = array @ vectors.T if is_vectors else array
+        if rows.shape == is_in.shape:
+            shares.append(share_of_pairs(rows[:, included], is_in[:, included]))
+            shares.append(share_of_pairs(1.0 * np.isfinite(rows), is_in))
+    return max(shares)
+
+
+def rounds_by_scores(folder, path):
+    """The rounds of each canary by its score, for an attacker who sees all aggregates.
+
+    Of all sets of rounds, it takes the one whose sum of directions has this score.
+    """
+    cosines, kept = np.load(folder.round_cosines), KeptSums.read(folder.kept_directions)
+    sets = np.array(list(itertools.product([0, 1], repeat=8)), bool)[1:]
+    lengths = np.sqrt(np.einsum("st,tu,su->s", 1.0 * sets, kept.products, 1.0 * sets))
+    by_set = sets @ cosines.astype(float) / lengths[:, None]
+    error = np.abs(by_set - read_score_file(path).score)
+    return sets[error.argmin(axis=0)].T, error.min(axis=0) < 1e-6
+
+
+def test_no_file_that_others_may_read_says_who_was_in_which_round(told):
+    folder, is_in = told
+    included = np.array([row.included for row in read_canaries(folder.canaries).values()])
+    vectors = FAMILIES["rademacher"](1, 30, 400)
+    vectors = np.stack([vectors.vector(canary) for canary in range(30)])
+    guesses, found = {}, {}
+    for path in filter(Path.is_file, folder.path.rglob("*")):
+        is_readable = bool(mode(path) & 0o077)
+        guesses[path.name] = is_readable, best_guess(path, is_in, included, vectors)
+        if path.match("scores_*.csv"):
+            sets, fits = rounds_by_scores(folder, path)
+            # Of excluded canaries the aggregates themselves say nothing.
+            right = fits & (sets == is_in).all(axis=0) & is_in.any(axis=0) & ~included
+            found[path.name] = is_readable, int(right.sum())
+    # The attacks work: the files that only the owner reads say it.
+    assert guesses["round_cosines.npy"][1] > 0.9
+    assert guesses["release_cosines.npy"][1] > 0.9
+    assert found["scores_own_rounds.csv"] == (False, (is_in.any(axis=0) & ~included).sum())
+    readable = {name: share for name, (is_readable, share) in guesses.items() if is_readable}
+    assert set(readable.values()) == {0.5}, readable
+    chance = {name: count for name, (is_readable, count) in found.items() if is_readable}
+    assert max(chance.values()) <= 2, chance  # a maximum that happens to be in the own round
+
+
+def test_no_file_that_others_may_read_has_the_scores_by_own_rounds(told):
+    folder, _ = told
+    words = [
+        repr(score)[:12].encode() for score in read_score_file(folder.scores("own_rounds")).score
+    ]
+    for path in filter(Path.is_file, folder.path.rglob("*")):
+        if mode(path) & 0o077:
+            assert not [word for word in words if word in path.read_bytes()], path.name

@@ -61,7 +61,7 @@ def test_values_that_are_no_numbers_make_folder_names(grid):
         ),
         ("seed = [1]", "unknown key `seed`; did you mean 'seeds'?"),
         ("seeds = [1, 1]", "2 runs would be named 'seed_1'"),
-        ("seeds = [-1]", "Expected `int` >= 0"),
+        ("seeds = [-1]", "must be a whole number of at least 0"),
         ('[grid]\n"mechanism.noise_multiplier" = []', "must have a value, got an empty list"),
         (
             '[grid]\n"mechanism.noise_multiplier" = [-1.0]',
@@ -72,14 +72,14 @@ def test_values_that_are_no_numbers_make_folder_names(grid):
             "unknown key `mechanism.noise`; did you mean 'noise_mult",
         ),
         ('[grid]\n"seed.x" = [1]\n[[variant]]\nname = "a"\nset = {seed = 1}', "is a value"),
-        ('seeds = [1]\n[grid]\n"seed" = [2]', "key `seed` stands beside `seeds`"),
+        ('seeds = [1]\n[grid]\n"seed" = [2]', "keys `seed` and `seeds` exclude each other"),
         ('[[variant]]\nname = "../x"', "must be letters, digits"),
         ('[[variant]]\nname = ".."', "must be letters, digits"),
         ('[[variant]]\nname = "a"\nsets = {}', "unknown key `variant.sets`; did you mean 'set'?"),
         (
             '[grid]\n"log.evaluate_every" = [1]\n[[variant]]\nname = "a"\n'
             'set = {"log.evaluate_every" = 2}',
-            "key `log.evaluate_every` stands in [grid] and in 'a'",
+            "key `log.evaluate_every` is in [grid] and in 'a'",
         ),
     ],
 )

@@ -5,11 +5,11 @@ import pytest
 import tensorflow as tf
 
 from fl_audit.config import StackOverflowTask
+from fl_audit.tasks.client_text import Vocabulary
 from fl_audit.tasks.next_word import next_word_classifier
-from fl_audit.tasks.text import Vocabulary
 from fl_audit.tasks.tf.classifier import Classifier
+from fl_audit.tasks.tf.lstm import lstm_outputs, next_word_logits
 from fl_audit.tasks.tf.networks import as_classifier
-from fl_audit.tasks.tf.next_word import lstm_outputs, next_word_logits
 
 # The LSTM layer's hand-written gradients against automatic ones, Keras' and differences.
 

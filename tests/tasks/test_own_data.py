@@ -47,17 +47,17 @@ def test_parquet_with_a_held_out_table_in_another_order(tmp_path):
 
 
 BAD_TABLES = [
-    ("client_id,label\nx,0\n", {}, "has no column of features beside client_id and label"),
+    ("client_id,label\nx,0\n", {}, "has no column of features besides client_id and label"),
     ("client,label,a\nx,0,1\n", {}, "column `client_id` is missing; did you mean 'client'?"),
-    ("client_id,label,a\nx,0,1\nx,1,z\n", {}, "column `a` must hold numbers in every row"),
+    ("client_id,label,a\nx,0,1\nx,1,z\n", {}, "row 2: column `a` must be a number, got z"),
     ("client_id,label,a\nx,0,1\nx,1,\n", {}, "row 2, column `a`: must be a finite number"),
     ("client_id,label,a\nx,0,1\nx,1,1e39\n", {}, "row 2, column `a`: must be a finite number"),
     ("client_id,label,a\nx,0.5,1\n", {}, "row 1: labels must be whole numbers from 0 on, got 0.5"),
     ("client_id,label,a\nx,-1,1\n", {}, "row 1: labels must be whole numbers from 0 on, got -1"),
-    ("client_id,label,a\n,0,1\nx,0,1\n", {}, "column `client_id` is empty in a row"),
+    ("client_id,label,a\n,0,1\nx,0,1\n", {}, "row 1: column `client_id` is empty"),
     ("client_id,label,a\nx,0,1\n", {}, "too few examples to hold any out"),
     ("client_id,label,a\n", {}, "at least one row"),
-    ("client_id,label,a\nx,0,1\nx,0\n", {}, "cannot be read"),
+    ("client_id,label,a\nx,0,1\nx,0\n", {}, "row 2 below the header: must have 3"),
     ("client_id,label,a,a\nx,0,1,1\n", {}, "columns of distinct names"),
     (CSV.replace("y,1", "y,7", 1), {"num_classes": 3}, "client 'y' has label 7, must be below 3"),
 ]
@@ -132,6 +132,16 @@ def test_the_held_out_file_is_no_client(tmp_path):
     assert (task.population.num_examples(0), len(task.held_out)) == (20, 20)
 
 
+def test_clients_without_data_are_left_out_and_counted(tmp_path, capsys):
+    nothing = {"inputs": np.ones((0, 2)), "labels": np.zeros(0, np.int64)}
+    task = load_task(npz(tmp_path, a=nothing, b=GOOD, c=nothing, d=GOOD), 1)
+    assert task.population.client_ids == ["b", "d"]
+    expected = (
+        f"task.path: {tmp_path}: 2 of 4 clients, the first 'a', have no data and are left out"
+    )
+    assert capsys.readouterr().err == f"{expected}\n"
+
+
 MODULE = """
 import numpy as np
 import tensorflow as tf
@@ -196,6 +206,7 @@ BAD_OWN = [
     ({"client_data": "lambda c: np.ones(3)"}, "must be a pair of inputs and labels"),
     ({"client_data": "lambda c: (np.ones((2, 2)), [0])"}, "must have one label for each input"),
     ({"client_data": "lambda c: (np.ones((1, 2)), [-1])"}, "must not be negative"),
+    ({"client_data": "lambda c: (np.ones((0, 2)), [])"}, "leave such clients out of client_ids"),
     ({"held_out": "(np.ones((1, 3)), [0])"}, "must be as the first client's"),
     ({"loss": "lambda o, l: tf.constant(1.0)"}, "loss must give one number an example"),
     ({"log_odds": "lambda o, l: o"}, "log_odds must give one number an example"),

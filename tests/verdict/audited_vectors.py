@@ -7,11 +7,11 @@ import numpy as np
 
 from fl_audit.accounting.noise_distributions import GAUSSIAN, MATRIX
 from fl_audit.accounting.release import Denominator, Party, Release
-from fl_audit.accounting.sampling import FixedRounds
+from fl_audit.accounting.sampling import FixedRounds, PoissonSampling
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.checks import CanaryCheck, CanaryParticipations, check_canaries
-from fl_audit.estimators import CanaryScores, GaussianCanaryNull
+from fl_audit.estimators import CanaryScores, GaussianCanaryNull, LargestOfRoundsNull
 from fl_audit.estimators.null import Null
 from fl_audit.verdict import Background, ScoredStatistic
 
@@ -34,6 +34,13 @@ def one_to_ten(count: int, rounds: int, random: np.random.Generator) -> list[np.
     ]
 
 
+def sampled(rate: float) -> Pattern:
+    """Poisson sampling of each canary in each round."""
+    return lambda count, rounds, random: [
+        np.flatnonzero(row) for row in random.random((count, rounds)) < rate
+    ]
+
+
 ONE_ROUND = rounds_of(1)
 
 
@@ -52,6 +59,7 @@ class Setup:
       length: The length of canaries that arrive.
       lost: The share of them that do not.
       column: The first column of the matrix that correlates noise.
+      rate: The stated rate of Poisson sampling; None where clients have `most` rounds.
     """
 
     noise: float
@@ -64,15 +72,21 @@ class Setup:
     length: float = 1.0
     lost: float = 0.0
     column: Sequence[float] = (1.0,)
+    rate: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Audited:
-    """Its own rounds' scores, and what a verdict is given beside them."""
+    """Its own rounds' scores, and what a verdict is given beside them.
+
+    Attributes:
+      others: The scores on `sum`, `final_minus_initial` and `max`.
+    """
 
     statistic: ScoredStatistic
     background: Background
     canary_check: CanaryCheck
+    others: Sequence[ScoredStatistic] = ()
 
 
 def audited(setup: Setup, seed: int, stated: float | None = None) -> Audited:
@@ -99,7 +113,9 @@ def audited(setup: Setup, seed: int, stated: float | None = None) -> Audited:
     sums += np.linalg.solve(matrix, setup.noise * random.standard_normal((t, DIM)))
     lengths = np.linalg.norm(sums, axis=1)
     is_plain = len(setup.column) == 1
-    weights = presences / lengths if is_plain else presences @ (matrix.T @ matrix)
+    scored = presences.copy()
+    scored[presences.sum(axis=1) == 0, 0] = 1  # a canary without a round is scored in the first
+    weights = scored / lengths if is_plain else scored @ (matrix.T @ matrix)
     seen = weights @ sums
     scores = np.einsum("jd,jd->j", seen, vectors) / np.linalg.norm(seen, axis=1)
     null = Null("closed_form", GaussianCanaryNull(DIM), DIM)
@@ -131,7 +147,24 @@ def audited(setup: Setup, seed: int, stated: float | None = None) -> Audited:
         for is_in in (True, False)
     ]
     canary_check = check_canaries(arrivals[0], arrivals[1], {})
-    return Audited(ScoredStatistic("own_rounds", canaries, null), background, canary_check)
+    background = dataclasses.replace(background, weights=np.ones(t))
+    others = [
+        ScoredStatistic("sum", _in_one(vectors, (sums.T / lengths).sum(axis=1), included), null),
+        ScoredStatistic("final_minus_initial", _in_one(vectors, sums.sum(axis=0), included), null),
+        ScoredStatistic(
+            "max",
+            CanaryScores(cosines[included].max(axis=1), cosines[~included].max(axis=1)),
+            Null("closed_form", LargestOfRoundsNull(t * (GaussianCanaryNull(DIM),)), DIM),
+        ),
+    ]
+    own_rounds = ScoredStatistic("own_rounds", canaries, null)
+    return Audited(own_rounds, background, canary_check, others)
+
+
+def _in_one(vectors, direction, included):
+    """The cosines of canaries with one vector."""
+    cosines = vectors @ direction / np.linalg.norm(direction)
+    return CanaryScores(cosines[included], cosines[~included])
 
 
 def _by_round(presences, lengths):
@@ -151,7 +184,8 @@ def _release(setup: Setup, noise: float) -> Release:
     is_plain = len(setup.column) == 1
     distribution = GAUSSIAN if is_plain else MATRIX
     squared = None if is_plain else sensitivity(setup)
-    party = Party(FixedRounds(setup.most), squared)
+    sampling = FixedRounds(setup.most) if setup.rate is None else PoissonSampling(setup.rate)
+    party = Party(sampling, squared)
     return Release(
         rounds=setup.rounds,
         noise=distribution.noise(noise, noise),

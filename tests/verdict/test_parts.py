@@ -254,7 +254,34 @@ def test_draws_that_depend_on_each_other_are_never_consistent():
     canaries = _canaries(AMPLIFIED.release, random, z=0.8, q=0.05, drawn=together)
     found = _verdict(canaries, AMPLIFIED.claim)
     assert found.outcome == "inconclusive"
-    assert "do not vary as independent draws make them" in found.reason
+    assert "are not as independent draws make them" in found.reason
+
+
+def _blocks(random, rounds, rate, length=2):
+    """Who is sampled comes in so many rounds, one after the other."""
+    starts = random.random((600, rounds)) < rate / length
+    drawn = np.zeros((600, rounds), bool)
+    for later in range(length):
+        drawn[:, later:] |= starts[:, : rounds - later]
+    return drawn
+
+
+def _every_tenth(random, rounds, rate):
+    """A twentieth of the canaries, on average, in every tenth round."""
+    offsets = random.integers(10, size=600)
+    often = random.random(600) < 10 * rate
+    return often[:, None] & (np.arange(rounds) % 10 == offsets[:, None])
+
+
+@pytest.mark.parametrize("sampling", [PoissonSampling(0.05), FixedSizeSampling(10, 200)])
+@pytest.mark.parametrize("drawn", [_blocks, _every_tenth])
+def test_draws_in_blocks_of_rounds_are_never_consistent(drawn, sampling):
+    random, rounds = np.random.default_rng(6), AMPLIFIED.release.rounds
+    release = _release(0.8, sampling, rounds)
+    canaries = _canaries(release, random, z=0.8, q=0.05, drawn=drawn(random, rounds, 0.05))
+    found = _verdict(canaries, AMPLIFIED.claim * 1.2)
+    assert found.outcome == "inconclusive"
+    assert "are not as independent draws make them" in found.reason
 
 
 def test_a_claim_that_counts_on_no_sampling_has_no_parts():

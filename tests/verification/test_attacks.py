@@ -237,7 +237,10 @@ RECORD = {
     "accuracy": (_json("run.json", "accuracy", value=lambda _: 0.99), "run.json"),
     "delta": (_json("run.json", "delta", value=lambda _: 1e-2), "run.json"),
     "included": (_json("run.json", "num_included", value=lambda n: n - 1), "run.json"),
-    "nonce": (_json("commitment.json", "nonce", value=lambda _: "0" * 64), "commitment.json"),
+    "nonce": (
+        _json("commitment.json.opening", "nonce", value=lambda _: "0" * 64),
+        "commitment.json.opening",
+    ),
     "another_try": (_json("commitment.json", "number", value=lambda _: 2), "commitment.json"),
     "commitment_gone": (_without("commitment.json"), "commitment.json"),
     "commitment_empty": (

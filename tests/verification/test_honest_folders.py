@@ -17,7 +17,15 @@ from fl_audit.formats.participation_files import Participation
 from fl_audit.formats.round_chain import Scored, read_chain
 from fl_audit.run.observers import RoundObserver
 from fl_audit.verification import verify_folder
-from tests.verification.toy_runs import committed, config_file, relink, reseal
+from fl_audit.version import code_digest
+from tests.verification.toy_runs import (
+    committed,
+    config_file,
+    edit,
+    edit_json,
+    relink,
+    reseal,
+)
 
 
 def check(folder, commitment=None):
@@ -176,19 +184,34 @@ def test_a_run_that_was_resumed_after_it_had_finished(finished, tmp_path):
     check(tmp_path / "run")
 
 
-@pytest.mark.slow
-def test_words_of_a_report_may_be_those_of_other_code(finished, tmp_path):
-    shutil.copytree(finished, tmp_path / "run")
-    report = json.loads((tmp_path / "run" / "report.json").read_text())
-    report["verdict"]["reason"] = "what an earlier state of the program said of it"
-    (tmp_path / "run" / "report.json").write_text(json.dumps(report))
+def of_other_code(run):
+    """Writes the chain anew, with a report that other code made."""
 
-    def of_other_code(lines):
+    def change(lines):
         return [*lines[:-1], msgspec.structs.replace(lines[-1], code="0a")]
 
-    relink(tmp_path / "run", of_other_code)
-    reseal(tmp_path / "run")
-    assert "its words, and keys that it lacks, are not held against it" in check(tmp_path / "run")
+    relink(run, change)
+    reseal(run)
+    return verify_folder(run)
+
+
+def test_a_report_of_other_code_that_says_the_same_holds(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "run")
+    assert of_other_code(tmp_path / "run").outcome == "held"
+
+
+@pytest.mark.parametrize("name", ["report.json", "report.html"])
+def test_words_of_a_report_of_other_code_are_covered_by_the_chain_alone(finished, tmp_path, name):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    if name == "report.json":
+        edit_json(run / name, "verdict", "reason", value=lambda _: "what other code said of it")
+    else:
+        edit(run / name, "20", "21")
+    verified = of_other_code(run)
+    assert (verified.outcome, verified.not_made_again) == ("partly", (name,)), verified.findings
+    (words,) = [note for note in verified.notes if "the report was made by" in note]
+    assert words.endswith(f"SHA-256 0a…; here {code_digest()[:12]}…")
 
 
 # Logs.

@@ -218,8 +218,8 @@ CARELESS = {
         ("commitment.json", "the chain does not begin with it"),
     ),
     "another_nonce": (
-        lambda run: edit_json(run / "commitment.json", "nonce", value=lambda _: "0" * 64),
-        ("commitment.json", "its nonce does not open the commitment"),
+        lambda run: edit_json(run / "commitment.json.opening", "nonce", value=lambda _: "0" * 64),
+        ("commitment.json.opening", "its nonce does not open the commitment"),
     ),
 }
 

@@ -15,7 +15,6 @@ import numpy as np
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.autocorrelation import strongest_autocorrelation
 from fl_audit.checks.check import FALSE_ALARM
-from fl_audit.checks.noise_bounds import log_p_autocorrelation
 from fl_audit.checks.replay.changes import Ruler, grid_step, half_precision
 from fl_audit.checks.replay.correlated_noise import stream_finding
 from fl_audit.checks.replay.trial_rounds import (
@@ -130,15 +129,14 @@ def echo_finding(difference: FloatArray, stddev: float) -> Finding:
     expected = "no stretch of the noise repeats another"
     if strongest is None:
         return held("noise_echo", expected, "nothing to look at", 0.0)
-    pairs = np.array(float(strongest.num_pairs))
-    log_p = float(log_p_autocorrelation(np.array(strongest.product), pairs, 0.0))
+    where = f"at {strongest.lag} coordinates" if strongest.lag else "in reversed order"
     return Finding(
         "noise_echo",
         expected,
-        f"correlation {strongest.product / strongest.num_pairs:.3g} at {strongest.lag} coordinates",
-        min(0.0, log_p + math.log(strongest.num_lags)),
+        f"correlation {strongest.correlation:.3g} {where}",
+        strongest.log_p,
         None,
-        strongest.product / strongest.num_pairs,
+        strongest.correlation,
     )
 
 

@@ -25,6 +25,7 @@ from fl_audit.checks.check import FALSE_ALARM
 from fl_audit.checks.whitening import new_in_round
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import read_foreign, write_text
+from fl_audit.library_words import json_words
 from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 
@@ -199,7 +200,7 @@ def read_replay(path: Path) -> tuple[Finding, ...]:
     except FileNotFoundError:
         return ()
     except (OSError, msgspec.MsgspecError, TypeError) as error:
-        raise InputError(f"{path}: is not the record of a replay: {error}") from error
+        raise InputError(f"{path}: is not the record of a replay: {json_words(error)}") from error
 
 
 def _to_json(finding: Finding) -> dict[str, Any]:

@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from fl_audit.engines.jax.noise import FreshNoise, NoiseProcess, normal_like, standard_normal
+from fl_audit.engines.jax.noise_processes import (
+    FreshNoise,
+    NoiseProcess,
+    normal_like,
+    standard_normal,
+)
 from fl_audit.engines.jax.threefry import fold_in
 from fl_audit.tasks.jax.classifier import Array, Weights
 
-if TYPE_CHECKING:  # `benchmarks/gpu.py` runs where JAX and NumPy are all there is
+if TYPE_CHECKING:  # `benchmarks/gpu.py` runs with only JAX and NumPy installed
     from fl_audit.accounting.release import Noise
     from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 

@@ -5,24 +5,13 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 
+from fl_audit import config as tables
 from fl_audit.accounting.release import Noise
 from fl_audit.accounting.tree_nodes import Trees
-from fl_audit.config import (
-    Client,
-    FedProx,
-    FedSgd,
-    LocalSteps,
-    Mechanism,
-    Server,
-    ServerAdagrad,
-    ServerAdam,
-    ServerSgd,
-    ServerYogi,
-)
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.integer_sums import IntegerSums
 from fl_audit.engines.jax.local_training import LocalTraining, MeanGradient, OptimizerSteps
-from fl_audit.engines.jax.noise import (
+from fl_audit.engines.jax.noise_processes import (
     ClientNoise,
     FreshNoise,
     MatrixNoise,
@@ -31,19 +20,8 @@ from fl_audit.engines.jax.noise import (
 )
 from fl_audit.engines.jax.optimizers import Optimizer, adagrad, adam, sgd, yogi
 from fl_audit.errors import InputError
-from fl_audit.mechanisms import MECHANISMS
+from fl_audit.mechanisms import MECHANISMS, distributed
 from fl_audit.mechanisms.client_gaussian import ClientGaussian
-from fl_audit.mechanisms.distributed import (
-    CLIP_QUANTILE,
-    CLIP_RATE,
-    FIRST_CLIP_NORM,
-    LARGEST_SCALE,
-    Distributed,
-    check_grid,
-    most_cells,
-    padded_size,
-    whole,
-)
 from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed, NoPrivacy
 from fl_audit.mechanisms.matrix import MatrixFactorisation, stream_of
 from fl_audit.mechanisms.tree_aggregation import TreeAggregation
@@ -51,14 +29,14 @@ from fl_audit.mechanisms.zeroing import AdaptiveZeroing, FixedZeroing, Zeroing
 from fl_audit.tasks.jax.classifier import JaxModel
 
 
-def local_training(config: Client, model: JaxModel) -> LocalTraining:
-    if isinstance(config, FedSgd):
+def local_training(config: tables.Client, model: JaxModel) -> LocalTraining:
+    if isinstance(config, tables.FedSgd):
         return MeanGradient(model)
-    strength = config.proximal_strength if isinstance(config, FedProx) else 0.0
+    strength = config.proximal_strength if isinstance(config, tables.FedProx) else 0.0
     return OptimizerSteps(model, client_optimizer(config), strength)
 
 
-def client_optimizer(config: LocalSteps) -> Optimizer:
+def client_optimizer(config: tables.LocalSteps) -> Optimizer:
     """The optimizer of a client's local steps; constants of adaptive ones are TFF's defaults."""
     match config.optimizer:
         case "sgd":
@@ -71,22 +49,22 @@ def client_optimizer(config: LocalSteps) -> Optimizer:
             return yogi(config.learning_rate, 0.9, 0.999, 1e-3, 1e-6)
 
 
-def server_optimizer(config: Server) -> Optimizer:
+def server_optimizer(config: tables.Server) -> Optimizer:
     match config:
-        case ServerSgd():
+        case tables.ServerSgd():
             return sgd(config.learning_rate, config.momentum)
-        case ServerAdagrad():
+        case tables.ServerAdagrad():
             return adagrad(config.learning_rate, config.tau**2, 0.0)
-        case ServerAdam():
+        case tables.ServerAdam():
             return adam(config.learning_rate, config.beta_1, config.beta_2, config.tau)
-        case ServerYogi():
+        case tables.ServerYogi():
             return yogi(
                 config.learning_rate, config.beta_1, config.beta_2, config.tau, config.tau**2
             )
 
 
 def aggregation_of(
-    table: Mechanism,
+    table: tables.Mechanism,
     noise: Noise,
     expected_cohort: float,
     num_rounds: int,
@@ -113,8 +91,13 @@ def aggregation_of(
             clip, quantile, rate, zeroing = table.clip_norm, 0.0, 0.0, table.zeroing
         case ClientGaussian():
             clip, quantile, rate, zeroing = table.clip_norm, 0.0, 0.0, None
-        case Distributed():
-            clip, quantile, rate, zeroing = FIRST_CLIP_NORM, CLIP_QUANTILE, CLIP_RATE, table.zeroing
+        case distributed.Distributed():
+            clip, quantile, rate, zeroing = (
+                distributed.FIRST_CLIP_NORM,
+                distributed.CLIP_QUANTILE,
+                distributed.CLIP_RATE,
+                table.zeroing,
+            )
             if table.clip_norm is not None:
                 clip, quantile, rate = table.clip_norm, 0.0, 0.0
         case NoPrivacy():
@@ -140,8 +123,8 @@ def aggregation_of(
         denominator=expected_cohort,
         process=process,
     )
-    if isinstance(table, Distributed):
-        return _integer_sums(table, aggregation, whole(expected_cohort), shapes)
+    if isinstance(table, distributed.Distributed):
+        return _integer_sums(table, aggregation, distributed.whole(expected_cohort), shapes)
     return aggregation
 
 
@@ -153,11 +136,14 @@ def _zeroing_estimate(zeroing: Zeroing | None) -> float:
 
 
 def _integer_sums(
-    table: Distributed, like: Aggregation, cohort: int, shapes: Sequence[tuple[int, ...]]
+    table: distributed.Distributed,
+    like: Aggregation,
+    cohort: int,
+    shapes: Sequence[tuple[int, ...]],
 ) -> IntegerSums:
     """The same aggregation with integers, on the finest grid that the bits allow."""
     dim = sum(math.prod(shape) for shape in shapes)
-    check_grid(table, cohort, dim)
+    distributed.check_grid(table, cohort, dim)
     multiplier = like.noise.sum_noise_multiplier
     return IntegerSums(
         begin=like.begin,
@@ -168,6 +154,8 @@ def _integer_sums(
         denominator=cohort,
         shapes=shapes,
         bits=table.bits,
-        most_cells=most_cells(table.bits, multiplier, cohort, padded_size(dim)),
-        largest_scale=LARGEST_SCALE,
+        most_cells=distributed.most_cells(
+            table.bits, multiplier, cohort, distributed.padded_size(dim)
+        ),
+        largest_scale=distributed.LARGEST_SCALE,
     )

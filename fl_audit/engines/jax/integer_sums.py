@@ -28,7 +28,7 @@ from jax import lax
 from fl_audit.canaries.families import factor_sizes
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.hadamard import sylvester_factors, walsh_hadamard
-from fl_audit.engines.jax.skellam import skellam
+from fl_audit.engines.jax.skellam_draws import skellam
 from fl_audit.engines.jax.threefry import fold_in, random_bits
 from fl_audit.mechanisms.distributed import padded_size
 from fl_audit.tasks.jax.classifier import Array, Weights
@@ -145,7 +145,6 @@ class IntegerSums(Aggregation):
         return integers + skellam(of_noise, jnp.square(share * norms.clip * scale), integers.shape)
 
     def _no_sum(self, weights: Weights) -> list[Array]:
-        del weights
         return [jnp.zeros(padded_size(self._dim), jnp.int32)]
 
     def _aggregate(

@@ -25,7 +25,7 @@ _ROTATIONS = np.array(
 """By how much words are rotated: two groups of four rounds that take turns, two pairs in each."""
 
 _GROUPS = 5
-"""The groups of four rounds, behind each of which the key is added."""
+"""The groups of four rounds; the key is added after each."""
 
 _PARITY = 0x1BD11BDA
 

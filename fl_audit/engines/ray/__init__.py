@@ -1,1 +1,1 @@
-"""Clients' work on Ray's actors, for any engine (`on_ray` of `tff` and of `jax`)."""
+"""Clients' work on Ray's actors, for any engine (`tff_on_ray`, `jax_on_ray`)."""

@@ -35,7 +35,8 @@ _LOOPBACK = "127.0.0.1"
 _NEEDED = {"gcs_server": "its head (GCS)", "raylet": "its raylet"}
 
 # Run with -I -S -c in a bare interpreter. It waits for the end of its input, then kills every
-# process with the folder's name in its command line and deletes the folder. A program that exits
+# process that was started with the folder as its TMPDIR, which is Ray's alone (others may have the
+# folder in their command line), and deletes the folder. A program that exits
 # normally writes one byte first. If that byte is missing, the program was killed, or Ray's C++
 # ended it while it talked to a raylet that had died, which Python cannot notice.
 _GUARD = """
@@ -43,18 +44,18 @@ import glob, os, shutil, signal, sys, time
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     signal.signal(number, signal.SIG_IGN)  # what asks all processes to end leaves it to the last
 folder = sys.argv[1]
+ours = b"TMPDIR=" + folder.encode()
 if not sys.stdin.buffer.read():
     print("fl-audit: the program was killed, or Ray ended it as one of its processes was lost; "
           "a run goes on with --resume, a sweep with the same command", file=sys.stderr, flush=True)
 for _ in range(100):
     found = False
-    for path in glob.glob("/proc/[0-9]*/cmdline"):
-        pid = int(path.split("/")[2])
+    for path in glob.glob("/proc/[0-9]*/environ"):
         try:
             with open(path, "rb") as file:
-                if pid == os.getpid() or folder.encode() not in file.read():
+                if ours not in file.read().split(bytes(1)):
                     continue
-            os.kill(pid, signal.SIGKILL)
+            os.kill(int(path.split("/")[2]), signal.SIGKILL)
             found = True
         except OSError:
             pass
@@ -84,7 +85,8 @@ def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
     folder = tempfile.mkdtemp(prefix="fl-", dir=parent)
     with _guarded(folder), token(Path(folder, "token")):
         try:
-            # TMPDIR: temporary files of killed actors are deleted with the folder.
+            # TMPDIR: temporary files of killed actors are deleted with the folder, and the guard
+            # knows Ray's processes by it.
             with silent(), own_signals(), variables(TMPDIR=folder):
                 ray.init(
                     address="local",

@@ -13,17 +13,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from tensorflow_federated.python.learning.algorithms import fed_sgd
 
-from fl_audit.config import (
-    Config,
-    FedProx,
-    FedSgd,
-    LocalSteps,
-    Server,
-    ServerAdagrad,
-    ServerAdam,
-    ServerSgd,
-    ServerYogi,
-)
+from fl_audit import config as tables
 from fl_audit.engines.tff.canary_process import (
     compose_audited_process,
     process_over_results,
@@ -40,12 +30,11 @@ def functional_model(classifier: Classifier) -> tff.learning.models.FunctionalMo
 
     @tf.function
     def predict(weights: Any, inputs: tf.Tensor, training: bool) -> tf.Tensor:
-        del training  # no model of ours behaves differently in training
+        # A classifier computes the same in training and evaluation.
         return classifier.logits(weights[0], inputs)
 
     @tf.function
     def loss(logits: tf.Tensor, labels: tf.Tensor, sample_weight: Any = None) -> tf.Tensor:
-        del sample_weight
         return classifier.loss(logits, labels)
 
     @tf.function
@@ -54,7 +43,6 @@ def functional_model(classifier: Classifier) -> tff.learning.models.FunctionalMo
 
     @tf.function
     def update_metrics(state: Any, labels: Any, output: Any, sample_weight: Any = None) -> Any:
-        del sample_weight
         total, count = state["loss"]
         tokens = classifier.num_tokens(labels)
         return collections.OrderedDict(loss=(total + output.loss * tokens, count + tokens))
@@ -73,7 +61,7 @@ def functional_model(classifier: Classifier) -> tff.learning.models.FunctionalMo
 
 
 def build_process(
-    classifier: Classifier, config: Config, expected_cohort: float, num_rounds: int
+    classifier: Classifier, config: tables.Config, expected_cohort: float, num_rounds: int
 ) -> tff.learning.templates.LearningProcess:
     """Composes the learning process of a run; clients' data is `OrderedDict(canary, examples)`.
 
@@ -81,14 +69,14 @@ def build_process(
     """
     model, server = functional_model(classifier), server_optimizer(config.server)
     factory = make_aggregator(config.mechanism, expected_cohort, num_rounds)
-    if isinstance(config.client, FedSgd):
+    if isinstance(config.client, tables.FedSgd):
         return build_audited_fed_sgd(model, server, model_aggregator=factory)
     client = client_optimizer(config.client)
     return build_audited_fed_avg(model, client, server, model_aggregator=factory)
 
 
 def build_process_over_results(
-    classifier: Classifier, config: Config, expected_cohort: float, num_rounds: int
+    classifier: Classifier, config: tables.Config, expected_cohort: float, num_rounds: int
 ) -> tff.templates.IterativeProcess:
     """The process of `build_process` for clients that are trained outside TFF.
 
@@ -301,35 +289,35 @@ _ADAPTIVE = {
 }
 
 
-def client_optimizer(config: LocalSteps) -> tff.learning.optimizers.Optimizer:
+def client_optimizer(config: tables.LocalSteps) -> tff.learning.optimizers.Optimizer:
     """The optimizer of a client's local training, with FedProx's term if the config has it."""
     if config.optimizer == "sgd":
         optimizer = tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)
     else:
         optimizer = _ADAPTIVE[config.optimizer](config.learning_rate)
-    if isinstance(config, FedProx):
+    if isinstance(config, tables.FedProx):
         return ProximalOptimizer(optimizer, config.proximal_strength)
     return optimizer
 
 
-def server_optimizer(config: Server) -> tff.learning.optimizers.Optimizer:
+def server_optimizer(config: tables.Server) -> tff.learning.optimizers.Optimizer:
     """The optimizer that applies aggregates.
 
     The sums of squares of past aggregates start at tau^2, as in Reddi et al. 2020, algorithm 2;
     those of Adam, whose bias TFF corrects, start at 0.
     """
     match config:
-        case ServerSgd():
+        case tables.ServerSgd():
             return tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)
-        case ServerAdagrad():
+        case tables.ServerAdagrad():
             return tff.learning.optimizers.build_adagrad(
                 config.learning_rate, initial_preconditioner_value=config.tau**2, epsilon=0.0
             )
-        case ServerAdam():
+        case tables.ServerAdam():
             return tff.learning.optimizers.build_adam(
                 config.learning_rate, config.beta_1, config.beta_2, config.tau
             )
-        case ServerYogi():
+        case tables.ServerYogi():
             return tff.learning.optimizers.build_yogi(
                 config.learning_rate, config.beta_1, config.beta_2, config.tau, config.tau**2
             )

@@ -22,6 +22,7 @@ from fl_audit.array_types import IndexArray
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.engines.tff.canary_process import canary_dim, released_aggregate
 from fl_audit.engines.tff.data_sets import small_data_set
+from fl_audit.engines.tff.worker import instead_of_tffs_worker
 from fl_audit.errors import InputError
 from fl_audit.inner_products import euclidean_norm, inner_product
 from fl_audit.participation.placement import spread
@@ -51,11 +52,13 @@ class CanaryClients:
           pool: A pool of canaries whose `dim` is `canary_dim(process)`.
           num_rounds: The number of rounds of training.
           norm: The norm of a canary's update before clipping. By default it is read from the state
-            in each round: just large enough to be clipped, and not zeroed.
+            in each round: just large enough to be clipped, and not zeroed. It must be given where
+            the state of the process has no clip norm.
           repeats: The number of rounds of each canary, at least 1.
 
         Raises:
-          InputError: The pool has another dim, or a number is out of its range.
+          InputError: The pool has another dim, a number is out of its range, or neither a norm nor
+            a state with a clip norm is there.
         """
         dim = canary_dim(process)
         if pool.dim != dim:
@@ -64,6 +67,8 @@ class CanaryClients:
             raise InputError(f"repeats: must be in 1 to num_rounds ({num_rounds}), got {repeats}")
         if norm is not None and not 0 < norm < math.inf:
             raise InputError(f"norm: must be positive and finite, got {norm}")
+        if norm is None:
+            norm_to_clip(_state_of_ones(process.initialize.type_signature.result))
         self._process = process
         self._pool = pool
         self._norm = norm
@@ -114,6 +119,18 @@ class CanaryClients:
         if clip.norm is None or clip.denominator is None:
             return None
         return clip.norm / clip.denominator
+
+    def noise_stddev(self, state: Any) -> float | None:
+        """The standard deviation of the noise on each coordinate of the round's aggregate.
+
+        It is the stated noise of the round that starts from a state, over the denominator, for
+        `RoundScorer.score_round(noise_stddev=...)`: under tree aggregation that of a node of the
+        tree. None if the aggregator's state does not have both.
+        """
+        clip = read_clip(state)
+        if clip.noise_stddev is None or clip.denominator is None:
+            return None
+        return clip.noise_stddev / clip.denominator
 
     def join(self, round_number: int, clients: Iterable[Any], state: Any = None) -> list[Any]:
         """The data that `process.next` takes in a round: its real clients, then its canaries.
@@ -185,20 +202,23 @@ class ClipState:
     Attributes:
       norm: The norm that updates are clipped to; None if the state does not have one.
       denominator: The fixed number that a sum of updates is divided by; None if there is none.
+      noise_stddev: The standard deviation of the noise on each coordinate of that sum, or of a node
+        of a tree; None if the state does not have one.
       unzeroed: The largest coordinate that is certainly not zeroed; infinite without zeroing.
     """
 
     norm: float | None
     denominator: float | None
+    noise_stddev: float | None = None
     unzeroed: float = math.inf
 
 
 def read_clip(state: Any) -> ClipState:
     """Reads the clip norm of the round that starts from a state.
 
-    Supported are the states of TFF's `DifferentiallyPrivateFactory` with a Gaussian query, fixed or
-    adaptive, of adaptive clipping without noise, and of both inside adaptive zeroing. `state` is a
-    learning process's or its aggregator's.
+    Supported are the states of TFF's `DifferentiallyPrivateFactory` with a Gaussian query or tree
+    aggregation, fixed or adaptive, of adaptive clipping without noise, and of all inside adaptive
+    zeroing. `state` is a learning process's or its aggregator's.
     """
     aggregator = getattr(state, "aggregator", state)
     unzeroed = math.inf
@@ -208,11 +228,27 @@ def read_clip(state: Any) -> ClipState:
         unzeroed = math.inf if estimate is None else estimate
         aggregator = aggregator["inner_agg"]
     if isinstance(aggregator, Mapping) and "clipping_norm" in aggregator:
-        return ClipState(_estimate(aggregator["clipping_norm"]), None, unzeroed)
+        return ClipState(_estimate(aggregator["clipping_norm"]), None, unzeroed=unzeroed)
     query = getattr(aggregator, "query_state", None)
     total = getattr(query, "numerator_state", None)
-    total = getattr(total, "sum_state", total)
-    return ClipState(_number(total, "l2_norm_clip"), _number(query, "denominator"), unzeroed)
+    total = getattr(total, "inner_query_state", total)  # a tree with restarts
+    total = getattr(total, "sum_state", total)  # an adaptive clip norm
+    tree = getattr(total, "tree_state", None)
+    norm = _number(total, "l2_norm_clip" if tree is None else "clip_value")
+    stddev = _number(getattr(tree, "value_generator_state", total), "stddev")
+    return ClipState(norm, _number(query, "denominator"), stddev, unzeroed)
+
+
+def _state_of_ones(kind: tff.Type) -> Any:
+    """A state of a type, whose numbers are 1, to see what a state has before there is one."""
+
+    def ones(part: tff.Type) -> Any:
+        if not isinstance(part, tff.StructType):
+            return np.float32(1)
+        members = [(name, ones(member)) for name, member in tff.structure.iter_elements(part)]
+        return tff.structure.Struct(members)
+
+    return tff.types.type_to_py_container(ones(kind.member), kind.member)
 
 
 def _estimate(norm_state: Any) -> float | None:
@@ -315,7 +351,7 @@ def probe(
     The round has 32 identical canaries and no other client; its state is discarded. If the
     aggregator's state has no clip norm, norms are doubled, a round each, until the measured norm no
     longer grows: this is the largest norm that is not clipped. A given norm is compared with it
-    too.
+    too. Outside a runtime's block, TFF's runtime starts and ends with the probe.
 
     Args:
       process: A process of `compose_audited_process`.
@@ -325,10 +361,17 @@ def probe(
     Raises:
       InputError: The norm is not positive, or nothing clips, so that no norm can be found.
     """
-    start = process.initialize() if state is None else state
+    if norm is not None and not 0 < norm < math.inf:
+        raise InputError(f"norm: must be positive and finite, got {norm}")
+    with instead_of_tffs_worker():
+        return _probe(process, norm, process.initialize() if state is None else state)
+
+
+def _probe(
+    process: tff.learning.templates.LearningProcess, norm: float | None, start: Any
+) -> ProbedCanary:
+    """The probe from a state, in any runtime."""
     if norm is not None:
-        if not 0 < norm < math.inf:
-            raise InputError(f"norm: must be positive and finite, got {norm}")
         probed = _probed(process, start, norm)
         if read_clip(start).norm is not None:
             return probed

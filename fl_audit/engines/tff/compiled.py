@@ -26,6 +26,7 @@ import tensorflow_federated as tff
 
 from fl_audit.engines.cohort import prefetched
 from fl_audit.formats.text_files import write_text
+from fl_audit.mechanisms.tff_aggregators import NO_SECURE_SUMS
 from fl_audit.mechanisms.tff_noise import ENTROPY_BYTES, ENTROPY_FILE
 
 _import_numbers = itertools.count()
@@ -279,7 +280,6 @@ SeeWork = Callable[[int, Sequence[tf.Tensor]], None]
 
 def _unseen(place: int, work: Sequence[tf.Tensor]) -> None:
     """Ignores a client's work."""
-    del place, work
 
 
 class NotCompilableError(Exception):
@@ -342,7 +342,7 @@ class LocalContext(tff.framework.SyncContext):
     def _compile(self, computation: tff.Computation) -> Callable[[Any], Any]:
         signature = computation.type_signature
         with _refusals():
-            if not tff.types.contains(signature, _is_federated):
+            if not tff.types.contains(signature, lambda part: isinstance(part, tff.FederatedType)):
                 return _Function(ImportedComputation(computation), signature)
             if signature.parameter is None:
                 initialize = tff.backends.mapreduce.get_state_initialization_computation(
@@ -369,7 +369,7 @@ def _form(computation: tff.Computation) -> Any:
     with _refusals():
         form = tff.backends.mapreduce.get_map_reduce_form_for_computation(computation)
     if form.securely_aggregates_tensors:
-        raise NotCompilableError("its aggregation asks for secure sums")
+        raise NotCompilableError(NO_SECURE_SUMS)
     return form
 
 
@@ -484,10 +484,6 @@ class _Round:
         state = flatten(state_value, self._state_type)
         total = self._client_sum(self._prepare(state), client_data)
         return _as_result(self._update([*state, *self._report(total)]), self._result_type)
-
-
-def _is_federated(kind: tff.Type) -> bool:
-    return isinstance(kind, tff.FederatedType)
 
 
 def _as_result(leaves: list[Any], result_type: tff.Type) -> Any:

@@ -17,16 +17,16 @@ from fl_audit.engines.tff.algorithms import (
     build_process,
     build_process_over_results,
 )
-from fl_audit.engines.tff.blocks import (
+from fl_audit.engines.tff.compiled import LocalContext, local_runtime
+from fl_audit.engines.tff.data_sets import DataSets, key_data_set, with_noise_keys
+from fl_audit.engines.tff.rounds import model_weights
+from fl_audit.engines.tff.tff_engine import TffEngine, data_sets_of
+from fl_audit.engines.tff.trained_blocks import (
     NotVectorizedError,
     TrainedBlocks,
     block_trainer,
     default_clients_per_block,
 )
-from fl_audit.engines.tff.compiled import LocalContext, local_runtime
-from fl_audit.engines.tff.data_sets import DataSets, key_data_set, with_noise_keys
-from fl_audit.engines.tff.engine import TffEngine, data_sets_of
-from fl_audit.engines.tff.rounds import model_weights
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import canary_norm
 from fl_audit.resources import num_cores

@@ -12,7 +12,7 @@ from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.engines.client_blocks import pad_block
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.tff.blocks import (
+from fl_audit.engines.tff.trained_blocks import (
     BlockTrainer,
     NotVectorizedError,
     block_trainer,

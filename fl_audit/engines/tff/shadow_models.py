@@ -1,9 +1,8 @@
 """Shadow models: many models of one task, each trained centrally on its own part of the data.
 
 They are for membership attacks (`fl_audit.membership`). A block of models trains at once: as for
-blocks of clients (`fl_audit.engines.tff.blocks`), the model is one more leading axis of every
-weight, which `tf.vectorized_map` adds. Up to rounding, a model does not depend on the others in its
-block.
+blocks of clients (`trained_blocks`), the model is one more leading axis of every weight, which
+`tf.vectorized_map` adds. Up to rounding, a model does not depend on the others in its block.
 
 Of each model, what attacks need is cached: its margin at every point, and whether it classifies
 the point correctly. Files are named by a digest of everything that decides their content. If the
@@ -269,7 +268,10 @@ def train_models(
     """
     if not training.any(axis=1).all():
         raise InputError("every model must have at least one training point")
-    common = _digest_of_job(job)
+    common = digest_of(
+        [_VERSION, job.identity, job.seed, dataclasses.asdict(job.recipe)],
+        [job.points.inputs, job.points.labels, *job.classifier.initial_weights],
+    )
     outputs = []
     for start in range(0, len(training), models_per_block):
         part = training[start : start + models_per_block]
@@ -309,13 +311,6 @@ def _initial(job: ModelJob, number: int) -> list[npt.NDArray[np.float32]]:
     if job.recipe.initial_weights == "same":
         return list(job.classifier.initial_weights)
     return initial_weights(job.classifier, job.seed, number)
-
-
-def _digest_of_job(job: ModelJob) -> "hashlib._Hash":
-    return digest_of(
-        [_VERSION, job.identity, job.seed, dataclasses.asdict(job.recipe)],
-        [job.points.inputs, job.points.labels, *job.classifier.initial_weights],
-    )
 
 
 # Files of trained models.

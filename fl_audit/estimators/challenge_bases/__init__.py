@@ -9,10 +9,10 @@ Membership Inference Attacks".
 3.4
 """
 
+from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts, Prior, alpha_prior
 from fl_audit.estimators.challenge_bases.mhaar import ChainSettings
-from fl_audit.estimators.challenge_bases.model import ChallengeCounts, Prior, alpha_prior
-from fl_audit.estimators.challenge_bases.posterior import full_posterior, posterior
-from fl_audit.estimators.challenge_bases.summary import PosteriorSummary
+from fl_audit.estimators.challenge_bases.posterior_summary import PosteriorSummary
+from fl_audit.estimators.challenge_bases.sample_posterior import full_posterior, posterior
 
 __all__ = [
     "ChainSettings",

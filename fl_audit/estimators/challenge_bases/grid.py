@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.challenge_bases.model import (
+from fl_audit.estimators.challenge_bases.error_counts import (
     BetaStrength,
     ChallengeCounts,
     FixedStrength,
     Prior,
 )
+from fl_audit.estimators.challenge_bases.posterior_summary import Marginal, PosteriorSummary
 from fl_audit.estimators.challenge_bases.region_mass import RegionMass
-from fl_audit.estimators.challenge_bases.summary import Marginal, PosteriorSummary
 
 _MOST_PARTS = 8
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.challenge_bases.model import (
+from fl_audit.estimators.challenge_bases.error_counts import (
     BetaStrength,
     ChallengeCounts,
     CorrelatedCounts,
@@ -33,13 +33,13 @@ from fl_audit.estimators.challenge_bases.model import (
     IndependentCounts,
     Prior,
 )
-from fl_audit.estimators.challenge_bases.region_mass import FoldedRates, below_diagonal, log_reach
-from fl_audit.estimators.challenge_bases.summary import (
+from fl_audit.estimators.challenge_bases.posterior_summary import (
     Marginal,
     PosteriorSummary,
     effective_sample_size,
     split_r_hat,
 )
+from fl_audit.estimators.challenge_bases.region_mass import FoldedRates, below_diagonal, log_reach
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +296,12 @@ def mhaar_posterior(
     is fixed at 1 (R_s then has no area), if no start was found, or if chains, bases and auxiliary
     rates would exceed the memory.
     """
-    _check_size(counts, settings)
+    pairs = settings.chains * counts.num_bases * max(settings.auxiliary, _START_POINTS)
+    if pairs > _MOST_PAIRS:
+        raise InputError(
+            f"chains times bases times auxiliary (of which {_START_POINTS} at the start) must be "
+            f"at most {_MOST_PAIRS:,}, got {pairs:,}"
+        )
     if isinstance(prior.strength, FixedStrength) and prior.strength.value == 1:
         raise InputError("mhaar needs a strength below 1, got a fixed strength of 1 (use grid)")
     bivariate = CorrelatedCounts(counts, prior.correlation) if correlated else None
@@ -322,15 +327,6 @@ def mhaar_posterior(
     if not correlated:
         return MhaarDraws(epsilon, strength, None, None, accepted / length)
     return MhaarDraws(epsilon, strength, tau, rho, accepted / length)
-
-
-def _check_size(counts: ChallengeCounts, settings: ChainSettings) -> None:
-    pairs = settings.chains * counts.num_bases * max(settings.auxiliary, _START_POINTS)
-    if pairs > _MOST_PAIRS:
-        raise InputError(
-            f"chains times bases times auxiliary (of which {_START_POINTS} at the start) must be "
-            f"at most {_MOST_PAIRS:,}, got {pairs:,}"
-        )
 
 
 class _Chain:

@@ -31,7 +31,6 @@ All tables are splines of logarithms.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +39,7 @@ from scipy import special
 from scipy.interpolate import CubicSpline
 
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.challenge_bases.model import ChallengeCounts
+from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts
 
 
 def inside(
@@ -391,7 +390,9 @@ class RegionMass:
         below = shrunk < column
         total = np.zeros(below.shape)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            for bases in self._chunks(below.size):
+            step = max(1, _CHUNK // below.size)
+            for start in range(0, self._num_bases, step):
+                bases = slice(start, start + step)
                 total += np.sum(self._log_mass(bases, epsilon, shrunk), axis=0)
             area = log_reach(column, np.minimum(shrunk, column), self._delta)
             return np.where(below, total - self._num_bases * area, -np.inf)
@@ -404,11 +405,6 @@ class RegionMass:
             by_delta = self._grid.evaluate(self._by_delta, bases, epsilon)
             mass = np.logaddexp(np.log(epsilon) + mass, math.log(self._delta) + by_delta)
         return np.asarray(np.sum(mass - log_reach_slope(epsilon, self._delta), axis=0))
-
-    def _chunks(self, size: int) -> Iterator[slice]:
-        step = max(1, _CHUNK // size)
-        for start in range(0, self._num_bases, step):
-            yield slice(start, start + step)
 
     def _log_mass(self, bases: slice, epsilon: FloatArray, shrunk: FloatArray) -> FloatArray:
         """Log of the masses in R_s of some bases, (n, i, k); meaningless if v >= epsilon."""

@@ -231,7 +231,8 @@ def _best_above(null: Distribution, alternative: Distribution, delta: float) -> 
     def lower_bound(thresholds: FloatArray) -> FloatArray:
         return log_ratio(alternative.logsf(thresholds), null.logsf(thresholds), delta)
 
-    grid = _threshold_grid(alternative, delta)
+    rare_hits, rare_misses = _grid_rates(delta)
+    grid = np.concatenate([alternative.isf(rare_hits), alternative.ppf(rare_misses)])
     peaks = _highest_peaks(lower_bound(grid))
     last = len(grid) - 1
     refined = _zoom(lower_bound, grid[np.maximum(peaks - 1, 0)], grid[np.minimum(peaks + 1, last)])
@@ -241,17 +242,12 @@ def _best_above(null: Distribution, alternative: Distribution, delta: float) -> 
     return float(thresholds[best]), float(values[best])
 
 
-def _threshold_grid(alternative: Distribution, delta: float) -> FloatArray:
-    """Thresholds dense enough for epsilon to vary smoothly between neighbours."""
-    rare_hits, rare_misses = _grid_rates(delta)
-    return np.concatenate([alternative.isf(rare_hits), alternative.ppf(rare_misses)])
-
-
 @functools.lru_cache(maxsize=4)
 def _grid_rates(delta: float) -> tuple[FloatArray, FloatArray]:
     """True positive rates below one half, ascending, and false negative rates from there on.
 
-    They are evenly spaced in the log odds of w, where the true positive rate is
+    Thresholds at these rates are dense enough for epsilon to vary smoothly between neighbours. The
+    rates are evenly spaced in the log odds of w, where the true positive rate is
     delta + (1 - delta) w: fine from far below delta, where the numerator vanishes, through the
     bulk, and coarse on to a false negative rate of e^-700, near the smallest float.
     """

@@ -388,7 +388,8 @@ def shift_fit(setting: AuditSetting) -> Estimate:
         assumes=_assumption(known) + null.assumption,
         guarantee=(
             "None as a bound: the interval covers the epsilon of this attack at its confidence, if "
-            "the distribution is as assumed. A better attack would find more."
+            "the scores are independent scores of a Gaussian mechanism. A better attack would find "
+            "more."
         ),
         source=(
             "Dong, Roth & Su (2022), arXiv:1905.02383, corollary 2.13, for the epsilon of a shift; "
@@ -471,12 +472,13 @@ def _assumption(known: StandardScores | None) -> str:
         )
     if known.rounds == 1:
         return (
-            "Included scores are those of the null, shifted by amounts that are independent "
-            "between canaries, as noise of a Gaussian mechanism makes them."
+            "Canaries' scores are independent given inclusion; included ones are those of the "
+            "null, shifted, as noise of a Gaussian mechanism makes them."
         )
     return (
-        f"Included scores are the largest of {known.rounds:,} rounds, of which one is shifted, as "
-        "noise of a Gaussian mechanism makes them."
+        "Canaries' scores are independent given inclusion; included ones are the largest of "
+        f"{known.rounds:,} rounds, of which one is shifted, as noise of a Gaussian mechanism makes "
+        "them."
     )
 
 

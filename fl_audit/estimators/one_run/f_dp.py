@@ -144,7 +144,7 @@ factor of 2 or 3 loses less than the stricter level of more tests would.
 
 _FROM_TOP = (8, 16)
 """Divisors of m for numbers of guesses from the top, which are best if a few included canaries
-stand out: nearly all guesses up to some number are right then.
+score far above the rest: nearly all guesses up to some number are right then.
 """
 
 

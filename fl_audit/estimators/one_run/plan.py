@@ -292,7 +292,7 @@ def _fits(x: FloatArray, is_normal: bool) -> _Mixture:
 
 
 def _single_likelihood(x: FloatArray, is_normal: bool) -> FloatArray:
-    """The log likelihood of one distribution for all scores, times two as that of mixtures is."""
+    """The log likelihood of one distribution, plus n log 2: mixtures leave out weights 1/2."""
     part = _Parts(is_normal, np.zeros((1, 1, len(x), 1)), np.ones((1, 1, len(x), 1)))
     for _ in range(_STEPS):
         part = part.refitted(x, np.ones((1, 1, *x.shape)))

@@ -66,9 +66,11 @@ class Boundary:
     def _crossed(self, low: float, high: float, negligible: float) -> "_Crossings":
         walk = _Walk(low, high, negligible)
         # Where the height rises by 1 with every guess, no walk crosses that has not before.
-        for r, height in zip(*self._where_it_can_be_crossed(), strict=True):
-            walk.go_on_to(r)
-            walk.stop_at(height)
+        can_cross = np.diff(self.heights, prepend=0) < np.diff(self.totals, prepend=0)
+        can_cross[0] = True
+        for r, height in zip(self.totals[can_cross], self.heights[can_cross], strict=True):
+            walk.go_on_to(int(r))
+            walk.stop_at(int(height))
             if walk.has_ended:
                 break
         return walk.crossings()
@@ -96,11 +98,6 @@ class Boundary:
         below[..., 1:] = single[..., : len(r0) - 1]
         together = np.min(below + special.expit(-epsilons) * modes, axis=-1)
         return np.asarray(np.minimum(single[..., -1], together))
-
-    def _where_it_can_be_crossed(self) -> tuple[list[int], list[int]]:
-        reachable = np.diff(self.heights, prepend=0) < np.diff(self.totals, prepend=0)
-        reachable[0] = True
-        return self.totals[reachable].tolist(), self.heights[reachable].tolist()
 
 
 _WIDTH = 48.0

@@ -12,14 +12,14 @@ from fl_audit.tasks.learning_task import Model
 from fl_audit.tasks.network import Network, NetworkModel
 from fl_audit.tasks.next_word import NextWord
 from fl_audit.tasks.tf.classifier import Classifier, Logits
-from fl_audit.tasks.tf.images import (
+from fl_audit.tasks.tf.image_networks import (
     cnn_logits,
     convolve_by_product,
     convolve_same,
     convolve_same_by_product,
     wide_resnet_logits,
 )
-from fl_audit.tasks.tf.next_word import next_word_logits
+from fl_audit.tasks.tf.lstm import next_word_logits
 
 
 def as_classifier(model: Model) -> Classifier:

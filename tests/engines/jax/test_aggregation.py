@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.engines.jax.from_config import aggregation_of
-from fl_audit.engines.jax.noise import keys_of, standard_normal
+from fl_audit.engines.jax.noise_processes import keys_of, standard_normal
 from fl_audit.engines.jax.threefry import fold_in, threefry
 from fl_audit.mechanisms import round_noise
 from fl_audit.mechanisms.independent import GaussianFixed
@@ -64,7 +64,7 @@ def test_the_tail_ends_at_nine_and_a_half(monkeypatch):
     def least(key, blocks):
         return [jnp.zeros(blocks, jnp.uint32)] * 4
 
-    monkeypatch.setattr("fl_audit.engines.jax.noise.random_words", least)
+    monkeypatch.setattr("fl_audit.engines.jax.noise_processes.random_words", least)
     assert float(standard_normal(key(1), ())) == pytest.approx((130 * np.log(2)) ** 0.5, rel=1e-6)
 
 

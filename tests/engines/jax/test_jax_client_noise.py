@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from fl_audit.engines.jax.engine import JaxEngine
+from fl_audit.engines.jax.jax_engine import JaxEngine
 from fl_audit.participation import Cohort
 from tests.engines.jax.conftest import small_run, with_keys
 from tests.engines.noised_uploads import AT_CLIENTS, SEEN, check_uploads, rounds

@@ -9,10 +9,10 @@ import pytest
 from fl_audit import load_config, start_run
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.config import GaussianFixed, MatrixFactorisation, TreeAggregation
-from fl_audit.engines.jax.engine import JaxEngine
-from fl_audit.engines.jax.noise import MatrixNoise, TreeNoise, keys_of
+from fl_audit.engines.jax.jax_engine import JaxEngine
+from fl_audit.engines.jax.noise_processes import MatrixNoise, TreeNoise, keys_of
 from fl_audit.mechanisms.matrix import strategy_of, stream_of
-from fl_audit.run.folder import Checkpoint, load_checkpoint, save_checkpoint
+from fl_audit.run.training_folder import Checkpoint, load_checkpoint, save_checkpoint
 from tests.engines.jax.conftest import small_run, train
 from tests.small_configs import TINY_RUN
 

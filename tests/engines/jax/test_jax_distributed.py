@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fl_audit import load_config, start_run
-from fl_audit.engines.jax import engine as engine_module
-from fl_audit.engines.jax.engine import JaxEngine
+from fl_audit.engines.jax import jax_engine as engine_module
+from fl_audit.engines.jax.jax_engine import JaxEngine
 from fl_audit.mechanisms.distributed import Distributed
 from fl_audit.participation import Cohort
 from tests.engines.jax.conftest import small_run, train, with_keys

@@ -9,9 +9,9 @@ import pytest
 
 from fl_audit.config import DigitsTask, ExampleCanaries, RayCluster, Shuffle
 from fl_audit.config.file import config_to_toml
-from fl_audit.engines.jax.engine import JaxEngine
-from fl_audit.engines.jax.on_ray import JaxOnRay
-from fl_audit.engines.jax.ray_worker import JaxWorker, added
+from fl_audit.engines.jax.jax_engine import JaxEngine
+from fl_audit.engines.jax.jax_on_ray import JaxOnRay
+from fl_audit.engines.jax.jax_worker import JaxWorker, added
 from fl_audit.engines.prepare import prepare
 from fl_audit.engines.ray import worker
 from fl_audit.engines.ray.session import UnreadRound

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fl_audit.config import FedAvg, ServerSgd
-from fl_audit.engines.jax.engine import JaxEngine
+from fl_audit.engines.jax.jax_engine import JaxEngine
 from fl_audit.engines.prepare import prepare
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.independent import GaussianFixed

@@ -13,7 +13,7 @@ from fl_audit.canaries.families import (
     HalfNormals,
     RademacherFamily,
 )
-from fl_audit.engines.jax.engine import JaxEngine
+from fl_audit.engines.jax.jax_engine import JaxEngine
 from fl_audit.engines.jax.scoring import GaussianOnDevice, HadamardOnDevice, scored_on
 from tests.engines.jax.conftest import small_run
 

@@ -196,3 +196,27 @@ for _ in range(2):
     assert first[0] != second[0]
     assert first[1] == second[1] == "True"
     assert done.stderr == ""
+
+
+READER = """
+import os, subprocess, sys
+from pathlib import Path
+from fl_audit.engines.ray.cluster import ray_on_this_machine
+from tests.started_programs import processes_of
+with ray_on_this_machine(1, 80 * 2**20):
+    folder = Path(os.environ["RAY_AUTH_TOKEN_PATH"]).parent
+    line = [sys.executable, "-c", "import time; time.sleep(600)", str(folder)]
+    reader = subprocess.Popen(line, stdout=subprocess.DEVNULL)
+    of_ray = len(processes_of(f"TMPDIR={folder}"))
+ended = reader.poll()
+reader.kill()
+print(of_ray > 3, ended, folder.exists(), processes_of(f"TMPDIR={folder}"))
+"""
+
+
+def test_only_processes_of_ray_end_with_it():
+    """Whoever has its folder in a command line, such as an editor of a log there, goes on."""
+    made = subprocess.run(
+        [sys.executable, "-c", READER], capture_output=True, text=True, check=False
+    )
+    assert made.stdout == "True None False []\n", made.stderr

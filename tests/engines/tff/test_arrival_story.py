@@ -1,5 +1,8 @@
 """TFF's default DP aggregator nearly without noise, and canaries of any length: the verdicts."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -24,6 +27,7 @@ from fl_audit.verdict import Claim
 pytestmark = pytest.mark.tff
 
 DIM, ROUNDS, CLIENTS = 400, 20, 10
+SPECS = (tf.TensorSpec((DIM, 1)),)
 
 
 @tf.function
@@ -161,11 +165,47 @@ def test_without_a_norm_the_state_is_asked_for(process, clients):
     with pytest.raises(InputError, match="state: must be handed over"):
         canaries.join(1, clients)
     mean = process_with(tff.aggregators.MeanFactory())
-    unclipped = CanaryClients(mean, pool, ROUNDS)
+    with pytest.raises(InputError, match=r"norm: must be given.*probe\(process\) finds"):
+        CanaryClients(mean, pool, ROUNDS)
+    unclipped = CanaryClients(mean, pool, ROUNDS, norm=1.0)
     state = mean.initialize()
     assert unclipped.arriving_length(state) is None
-    with pytest.raises(InputError, match=r"norm: must be given.*probe\(process\) finds"):
-        unclipped.join(1, clients, state)
+    assert unclipped.noise_stddev(state) is None
+
+
+@pytest.mark.parametrize("is_adaptive", [False, True])
+def test_under_tree_aggregation_the_clip_and_the_noise_of_a_node_are_read(is_adaptive):
+    numbers = {"noise_multiplier": 0.5, "clients_per_round": 20, "record_specs": SPECS}
+    factories = tff.aggregators.DifferentiallyPrivateFactory
+    tree = (
+        factories.tree_adaptive(**numbers, initial_l2_norm_clip=0.4, clipped_count_stddev=1.0)
+        if is_adaptive
+        else factories.tree_aggregation(**numbers, l2_norm_clip=0.4)
+    )
+    process = process_with(tree)
+    pool = CanaryPool(seed=11, count=200, dim=canary_dim(process))
+    canaries, state = CanaryClients(process, pool, ROUNDS), process.initialize()
+    assert canaries.norm(state) == pytest.approx(0.8)
+    assert canaries.arriving_length(state) == pytest.approx(0.4 / 20)
+    # The noise of the adaptive clip's sum is larger, as its count takes a part of the budget.
+    sum_multiplier = (0.5**-2 - (2 * 1.0) ** -2) ** -0.5 if is_adaptive else 0.5
+    assert canaries.noise_stddev(state) == pytest.approx(sum_multiplier * 0.4 / 20)
+
+
+_PROBED_OUTSIDE = """
+import tensorflow_federated as tff
+from fl_audit.training import probe
+from tests.engines.tff.test_arrival_story import process_with
+fixed = tff.aggregators.DifferentiallyPrivateFactory.gaussian_fixed(0.1, 15.0, 0.3)
+print(probe(process_with(fixed)).state)
+import os
+os._exit(0)  # without TFF's own clearing up
+"""
+
+
+def test_a_probe_outside_a_runtime_leaves_no_worker_and_no_pipe():
+    argv = [sys.executable, "-c", _PROBED_OUTSIDE]
+    assert subprocess.check_output(argv, text=True, timeout=300) == "arrived\n"
 
 
 def test_the_clip_is_read_behind_zeroing_and_in_adaptive_clipping(process):

@@ -20,6 +20,8 @@ from fl_audit.engines.tff.canary_process import canary_dim
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.errors import InputError
 from fl_audit.formats.score_file import read_score_file
+from fl_audit.report.checks import folder_canary_check, folder_checks
+from fl_audit.report.folder import AuditedFolder, folder_statistics
 from tests.started_programs import left_of
 
 pytestmark = pytest.mark.tff
@@ -109,17 +111,15 @@ def test_the_documents_process_in_its_program_runs_and_finds_the_canaries(tmp_pa
     monkeypatch.setattr(
         "fl_audit.training.native_runtime", lambda: local_runtime(LocalContext(num_threads=2))
     )
-    program, composed = _programs()
+    program, composed, correlated = map(ast.parse, _programs())
+    (at,) = (
+        index
+        for index, node in enumerate(program.body)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "process"
+    )
+    program.body[at : at + 1] = composed.body
     names: dict[str, object] = {}
-    exec(composed, names)
-    tree = ast.parse(program)
-    kept = [
-        node
-        for node in tree.body
-        if not (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "process")
-    ]
-    assert len(kept) == len(tree.body) - 1
-    exec(compile(ast.Module(kept, []), "docs/any_process.md", "exec"), names)
+    exec(compile(program, "docs/any_process.md", "exec"), names)
     scores, pool = (names[name] for name in ("scorer", "pool"))
     assert scores.scored_rounds == list(range(1, 21))
     cosines = np.load(tmp_path / "audit_log" / "round_cosines.npy")
@@ -136,6 +136,12 @@ def test_the_documents_process_in_its_program_runs_and_finds_the_canaries(tmp_pa
         scored = read_score_file(tmp_path / "audit_log" / f"scores_{statistic}.csv")
         methods = [row["method"] for row in estimate(scored.canary_scores(), delta=1e-3).records()]
         assert "threshold_valid" in methods
+    exec(compile(correlated, "docs/any_process.md", "exec"), names)
+    folder = AuditedFolder(tmp_path / "ftrl_log")
+    assert folder_canary_check(folder, folder_statistics(folder)).state == "arrived"
+    checks = {check.name: check.passed for check in folder_checks(folder).results}
+    assert checks["enough_noise"]
+    assert checks["fresh_noise"]
 
 
 @pytest.mark.slow

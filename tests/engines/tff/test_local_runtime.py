@@ -147,7 +147,9 @@ def test_secure_sums_are_refused():
     def next_fn(state, clients):
         return state, tff.federated_secure_sum_bitwidth(clients, 8)
 
-    with pytest.raises(NotCompilableError, match=r"^its aggregation asks for secure sums$"):
+    with pytest.raises(
+        NotCompilableError, match=r"^its aggregation asks for secure sums.*WithPlainSums"
+    ):
         LocalContext().compile(next_fn)
 
 
@@ -162,7 +164,9 @@ def test_secure_sums_of_an_aggregator_are_refused():
         output = aggregator.next(aggregator.initialize(), clients)
         return state, output.result
 
-    with pytest.raises(NotCompilableError, match=r"^its aggregation asks for secure sums$"):
+    with pytest.raises(
+        NotCompilableError, match=r"^its aggregation asks for secure sums.*WithPlainSums"
+    ):
         LocalContext().compile(next_fn)
 
 

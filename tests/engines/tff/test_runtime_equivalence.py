@@ -25,7 +25,7 @@ from fl_audit.engines.tff.local import Local, LocalBlocks
 from fl_audit.engines.tff.native import Native
 from fl_audit.engines.tff.rounds import flatten_weights, model_weights, run_round
 from fl_audit.mechanisms import make_aggregator
-from fl_audit.run.folder import Checkpoint, load_checkpoint, save_checkpoint
+from fl_audit.run.training_folder import Checkpoint, load_checkpoint, save_checkpoint
 from fl_audit.tasks.tf.networks import as_classifier
 
 pytestmark = pytest.mark.tff

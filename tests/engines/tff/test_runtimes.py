@@ -115,14 +115,17 @@ def test_auto_falls_back_to_native_and_says_why(dense_run, clients_per_block, tm
     run = _asking_for(dense_run, "auto", clients_per_block)
     runtime = make_runtime(run, tmp_path / "worker.log")
     assert isinstance(runtime, Native)
-    assert runtime.description == (
-        "native, on CPUs (local cannot run this process: its aggregation asks for secure sums)"
+    assert runtime.description.startswith(
+        "native, on CPUs (local cannot run this process: its aggregation asks for secure sums"
     )
+    expected = "^process: its aggregation asks for secure sums.*WithPlainSums"
+    with runtime.session(), pytest.raises(InputError, match=expected):
+        runtime.process.next(runtime.process.initialize(), [1])
 
 
 @pytest.mark.usefixtures("_secure_sums")
 def test_local_is_refused_where_it_cannot_run_the_process(dense_run, tmp_path):
-    expected = r"^runtime: must be 'native' for this process: its aggregation asks for secure sums$"
+    expected = r"^runtime: must be 'native' for this process: its aggregation asks for secure sums"
     with pytest.raises(InputError, match=expected):
         make_runtime(_asking_for(dense_run, "local"), tmp_path / "worker.log")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from fl_audit.estimators.challenge_bases.summary import (
+from fl_audit.estimators.challenge_bases.posterior_summary import (
     autocorrelations,
     effective_sample_size,
     split_r_hat,

@@ -8,17 +8,17 @@ import pytest
 from scipy import stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.challenge_bases.grid import grid_posterior
-from fl_audit.estimators.challenge_bases.mhaar import ChainSettings, mhaar_posterior
-from fl_audit.estimators.challenge_bases.model import (
+from fl_audit.estimators.challenge_bases.error_counts import (
     BetaStrength,
     ChallengeCounts,
     CorrelationPrior,
     FixedStrength,
     Prior,
 )
-from fl_audit.estimators.challenge_bases.posterior import posterior
+from fl_audit.estimators.challenge_bases.grid import grid_posterior
+from fl_audit.estimators.challenge_bases.mhaar import ChainSettings, mhaar_posterior
 from fl_audit.estimators.challenge_bases.region_mass import inside, log_reach
+from fl_audit.estimators.challenge_bases.sample_posterior import posterior
 
 STRONG = ChallengeCounts(
     fp=[40, 50, 60, 100, 100, 110, 120, 200, 200, 200],

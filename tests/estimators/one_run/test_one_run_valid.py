@@ -14,7 +14,7 @@ from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound
 from fl_audit.estimators.one_run.guesses import correct_among_bottom, correct_among_top
 from fl_audit.estimators.one_run.plan import GUESS_ORDERS, orders_of, plan_guesses, spare_for_delta
-from fl_audit.estimators.one_run.valid import one_run_rejection
+from fl_audit.estimators.one_run.valid_guesses import one_run_rejection
 
 SEED = 20230515
 

@@ -15,7 +15,7 @@ from fl_audit.estimators import AuditSetting, CanaryScores, GaussianCanaryNull
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma, sigma_of_epsilon
 from fl_audit.estimators.null import Null
 from fl_audit.estimators.threshold.published import threshold_clopper_pearson
-from fl_audit.estimators.threshold.valid import threshold_gdp, threshold_valid
+from fl_audit.estimators.threshold.valid_threshold import threshold_gdp, threshold_valid
 
 RUNS = 200
 LIMIT = stats.binom.isf(1e-6, RUNS, 0.05)

@@ -19,7 +19,7 @@ from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.estimators.null import Null
 from fl_audit.estimators.threshold.error_rates import true_positive_band
 from fl_audit.estimators.threshold.rejection_tests import largest_rate, rank_tests
-from fl_audit.estimators.threshold.valid import (
+from fl_audit.estimators.threshold.valid_threshold import (
     largest_gaussian_rate,
     threshold_gdp,
     threshold_rejection,

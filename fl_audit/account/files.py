@@ -1,0 +1,99 @@
+"""The release of a config, or of the folder of a run or a log."""
+
+from pathlib import Path
+
+import msgspec
+
+from fl_audit.account.source import Source, check_delta_option, check_epsilon
+from fl_audit.attacks.log_release import stated_rounds, stated_uploads, why_nothing_stated
+from fl_audit.attacks.logs import read_log
+from fl_audit.config import Config, ExampleCanaries
+from fl_audit.config.design import RunDesign, design_run
+from fl_audit.config.file import load_config
+from fl_audit.errors import InputError
+from fl_audit.formats.folders import LogFolder, RunFolder
+from fl_audit.formats.run_record import read_record
+from fl_audit.mechanisms import MECHANISMS, NoisyMechanism
+from fl_audit.tasks.facts import load_task_facts
+
+
+def source_of_path(
+    path: Path, overrides: list[str], delta: float | None, epsilon: float | None
+) -> Source:
+    """The release of a config, or of the folder of a run or a log.
+
+    Args:
+      path: A config, or a folder.
+      overrides: Changes of a config's keys, as `section.key=value`.
+      delta: The delta; None for that of the config or the run.
+      epsilon: The target epsilon of a config whose noise is to be found; None for its own noise.
+
+    Raises:
+      InputError: The path or an option does not fit, or no noise is known.
+    """
+    if not path.is_dir():
+        return _of_config(path, overrides, delta, epsilon)
+    if overrides or epsilon is not None:
+        option = "--set" if overrides else "--epsilon"
+        raise InputError(f"{option}: is about a config; {path} has been trained with its noise")
+    return _of_log(path, delta) if LogFolder(path).pool.exists() else _of_run(path, delta)
+
+
+def _of_config(
+    path: Path, overrides: list[str], delta: float | None, epsilon: float | None
+) -> Source:
+    config = load_config(path, overrides)
+    if delta is not None:
+        check_delta_option(delta)
+        audit = msgspec.structs.replace(config.audit, delta=delta)
+        config = msgspec.structs.replace(config, audit=audit)
+    if epsilon is not None:
+        config = _asked_for(config, epsilon)
+    design = _designed(config)
+    return Source(str(path), design.release, design.delta)
+
+
+def _asked_for(config: Config, epsilon: float) -> Config:
+    """The config with noise to be found for an epsilon, whatever noise it states."""
+    check_epsilon(epsilon)
+    mechanism = config.mechanism
+    if not isinstance(mechanism, NoisyMechanism):
+        kind = MECHANISMS.name_of(MECHANISMS.kind_of(mechanism))
+        raise InputError(f"--epsilon: mechanism {kind!r} has no noise to find")
+    searching = msgspec.structs.replace(mechanism, noise_multiplier=None, epsilon=epsilon)
+    return msgspec.structs.replace(config, mechanism=searching)
+
+
+def _designed(config: Config) -> RunDesign:
+    """The design of the run; canaries that hold examples are only known with the data."""
+    if isinstance(config.canaries, ExampleCanaries):
+        from fl_audit.engines.prepare import prepare
+
+        return prepare(config)
+    task = load_task_facts(config.task, config.seed)
+    return design_run(config, task.client_ids, config.canaries.count)
+
+
+def _of_run(path: Path, delta: float | None) -> Source:
+    folder = RunFolder(path)
+    if not folder.record.exists():
+        raise InputError(
+            f"{path}: holds neither {folder.record.name} (a run) nor "
+            f"{LogFolder(path).pool.name} (a log)"
+        )
+    record = read_record(folder)
+    if delta is not None:
+        check_delta_option(delta)
+    return Source(str(path), record.release, delta or record.delta)
+
+
+def _of_log(path: Path, delta: float | None) -> Source:
+    if delta is None:
+        raise InputError(f"--delta: is required, as {path} records none, such as --delta 1e-5")
+    check_delta_option(delta)
+    log = read_log(LogFolder(path), iter)
+    rounds, uploads = stated_rounds(log), stated_uploads(log)
+    release = uploads if rounds is None else rounds.release
+    if release is None:
+        raise InputError(f"{path}: has nothing to account: {why_nothing_stated(log)}")
+    return Source(str(path), release, delta, uploads)

@@ -1,0 +1,174 @@
+"""A release that options alone describe."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import msgspec
+
+from fl_audit.account.source import Source, check_delta_option, check_epsilon
+from fl_audit.accounting import (
+    Correlation,
+    Denominator,
+    FixedRounds,
+    FixedSizeSampling,
+    OncePerBlock,
+    Party,
+    PoissonSampling,
+    Release,
+    Sampling,
+)
+from fl_audit.accounting.sampling_accountants import worst_sensitivity
+from fl_audit.errors import InputError
+from fl_audit.mechanisms import (
+    MECHANISMS,
+    GaussianFixed,
+    MatrixFactorisation,
+    NoisyMechanism,
+    TreeAggregation,
+    mechanism_for_epsilon,
+    round_noise,
+)
+
+_LARGEST_POPULATION = 10**6
+"""The largest population that stands for the rate of samples of fixed size."""
+
+
+SamplingOption = Literal["none", "poisson", "fixed_size", "shuffle"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """A release in options, whose canaries participate as clients do.
+
+    Attributes:
+      noise_multiplier: The noise multiplier; None if it is to be found for `epsilon`.
+      epsilon: The target epsilon; None for the stated noise.
+      rounds: The number of rounds.
+      sampling: How rounds draw their clients.
+      rate: The probability of a round, for `poisson` and `fixed_size`.
+      participations: The largest number of rounds of a client; of epochs under `shuffle`.
+      separation: The least distance of two rounds of a client.
+      mechanism: The kind of mechanism: gaussian_fixed, tree_aggregation or matrix_factorisation.
+      keys: Further keys of the mechanism's table, by name.
+    """
+
+    noise_multiplier: float | None
+    epsilon: float | None
+    rounds: int
+    sampling: SamplingOption
+    rate: float | None
+    participations: int | None
+    separation: int | None
+    mechanism: str
+    keys: dict[str, Any]
+
+
+_TABLES: dict[str, type[NoisyMechanism]] = {
+    "gaussian_fixed": GaussianFixed,
+    "tree_aggregation": TreeAggregation,
+    "matrix_factorisation": MatrixFactorisation,
+}
+
+MECHANISM_OPTIONS = tuple(_TABLES)
+"""The mechanisms that options describe; a config describes every kind."""
+
+
+def source_of_options(options: Options, delta: float) -> Source:
+    """The release that options describe.
+
+    Raises:
+      InputError: An option is missing, out of range, or does not fit the others.
+    """
+    check_delta_option(delta)
+    mechanism = _mechanism(options)
+    kind = MECHANISMS.kind_of(mechanism)
+    correlation = kind.correlation(mechanism, options.rounds)
+    party = _party(options, correlation)
+    release = Release(
+        rounds=options.rounds,
+        noise=kind.noise_distribution.noise(0.0, 0.0),
+        denominator=Denominator(kind.divides_by, 1.0),
+        client=party,
+        canary=party,
+        correlation=correlation,
+    )
+    if options.epsilon is not None:
+        try:
+            mechanism = mechanism_for_epsilon(mechanism, 1.0, release, delta)
+        except InputError as error:
+            raise InputError(str(error).replace("mechanism.epsilon", "--epsilon")) from error
+    return Source("these options", release.with_noise(round_noise(mechanism, 1.0)), delta)
+
+
+def _mechanism(options: Options) -> NoisyMechanism:
+    """The mechanism's table, as a config would hold it."""
+    if options.epsilon is not None:
+        check_epsilon(options.epsilon)
+    noise = options.noise_multiplier
+    if (noise is None) == (options.epsilon is None):
+        raise InputError("--noise-multiplier: give either it or --epsilon, whose noise is found")
+    if noise is not None and not 0 <= noise < math.inf:
+        raise InputError(f"--noise-multiplier {noise:g}: must be a finite number of at least 0")
+    table = {
+        "kind": options.mechanism,
+        "clip_norm": 1.0,
+        "noise_multiplier": noise,
+        "epsilon": options.epsilon,
+        **options.keys,
+    }
+    try:
+        made: NoisyMechanism = msgspec.convert(table, _TABLES[options.mechanism])
+    except msgspec.ValidationError as error:
+        raise InputError(f"--mechanism {options.mechanism}: {error}") from error
+    return made
+
+
+def _party(options: Options, correlation: Correlation | None) -> Party:
+    """A client, as its rounds are drawn."""
+    sampling = _sampling(options)
+    if correlation is None:
+        return Party(sampling)
+    if type(sampling) is FixedRounds:
+        squared = correlation.min_separation(sampling.at_most, options.separation or 1)
+        return Party(sampling, squared)
+    return Party(sampling, worst_sensitivity(sampling, correlation))
+
+
+def _sampling(options: Options) -> Sampling:
+    _check_numbers(options)
+    rounds, rate = options.rounds, options.rate
+    match options.sampling:
+        case "none":
+            most = -(-rounds // (options.separation or 1))
+            return FixedRounds(min(options.participations or most, most))
+        case "shuffle" if options.participations is not None:
+            return OncePerBlock.over(rounds, -(-rounds // options.participations))
+        case "shuffle":
+            raise InputError("--participations: --sampling shuffle needs the number of epochs")
+        case "poisson" if rate is not None:
+            return PoissonSampling(rate)
+        case "fixed_size" if rate is not None:
+            share = Fraction(rate).limit_denominator(_LARGEST_POPULATION)
+            return FixedSizeSampling(max(share.numerator, 1), share.denominator)
+        case _:
+            raise InputError(f"--rate: --sampling {options.sampling} needs it, such as --rate 0.01")
+
+
+def _check_numbers(options: Options) -> None:
+    """Raises InputError for options out of range, or of another sampling."""
+    for name in ("rounds", "participations", "separation"):
+        value = getattr(options, name)
+        if value is not None and not 1 <= value <= options.rounds:
+            raise InputError(f"--{name} {value}: must be from 1 to the number of rounds")
+    if options.rate is not None and not 0 < options.rate <= 1:
+        raise InputError(f"--rate {options.rate:g}: must be in (0, 1]")
+    is_drawn = options.sampling in ("poisson", "fixed_size")
+    for name, fits in (
+        ("rate", is_drawn),
+        ("participations", not is_drawn),
+        ("separation", options.sampling == "none"),
+    ):
+        if getattr(options, name) is not None and not fits:
+            raise InputError(f"--{name}: does not fit --sampling {options.sampling}")

@@ -1,0 +1,140 @@
+"""The accounting of a release as one record: every attacker, both parties, and JSON."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fl_audit.account.source import Source
+from fl_audit.accounting import FullGuarantee, Guarantee, Party, Release, upper_bounds
+from fl_audit.accounting.lower_bound import epsilon_at_least
+from fl_audit.json_records import to_json
+
+ATTACKERS = ("does_not_know_rounds", "knows_rounds", "sees_uploads")
+"""The attackers, in the order in which they are shown."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The bounds of one party against one attacker.
+
+    Attributes:
+      guarantee: The upper bounds on epsilon, by accountant.
+      lower: A lower bound on epsilon; None if none is known.
+      full: The privacy curve.
+    """
+
+    guarantee: Guarantee
+    lower: float | None
+    full: FullGuarantee
+
+    @property
+    def tightest(self) -> str | None:
+        """The accountant of the smallest epsilon; None if none is known."""
+        known = [by for by in self.guarantee.by_accountant if by.epsilon is not None]
+        return min(known, key=lambda by: by.epsilon or 0.0).accountant if known else None
+
+    @property
+    def reason(self) -> str | None:
+        """Why no epsilon is known; None if one is."""
+        if self.guarantee.epsilon is not None:
+            return None
+        return "; ".join(by.reason for by in self.guarantee.by_accountant if by.reason)
+
+    def to_json(self) -> dict[str, Any]:
+        full = self.full
+        return {
+            "epsilon": to_json(self.guarantee.epsilon),
+            "lower": to_json(self.lower),
+            "by_accountant": {
+                by.accountant: to_json(by.epsilon)
+                for by in self.guarantee.by_accountant
+                if by.accountant != "none_known"
+            },
+            "tightest": self.tightest,
+            "reason": self.reason,
+            "participations": self.guarantee.participations,
+            "mu": to_json(full.mu),
+            "rho": to_json(full.rho),
+            "approximate_mu": to_json(full.approximate_mu),
+            "tail": full.tail,
+            "advantage": full.advantage,
+            "true_positive_rates": [to_json(bound) for bound in full.found],
+            "profile": [to_json(point) for point in full.profile],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class AccountRecord:
+    """What accounting says of a source.
+
+    Attributes:
+      source: What was accounted.
+      neighbours: The neighbouring relation, in words.
+      assumes: The assumptions, in words.
+      bounds: The bounds of client and canary, by attacker in the order of `ATTACKERS`.
+    """
+
+    source: Source
+    neighbours: str
+    assumes: tuple[str, ...]
+    bounds: dict[str, tuple[Bounds, Bounds]]
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether a canary has the guarantee of a client."""
+        return self.source.release.canary == self.source.release.client
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object that `fl-audit account --json` prints; infinities are words."""
+        release = self.source.release
+        parties = {
+            attacker: {
+                name: bounds.to_json()
+                for name, bounds in zip(("client", "canary"), both, strict=True)
+            }
+            for attacker, both in self.bounds.items()
+        }
+        uploads = parties.get("sees_uploads")
+        return {
+            "delta": self.source.delta,
+            "noise_multiplier": release.noise.noise_multiplier,
+            "rounds": release.rounds,
+            **parties["does_not_know_rounds"],
+            "knowing_rounds": parties["knows_rounds"],
+            **({} if uploads is None else {"seeing_uploads": uploads}),
+            "neighbours": self.neighbours,
+            "assumes": list(self.assumes),
+        }
+
+
+def accounted(source: Source) -> AccountRecord:
+    """The bounds of a source.
+
+    Raises:
+      ValueError: The release's noise distribution is not registered, or delta is out of range.
+    """
+    release, delta = source.release, source.delta
+    found = upper_bounds(release, delta, source.uploads)
+    bounds: dict[str, tuple[Bounds, Bounds]] = {}
+    for attacker in ATTACKERS:
+        against = found.attackers.get(attacker)
+        if against is None or against.in_full is None:
+            continue
+        guarantees, full = (against.client, against.canary), against.in_full
+        client, canary = (
+            Bounds(guarantee, _lower(release, party, delta, attacker), curve)
+            for guarantee, party, curve in zip(
+                guarantees,
+                (release.client, release.canary),
+                (full.client, full.canary),
+                strict=True,
+            )
+        )
+        bounds[attacker] = client, canary
+    accounting = found.accounting
+    return AccountRecord(source, accounting.neighbours, accounting.assumes, bounds)
+
+
+def _lower(release: Release, party: Party, delta: float, attacker: str) -> float | None:
+    if attacker == "sees_uploads":
+        return None
+    return epsilon_at_least(release, party, delta, knows_rounds=attacker == "knows_rounds")

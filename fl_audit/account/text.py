@@ -1,0 +1,148 @@
+"""The accounting of a source on one screen."""
+
+import decimal
+import textwrap
+from collections.abc import Iterator
+
+from fl_audit.account.record import AccountRecord, Bounds
+from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES
+from fl_audit.number_words import count, delta_text, significant
+from fl_audit.text_table import TextTable
+
+_ATTACKER_TITLES = {
+    "does_not_know_rounds": "without the schedule",
+    "knows_rounds": "with the schedule",
+    "sees_uploads": "sees single uploads",
+}
+
+_DIGITS = 4
+
+
+def account_lines(record: AccountRecord, width: int, found_for: float | None = None) -> list[str]:
+    """The lines for the terminal.
+
+    Args:
+      record: The accounting.
+      width: The width of the terminal.
+      found_for: The epsilon that the noise was found for; None for stated noise.
+    """
+    lines = _wrapped(_head(record, found_for), width)
+    lines += ["", *_table(record).lines(width), ""]
+    lines += _reasons(record, width)
+    lines += _wrapped(f"Neighbouring relation: {record.neighbours}.", width)
+    lines += ["Assumptions:"]
+    for sentence in record.assumes:
+        lines += _wrapped(f"- {sentence}", width, "  ")
+    return lines
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, width, subsequent_indent=indent)
+
+
+def _head(record: AccountRecord, found_for: float | None) -> str:
+    """What was accounted, and for noise that was found, its target."""
+    source = record.source
+    release = source.release
+    multiplier = release.noise.noise_multiplier
+    start = f"{source.name}: upper bounds by accounting at δ = {delta_text(source.delta)}; "
+    noise = f"noise multiplier {multiplier:g}"
+    if found_for is not None:
+        noise += f", the least for ε ≤ {found_for:g} for a client"
+    return f"{start}{noise}, {count(release.rounds, 'round')}{_participations(record)}."
+
+
+def _participations(record: AccountRecord) -> str:
+    """How often client and canary participate at most, where that is fixed."""
+    client, canary = (bounds.guarantee.participations for bounds in record.bounds["knows_rounds"])
+    if client is None and canary is None:
+        return ""
+    if client == canary:
+        return f", a client or canary in {client:,} at most"
+    parts = [
+        f"a {name} in {number:,} at most"
+        for name, number in (("client", client), ("canary", canary))
+        if number is not None
+    ]
+    return f", {', '.join(parts)}"
+
+
+def _distinct(record: AccountRecord) -> dict[str, tuple[Bounds, Bounds]]:
+    """The bounds by attacker in words: one of any attacker where the schedule tells nothing."""
+    bounds = {_ATTACKER_TITLES[name]: both for name, both in record.bounds.items()}
+    without, knowing = (record.bounds[name] for name in ("does_not_know_rounds", "knows_rounds"))
+    if without != knowing:
+        return bounds
+    others = {name: both for name, both in bounds.items() if both is not without}
+    others.pop(_ATTACKER_TITLES["knows_rounds"])
+    return {"with or without the schedule": without} | others
+
+
+def _table(record: AccountRecord) -> TextTable:
+    """Columns are attackers and parties."""
+    columns: list[Bounds] = []
+    head, above = ["ε, tightest marked *"], [""]
+    for attacker, (client, canary) in _distinct(record).items():
+        parties = [("client or canary", client)]
+        if not record.is_alike:
+            parties = [("client", client), ("canary", canary)]
+        for name, bounds in parties:
+            columns.append(bounds)
+            head.append(name)
+            above.append(attacker)
+    rows = [(title, *cells) for title, cells in _rows(columns)]
+    return TextTable(head, [row for row in rows if set(row[1:]) != {""}], above)
+
+
+def _rows(columns: list[Bounds]) -> Iterator[tuple[str, list[str]]]:
+    """The rows: a title, and a cell for each column."""
+    accountants = dict.fromkeys(
+        by.accountant for bounds in columns for by in bounds.guarantee.by_accountant
+    )
+    for name in accountants:
+        yield ACCOUNTANT_TITLES.get(name, name), [_epsilon(bounds, name) for bounds in columns]
+    yield "lower bound", [_number(bounds.lower, "≥ ", decimal.ROUND_DOWN) for bounds in columns]
+    yield "μ (Gaussian DP)", [_number(bounds.full.mu) for bounds in columns]
+    tails = {bounds.full.tail for bounds in columns} - {None}
+    for tail in tails:
+        yield (
+            f"μ, but with probability {delta_text(tail or 0.0)}",
+            [_number(bounds.full.approximate_mu) for bounds in columns],
+        )
+    yield "ρ (zCDP)", [_number(bounds.full.rho) for bounds in columns]
+    rates = next((bounds.full.found for bounds in columns if bounds.full.found), ())
+    for index, rate in enumerate(rates):
+        title = f"true positives at {100 * rate.false_positive_rate:g} % false ones"
+        yield title, [_detected(bounds, index) for bounds in columns]
+
+
+def _number(
+    value: float | None, sign: str = "≤ ", rounding: str = decimal.ROUND_UP, unit: str = ""
+) -> str:
+    return "" if value is None else f"{sign}{significant(value, _DIGITS, rounding)}{unit}"
+
+
+def _epsilon(bounds: Bounds, accountant: str) -> str:
+    by = next((by for by in bounds.guarantee.by_accountant if by.accountant == accountant), None)
+    if by is None:
+        return ""
+    if by.epsilon is None:
+        return "none"
+    return _number(by.epsilon) + " *" * (accountant == bounds.tightest)
+
+
+def _detected(bounds: Bounds, index: int) -> str:
+    if not bounds.full.found:
+        return ""
+    return _number(100 * bounds.full.found[index].true_positive_rate, unit=" %")
+
+
+def _reasons(record: AccountRecord, width: int) -> list[str]:
+    """Why a column has no epsilon."""
+    lines = []
+    for attacker, both in _distinct(record).items():
+        for name, bounds in zip(("client", "canary"), both, strict=True):
+            if bounds.reason is not None and (name == "client" or not record.is_alike):
+                who = f"{name}, attacker {attacker}"
+                lines += _wrapped(f"No upper bound ({who}): {bounds.reason}.", width)
+    return lines

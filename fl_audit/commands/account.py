@@ -1,0 +1,140 @@
+"""`fl-audit account`: the upper bounds of a config, a folder or options, without training."""
+
+import argparse
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fl_audit.commands.parser import add_command, add_set
+from fl_audit.commands.printing import print_json, print_lines
+from fl_audit.errors import InputError
+
+if TYPE_CHECKING:
+    from fl_audit.account import Source
+    from fl_audit.commands.parser import Commands
+
+_KEYS = {
+    "restart_every": int,
+    "strategy": str,
+    "bands": int,
+    "buffers": int,
+    "coefficients": str,
+}
+"""Further keys of mechanisms, by name, as options."""
+
+_RELEASE = ("noise_multiplier", "rounds", "sampling", "rate", "participations", "separation")
+
+
+def add(commands: "Commands") -> None:
+    """Adds the command to the command line."""
+    parser = add_command(
+        commands,
+        _account,
+        name="account",
+        summary="upper bounds on epsilon by every accountant, and the least noise for one",
+        description=(
+            "Account the privacy of a config, of a run's or log's folder, or of options alone: "
+            "epsilon by accountant with lower bounds, μ, ρ and true positive rates, for clients "
+            "and canaries, and for attackers with and without the schedule. Nothing is trained."
+        ),
+        example=(
+            "fl-audit account --noise-multiplier 1 --rounds 2000 --sampling poisson --rate 0.01 "
+            "--delta 1e-6"
+        ),
+    )
+    parser.add_argument(
+        "source",
+        metavar="CONFIG.toml",
+        nargs="?",
+        type=Path,
+        help="a config, or the folder of a run or a log; without it, options say what is released",
+    )
+    add_set(parser)
+    parser.add_argument(
+        "--delta", type=float, help="in (0, 1); default: that of the config or the run, else needed"
+    )
+    parser.add_argument(
+        "--epsilon",
+        metavar="E",
+        type=float,
+        help="find the least noise with which clients have this epsilon, whatever noise is stated",
+    )
+    _add_release(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_release(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that describe a release."""
+    group = parser.add_argument_group("a release by options, without CONFIG.toml")
+    group.add_argument("--noise-multiplier", metavar="Z", type=float, help="noise multiplier")
+    group.add_argument("--rounds", metavar="T", type=int, help="rounds of training")
+    group.add_argument(
+        "--sampling",
+        choices=("none", "poisson", "fixed_size", "shuffle"),
+        help="how rounds draw their clients; default: none, rounds that an attacker may know",
+    )
+    group.add_argument(
+        "--rate", metavar="Q", type=float, help="a client's probability of a round, if sampled"
+    )
+    group.add_argument(
+        "--participations",
+        metavar="K",
+        type=int,
+        help="rounds of a client at most (none), or epochs (shuffle)",
+    )
+    group.add_argument(
+        "--separation", metavar="B", type=int, help="least distance of a client's rounds (none)"
+    )
+    group.add_argument(
+        "--mechanism",
+        choices=("gaussian_fixed", "tree_aggregation", "matrix_factorisation"),
+        help="default: gaussian_fixed, noise that is independent between rounds",
+    )
+    for name, kind in _KEYS.items():
+        option = f"--{name.replace('_', '-')}"
+        group.add_argument(option, type=kind, help=f"key {name} of the mechanism")
+
+
+def _account(arguments: argparse.Namespace) -> int:
+    from fl_audit.account import account_lines, accounted
+
+    record = accounted(_source(arguments))
+    if arguments.json:
+        print_json(record.to_json())
+    else:
+        width = shutil.get_terminal_size((100, 24)).columns
+        print_lines(account_lines(record, width, arguments.epsilon))
+    return 0
+
+
+def _source(arguments: argparse.Namespace) -> "Source":
+    """The release that the arguments name or describe."""
+    keys: dict[str, Any] = {
+        name: value for name in _KEYS if (value := getattr(arguments, name)) is not None
+    }
+    if arguments.source is not None:
+        described = (*_RELEASE, "mechanism", *keys)
+        given = [name for name in described if getattr(arguments, name) is not None]
+        if given:
+            option = f"--{given[0].replace('_', '-')}"
+            raise InputError(f"{option}: {arguments.source} says it; use --set in a config")
+        from fl_audit.account.files import source_of_path
+
+        return source_of_path(
+            arguments.source, arguments.overrides, arguments.delta, arguments.epsilon
+        )
+    if arguments.overrides:
+        raise InputError("--set: changes a key of a config; give CONFIG.toml")
+    for name in ("rounds", "delta"):
+        if getattr(arguments, name) is None:
+            raise InputError(f"--{name}: is required without CONFIG.toml")
+    from fl_audit.account.options import Options, source_of_options
+
+    stated = {name: getattr(arguments, name) for name in _RELEASE}
+    options = Options(
+        **stated | {"sampling": arguments.sampling or "none"},
+        epsilon=arguments.epsilon,
+        mechanism=arguments.mechanism or "gaussian_fixed",
+        keys=keys,
+    )
+    return source_of_options(options, arguments.delta)

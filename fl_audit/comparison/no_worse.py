@@ -1,0 +1,140 @@
+"""Whether a new run leaks significantly more than an old one: a gate against the last release.
+
+Both runs have an estimate of epsilon with an interval, on the first statistic of the strongest
+attacker, whatever the scores. The two are independent, so the difference has the interval
+
+    d - sqrt((new - new lower)^2 + (old upper - old)^2)  to
+    d + sqrt((new upper - new)^2 + (old - old lower)^2)
+
+of the method of variance estimates recovery (Zou & Donner 2008, Statistics in Medicine 27, equation
+6), at the confidence of both intervals. The new run leaks significantly more where it is above 0.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fl_audit.attacks.threat_models import title_of
+from fl_audit.comparison.comparison import Comparison
+from fl_audit.comparison.order import equally_often, span
+from fl_audit.comparison.reported_run import ReportedRun
+from fl_audit.errors import InputError
+from fl_audit.number_words import epsilon_text, significant
+from fl_audit.report.headline import strongest_first
+
+
+@dataclass(frozen=True)
+class Leakage:
+    """The estimate of one run; `epsilon` is None where only the ends of its interval are known."""
+
+    epsilon: float | None
+    lower: float
+    upper: float
+
+    @property
+    def words(self) -> str:
+        ends = f"{epsilon_text(self.lower)} … {epsilon_text(self.upper)}"
+        return ends if self.epsilon is None else f"{epsilon_text(self.epsilon)} ({ends})"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The new run's epsilon minus the old one's, on one statistic.
+
+    Attributes:
+      lower: The lower end of the interval of the difference.
+      upper: The upper end, possibly infinite.
+    """
+
+    JSON_COMPUTED: ClassVar = ("is_worse",)
+
+    statistic: str
+    new: Leakage
+    old: Leakage
+    lower: float
+    upper: float
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the new run leaks significantly more."""
+        return self.lower > 0
+
+    @property
+    def words(self) -> str:
+        leaks = "leaks" if self.is_worse else "does not leak"
+        return (
+            f"no-worse: the new run {leaks} significantly more: by “{title_of(self.statistic)}”, "
+            f"ε ≈ {self.new.words} against {self.old.words}; the difference is within "
+            f"{epsilon_text(self.lower)} … {epsilon_text(self.upper)}."
+        )
+
+
+def difference_to_last(comparison: Comparison) -> Difference:
+    """The difference of two runs, the new one given first.
+
+    Raises:
+      InputError: There are not two runs, they are not comparable, or have no interval in common.
+    """
+    if len(comparison.runs) != 2:
+        raise InputError(
+            f"--require no-worse: compares NEW with OLD, two folders, got {len(comparison.runs)}"
+        )
+    new, old = comparison.runs
+    _check_comparable(new, old)
+    reports = {
+        name: new.report.statistics[name]
+        for name in new.report.statistics
+        if _leakage(new, name) is not None and _leakage(old, name) is not None
+    }
+    is_sampled = new.is_sampled or old.is_sampled
+    for name in strongest_first(reports, is_sampled):
+        of_new, of_old = _leakage(new, name), _leakage(old, name)
+        if of_new is not None and of_old is not None:
+            return Difference(name, of_new, of_old, *interval_of_difference(of_new, of_old))
+    raise InputError("--require no-worse: no statistic has an interval in both runs")
+
+
+def _check_comparable(new: ReportedRun, old: ReportedRun) -> None:
+    """Raises InputError where a difference would not be one of leakage."""
+    for name, of_new, of_old in (
+        ("delta", new.report.delta, old.report.delta),
+        ("confidence", new.report.confidence, old.report.confidence),
+    ):
+        if of_new != of_old:
+            raise InputError(f"--require no-worse: {name} differs, {of_new:g} against {of_old:g}")
+    if not equally_often(new.participations, old.participations):
+        raise InputError(
+            "--require no-worse: canaries participate in different numbers of rounds, "
+            f"{_rounds(new)} against {_rounds(old)} on average"
+        )
+
+
+def _rounds(run: ReportedRun) -> str:
+    return "unknown" if run.participations is None else significant(run.participations)
+
+
+def _leakage(run: ReportedRun, statistic: str) -> Leakage | None:
+    headline = run.headline(statistic)
+    ends = span(headline)
+    if headline is None or ends is None:
+        return None
+    fit = headline.estimated
+    is_fit = fit is not None and headline.estimate_within() is not None
+    return Leakage(fit.epsilon if fit is not None and is_fit else None, *ends)
+
+
+def interval_of_difference(new: Leakage, old: Leakage) -> tuple[float, float]:
+    """The ends of the difference's interval; the ends' own differences where no centre is known."""
+    centres = (new.epsilon, old.epsilon)
+    known = [centre for centre in centres if centre is not None and math.isfinite(centre)]
+    if len(known) < 2 or math.isinf(old.upper):
+        return _minus(new.lower, old.upper), _minus(new.upper, old.lower)
+    difference = known[0] - known[1]
+    below = math.hypot(known[0] - new.lower, old.upper - known[1])
+    above = math.hypot(new.upper - known[0], known[1] - old.lower)
+    return difference - below, difference + above
+
+
+def _minus(first: float, second: float) -> float:
+    """The difference; of two infinities one that says nothing against the new run."""
+    return -math.inf if math.isinf(second) else first - second

@@ -1,0 +1,275 @@
+"""The noise of rounds: fresh in each, correlated by a matrix or by trees, or of each participant.
+
+A `NoiseProcess` makes noise whose independent draws are standard normal; who adds it to a sum
+scales it. Fresh noise has a key that each round draws anew from the operating system. Correlated
+noise and that of participants have one key for all rounds, drawn when a run begins and kept in its
+state: a state fixes all noise to come, after any restart, and whoever sees it can take the noise
+off. A device in production draws its own.
+"""
+
+import abc
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from fl_audit.engines.jax.threefry import fold_in, random_words
+from fl_audit.tasks.jax.classifier import Array, Weights
+
+if TYPE_CHECKING:  # `benchmarks/gpu.py` runs where JAX and NumPy are all there is
+    from fl_audit.mechanisms.noise_stream import NoiseStream
+
+# Keys.
+
+
+NoiseKeys = Callable[[int], Array]
+"""A function from the index of a round to the key of its noise."""
+
+
+def fresh_keys() -> NoiseKeys:
+    """Secret keys: 128 bits of the operating system's entropy for each round."""
+    return lambda index: jnp.asarray(np.frombuffer(secrets.token_bytes(16), np.uint32))
+
+
+def keys_of(random: np.random.Generator) -> NoiseKeys:
+    """Keys by a generator, for a round that is replayed.
+
+    Args:
+      random: The generator; each key takes 128 bits of it.
+    """
+    return lambda index: jnp.asarray(random.integers(0, 2**32, 4, np.uint32))
+
+
+def standard_normal(key: Array, shape: tuple[int, ...]) -> Array:
+    """Standard normal numbers, float32, by Box and Muller's method.
+
+    `jax.random.normal` inverts the distribution function at one of 2^23 numbers, so that nothing is
+    beyond 5.4. Here the radius has 64 bits, and ends at 9.49: the tail is what an audit looks at.
+    """
+    size = math.prod(shape)
+    high, low, turn, _ = (word.astype(jnp.float32) for word in random_words(key, -(-size // 2)))
+    uniform = (high + (low + 0.5) * jnp.float32(2.0**-32)) * jnp.float32(2.0**-32)
+    radius = jnp.sqrt(-2.0 * jnp.log(jnp.minimum(uniform, 1.0)))
+    angle = turn * jnp.float32(2.0**-31 * math.pi)
+    pairs = jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle)], 1)
+    return pairs.reshape(-1)[:size].reshape(shape)
+
+
+def normal_like(key: Array, like: Weights) -> list[Array]:
+    """Independent standard normal arrays in the shapes of others."""
+    ends = np.cumsum([math.prod(part.shape) for part in like])
+    pieces = jnp.split(standard_normal(key, (int(ends[-1]),)), ends[:-1])
+    return [piece.reshape(part.shape) for piece, part in zip(pieces, like, strict=True)]
+
+
+# Processes.
+
+
+class NoiseProcess(abc.ABC):
+    """How the noise of rounds is made of independent standard normal numbers.
+
+    Attributes:
+      is_at_clients: Whether each participant adds noise to its own upload, and the server none.
+    """
+
+    is_at_clients = False
+
+    @abc.abstractmethod
+    def begin(self, weights: Weights, key: Array) -> Any:
+        """The state before the first round, arrays; `weights` have the shapes of the sum."""
+
+    @abc.abstractmethod
+    def key_of_round(self, state: Any, fresh: Array) -> Array:
+        """The key of a round, from the state at its start or the given fresh one."""
+
+    @abc.abstractmethod
+    def next(self, state: Any, key: Array, sums: Weights) -> tuple[list[Array], Any]:
+        """The noise of a round in the shapes of its sums, and the next state."""
+
+
+class FreshNoise(NoiseProcess):
+    """Independent noise in each round, without a state."""
+
+    def begin(self, weights: Weights, key: Array) -> tuple[()]:
+        return ()
+
+    def key_of_round(self, state: Any, fresh: Array) -> Array:
+        return fresh
+
+    def next(self, state: Any, key: Array, sums: Weights) -> tuple[list[Array], Any]:
+        return normal_like(key, sums), state
+
+
+class ClientNoiseState(NamedTuple):
+    """The state of participants' noise between two rounds.
+
+    Attributes:
+      key: The key of all rounds.
+      calls: The number of rounds so far, int32.
+    """
+
+    key: Array
+    calls: Array
+
+
+class ClientNoise(NoiseProcess):
+    """Noise of each participant, by the round's key and the participant's number in the round."""
+
+    is_at_clients = True
+
+    def begin(self, weights: Weights, key: Array) -> ClientNoiseState:
+        return ClientNoiseState(key, jnp.zeros((), jnp.int32))
+
+    def key_of_round(self, state: ClientNoiseState, fresh: Array) -> Array:
+        """The state's key and the number of the round."""
+        return fold_in(state.key, state.calls)
+
+    def next(
+        self, state: ClientNoiseState, key: Array, sums: Weights
+    ) -> tuple[list[Array], ClientNoiseState]:
+        """No noise on the sum."""
+        return [jnp.zeros_like(part) for part in sums], state._replace(calls=state.calls + 1)
+
+
+class CorrelatedState(NamedTuple):
+    """The state of correlated noise between two rounds.
+
+    Attributes:
+      key: The key of all rounds.
+      calls: The number of rounds so far, int32.
+      past: The vectors of past noise, stacked, one array for each of the sum.
+      released: Under trees, the noise of the sum over the tree's rounds so far, in the shapes of
+        the sum; else empty.
+    """
+
+    key: Array
+    calls: Array
+    past: list[Array]
+    released: list[Array]
+
+
+class CorrelatedNoise(NoiseProcess):
+    """Noise that depends on earlier rounds' noise, all from one key."""
+
+    @property
+    @abc.abstractmethod
+    def _num_kept(self) -> int:
+        """The number of kept vectors."""
+
+    def begin(self, weights: Weights, key: Array) -> CorrelatedState:
+        past = [jnp.zeros((self._num_kept, *w.shape), jnp.float32) for w in weights]
+        calls = jnp.zeros((), jnp.int32)
+        return CorrelatedState(key, calls, past, self._none_released(weights))
+
+    def _none_released(self, weights: Weights) -> list[Array]:
+        return []
+
+    def key_of_round(self, state: CorrelatedState, fresh: Array) -> Array:
+        """The state's key and the number of the round."""
+        return fold_in(state.key, state.calls)
+
+
+class MatrixNoise(CorrelatedNoise):
+    """Rows of C^-1 z; `mechanisms.noise_stream` has the weights of z and of kept vectors."""
+
+    def __init__(self, stream: "NoiseStream") -> None:
+        self._stream = stream
+
+    @property
+    def _num_kept(self) -> int:
+        return len(self._stream.weights)
+
+    def next(
+        self, state: CorrelatedState, key: Array, sums: Weights
+    ) -> tuple[list[Array], CorrelatedState]:
+        pairs = [
+            self._row(fresh, vectors)
+            for fresh, vectors in zip(normal_like(key, sums), state.past, strict=True)
+        ]
+        past = [moved_on for _, moved_on in pairs]
+        return [noise for noise, _ in pairs], state._replace(calls=state.calls + 1, past=past)
+
+    def _row(self, fresh: Array, past: Array) -> tuple[Array, Array]:
+        """The noise of a round, and the vectors that are kept after it."""
+        stream = self._stream
+        noise = stream.fresh * fresh
+        if not stream.weights:
+            return noise, past
+        weights = jnp.asarray(stream.weights, jnp.float32)
+        with jax.default_matmul_precision("float32"):
+            noise = noise + jnp.tensordot(weights, past, 1)
+        if stream.decays is None:
+            newest = fresh if stream.keeps_fresh else noise
+            return noise, jnp.concatenate([newest[None], past[:-1]])
+        decays = jnp.asarray(stream.decays, jnp.float32)
+        return noise, decays.reshape(-1, *[1] * fresh.ndim) * past + noise
+
+
+class TreeNoise(CorrelatedNoise):
+    """Differences of prefix sums' noise by binary trees (Honaker 2015; Kairouz et al. 2021).
+
+    Every node of a tree has standard normal noise. A node's estimate weighs its own noise and the
+    sum of its children's estimates by their inverse variances: with b = own + (left b + right b) /
+    2, it is b / (2 - 2^-height), whose variance is that factor too. The noise of a prefix sum adds
+    up the estimates of its largest whole nodes; tensorflow-privacy's `EfficientTreeAggregator`
+    does the same (arXiv:2103.00039, appendix B).
+    """
+
+    def __init__(self, period: int) -> None:
+        """`period` is the number of rounds of a tree."""
+        self._period = period
+
+    @property
+    def _num_kept(self) -> int:
+        return self._period.bit_length()
+
+    def _none_released(self, weights: Weights) -> list[Array]:
+        return [jnp.zeros(w.shape, jnp.float32) for w in weights]
+
+    def next(
+        self, state: CorrelatedState, key: Array, sums: Weights
+    ) -> tuple[list[Array], CorrelatedState]:
+        leaf = state.calls % self._period
+        is_first = leaf == 0
+        past, prefix = self._with_leaf(leaf, key, state.past)
+        noise = [
+            now - jnp.where(is_first, 0.0, before)
+            for now, before in zip(prefix, state.released, strict=True)
+        ]
+        return noise, state._replace(calls=state.calls + 1, past=past, released=prefix)
+
+    def _with_leaf(
+        self, leaf: Array, key: Array, past: Sequence[Array]
+    ) -> tuple[list[Array], list[Array]]:
+        """The nodes that are left children after a leaf, and the noise of the prefix sum.
+
+        The place of a node in `past` is its height; of the places, those are taken that are bits of
+        the number of leaves.
+        """
+        shapes = [jnp.zeros(vectors.shape[1:], jnp.float32) for vectors in past]
+
+        def is_right(merged: tuple[Array, list[Array]]) -> Array:
+            return (leaf >> merged[0]) & 1 == 1
+
+        def merge(merged: tuple[Array, list[Array]]) -> tuple[Array, list[Array]]:
+            height, right = merged
+            own = normal_like(fold_in(key, height + 1), shapes)
+            parents = [
+                mine + 0.5 * (vectors[height] + part)
+                for mine, vectors, part in zip(own, past, right, strict=True)
+            ]
+            return height + 1, parents
+
+        first = (jnp.zeros((), jnp.int32), normal_like(fold_in(key, 0), shapes))
+        height, node = lax.while_loop(is_right, merge, first)
+        heights = jnp.arange(self._num_kept)
+        is_taken = ((leaf + 1) >> heights) & 1 == 1
+        factors = jnp.where(is_taken, 1.0 / (2.0 - 0.5**heights), 0.0).astype(jnp.float32)
+        stored = [vectors.at[height].set(part) for vectors, part in zip(past, node, strict=True)]
+        with jax.default_matmul_precision("float32"):
+            return stored, [jnp.tensordot(factors, vectors, 1) for vectors in stored]

@@ -1,0 +1,162 @@
+"""Replay of a round of a TFF process with canary clients (docs/replay.md).
+
+The process is compiled to plain TensorFlow, and its random operations get a seed (`SeededRounds`).
+Its clients are vectors, which an audited process takes as updates, so nothing is trained. A run
+replays its first round this way before it trains.
+"""
+
+import collections
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow_federated as tff
+
+from fl_audit.array_types import Float32Array
+from fl_audit.checks import Finding, Promise, Replay, replay_round
+from fl_audit.checks.replay.clip import ClipNormOf
+from fl_audit.checks.replay.trial_rounds import flat
+from fl_audit.checks.replay.zeroing import ZeroingNormOf
+from fl_audit.engines.engine import not_replayed
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.tff.canary_clients import canary_client_data
+from fl_audit.engines.tff.canary_process import released_aggregate
+from fl_audit.engines.tff.compiled import NotCompilableError, SeededRounds
+from fl_audit.engines.tff.rounds import model_weights
+from fl_audit.engines.tff.trained_blocks import as_leaves
+from fl_audit.engines.trial_round import promise_of, trial_updates
+from fl_audit.mechanisms import MECHANISMS, clip_and_noise
+from fl_audit.mechanisms.zeroing import zeroing_norm
+
+ClientData = Callable[[Float32Array], Any]
+"""Converts a vector, an update in the direction the model moves, to a client's data."""
+
+
+def replay_process(
+    process: tff.templates.IterativeProcess,
+    promise: Promise,
+    *,
+    state: Any = None,
+    seed: int = 1,
+    clip_norm_of: ClipNormOf | None = None,
+    zeroing_norm_of: ZeroingNormOf | None = None,
+) -> Replay:
+    """Replays a round of an audited process, as `replay_round` does.
+
+    A promise of correlated noise is about the rounds from the first one on.
+
+    Args:
+      process: A process of `compose_audited_process` or of one of the `build_audited_…` functions,
+        which the local runtime can run.
+      promise: The expected behaviour of its aggregator in a round.
+      state: The state before the round; by default the initial one.
+      seed: The seed of the updates and of the rounds.
+      clip_norm_of: Reads a state's clip norm, for a promise with an `adaptive_clip`.
+      zeroing_norm_of: Reads a state's zeroing norm, for one with `adaptive_zeroing`.
+
+    Raises:
+      NotCompilableError: The local runtime cannot run the process.
+    """
+    return replay_vectors(
+        SeededRounds(process.next),
+        process.initialize() if state is None else state,
+        lambda vector: canary_client_data(process, vector),
+        promise,
+        seed,
+        begun=None if promise.correlation is None else (process.initialize(), process.initialize()),
+        clip_norm_of=clip_norm_of,
+        zeroing_norm_of=zeroing_norm_of,
+    )
+
+
+def replay_vectors(
+    rounds: SeededRounds,
+    state: Any,
+    client_data: ClientData,
+    promise: Promise,
+    seed: int,
+    *,
+    begun: tuple[Any, Any] | None = None,
+    clip_norm_of: ClipNormOf | None = None,
+    zeroing_norm_of: ZeroingNormOf | None = None,
+) -> Replay:
+    """Replays a round whose clients' data is made from vectors.
+
+    `begun` are two initial states, if a state fixes noise to come (`replay_round`).
+    """
+
+    def server(state: Any, updates: Any, random: np.random.Generator) -> tuple[Any, Any]:
+        data = [client_data(flat(update).astype(np.float32)) for update in updates]
+        output = rounds.run(state, data, int(random.integers(1, 2**31)))
+        return _Held(output.state), released_aggregate(output.metrics)
+
+    return replay_round(
+        lambda held, updates, random: server(held.state, updates, random),
+        _Held(state),
+        trial_updates([weights.shape for weights in model_weights(state)], promise, seed),
+        seed,
+        promise,
+        begun=None if begun is None else (_Held(begun[0]), _Held(begun[1])),
+        clip_norm_of=None if clip_norm_of is None else lambda held: clip_norm_of(held.state),
+        zeroing_norm_of=None
+        if zeroing_norm_of is None
+        else lambda held: zeroing_norm_of(held.state),
+    )
+
+
+class _Held:
+    """A state of TFF, which is never modified and so need not be copied."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+    def __deepcopy__(self, memo: Any) -> "_Held":
+        return self
+
+
+# The first round of a run.
+
+
+def replay_of(
+    run: PreparedRun, process: tff.templates.IterativeProcess, begin: Callable[[], Any]
+) -> tuple[Finding, ...]:
+    """Replays the first round of a run; if it cannot be replayed, a finding says why."""
+    mechanism = run.config.mechanism
+    why_not = MECHANISMS.kind_of(mechanism).why_not_replayed
+    if why_not is not None:
+        return (not_replayed(why_not),)
+    try:
+        rounds = SeededRounds(process.next)
+    except NotCompilableError as error:
+        return (not_replayed(str(error)),)
+    state = begin()
+    # Trees keep their next node in the state, and matrices the key of all noise.
+    is_correlated = run.release.correlation is not None
+    return replay_vectors(
+        rounds,
+        state,
+        lambda vector: _client_data(process, state, vector),
+        promise_of(
+            run, clip_and_noise(mechanism, state.aggregator).clip_norm, _zeroing_norm(run, state)
+        ),
+        run.config.seed,
+        begun=(begin(), begin()) if is_correlated else None,
+        clip_norm_of=lambda state: clip_and_noise(mechanism, state.aggregator).clip_norm,
+        zeroing_norm_of=lambda state: _zeroing_norm(run, state),
+    ).findings
+
+
+def _zeroing_norm(run: PreparedRun, state: Any) -> float:
+    zeroing = run.config.mechanism.zeroing
+    return np.inf if zeroing is None else zeroing_norm(zeroing, state.aggregator)
+
+
+def _client_data(process: tff.templates.IterativeProcess, state: Any, vector: Float32Array) -> Any:
+    """A client's data for a process that trains clients, or for one over their results."""
+    data_type = process.next.type_signature.parameter[1].member
+    if "canary" in dir(data_type):
+        return canary_client_data(process, vector)
+    shapes = [weights.shape for weights in model_weights(state)]
+    update = tuple(as_leaves(-vector, shapes))
+    metrics = collections.OrderedDict(loss=(np.float32(0), np.float32(0)))
+    return collections.OrderedDict(update=update, metrics=metrics)

@@ -1,0 +1,120 @@
+"""Rounds of a TFF process in this Python process, with the clients' work on Ray's actors."""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from fl_audit.config import Mechanism
+from fl_audit.engines.engine import CohortReader
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.ray.session import RaySession, UnreadRound, check_for_ray
+from fl_audit.engines.ray.worker import Arrays
+from fl_audit.engines.tff.compiled import (
+    ClientSum,
+    ImportedComputation,
+    LocalContext,
+    local_runtime,
+)
+from fl_audit.engines.tff.local import process_of, trained_blocks_of
+from fl_audit.engines.tff.rounds import model_weights
+from fl_audit.engines.tff.tff_engine import TffEngine
+from fl_audit.engines.tff.tff_worker import CLIENT_PARTS, TffWorker
+from fl_audit.mechanisms import canary_norm
+
+
+@dataclass(frozen=True, eq=False)
+class _RoundOnActors:
+    """The participants as the process takes them here: what the actors need to know of them."""
+
+    unread: UnreadRound
+    weights: Arrays
+    canary_norm: float
+
+
+class RayContext(LocalContext):
+    """A context whose clients' work is done by actors, and all else in this process."""
+
+    def __init__(self, on_ray: RaySession) -> None:
+        """The actors start with the first round."""
+        super().__init__()
+        self.on_ray = on_ray
+
+    def client_sum(self, form: Any) -> ClientSum:
+        """How a round's clients are trained and added: shard by shard, on actors."""
+        parts: dict[str, bytes] = {
+            name: tff.framework.serialize_computation(getattr(form, name)).SerializeToString()
+            for name in CLIENT_PARTS
+        }
+        merge, zero = ImportedComputation(form.merge), ImportedComputation(form.zero)
+
+        def add(earlier: Sequence[Any], later: Sequence[Any]) -> list[Any]:
+            tensors = map(tf.convert_to_tensor, [*earlier, *later])
+            return merge(list(tensors))
+
+        def client_sum(prepared: Sequence[tf.Tensor], on_actors: Any) -> list[tf.Tensor]:
+            total = self.on_ray.total(
+                on_actors.unread,
+                prepared=[np.asarray(leaf) for leaf in prepared],
+                weights=on_actors.weights,
+                canary_norm=on_actors.canary_norm,
+                merge=add,
+                parts=parts,
+            )
+            if total is None:
+                return zero([])
+            return [tf.convert_to_tensor(leaf) for leaf in total]
+
+        return client_sum
+
+
+@dataclass(frozen=True)
+class OnRay(TffEngine):
+    """The runtime whose clients train on Ray's actors.
+
+    With `trains_in_blocks` actors also get the model's weights.
+    """
+
+    description: str
+    process: tff.templates.IterativeProcess
+    mechanism: Mechanism
+    trains_in_blocks: bool
+    context: RayContext
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[None]:
+        with contextlib.closing(self.context.on_ray), local_runtime(self.context):
+            yield
+
+    def reader(self, run: PreparedRun) -> CohortReader:
+        """Reads nothing: actors read the data of their own clients."""
+        return UnreadRound
+
+    def participants(self, state: Any, data: UnreadRound) -> Iterable[Any]:
+        """What the actors need to know of the participants."""
+        norm = canary_norm(self.mechanism, state.aggregator)
+        weights = model_weights(state) if self.trains_in_blocks else []
+        on_actors: Any = _RoundOnActors(data, weights, norm)
+        return on_actors  # type: ignore[no-any-return]
+
+
+def make_ray(run: PreparedRun) -> OnRay:
+    """The runtime of a run on Ray, with its process compiled; Ray starts with the first round.
+
+    Raises:
+      NotCompilableError: TFF cannot compile the run's process for it.
+      InputError: The cluster or the config does not pass `check_for_ray`.
+      ModuleNotFoundError: Ray is not installed.
+    """
+    check_for_ray(run)
+    blocks = trained_blocks_of(run)
+    process = process_of(run, blocks)
+    size = 1 if blocks is None else blocks.clients_per_block
+    context = RayContext(RaySession(run, size, TffWorker))
+    context.compile(process.next)
+    description = context.on_ray.words + (f", {size} clients at once" if size > 1 else "")
+    return OnRay(description, process, run.config.mechanism, blocks is not None, context)

@@ -1,0 +1,334 @@
+"""Threshold bounds that stay valid although the threshold is chosen on the data.
+
+Every confidence statement is exact and holds for all thresholds at once: a band on the true
+positive rates where the null distribution is known (error_rates.py), and tests that average over
+the unknown rates at ranks of excluded scores where it is not (rejection_tests.py).
+`threshold_valid` is valid for any mechanism with independent scores, `threshold_gdp` for Gaussian
+ones.
+
+Independence is an assumption. A mechanism that reveals k of m canaries, drawn at random, with
+probability m delta / k is (0, delta)-DP and makes their scores dependent: `threshold_valid` then
+exceeds 0 in 8 % of runs (m = 1,000, delta = 1e-3, k = 12), `one_run_valid` in none. Without
+independence, and with delta = 0, the number of included canaries above a threshold of false
+positive rate q is at most Binomial(m, q e^epsilon / (1 + q e^epsilon + (1 - q) e^-epsilon)). A band
+by that distribution would give 0.46 instead of 0.63 (500 canaries, shift 0.5, delta = 1e-5) and
+5.43 instead of 6.09 (shift 2), before any correction for delta.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from fl_audit.array_types import BoolArray, FloatArray, IntArray
+from fl_audit.estimators.beta_distribution import beta_cdf
+from fl_audit.estimators.gaussian.fit import Guess
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
+from fl_audit.estimators.null import Null, NullTail
+from fl_audit.estimators.privacy_region import log_ratio
+from fl_audit.estimators.result import Detail, Estimate
+from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.setting import AuditSetting
+from fl_audit.estimators.threshold.error_rates import (
+    bounded_false_positives,
+    favoured_rank,
+    true_positive_band,
+)
+from fl_audit.estimators.threshold.null_choice import ChosenNull, chosen_null
+from fl_audit.estimators.threshold.published import strongest_threshold
+from fl_audit.estimators.threshold.rejection_tests import (
+    RejectedThreshold,
+    bounded_thresholds,
+    largest_rate,
+    rank_tests,
+    strongest_rejection,
+)
+
+_SHARED = (
+    "Canaries' scores are independent given inclusion, with one distribution for included "
+    "canaries and one for excluded ones"
+)
+
+
+def threshold_valid(setting: AuditSetting) -> Estimate:
+    """The largest lower bound on epsilon of any threshold, valid after that choice.
+
+    Closed-form null: max over t of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) / FNR))
+    at included scores t, where "score >= t" means included. FPR is bounded by the known tail of the
+    null (null.py): for gaussian canaries the exact distribution, for those of random signs a bound,
+    the tighter the more is known of the vector that they are compared with. FNR is bounded for all
+    thresholds at once by a band with probability `confidence` (error_rates.py), which is narrowest
+    where a planned shift of the scores predicts the best threshold.
+
+    Empirical null: the largest epsilon that is rejected at any of some excluded scores t, where a
+    score above t means included. An (epsilon, delta)-private mechanism allows at most
+
+        TPR <= min(e^epsilon FPR + delta, 1 - e^-epsilon (1 - delta - FPR))
+
+    (Kairouz et al. 2015), and the test at each rank of the excluded scores is exact in the unknown
+    FPR too (rejection_tests.py). Both are valid for all distributions, and with ties.
+
+    The excluded scores first test a known null; if they reject it, the empirical null is used
+    (null_choice.py). The detail `local_level` is the failure probability of the statement at this
+    one threshold.
+
+    Raises NotApplicableError without included scores, or with fewer than 2 excluded scores if the
+    null is empirical or rejected.
+    """
+    setting.require(included=1)
+    null = chosen_null(setting)
+    return _by_ranks(setting, null) if null.tail is None else _by_band(setting, null, null.tail)
+
+
+def _by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> Estimate:
+    """The bound from a band on the true positive rates and a known tail of the null."""
+    favoured = _favoured(setting.null, setting.scores.num_included, setting.delta, null.confidence)
+    bounded = bounded_thresholds(setting.scores, null.confidence, tail, favoured)
+    best = strongest_threshold(
+        bounded.thresholds,
+        bounded.false_negatives,
+        bounded.negatives,
+        bounded.positives,
+        setting.delta,
+    )
+    epsilon = 0.0 if null.allows_no_bound else best.epsilon
+    return Estimate(
+        method="threshold_valid",
+        kind="lower_bound",
+        epsilon=epsilon,
+        lower=epsilon,
+        valid_for="independent scores",
+        assumes=f"{_SHARED}.{null.assumption}",
+        guarantee=_guarantee(
+            setting, "the bounds on the error rates hold for all thresholds at once"
+        ),
+        source=(
+            "Andrew et al. (2023), arXiv:2302.03098, section 5, with a one-sided confidence band "
+            "after Berk & Jones (1979) and its exact level (Moscovich & Nadler 2017)"
+        ),
+        details={
+            **null.details(),
+            **best.details(),
+            "local_level": float(bounded.levels[best.index]),
+            "num_thresholds": len(bounded.thresholds),
+        },
+    )
+
+
+def _favoured(null: Null, num_included: int, delta: float, confidence: float) -> int | None:
+    """The rank that the audit's planned shift favours; None if the shift is not known."""
+    if null.planned_shift is None:
+        return None
+    return favoured_rank(num_included, null.planned_shift, delta, confidence)
+
+
+def _by_ranks(setting: AuditSetting, null: ChosenNull) -> Estimate:
+    best = strongest_rejection(setting, largest_rate(setting.delta))
+    return Estimate(
+        method="threshold_valid",
+        kind="lower_bound",
+        epsilon=best.claim,
+        lower=best.claim,
+        valid_for="independent scores",
+        assumes=f"{_SHARED}.{null.assumption}",
+        guarantee=_guarantee(
+            setting,
+            "the candidates were fixed ranks of the excluded scores, and corrected for",
+        ),
+        source=(
+            "Andrew et al. (2023), arXiv:2302.03098, section 5, by exact tests at ranks of "
+            "excluded scores after Wilks (1941), with a weighted Bonferroni correction"
+        ),
+        details={**null.details(), "direction": _guess(setting, best), **best.details()},
+    )
+
+
+def _guess(setting: AuditSetting, best: RejectedThreshold) -> Guess:
+    """The guess with the smaller limit on TPR at the middle of the false positive rate."""
+    rate = best.rank / (best.num_excluded + 1)
+    by_included = math.exp(best.claim) * rate + setting.delta
+    by_excluded = 1 - math.exp(-best.claim) * (1 - setting.delta - rate)
+    return "included" if by_included <= by_excluded else "excluded"
+
+
+def _guarantee(setting: AuditSetting, reason: str) -> str:
+    return (
+        f"True epsilon is at least this with {100 * setting.confidence:g} % confidence; valid "
+        f"although the threshold is chosen on the data, since {reason}."
+    )
+
+
+# `threshold_gdp`: a lower bound for Gaussian differentially private mechanisms, by the best
+# threshold. Nasr et al. (2023), "Tight Auditing of Differentially Private Machine Learning",
+# arXiv:2302.07956, section 4: if the shape of the trade-off between the error rates is known, one
+# point determines all of it, and epsilon at a small delta follows from measurable error rates.
+
+
+@dataclass(frozen=True)
+class _MuBound:
+    """The largest lower bound on mu of any threshold, at least 0, and that threshold's details."""
+
+    mu: float
+    threshold: Mapping[str, Detail]
+
+
+def threshold_gdp(setting: AuditSetting) -> Estimate:
+    """The epsilon of the largest lower bound on the mu of a mu-GDP mechanism, over all thresholds.
+
+    A mu-GDP mechanism allows at most TPR = Phi(Phi^-1(FPR) + mu) (Dong, Roth & Su 2022), so every
+    threshold shows that mu >= Phi^-1(1 - FPR) - Phi^-1(FNR). The error rates are those of
+    threshold_valid, for all thresholds at once: a band under a known null, tests at ranks of the
+    excluded scores under the empirical one or if they reject the known one. Epsilon is that of the
+    Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018); with delta 0 it is infinite
+    if mu is above 0.
+
+    Raises NotApplicableError without included scores, or with fewer than 2 excluded scores if the
+    null is empirical or rejected.
+    """
+    setting.require(included=1)
+    null = chosen_null(setting)
+    lower_bound = (
+        _mu_by_ranks(setting) if null.tail is None else _mu_by_band(setting, null, null.tail)
+    )
+    epsilon = 0.0 if null.allows_no_bound else epsilon_of_mu(lower_bound.mu, setting.delta)
+    return Estimate(
+        method="threshold_gdp",
+        kind="lower_bound",
+        epsilon=epsilon,
+        lower=epsilon,
+        valid_for="independent scores of a Gaussian mechanism",
+        assumes=_assumptions(null),
+        guarantee=(
+            f"True epsilon is at least this with {100 * setting.confidence:g} % confidence if the "
+            "scores are independent scores of a Gaussian mechanism; valid although the threshold "
+            "is chosen on the data. It says nothing of any other mechanism, nor of a mu-GDP one "
+            "whose canaries' scores depend on each other."
+        ),
+        source=(
+            "Nasr et al. (2023), arXiv:2302.07956, section 4; Balle & Wang (2018), "
+            "arXiv:1805.06530, theorem 8; error rates as threshold_valid"
+        ),
+        details={**null.details(), "mu": lower_bound.mu, **lower_bound.threshold},
+    )
+
+
+def largest_gaussian_rate(false_positive_rate: FloatArray, mu: float) -> FloatArray:
+    """The largest true positive rate of a mu-GDP mechanism (Dong, Roth & Su 2022, definition 2.6).
+
+    >>> largest_gaussian_rate(np.array([0.0, 0.5, 1.0]), 1.0).round(4).tolist()
+    [0.0, 0.8413, 1.0]
+    """
+    return np.asarray(special.ndtr(special.ndtri(false_positive_rate) + mu))
+
+
+def _mu_by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> _MuBound:
+    bounded = bounded_thresholds(setting.scores, null.confidence, tail)
+    negatives, positives = bounded.negatives, bounded.positives
+    lower_bound = _normal_score(negatives.success, negatives.error) - _normal_score(
+        positives.error, positives.success
+    )
+    best = int(np.argmax(lower_bound))
+    threshold = {
+        "threshold": float(bounded.thresholds[best]),
+        "false_negatives": int(bounded.false_negatives[best]),
+        "fnr_upper": float(np.exp(negatives.error[best])),
+        "log_fpr_upper": float(positives.error[best]),
+        "local_level": float(bounded.levels[best]),
+        "num_thresholds": len(bounded.thresholds),
+    }
+    return _MuBound(max(float(lower_bound[best]), 0.0), threshold)
+
+
+def _mu_by_ranks(setting: AuditSetting) -> _MuBound:
+    best = strongest_rejection(setting, largest_gaussian_rate)
+    return _MuBound(best.claim, best.details())
+
+
+def _normal_score(log_p: FloatArray, log_rest: FloatArray) -> FloatArray:
+    """Phi^-1(p) from log p and log(1 - p), by the smaller of the two, which keeps its digits."""
+    return np.where(
+        log_p < log_rest, special.ndtri_exp(log_p), -np.asarray(special.ndtri_exp(log_rest))
+    )
+
+
+def _assumptions(null: ChosenNull) -> str:
+    return (
+        "The mechanism is mu-GDP for some mu, as the Gaussian mechanism is: its error rates trade "
+        "off as those between N(0, 1) and N(mu, 1). Canaries' scores are independent given "
+        "inclusion, with one distribution for included canaries and one for excluded ones."
+        f"{null.assumption}"
+    )
+
+
+# For simulations: whether `threshold_valid` exceeds one epsilon in many samples. That takes no
+# search. With a known null there is a bound at each threshold; without one, a count of included
+# scores above each tested excluded one, and a critical count that is computed once.
+
+
+def threshold_rejection(
+    epsilon: float, delta: float, level: float
+) -> Callable[[Sequence[AuditSetting]], BoolArray]:
+    """A test, for many samples, of whether the bound of `threshold_valid` exceeds epsilon.
+
+    `level` is 1 - confidence. A known null is taken as true: it is not tested on the scores.
+    """
+
+    def by_band(samples: Sequence[CanaryScores], null: Null, tail: NullTail) -> BoolArray:
+        included = np.sort(np.stack([scores.included for scores in samples]), axis=1)
+        favoured = _favoured(null, included.shape[1], delta, 1 - level)
+        band = true_positive_band(included.shape[1], 1 - level, favoured)
+        positives = bounded_false_positives(tail, included[:, included.shape[1] - band.ranks])
+        by_included = log_ratio(band.negatives.success, positives.error, delta)
+        by_excluded = log_ratio(positives.success, band.negatives.error, delta)
+        return np.asarray((np.maximum(by_included, by_excluded) > epsilon).any(axis=1))
+
+    @functools.cache
+    def enough_above(num_included: int, num_excluded: int) -> IntArray:
+        return _enough_above(num_included, num_excluded, epsilon, delta, level)
+
+    def by_ranks(samples: Sequence[CanaryScores]) -> BoolArray:
+        ranks = rank_tests(samples[0].num_excluded, 1 - level).ranks
+        enough = enough_above(samples[0].num_included, samples[0].num_excluded)
+        return np.array([np.any(_above(scores, ranks) >= enough) for scores in samples], bool)
+
+    def rejects(settings: Sequence[AuditSetting]) -> BoolArray:
+        groups: dict[tuple[Null, int, int], list[int]] = {}
+        for index, setting in enumerate(settings):
+            sizes = setting.scores.num_included, setting.scores.num_excluded
+            groups.setdefault((setting.null, *sizes), []).append(index)
+        rejected = np.zeros(len(settings), bool)
+        for (null, num_included, num_excluded), members in groups.items():
+            samples = [settings[index].scores for index in members]
+            tail = null.known_tail()
+            if num_included and tail is not None:
+                rejected[members] = by_band(samples, null, tail)
+            elif num_included and num_excluded > 1:
+                rejected[members] = by_ranks(samples)
+        return rejected
+
+    return rejects
+
+
+def _above(scores: CanaryScores, ranks: IntArray) -> IntArray:
+    """The number of included scores above the excluded ones of these ranks."""
+    thresholds = np.sort(scores.excluded)[scores.num_excluded - ranks]
+    not_above = np.searchsorted(np.sort(scores.included), thresholds, side="right")
+    return np.asarray(scores.num_included - not_above)
+
+
+def _enough_above(n1: int, n0: int, epsilon: float, delta: float, level: float) -> IntArray:
+    """The fewest included scores above each excluded one that reject epsilon; n1 + 1 if none do."""
+    tests = rank_tests(n0, 1 - level)
+    rates = largest_rate(delta)(tests.cells, epsilon)
+    low, high = np.ones(len(tests.ranks), np.int64), np.full(len(tests.ranks), n1 + 1)
+    while np.any(low < high):
+        middle = ((low + high) // 2)[:, None]
+        tails = beta_cdf(middle, np.maximum(n1 - middle + 1, 1), rates) @ tests.masses
+        rejected = (tails < tests.levels) & (middle[:, 0] <= n1)
+        low = np.where(rejected, low, middle[:, 0] + 1)
+        high = np.where(rejected, middle[:, 0], high)
+        low = np.minimum(low, high)
+    return np.asarray(low)

@@ -1,0 +1,81 @@
+"""An attack on a task's models from start to end: train, choose members, challenge, report."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fl_audit.config.attack_tables import AttackConfig, FederatedAttackConfig
+from fl_audit.config.file import config_to_toml
+from fl_audit.engines.tff import environment
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.text_files import write_text
+from fl_audit.pipeline.attack_bases import (
+    Target,
+    attack_base,
+    choose_members,
+    make_report,
+    score_files,
+    write_results,
+)
+from fl_audit.pipeline.runs import at_work
+from fl_audit.report.attack import AttackReport
+from fl_audit.run.training_folder import check_new, check_resumable
+
+if TYPE_CHECKING:
+    from fl_audit.engines.tff.shadow_models import AfterBlock
+
+
+def start_attack(
+    config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
+) -> AttackReport:
+    """Trains and attacks in a new or empty folder; `after_block` reports progress.
+
+    Raises:
+      InputError: The folder is taken, or the task cannot be attacked; nothing is written then.
+    """
+    check_new(out)
+    return _attack(config, out, after_block)
+
+
+def continue_attack(
+    config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
+) -> AttackReport:
+    """Resumes an interrupted attack; trained models are not trained again.
+
+    Raises:
+      InputError: The folder holds no interrupted attack of this config.
+    """
+    check_resumable(out, config)
+    return _attack(config, out, after_block)
+
+
+def _attack(
+    config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
+) -> AttackReport:
+    """Trains the missing models, then writes all results."""
+    environment.set_defaults()
+    models = out / "models"
+    target = _target_of(config, models, after_block)
+    with at_work(RunFolder(out)) as folder:
+        write_text(folder.config, config_to_toml(config))
+        models.mkdir(exist_ok=True)
+        chosen = choose_members(target)
+        bases = [
+            attack_base(target, number, int(member))
+            for number, member in enumerate(chosen.worst.points)
+        ]
+        scores = score_files(bases)
+        report = make_report(target, scores, chosen, bases)
+        write_results(out, scores, chosen, report)
+    return report
+
+
+def _target_of(
+    config: AttackConfig | FederatedAttackConfig, models: Path, after_block: "AfterBlock"
+) -> Target:
+    if isinstance(config, FederatedAttackConfig):
+        from fl_audit.pipeline.attack_targets import AttackedClients
+
+        return AttackedClients(config, models, after_block)
+    from fl_audit.pipeline.attack_targets import AttackedPoints
+
+    return AttackedPoints(config, models, after_block)

@@ -1,0 +1,399 @@
+"""Text of clients as rows of tokens, without TensorFlow.
+
+A `client_id,text` CSV is read sentence by sentence into a `Corpus`, whose words are numbers. A
+`Vocabulary` of the most frequent words, laid out as in TFF's Stack Overflow baseline, turns its
+sentences into rows of tokens, which are cut or padded once and held in the smallest integers that
+fit. The runs of a sweep share the corpus.
+"""
+
+import contextlib
+import csv
+import gzip
+import hashlib
+import itertools
+import json
+import re
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.array_types import IndexArray
+from fl_audit.errors import InputError
+from fl_audit.formats.npy_file import AnyArray, read_or_make
+from fl_audit.formats.text_files import check_header, in_turn, open_csv, say_separator, text_lines
+from fl_audit.library_words import csv_words, not_utf8
+from fl_audit.tasks.learning_task import Examples, Population, say_left_out
+from fl_audit.version import __version__
+
+PADDING = 0
+"""The token of positions after the end of a sentence."""
+
+
+_WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+
+
+def words_of(text: str) -> list[str]:
+    """Lower-case words, and punctuation marks as words of their own.
+
+    >>> words_of("Is't a verdict?")
+    ["is't", 'a', 'verdict', '?']
+    """
+    return _WORD.findall(text.lower())
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The tokens: 0 padding, 1 to `size` words, then unknown word, beginning, end of sentence.
+
+    `index` has the token of each known word, of which there may be fewer than `size`.
+    """
+
+    size: int
+    index: dict[str, int]
+
+    @property
+    def unknown(self) -> int:
+        return self.size + 1
+
+    @property
+    def beginning(self) -> int:
+        return self.size + 2
+
+    @property
+    def end(self) -> int:
+        return self.size + 3
+
+    @property
+    def num_tokens(self) -> int:
+        """The number of tokens, special ones included."""
+        return self.size + 4
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest unsigned integer type for all tokens: uint16 for 257 to 65,536."""
+        return np.min_scalar_type(self.num_tokens - 1)
+
+    def tokens(self, words: Iterable[str]) -> list[int]:
+        token, unknown = self.index.get, self.unknown
+        return [token(word, unknown) for word in words]
+
+
+def vocabulary_of_words(words: Sequence[str], size: int) -> Vocabulary:
+    """A vocabulary of the first `size` of these words."""
+    return Vocabulary(size, {word: i for i, word in enumerate(words[:size], start=1)})
+
+
+def build_vocabulary(counts: Mapping[str, int], size: int) -> Vocabulary:
+    """The `size` most frequent words, or all; ties go to the alphabetically first."""
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    return vocabulary_of_words(ranked, min(size, len(ranked)))
+
+
+# Sentences as rows of tokens.
+
+TokenRows = npt.NDArray[np.unsignedinteger[Any]]
+"""Shape (sentences, length + 1): inputs are all but the last column, labels all but the first."""
+
+
+def token_rows(
+    tokens: npt.ArrayLike, lengths: npt.NDArray[Any], vocabulary: Vocabulary, length: int
+) -> TokenRows:
+    """One row per sentence: the beginning, its words, the end if it still fits, padding.
+
+    Args:
+      tokens: The tokens of the words of all sentences, concatenated.
+      lengths: The number of words of each sentence, at most `length`; of shape (sentences,).
+      vocabulary: The vocabulary of the tokens; it decides the dtype of the rows.
+      length: The maximum number of words in a row, after the beginning.
+    """
+    rows = np.zeros((len(lengths), length + 1), vocabulary.dtype)
+    rows[:, 0] = vocabulary.beginning
+    rows[:, 1:][np.arange(length) < lengths[:, None]] = tokens
+    with_end = np.flatnonzero(lengths < length)
+    rows[with_end, lengths[with_end] + 1] = vocabulary.end
+    return rows
+
+
+def encode(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, length: int) -> TokenRows:
+    """The rows of sentences that are lists of words, cut after `length` words."""
+    cut = [sentence[:length] for sentence in sentences]
+    tokens = vocabulary.tokens(itertools.chain.from_iterable(cut))
+    return token_rows(tokens, np.array([len(s) for s in cut], np.int64), vocabulary, length)
+
+
+def examples_of(rows: TokenRows) -> Examples:
+    """The inputs and labels of rows, each int32 of shape (sentences, length)."""
+    return Examples(rows[:, :-1].astype(np.int32), rows[:, 1:].astype(np.int32))
+
+
+@dataclass(frozen=True)
+class SentencePopulation(Population):
+    """Clients whose sentences are ranges of rows of one array.
+
+    `first` has each client's first row, then the number of rows: shape (clients + 1,).
+    """
+
+    client_ids: Sequence[str]
+    rows: TokenRows
+    first: npt.NDArray[np.int64]
+
+    def num_examples(self, client: int) -> int:
+        return int(self.first[client + 1] - self.first[client])
+
+    def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
+        return examples_of(self.rows[self.first[client] : self.first[client + 1]][index])
+
+
+# Sentences before they are encoded with a vocabulary.
+
+_HOLD_OUT_EVERY = 10
+_HELD_OUT = -1
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence of a client, of at least one word."""
+
+    client_id: str
+    words: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Sentences split into training and held-out ones, their words held as numbers.
+
+    Attributes:
+      length: The number of words that are kept of each sentence.
+      client_ids: The names of the clients, in order of appearance.
+      all_words: All words; a word's number is its index here.
+      counts: The occurrences of each word in training sentences, before these are cut; int64 of
+        shape (words,).
+      numbers: The numbers of the words kept, concatenated over sentences; uint32.
+      lengths: The number of words kept of each sentence; int32 of shape (sentences,).
+      clients: The client of each sentence, -1 if it is held out; int32 of shape (sentences,).
+    """
+
+    length: int
+    client_ids: Sequence[str]
+    all_words: Sequence[str]
+    counts: IndexArray
+    numbers: npt.NDArray[np.uint32]
+    lengths: npt.NDArray[np.int32]
+    clients: npt.NDArray[np.int32]
+
+    @property
+    def word_counts(self) -> dict[str, int]:
+        """The number of occurrences of every word in the training sentences."""
+        counted = zip(self.all_words, self.counts.tolist(), strict=True)
+        return {word: count for word, count in counted if count}
+
+    @property
+    def num_held_out(self) -> int:
+        return int(np.sum(self.clients == _HELD_OUT))
+
+    def first_rows(self) -> IndexArray:
+        """The first row of each client in `rows`, then their number; of shape (clients + 1,)."""
+        return np.cumsum(np.bincount(self.clients - _HELD_OUT))
+
+    def rows(self, vocabulary: Vocabulary) -> TokenRows:
+        """The rows of all sentences, the held-out ones first, then client by client."""
+        tokens = np.array(vocabulary.tokens(self.all_words), vocabulary.dtype)
+        rows = token_rows(tokens[self.numbers], self.lengths, vocabulary, self.length)
+        return rows[np.argsort(self.clients, kind="stable")]
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """The corpus as plain arrays, the inverse of `corpus_of_arrays`."""
+        return {
+            "length": np.array(self.length),
+            "client_ids": _as_bytes(self.client_ids),
+            "all_words": _as_bytes(self.all_words),
+            "counts": self.counts,
+            "numbers": self.numbers,
+            "lengths": self.lengths,
+            "clients": self.clients,
+        }
+
+
+def corpus_of_arrays(arrays: Mapping[str, AnyArray]) -> Corpus:
+    return Corpus(
+        length=int(arrays["length"]),
+        client_ids=_texts_from_bytes(arrays["client_ids"]),
+        all_words=_texts_from_bytes(arrays["all_words"]),
+        counts=arrays["counts"],
+        numbers=arrays["numbers"],
+        lengths=arrays["lengths"],
+        clients=arrays["clients"],
+    )
+
+
+def _as_bytes(texts: Sequence[str]) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(texts).encode(), np.uint8)
+
+
+def _texts_from_bytes(array: AnyArray) -> list[str]:
+    texts: list[str] = json.loads(array.tobytes())
+    return texts
+
+
+def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
+    """Reads sentences one by one; holds out every tenth, unless it is its client's first.
+
+    `length` words are kept of each sentence; all its words are counted.
+    """
+    collected = _Collected(length)
+    for position, sentence in enumerate(sentences, start=1):
+        collected.add(sentence, may_be_held_out=position % _HOLD_OUT_EVERY == 0)
+    return collected.corpus()
+
+
+class _Collected:
+    """The part of a corpus that has been read."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self._counts: Counter[str] = Counter()
+        self._client: dict[str, int] = {}
+        self._number: dict[str, int] = {}  # number of each word, in order of appearance
+        self._numbers = array("I")
+        self._lengths = array("i")
+        self._clients = array("i")
+
+    def add(self, sentence: Sentence, may_be_held_out: bool) -> None:
+        if may_be_held_out and sentence.client_id in self._client:
+            self._clients.append(_HELD_OUT)
+        else:
+            self._clients.append(self._client.setdefault(sentence.client_id, len(self._client)))
+            self._counts.update(sentence.words)
+        words = sentence.words[: self._length]
+        self._lengths.append(len(words))
+        self._numbers.extend([self._number.setdefault(word, len(self._number)) for word in words])
+
+    def corpus(self) -> Corpus:
+        words = list(dict.fromkeys([*self._number, *self._counts]))  # kept words first
+        return Corpus(
+            length=self._length,
+            client_ids=list(self._client),
+            all_words=words,
+            counts=np.array([self._counts[word] for word in words], np.int64),
+            numbers=np.asarray(self._numbers, np.uint32),
+            lengths=np.asarray(self._lengths, np.int32),
+            clients=np.asarray(self._clients, np.int32),
+        )
+
+
+# Arrays that the runs of a sweep share: the first run makes them, the others read an NPZ file. Its
+# name contains a hash of everything that the arrays depend on.
+
+Arrays = Mapping[str, AnyArray]
+
+_folder: ContextVar[Path | None] = ContextVar("the folder of cached arrays", default=None)
+
+
+@contextlib.contextmanager
+def sharing_arrays(folder: Path) -> Iterator[None]:
+    """Tasks that are loaded inside the block cache arrays in a folder, which is created."""
+    folder.mkdir(parents=True, exist_ok=True)
+    token = _folder.set(folder)
+    try:
+        yield
+    finally:
+        _folder.reset(token)
+
+
+def cached_arrays(name: str, source: Path, settings: str, make: Callable[[], Arrays]) -> Arrays:
+    """The arrays that `make` returns, cached by the content of `source` and by the settings.
+
+    Outside `sharing_arrays` nothing is cached. If several runs start at once, one makes the arrays,
+    and the others wait.
+
+    Args:
+      name: The first part of the file's name.
+      source: The file from which the arrays are made; its name does not matter.
+      settings: Everything else that the arrays depend on.
+      make: Makes the arrays.
+
+    Raises:
+      OSError: The folder cannot be written.
+      InputError: The cached file is damaged.
+    """
+    folder = _folder.get()
+    if folder is None:
+        return make()
+    try:
+        path = folder / f"{name}-{_key(source, settings)}.npz"
+    except OSError:
+        return make()  # raises the error for an unreadable source
+    with in_turn(path.with_suffix(".lock")):
+        return read_or_make(path, "a part that the runs of a sweep share; delete it", make)
+
+
+def _key(source: Path, settings: str) -> str:
+    """A hash of the content of a file, of settings, and of the version of fl_audit."""
+    with source.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+    digest.update(f"\0{__version__}\0{settings}".encode())
+    return digest.hexdigest()[:32]
+
+
+# CSV files.
+
+
+def _sentences(path: Path, file: Iterator[str]) -> Iterator[Sentence]:
+    """The sentences of rows with at least one word; clients without any are left out."""
+    header, rows = open_csv(path, file)
+    check_header(path, header, ("client_id", "text"))
+    client_column, text_column = header.index("client_id"), header.index("text")
+    seen: dict[str, bool] = {}
+    try:
+        for row in filter(None, rows):
+            if len(row) != len(header):
+                raise InputError(
+                    f"{path}, line {rows.line_num}: must have {len(header)} fields, as the header; "
+                    "put a text with commas in double quotes"
+                )
+            client_id, words = row[client_column], words_of(row[text_column])
+            if not client_id.strip():
+                raise InputError(f"{path}, line {rows.line_num}: `client_id` is empty")
+            seen[client_id] = seen.get(client_id, False) or bool(words)
+            if words:
+                yield Sentence(client_id, words)
+    except csv.Error as error:
+        raise InputError(f"{path}, line {rows.line_num}: {csv_words(error)}") from error
+    say_left_out(path, [name for name, has_words in seen.items() if not has_words], len(seen))
+    if rows.dialect.delimiter != ",":
+        say_separator(path)
+
+
+def read_sentences(path: Path) -> Iterator[Sentence]:
+    """The sentences of a `client_id,text` CSV, one per row; rows without a word are skipped.
+
+    A file whose name ends with `.gz` is decompressed. Clients without a word are left out, with a
+    warning.
+
+    Raises:
+      InputError: The file cannot be read, or lacks a column.
+    """
+    try:
+        yield from _sentences(path, _lines(path))
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: must be a file compressed by gzip: {error}") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {not_utf8(error)}") from error
+
+
+def _lines(path: Path) -> Iterator[str]:
+    if path.suffix != ".gz":
+        yield from text_lines(path)
+        return
+    with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as file:
+        yield from file

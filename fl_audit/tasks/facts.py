@@ -1,0 +1,61 @@
+"""What a config's task is known to hold before it is trained: clients, parameters, initial norm."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from fl_audit.inner_products import euclidean_norm
+from fl_audit.tasks.kinds import NumbersTask
+
+
+@dataclass(frozen=True, eq=False)
+class TaskFacts:
+    """The sizes of a task.
+
+    Attributes:
+      initial_norm: Euclidean norm of the initial model; 0 where it is not known.
+    """
+
+    name: str
+    dim: int
+    initial_norm: float
+    client_ids: Sequence[str]
+
+
+class NumberedClients(Sequence[str]):
+    """The names of clients of whom no more is known than their number."""
+
+    def __init__(self, count: int) -> None:
+        """So many clients."""
+        self._numbers = range(count)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        numbers = self._numbers[index]
+        return str(numbers) if isinstance(numbers, int) else [str(number) for number in numbers]
+
+
+def load_task_facts(table: Any, seed: int) -> TaskFacts:
+    """The sizes of a task, which is loaded for them unless its table states them."""
+    if isinstance(table, NumbersTask):
+        clients = NumberedClients(table.num_clients)
+        return TaskFacts("these numbers", table.dim, table.initial_norm or 0.0, clients)
+    from fl_audit.tasks import load_task
+
+    task = load_task(table, seed)
+    weights = task.classifier.initial_weights
+    return TaskFacts(
+        name=task.name,
+        dim=task.classifier.dim,
+        initial_norm=math.hypot(*(euclidean_norm(leaf.ravel()) for leaf in weights)),
+        client_ids=task.population.client_ids,
+    )

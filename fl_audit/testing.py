@@ -1,0 +1,86 @@
+"""Differential privacy in your own test suite: does a server's round keep its promise?
+
+A round as a function of state, updates and randomness, which clips to 1, adds Gaussian noise of
+twice that, and divides by 50:
+
+>>> import numpy as np
+>>> def my_round(state, updates, random):
+...     clipped = [u / max(1, np.linalg.norm(u)) for (u,) in updates]
+...     return state, [(np.sum(clipped, 0) + random.normal(0, 2, 1000)) / 50]
+>>> promise = Promise(clip_norm=1, denominator=50, noise_multiplier=2)
+>>> def test_my_round_is_private():
+...     assert_private(my_round, promise)
+>>> test_my_round_is_private()
+
+Half of the noise fails the test:
+
+>>> def too_quiet(state, updates, random):
+...     clipped = [u / max(1, np.linalg.norm(u)) for (u,) in updates]
+...     return state, [(np.sum(clipped, 0) + random.normal(0, 1, 1000)) / 50]
+>>> assert_private(too_quiet, promise)  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
+Traceback (most recent call last):
+...
+AssertionError: the round does not keep its promise, in 1 of 10 questions
+FAILED noise_length: expected that another seed gives noise as long as promised in every variable;
+measured: 0.5 times as long as promised ...
+
+It is a replay (`checks.replay_round`, docs/replay.md): rounds are computed again with one client or
+one seed changed. No TensorFlow is imported.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fl_audit.checks import Promise, Replay, Server, replay_round
+from fl_audit.errors import InputError
+
+__all__ = ["Promise", "assert_private"]
+
+_CLIENTS = 20
+
+
+def assert_private(
+    round_function: Server,
+    promise: Promise,
+    *,
+    shapes: Sequence[tuple[int, ...]] = ((1000,),),
+    state: Any = None,
+    seed: int = 0,
+    **readers: Any,
+) -> Replay:
+    """Asserts that a round keeps a mechanism's promise, whichever client is left out.
+
+    A correct round fails with a probability below 1e-6 for each of the questions that chance is
+    part of; with the same seed it always has the same outcome.
+
+    Args:
+      round_function: The server's round: a function of state, updates (a list of arrays for each
+        client) and a `numpy.random.Generator`, its only randomness, that returns the new state and
+        the noised aggregate, a list of arrays.
+      promise: What the mechanism promises: clip norm, denominator and noise.
+      shapes: The shapes of the model's variables, if the round does not take a vector of 1,000
+        numbers.
+      state: The state that the round starts from.
+      seed: The seed of the clients' updates and of the round's generator, at least 0.
+      readers: Further arguments of `replay_round`, such as `clip_norm_of`.
+
+    Returns:
+      The replay; `inconclusive` names the questions that this round does not answer.
+
+    Raises:
+      AssertionError: The round does not keep its promise; a line for each broken part.
+      InputError: There is no shape, or the round releases something else than its updates.
+    """
+    if not shapes:
+        raise InputError("shapes: must be the shapes of the model's variables, got none")
+    random = np.random.default_rng(seed)
+    updates = [[random.normal(size=shape) for shape in shapes] for _ in range(_CLIENTS)]
+    replay = replay_round(round_function, state, updates, seed, promise, **readers)
+    broken = [str(finding) for finding in replay.findings if not finding.passed]
+    if broken:
+        questions = f"{len(broken)} of {len(replay.findings)} questions"
+        start = f"the round does not keep its promise, in {questions}"
+        raise AssertionError("\n".join([start, *broken]))
+    return replay

@@ -1,0 +1,86 @@
+"""`compare NEW OLD --require no-worse`: a gate against the last release."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from fl_audit.cli import main
+from fl_audit.comparison.no_worse import Leakage, interval_of_difference
+
+NOISE, CANARY = "config.mechanism.noise_multiplier", "analytical.canary.epsilon"
+HIDDEN = "analytical.attackers.does_not_know_rounds.canary.epsilon"
+
+
+def run_of(make_run, name, noise, epsilon, **changes):
+    """A run whose fit says so much, in an interval of a tenth on each side."""
+    return make_run(
+        name,
+        {NOISE: noise, CANARY: 100.0, HIDDEN: 100.0, **changes},
+        {"shift_fit": epsilon, "threshold_valid": epsilon / 2, "one_run_valid": 0.0},
+    )
+
+
+def test_a_run_that_leaks_more_is_status_5(make_run, capsys):
+    old, new = run_of(make_run, "old", 0.3, 5.0), run_of(make_run, "new", 0.2, 6.0)
+    assert main(["compare", str(new), str(old), "--require", "no-worse"]) == 5
+    # 1 is more than the root of 0.6² and 0.5²; the two intervals touch, from 5.4 and up to 5.5.
+    assert "the new run leaks significantly more" in capsys.readouterr().out.splitlines()[-1]
+    assert main(["compare", str(new), str(old), "--require", "no-worse", "--json"]) == 5
+    gate = json.loads(capsys.readouterr().out)["no_worse"]
+    assert gate["is_worse"] is True and gate["statistic"] == "max"
+    assert gate["lower"] == pytest.approx(1 - math.hypot(0.6, 0.5))
+    assert main(["compare", str(old), str(new), "--require", "no-worse"]) == 0
+    assert "does not leak significantly more" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_difference_within_chance_passes(make_run, capsys):
+    old, new = run_of(make_run, "old", 0.3, 5.0), run_of(make_run, "new", 0.3, 5.6)
+    assert main(["compare", str(new), str(old), "--require", "no-worse"]) == 0
+    assert main(["compare", str(new), str(old), "--json"]) == 0
+    assert "no_worse" not in json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_what_cannot_be_compared_is_no_pass(make_run, capsys):
+    drawn = {"kind": "PoissonSampling", "probability": 0.8}
+    sampled = {"run.release.canary.sampling": drawn, "analytical.client.participations": None}
+    once, often = (
+        run_of(make_run, "once", 0.3, 5.0),
+        run_of(
+            make_run, "often", 0.3, 5.0, **sampled, **{"config.participation.kind": "bernoulli"}
+        ),
+    )
+    assert main(["compare", str(often), str(once), "--require", "no-worse"]) == 2
+    assert "canaries participate in different numbers of rounds, 6.4" in capsys.readouterr().err
+    third = run_of(make_run, "third", 0.3, 5.0)
+    assert main(["compare", *map(str, (once, often, third)), "--require", "no-worse"]) == 2
+    assert "two folders, got 3" in capsys.readouterr().err
+
+
+def test_equal_runs_fail_one_time_in_forty():
+    """Intervals of 95 % of normal estimates with unequal errors: 2.5 % of differences are above 0.
+
+    Of 20,000 pairs 500 are expected; outside 380 to 620 with a probability below 1e-7.
+    """
+    random = np.random.default_rng(5)
+    errors = np.array([0.5, 1.3])
+    centres = 8 + errors * random.standard_normal((20_000, 2))
+    worse = 0
+    for both in centres.tolist():
+        new, old = (
+            Leakage(centre, centre - 1.96 * error, centre + 1.96 * error)
+            for centre, error in zip(both, errors.tolist(), strict=True)
+        )
+        worse += interval_of_difference(new, old)[0] > 0
+    assert 380 < worse < 620
+
+
+def test_infinite_ends():
+    few, none = Leakage(5.0, 4.0, 6.0), Leakage(math.inf, 9.0, math.inf)
+    assert interval_of_difference(none, few) == (3.0, math.inf)
+    assert interval_of_difference(few, none)[0] == -math.inf
+    assert interval_of_difference(none, none)[0] == -math.inf
+    open_above = Leakage(5.0, 4.0, math.inf)
+    assert interval_of_difference(few, open_above)[0] == -math.inf
+    assert interval_of_difference(open_above, few)[1] == math.inf

@@ -1,0 +1,291 @@
+"""The distribution of planned scores against runs with real vectors in d dimensions."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from planned_runs import facts, planned, small_config
+
+from fl_audit.accounting import Noise
+from fl_audit.accounting.noise_distributions import noise_on_sum
+from fl_audit.errors import InputError
+from fl_audit.planning.background import (
+    MIDDLE,
+    ClipPath,
+    Unknowns,
+    predicted_background,
+    simulate_clip_path,
+)
+
+TRIALS = 100
+STATISTICS = ("final", "final_minus_initial", "max", "sum")
+
+
+def _real_sums(run, unknowns, path, trial, random):
+    """[rounds, d] sums of real updates with the norms and the drift that are asked for."""
+    common = random.standard_normal(run.task.dim)
+    own = random.standard_normal((run.num_rounds, run.task.dim))
+    common /= np.linalg.norm(common)
+    own -= (own @ common)[:, None] * common
+    own /= np.linalg.norm(own, axis=1, keepdims=True)
+    direction = np.sqrt(unknowns.drift) * common + np.sqrt(1 - unknowns.drift) * own
+    return path.real_norm[trial][:, None] * direction
+
+
+def _by_vectors(run, unknowns, path, trial, random):
+    """Scores by statistic of a run with one vector a canary, a round a loop, as training has it."""
+    dim, z = run.task.dim, noise_on_sum(run.noise, run.canaries + run.clients)
+    pool = random.standard_normal((run.num_canaries, dim))
+    pool /= np.linalg.norm(pool, axis=1, keepdims=True)
+    initial = random.standard_normal(dim)
+    initial *= run.task.initial_norm / np.linalg.norm(initial)
+    model, momentum = initial.copy(), np.zeros(dim)
+    real = _real_sums(run, unknowns, path, trial, random)
+    cosines, directions = [], np.zeros(dim)
+    for t in range(run.num_rounds):
+        sums = real[t] + pool[run.canary[run.round == t]].sum(0)
+        sums += z[t] * random.standard_normal(dim)
+        aggregate = path.clip_norm[trial, t] * sums / run.schedule.expected_cohort
+        momentum = run.server.momentum * momentum + aggregate
+        model += run.server.learning_rate * momentum
+        norm = np.linalg.norm(aggregate)
+        if norm > 0:
+            directions += aggregate / norm
+            cosines.append(pool @ aggregate / norm)
+    change = model - initial
+    return {
+        "final": pool @ model / np.linalg.norm(model),
+        "final_minus_initial": pool @ change / np.linalg.norm(change),
+        "max": np.max(cosines, axis=0),
+        "sum": pool @ directions / np.linalg.norm(directions),
+    }
+
+
+def planned_path(run, unknowns) -> ClipPath:
+    """The path of a plan, which draws its own chance from one seed."""
+    return simulate_clip_path(run, unknowns, 1, np.random.default_rng(20_230_206))
+
+
+def _moments(scores):
+    """Mean, mean square about 0 and deviation of one group of one trial."""
+    return np.mean(scores), np.mean(scores**2), np.std(scores)
+
+
+def _compare(run, unknowns, by_vectors=None):
+    """Moments of both simulations, as numbers of standard errors that they are apart.
+
+    `by_vectors` is what vectors are drawn for, where it is another run.
+    """
+    random = np.random.default_rng(7)
+    path = planned_path(run, unknowns)
+    background = predicted_background(run, unknowns)
+    exposures = {name: background.exposure(name) for name in STATISTICS}
+    lengths, num_excluded = np.ones(int(run.included.sum())), int((~run.included).sum())
+    found = {}
+    for _ in range(TRIALS):
+        vectors = _by_vectors(by_vectors or run, unknowns, path, 0, random)
+        for name, exposure in exposures.items():
+            drawn = exposure.scores(exposure.draw(num_excluded, random), 1.0, lengths)
+            for group, members in enumerate((run.included, ~run.included)):
+                pair = found.setdefault((name, group), ([], []))
+                pair[0].append(_moments(vectors[name][members]))
+                pair[1].append(_moments(drawn[group]))
+    apart = {}
+    for key, (vectors, distribution) in found.items():
+        a, b = np.array(vectors), np.array(distribution)
+        error = np.sqrt((a.var(0) + b.var(0)) / TRIALS)
+        apart[key] = (a.mean(0) - b.mean(0)) / error
+    return apart
+
+
+CASES = {
+    "noise": ({}, MIDDLE),
+    "no noise, orthogonal clients": (
+        {"mechanism": {"noise_multiplier": 0.0}},
+        Unknowns(0.0, 0.0, 1.0, 1.0),
+    ),
+    "no noise, parallel clients, one direction": (
+        {"mechanism": {"noise_multiplier": 0.0}},
+        Unknowns(1.0, 1.0, 1.0, 1.0),
+    ),
+    "momentum, adaptive clip": (
+        {
+            "server": {"momentum": 0.8, "learning_rate": 0.5},
+            "mechanism": {
+                "kind": "gaussian_adaptive",
+                "noise_multiplier": 0.2,
+                "clip_norm": 0.5,
+            },
+        },
+        Unknowns(0.3, 0.5, 3.0, 0.3),
+    ),
+    "noise at the client": (
+        {"mechanism": {"kind": "client_gaussian", "noise_multiplier": 0.1, "clip_norm": 0.5}},
+        MIDDLE,
+    ),
+    "repeats": ({"participation": {"canary_repeats": 4}}, MIDDLE),
+    "every round": ({"participation": {"kind": "every_round", "rounds": 12}}, MIDDLE),
+    "Poisson sampling": (
+        {"participation": {"kind": "bernoulli", "rounds": 12, "clients_per_round": 6}},
+        Unknowns(0.5, 0.0, 1.0, 1.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_scores_have_the_moments_of_those_of_vectors(case):
+    """168 comparisons at 6 standard errors: by chance one fails with probability below 1e-6."""
+    changes, unknowns = CASES[case]
+    apart = _compare(planned(small_config(changes)), unknowns)
+    worst = {key: np.round(values, 1) for key, values in apart.items() if max(abs(values)) > 6}
+    assert not worst
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_scores_of_uploads_have_the_moments_of_those_of_vectors(repeats):
+    """Within five standard errors of 100 trials: a false alarm in 12 numbers has chance 7e-6."""
+    mechanism = {"kind": "client_gaussian", "noise_multiplier": 0.1, "clip_norm": 0.5}
+    run = planned(
+        small_config({"mechanism": mechanism, "participation": {"canary_repeats": repeats}}),
+        facts(dim=10_000),
+    )
+    exposure = predicted_background(run, MIDDLE).exposure("one_upload")
+    lengths, num_excluded = np.ones(exposure.num_included), int((~run.included).sum())
+    random = np.random.default_rng(7)
+    found = [([], []), ([], [])]
+    for _ in range(TRIALS):
+        pool = random.standard_normal((run.num_canaries, run.task.dim))
+        pool /= np.linalg.norm(pool, axis=1, keepdims=True)
+        uploads = 0.1 * random.standard_normal((repeats, *pool.shape))
+        uploads += pool * run.included[:, None]
+        total = (uploads / np.linalg.norm(uploads, axis=2, keepdims=True)).sum(0)
+        vectors = np.sum(pool * total, axis=1) / np.linalg.norm(total, axis=1)
+        drawn = exposure.scores(exposure.draw(num_excluded, random), 1.0, lengths)
+        for group, members in enumerate((run.included, ~run.included)):
+            found[group][0].append(_moments(vectors[members]))
+            found[group][1].append(_moments(drawn[group]))
+    for vectors, distribution in found:
+        a, b = np.array(vectors), np.array(distribution)
+        error = np.sqrt((a.var(0) + b.var(0)) / TRIALS)
+        assert np.abs((a.mean(0) - b.mean(0)) / error).max() < 5
+
+
+def test_the_comparison_finds_a_wrong_law():
+    """Otherwise the test above could not fail: 10 % less noise is seen."""
+    run = planned(small_config())
+    less = Noise("gaussian", 0.18, 0.18)
+    apart = _compare(dataclasses.replace(run, noise=less), MIDDLE, by_vectors=run)
+    assert max(abs(values).max() for values in apart.values()) > 6
+
+
+def test_without_anything_in_any_round_nothing_is_planned():
+    config = small_config({"mechanism": {"noise_multiplier": 0.0}})
+    empty = np.zeros(0, int)
+    nothing = {"clients": np.zeros(12, int), "canary": empty, "round": empty}
+    run = dataclasses.replace(planned(config), **nothing)
+    with pytest.raises(InputError, match="no round has a client, a canary or noise"):
+        predicted_background(run, MIDDLE)
+
+
+def test_a_server_that_adapts_leaves_the_models_out():
+    run = dataclasses.replace(planned(small_config()), server=None)
+    background = predicted_background(run, MIDDLE)
+    found = [name for name in STATISTICS if background.exposure(name) is not None]
+    assert found == ["max", "sum"]
+
+
+# The clip norm's path against its rule by hand, and norms of sums against vectors.
+
+
+ADAPTIVE = {
+    "kind": "gaussian_adaptive",
+    "noise_multiplier": 0.0,
+    "clip_norm": 2.0,
+    "target_quantile": 0.3,
+    "clip_learning_rate": 0.1,
+}
+
+
+def _path(changes, unknowns, trials=1, count_noise=0.0):
+    run = planned(small_config(changes), count_noise=count_noise)
+    return run, simulate_clip_path(run, unknowns, trials, np.random.default_rng(1))
+
+
+def test_a_fixed_clip_norm_stays():
+    _, path = _path({}, Unknowns(0.0, 0.0, 0.1, 10.0))
+    assert np.all(path.clip_norm == 0.5)
+
+
+def test_where_all_updates_are_longer_it_grows_by_the_rule():
+    """b = 0: S grows by exp(0.1 x 0.3) a round."""
+    run, path = _path({"mechanism": ADAPTIVE}, Unknowns(0.0, 0.0, 1e6, 1e6))
+    assert path.clip_norm[0] == pytest.approx(2.0 * np.exp(0.03 * np.arange(12)))
+    assert path.real_norm[0] == pytest.approx(np.sqrt(run.clients))
+
+
+def test_where_all_are_shorter_canaries_still_count_as_clipped():
+    """b = n / (n + m) without noise: the average over who was there."""
+    run, path = _path({"mechanism": ADAPTIVE}, Unknowns(0.0, 0.0, 1e-9, 1e-9))
+    share = run.clients / (run.clients + run.canaries)
+    steps = np.concatenate([[0], np.cumsum(share - 0.3)[:-1]])
+    assert run.canaries.sum() > 0
+    assert path.clip_norm[0] == pytest.approx(2.0 * np.exp(-0.1 * steps))
+
+
+def test_with_noise_the_share_is_over_the_expected_cohort():
+    """b = 1/2 + (n/2 - m/2) / E, as counts are of +1/2 and -1/2; noise of the count's size."""
+    noisy = {**ADAPTIVE, "noise_multiplier": 0.1}
+    run, path = _path({"mechanism": noisy}, Unknowns(0.0, 0.0, 1e-9, 1e-9), 20_000, 0.5)
+    expected = run.schedule.expected_cohort
+    share = 0.5 + (run.clients[0] - run.canaries[0]) / (2 * expected)
+    steps = -np.log(path.clip_norm[:, 1] / 2.0) / 0.1 + 0.3
+    assert np.mean(steps) == pytest.approx(share, abs=6 * 0.5 / expected / np.sqrt(20_000))
+    assert np.std(steps) == pytest.approx(0.5 / expected, rel=6 / np.sqrt(40_000))
+
+
+def test_it_settles_at_the_quantile_that_canaries_leave():
+    """Real updates of median 1, log-normal: the share below is gamma (n + m) / n."""
+    changes = {
+        "mechanism": {**ADAPTIVE, "clip_learning_rate": 0.2},
+        "participation": {"kind": "every_round", "rounds": 150},
+    }
+    config = small_config(changes)
+    run = planned(config, facts(num_clients=400))
+    path = simulate_clip_path(run, Unknowns(0.0, 0.0, 0.5, 0.5), 4, np.random.default_rng(1))
+    quantile = 0.3 * (run.clients[0] + run.canaries[0]) / run.clients[0]
+    from scipy import stats
+
+    settled = np.exp(0.5 * stats.norm.ppf(quantile))
+    assert path.clip_norm[:, -1] == pytest.approx(np.full(4, settled), rel=0.05)
+
+
+@pytest.mark.parametrize(("alignment", "expected"), [(0.0, 1.0), (1.0, np.sqrt(40.0))])
+def test_sums_of_orthogonal_and_of_parallel_updates(alignment, expected):
+    """40 clients of length 1: sqrt(40) and 40."""
+    changes = {"participation": {"kind": "every_round", "rounds": 1}}
+    _, path = _path(changes, Unknowns(alignment, 0.0, 1e6, 1e6))
+    assert path.real_norm[0, 0] == pytest.approx(expected * np.sqrt(40.0))
+
+
+def test_many_clients_are_stood_for_by_a_thousand():
+    changes = {"participation": {"kind": "every_round", "rounds": 2}}
+    run = planned(small_config(changes), facts(num_clients=5_000))
+    few = simulate_clip_path(run, Unknowns(0.0, 0.0, 1e6, 1e6), 1, np.random.default_rng(1))
+    assert few.real_norm[0] == pytest.approx(np.sqrt([5_000.0] * 2))
+
+
+def test_momentum_weights():
+    """By hand: the aggregate of the last round once, of the one before 1 + b times."""
+    run = planned(small_config({"server": {"momentum": 0.5, "learning_rate": 2.0}}))
+    weights = run.round_weights(run.server)
+    assert weights[-3:] == pytest.approx([2 * 1.75, 2 * 1.5, 2 * 1.0])
+
+
+def test_noise_that_is_not_added_leaves_the_clip_rule_alone():
+    """A fault on the sum alone: the path is that of the config."""
+    changes = {"mechanism": {**ADAPTIVE, "noise_multiplier": 0.1}}
+    run = planned(small_config(changes), count_noise=0.5)
+    faulty = dataclasses.replace(run, noise=Noise("gaussian", 0.1, 0.0, 0.5))
+    unknowns = Unknowns(0.1, 0.1, 1.0, 1.0)
+    paths = [simulate_clip_path(r, unknowns, 2, np.random.default_rng(1)) for r in (run, faulty)]
+    assert np.array_equal(paths[0].clip_norm, paths[1].clip_norm)

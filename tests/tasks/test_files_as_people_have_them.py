@@ -1,0 +1,309 @@
+"""Files as Python, pandas, Excel and people write them: the right values, or a line with the place.
+
+What is not as the format says is either refused or said on standard error: nothing is taken in
+silence.
+"""
+
+import gzip
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fl_audit.cli import main
+from fl_audit.errors import InputError
+from fl_audit.formats.score_file import read_counts_file, read_score_file
+from fl_audit.participation.logged_cohorts import read_replay_log
+from fl_audit.tasks.client_files import load_npz_task, load_table_task
+from fl_audit.tasks.kinds import NpzTask, TableTask, TextTask
+from fl_audit.tasks.next_word import load_text_task
+
+pytest.importorskip("pyarrow")
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a person.
+
+    Attributes:
+      content: Its content.
+      said: What is said on standard error, or refused; empty for nothing.
+      name: The file's name.
+    """
+
+    content: str | bytes
+    said: str = ""
+    name: str = "file.csv"
+
+    def written(self, folder: Path) -> Path:
+        path = folder / self.name
+        content = self.content
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+
+SEPARATED = "columns are read as separated by semicolons or tabs"
+POINTS = f"{SEPARATED}, and their decimal commas as points"
+
+SCORES = "canary_id,included,score\n0,0,-1.5\n1,1,1.25\n2,0,0.5\n3,1,3\n"
+"""The score file that all files of scores below mean."""
+
+RIGHT_SCORES = {
+    "plain": File(SCORES),
+    "byte order mark": File(SCORES.encode("utf-8-sig")),
+    "windows lines": File(SCORES.replace("\n", "\r\n")),
+    "old mac lines": File(SCORES.replace("\n", "\r")),
+    "no newline at the end": File(SCORES.rstrip()),
+    "blank lines": File(SCORES.replace("\n", "\n\n")),
+    "quotes": File("".join(f'"{line}"\n' for line in SCORES.replace(",", '","').split())),
+    "blanks": File(SCORES.replace(",", ", ")),
+    "excel, Germany": File(SCORES.replace(",", ";").replace(".", ","), POINTS),
+    "excel, Germany, exponent": File(
+        "canary_id;included;score\n0;0;-1,5E+00\n1;1;1,25\n2;0;5,0E-01\n3;1;3\n", POINTS
+    ),
+    "semicolons": File(SCORES.replace(",", ";"), SEPARATED),
+    "tabs": File(SCORES.replace(",", "\t"), SEPARATED),
+    "excel, Unicode text": File(SCORES.replace(",", "\t").encode("utf-16"), SEPARATED),
+    "floats for booleans": File(SCORES.replace(",0,", ",0.0,").replace(",1,", ",1.0,")),
+    "words for booleans": File(SCORES.replace(",0,", ",False,").replace(",1,", ",True,")),
+    "excel's booleans": File(SCORES.replace(",0,", ",FALSE,").replace(",1,", ",TRUE,")),
+    "pandas' index": File(",canary_id,included,score\n0,0,0,-1.5\n1,1,1,1.25\n2,2,0,.5\n3,3,1,3\n"),
+    "an index read again": File(
+        "Unnamed: 0,canary_id,included,score\n0,0,0,-1.5\n1,1,1,1.25\n2,2,0,.5\n3,3,1,3\n"
+    ),
+    "another order": File("score,canary_id,included\n-1.5,0,0\n1.25,1,1\n.5,2,0\n3.0,3,1\n"),
+    "a column of notes": File(
+        'canary_id,included,score,note\n0,0,-1.5,"a, b"\n1,1,1.25,\n2,0,0.5,x\n3,1,3,x\n'
+    ),
+    "a comma at the end": File(SCORES.replace("\n", ",\n")),
+    "exponents": File("canary_id,included,score\n0,0,-1.5E+00\n1,1,1.25\n2,0,5E-1\n3,1,3e0\n"),
+}
+
+WRONG_SCORES = {
+    "no header": File(SCORES.split("\n", 1)[1], "has no header: its first line must name"),
+    "nothing": File("", "must start with a header naming canary_id, included, score"),
+    "header alone": File("canary_id,included,score\n", "must hold at least one row"),
+    "another capital": File(SCORES.replace("score", "Score"), "did you mean 'Score'?"),
+    "NaN": File(SCORES.replace("0.5", "nan"), "line 4: score must be a finite number, got nan"),
+    "empty": File(SCORES.replace("0.5", ""), "line 4: score must be a finite number, got ''"),
+    "missing in R": File(SCORES.replace("0.5", "NA"), "line 4: score must be a finite number, got"),
+    "dots of thousands": File(
+        SCORES.replace(",", ";").replace("1.25", "1.000,25"), "line 3: score must be a finite"
+    ),
+    "commas and points": File(
+        SCORES.replace(",", ";").replace("1.25", "1,25"),
+        "line 2: has a number with a point, and line 3 one with a comma",
+    ),
+    "a decimal comma": File(SCORES.replace("1.25", "1,25"), "line 3: must have 3 fields, got 4"),
+    "a workbook": File(b"PK\x03\x04\x14\0", "is a workbook or another archive, not text"),
+    "Parquet": File(b"PAR1\x15\x04", "is Parquet, not text; let its name end in .parquet"),
+    "no Parquet": File(SCORES, "is no Parquet file, or a damaged one", "file.parquet"),
+    "gzip": File(gzip.compress(SCORES.encode()), "is compressed, not text; unpack it"),
+    "windows letters": File(SCORES.encode() + b"\xe9,1,2\n", "must be UTF-8 text (in Excel: CSV"),
+    "a short row": File(SCORES + "4,1\n", "line 6: must have 3 fields, got 2"),
+    "an open quote": File(SCORES + '"4,1,2\n', "line 6: is not CSV: a double quote is opened and"),
+    "the same twice": File(SCORES + "3,1,2\n", "line 6: canary_id must be unique, got '3' again"),
+    "yes and no": File(SCORES + "4,yes,2\n", "line 6: included must be 0 or 1, got 'yes'"),
+    "a sum at the end": File(SCORES + "Total,,3.25\n", "line 6: included must be 0 or 1, got ''"),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT_SCORES)
+def test_scores_are_read_as_they_are_meant(name, tmp_path, capsys):
+    file = RIGHT_SCORES[name]
+    read = read_score_file(file.written(tmp_path))
+    assert read.canary_id == ("0", "1", "2", "3")
+    assert read.included.tolist() == [False, True, False, True]
+    assert read.score.tolist() == [-1.5, 1.25, 0.5, 3.0]
+    said = capsys.readouterr().err
+    assert said == (f"{tmp_path / file.name}: {file.said}\n" if file.said else "")
+
+
+def refused(file: File, folder: Path, read) -> None:
+    """Asserts that a file is refused in one line that names it, and says what is wrong."""
+    path = file.written(folder)
+    with pytest.raises(InputError) as caught:
+        read(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+    assert file.said in str(caught.value)
+
+
+@pytest.mark.parametrize("name", WRONG_SCORES)
+def test_scores_that_cannot_be_read_name_the_place(name, tmp_path):
+    refused(WRONG_SCORES[name], tmp_path, read_score_file)
+
+
+def test_members_alone_are_one_sentence(tmp_path, capsys):
+    path = File("canary_id,included,score\n0,1,1\n1,1,2\n2,1,3\n").written(tmp_path)
+    assert main(["estimate", str(path), "--delta", "1e-3"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "there are no excluded canaries" in said
+    assert "gaussian_fit" not in said and len(said) < 250
+
+
+TABLE = "client_id,label,a,b\n" + "".join(
+    f"c{row % 4},{row % 2},{row}.5,{row % 3}\n" for row in range(40)
+)
+"""The table that all tables below mean: 40 rows of four clients, two features, two classes."""
+
+
+def indexed(lines: str, name: str) -> str:
+    header, *rows = lines.splitlines()
+    return "\n".join([f"{name},{header}", *(f"{n},{row}" for n, row in enumerate(rows))]) + "\n"
+
+
+def changed(row: int, column: int, value: str) -> str:
+    """The table with one cell changed; rows and columns count from 1."""
+    lines = TABLE.splitlines()
+    cells = lines[row].split(",")
+    cells[column - 1] = value
+    lines[row] = ",".join(cells)
+    return "\n".join(lines) + "\n"
+
+
+def labelled(*labels: str) -> str:
+    header, *rows = TABLE.splitlines()
+    cells = [row.split(",") for row in rows]
+    named = [f"{c},{labels[int(label)]},{a},{b}" for c, label, a, b in cells]
+    return "\n".join([header, *named]) + "\n"
+
+
+LEFT_OUT = "is the rows' index and no feature; it is left out"
+RIGHT_TABLES = {
+    "plain": File(TABLE),
+    "byte order mark": File(TABLE.encode("utf-8-sig")),
+    "windows lines": File(TABLE.replace("\n", "\r\n")),
+    "excel, Germany": File(TABLE.replace(",", ";").replace(".", ","), POINTS),
+    "tabs": File(TABLE.replace(",", "\t"), SEPARATED),
+    "excel, Unicode text": File(TABLE.replace(",", "\t").encode("utf-16"), SEPARATED),
+    "pandas' index": File(indexed(TABLE, ""), f"column '' {LEFT_OUT}"),
+    "an index read again": File(indexed(TABLE, "Unnamed: 0"), f"column 'Unnamed: 0' {LEFT_OUT}"),
+    "reset_index": File(indexed(TABLE, "index"), f"column 'index' {LEFT_OUT}"),
+    "labels with gaps": File(labelled("7", "500"), "its 2 distinct labels, from 7 to 500, are"),
+    "labels from 1": File(labelled("1", "2"), "its 2 distinct labels, from 1 to 2, are taken as"),
+    "labels as floats": File(labelled("0.0", "1.0")),
+    "labels as booleans": File(labelled("False", "True")),
+}
+
+WRONG_TABLES = {
+    "NaN": File(changed(7, 3, "nan"), "row 7, column `a`: must be a finite number in float32"),
+    "an empty cell": File(changed(7, 3, ""), "row 7, column `a`: must be a finite number"),
+    "infinity": File(changed(8, 4, "inf"), "row 8, column `b`: must be a finite number"),
+    "too large": File(
+        changed(8, 3, "1e300"), "row 8, column `a`: must be a finite number in float"
+    ),
+    "a text": File(changed(9, 4, "high"), "row 9: column `b` must be a number, got high"),
+    "a label in words": File(labelled("cat", "dog"), "row 1: column `label` must be a number"),
+    "half a class": File(
+        changed(5, 2, "0.5"), "row 5: labels must be whole numbers from 0 on, got"
+    ),
+    "no class": File(changed(5, 2, "-1"), "row 5: labels must be whole numbers from 0 on, got -1"),
+    "no client": File(changed(6, 1, ""), "row 6: column `client_id` is empty"),
+    "a short row": File(TABLE + "c1,0,1\n", "row 41 below the header: must have 4 fields"),
+    "one name twice": File(TABLE.replace("a,b", "a,a"), "must have columns of distinct names"),
+    "no header": File(
+        "0,1,2.5,3\n1,0,2,1\n", "has no header: its first line must name the columns"
+    ),
+    "another name": File(TABLE.replace("label", "Label"), "did you mean 'Label'?"),
+    "features alone": File("client_id,label\nc,0\nd,1\n", "has no column of features beside"),
+    "a workbook": File(b"PK\x03\x04\x14\0", "is a workbook or another archive, not text"),
+}
+
+
+def table(path: Path):
+    return load_table_task(TableTask(path=str(path)), 1)
+
+
+@pytest.mark.parametrize("name", RIGHT_TABLES)
+def test_tables_are_read_as_they_are_meant(name, tmp_path, capsys):
+    file = RIGHT_TABLES[name]
+    task = table(file.written(tmp_path))
+    made = [task.population.take(c, np.arange(task.population.num_examples(c))) for c in range(4)]
+    examples = [*made, task.held_out]
+    assert task.population.client_ids == ["c0", "c1", "c2", "c3"]
+    assert sum(map(len, examples)) == 40
+    assert {e.inputs.shape[1] for e in examples} == {2}
+    assert sum(e.inputs[:, 0].sum() for e in examples) == sum(range(40)) + 20
+    assert sum(e.labels.sum() for e in examples) == 20
+    said = capsys.readouterr().err
+    assert file.said in said and said.count("\n") == bool(file.said)
+
+
+@pytest.mark.parametrize("name", WRONG_TABLES)
+def test_tables_that_cannot_be_read_name_the_place(name, tmp_path):
+    refused(WRONG_TABLES[name], tmp_path, table)
+
+
+TEXT = "client_id,text\n" + "".join(f"c{row % 3},word{row % 5} and more\n" for row in range(30))
+VOCABULARY = "its training rows have 7 words, all of which are the vocabulary"
+
+RIGHT_TEXTS = {
+    "plain": File(TEXT),
+    "byte order mark": File(TEXT.encode("utf-8-sig")),
+    "semicolons": File(TEXT.replace(",", ";"), SEPARATED),
+    "gzip": File(gzip.compress(TEXT.encode()), name="file.csv.gz"),
+}
+
+WRONG_TEXTS = {
+    "a comma in a text": File(TEXT + "c1,well, no\n", "line 32: must have 2 fields, as the header"),
+    "windows letters": File(TEXT.encode() + b"c1,caf\xe9\n", "must be UTF-8 text (in Excel: CSV"),
+    "an open quote": File(TEXT + 'c1,"to be\n', "a double quote is opened and never closed"),
+    "no gzip": File(TEXT, "must be a file compressed by gzip", "file.csv.gz"),
+    "another name": File(TEXT.replace("text", "sentence"), "has no column 'text'"),
+}
+
+
+def text(path: Path):
+    return load_text_task(TextTask(path=str(path), embedding_size=2, lstm_size=2), 1)
+
+
+@pytest.mark.parametrize("name", RIGHT_TEXTS)
+def test_texts_are_read_and_their_vocabulary_has_no_more_words(name, tmp_path, capsys):
+    file = RIGHT_TEXTS[name]
+    task = text(file.written(tmp_path))
+    assert task.population.client_ids == ["c0", "c1", "c2"]
+    assert task.classifier.initial_weights[0].shape == (7 + 4, 2)
+    said = capsys.readouterr().err
+    assert VOCABULARY in said and file.said in said
+    assert said.count("\n") == 1 + bool(file.said)
+
+
+@pytest.mark.parametrize("name", WRONG_TEXTS)
+def test_texts_that_cannot_be_read_name_the_place(name, tmp_path):
+    refused(WRONG_TEXTS[name], tmp_path, text)
+
+
+COUNTS = "fp,n0,fn,n1\n3,100,5,100\n4,100,6,100\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [COUNTS, COUNTS.replace("3", "3.0"), COUNTS.replace(",", ";"), "\ufeff" + COUNTS],
+    ids=["plain", "floats", "semicolons", "byte order mark"],
+)
+def test_counts_are_read_as_they_are_meant(content, tmp_path):
+    counts = read_counts_file(File(content).written(tmp_path))
+    assert (counts.fp.tolist(), counts.n1.tolist()) == ([3, 4], [100, 100])
+
+
+ROUNDS = "round,client_id\n1,ada\n1,bob\n2,ada\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [ROUNDS, ROUNDS.replace(",", ";"), "\ufeff" + ROUNDS, ROUNDS.replace("\n", "\r\n")],
+    ids=["plain", "semicolons", "byte order mark", "windows lines"],
+)
+def test_logs_of_rounds_are_read_as_they_are_meant(content, tmp_path):
+    log = read_replay_log(File(content).written(tmp_path), ["ada", "bob"])
+    assert log.num_rounds == 2
+    assert log.clients.tolist() == [0, 1, 0]
+
+
+def test_arrays_name_the_row(tmp_path):
+    inputs = np.ones((4, 3))
+    inputs[2, 1] = np.nan
+    np.savez(tmp_path / "ada.npz", inputs=inputs, labels=np.array([0.0, 1, 0, 1]))
+    with pytest.raises(InputError, match=r"ada\.npz, row 3, inputs: must be a finite number in fl"):
+        load_npz_task(NpzTask(path=str(tmp_path)), 1)
