@@ -165,7 +165,7 @@ class ScoredStrategy:
         if spent is None:
             return
         accountant = getattr(self.strategy, "accountant", None)
-        if hasattr(accountant, "get_epsilon"):
+        if accountant is not None and hasattr(accountant, "get_epsilon"):
             write_profile(accountant.get_epsilon, self.scorer.folder.claim)
         else:
             write_points([(spent.epsilon, spent.delta)], self.scorer.folder.claim)

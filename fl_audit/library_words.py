@@ -68,7 +68,7 @@ def json_words(error: Exception, known: Iterable[str] = ()) -> str:
     'key `pool.seed`: must be a whole number, got text'
     """
     if isinstance(error, UnicodeDecodeError):
-        return not_utf8(error)
+        return not_utf8(error, "")
     if isinstance(error, RecursionError):
         return "is nested too deeply"
     said, _, place = str(error).partition(" - at `$")
@@ -91,6 +91,8 @@ _TOML = {
     "Invalid statement": "this is no `key = value`, no [section] and no # comment",
     "Invalid initial character for a key": "a key must be of letters, digits, _ and -",
     "Illegal character '\\n'": "a text ends with the line, must end with its quote",
+    'Expected "\'"': "a text is opened by ' and never closed",
+    "Found invalid character": "this is no character of TOML",
     "Unterminated string": "a text is opened by a quote and never closed",
     "Unclosed array": "a list is opened by [ and never closed",
     "Unclosed inline table": "a table is opened by { and never closed",
@@ -150,10 +152,10 @@ def arrow_words(error: Exception) -> str:
     return f"{where}: must have {expected} fields, got {got}"
 
 
-def not_utf8(error: UnicodeDecodeError) -> str:
+def not_utf8(error: UnicodeDecodeError, hint: str = " (in Excel: CSV UTF-8)") -> str:
     """What is wrong with a text in another encoding."""
     bad = error.object[error.start : error.start + 1].hex()
-    return f"must be UTF-8 text (in Excel: CSV UTF-8), has the byte 0x{bad}"
+    return f"must be UTF-8 text{hint}, has the byte 0x{bad}"
 
 
 # argparse

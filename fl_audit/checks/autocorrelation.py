@@ -57,10 +57,10 @@ def strongest_autocorrelation(
     if not np.isfinite(products).all():
         return None
     at = _least_likely(products, norm_bound / stddev)
-    num_pairs = np.float64(_num_pairs(dim)[at])
-    log_p = float(log_p_autocorrelation(np.float64(products[at]), num_pairs, norm_bound / stddev))
+    product, num_pairs = np.array([products[at], _num_pairs(dim)[at]], np.float64)
+    log_p = float(log_p_autocorrelation(product, num_pairs, norm_bound / stddev))
     return Autocorrelation(
-        correlation=float(products[at] / num_pairs),
+        correlation=float(product / num_pairs),
         log_p=min(0.0, log_p + math.log(len(products))),
         lag=at + 1 if at < dim - 1 else 0,
     )
@@ -95,7 +95,8 @@ def _num_pairs(dim: int) -> Float32Array:
     ends = np.arange(1, 2 * dim - 2)  # sums of the two indices of a pair
     nearer = np.minimum(ends, 2 * dim - 2 - ends)
     around = nearer // 2 + nearer % 2
-    return np.concatenate([np.arange(dim - 1, 0, -1), around]).astype(np.float32)
+    num_pairs: Float32Array = np.append(np.arange(dim - 1, 0, -1), around).astype(np.float32)
+    return num_pairs
 
 
 def _products(vector: Float32Array) -> Float32Array:

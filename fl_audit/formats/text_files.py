@@ -405,7 +405,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         rather = f"; give {inside}" if inside.exists() else ""
         raise InputError(f"{path}: cannot be read: {error.strerror}{rather}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not TOML: {not_utf8(error)}") from error
+        raise InputError(f"{path}: is not TOML: {not_utf8(error, '')}") from error
     return parse_toml(text, str(path))
 
 

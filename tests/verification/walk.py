@@ -89,7 +89,7 @@ def on_screen(screen: str, report: dict[str, Any]) -> Iterator[str]:
     """What the lines of a screen say against each other, or against report.json."""
     outcome = (report.get("verdict") or {}).get("outcome")
     words = re.findall(r"^verdict: ([A-Z]+)", screen, re.MULTILINE)
-    if [outcome.upper()] * bool(words) != words and outcome is not None:
+    if words != ([] if outcome is None else [outcome.upper()]):
         yield f"the screen says {words}, report.json {outcome}"
     upper, lower = (
         re.search(rf"^{kind} bound +ε ([≤≥]) ([0-9.,e+]+)", screen, re.MULTILINE)
