@@ -262,10 +262,15 @@ def test_what_a_private_strategy_says_of_its_noise_is_checked(tmp_path, share):
     strategy.start(grid, record([np.zeros(shape) for shape in SHAPES]), num_rounds=12)
     checks = folder_checks(AuditedFolder(tmp_path / "audit"))
     assert [check.name for check in checks.results if check.failed] == (
-        [] if share == 1 else ["enough_noise", "noise_everywhere", "fresh_noise"]
+        []
+        if share == 1
+        else ["enough_noise", "noise_everywhere", "fresh_noise", "noise_distribution"]
     )
-    # Without the largest norm nothing is tested of it.
-    assert [check.name for check in checks.results if not check.was_made] == ["bounded_length"]
+    # Without the largest norm nothing is tested of it, nor is noise that comes back.
+    assert [check.name for check in checks.results if not check.was_made] == [
+        "bounded_length",
+        "no_echo",
+    ]
     assert checks.not_checked == "the largest norm of an aggregate is unknown; hand over norm_bound"
     assert {check.num_tests for check in checks.results if check.name == "enough_noise"} == {3 * 13}
 

@@ -95,7 +95,8 @@ def _num_pairs(dim: int) -> Float32Array:
     ends = np.arange(1, 2 * dim - 2)  # sums of the two indices of a pair
     nearer = np.minimum(ends, 2 * dim - 2 - ends)
     around = nearer // 2 + nearer % 2
-    return np.asarray(np.concatenate([np.arange(dim - 1, 0, -1), around]), np.float32)
+    num_pairs: Float32Array = np.append(np.arange(dim - 1, 0, -1), around).astype(np.float32)
+    return num_pairs
 
 
 def _products(vector: Float32Array) -> Float32Array:

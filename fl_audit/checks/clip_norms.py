@@ -109,7 +109,7 @@ def check_logged_clip_norms(folder: LogFolder, norm_bound: FloatArray) -> Check 
     starts = np.append(0, ends[:-1] + 1)
     longest = int(np.argmax(ends - starts))
     known = slice(starts[longest], ends[longest])
-    cohorts = bounds[known] / norms[known]
+    cohorts = np.asarray(bounds[known] / norms[known], np.float64)
     whole = np.asarray(np.round(cohorts), np.float64)
     if (np.abs(cohorts - whole) > _WHOLE * np.maximum(cohorts, 1)).any():
         return Check(NAME, 0.0, 0, None, None, 1.0)

@@ -40,8 +40,8 @@ def add(commands: "Commands") -> None:
             "Compute the numbers of report.json again from a folder's logs and models, without "
             "data and without TensorFlow, and name what does not fit: a changed digit, a dropped, "
             "repeated or moved round, another seed, a claim or statistic that was chosen "
-            "afterwards. Exits with status 1 if something does not fit, and with status 5 if "
-            "scores could not be computed again, so that only the chain of digests covers them."
+            "afterwards. Exits with status 1 if something does not fit, and with status 5 if files "
+            "could not be computed again, so that only the chain of digests covers them."
         ),
         example="fl-audit verify runs/first --commitment commitment.json --model model.npz",
     )

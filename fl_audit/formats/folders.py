@@ -261,11 +261,6 @@ class RunFolder(ScoredFolder):
         examples = (self.round_products, self.round_signals, self.round_energies)
         return (*logs, *examples, self.aggregates, self.round_noise)
 
-    def canary_logs(self) -> tuple[Path, ...]:
-        """The logs with a number for each canary, which say in which rounds it was included."""
-        examples = (self.round_products, self.round_signals, self.round_energies)
-        return (self.round_cosines, *self.upload_logs(), *examples, *self.release_logs())
-
     def release_logs(self) -> tuple[Path, ...]:
         """The logs with a row for each model that is released; each may be missing."""
         return (self.release_cosines, self.release_concentrations)

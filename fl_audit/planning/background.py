@@ -185,7 +185,7 @@ def predicted_background(run: PlannedRun, unknowns: Unknowns) -> Background:
     release = run.release
     if isinstance(release.client.sampling, UnknownRounds):
         release = dataclasses.replace(release, client=release.canary)
-    common = unknowns.drift * real_norm[released] ** 2
+    common = (unknowns.drift * real_norm**2 + _overlap(run) * run.canaries)[released]
     is_of_uploads = isinstance(run.mechanism, ClientGaussian)
     empty = Background.of_canaries(run.own_rounds, run.included, dim)
     return dataclasses.replace(
@@ -198,6 +198,13 @@ def predicted_background(run: PlannedRun, unknowns: Unknowns) -> Background:
         uploads=run.noise.sum_noise_multiplier if is_of_uploads else None,
         release=release,
     )
+
+
+def _overlap(run: PlannedRun) -> float:
+    """The share of a round's canaries that another round has too, on average."""
+    each = np.bincount(run.canary)
+    pairs = float(np.sum(np.sqrt(run.canaries))) ** 2 - len(run.canary)
+    return float(each @ (each - 1)) / pairs if pairs > 0 else 0.0
 
 
 def seen_of_plan(run: PlannedRun, unknowns: Unknowns) -> Seen:

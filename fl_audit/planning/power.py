@@ -147,8 +147,9 @@ class ClaimPower:
         by its parts; None elsewhere.
       accounting: What accounting gives instead of the claim, which it contradicts, in words; None
         where it does not.
-      canaries_needed: Number of canaries that gives ENOUGH_POWER at that epsilon: the config's own
-        number where it is enough; None where no number that was tried is enough.
+      canaries_needed: Number of canaries that gives ENOUGH_POWER at that epsilon, by the parts of
+        included ones: the config's own number where it is enough; None where no number that was
+        tried is enough.
     """
 
     claim: Claim
@@ -220,13 +221,20 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
     is_enough = simulation.power.is_enough or (
         detectable is not None and detectable.epsilon <= FACTOR * claim.epsilon
     )
+    needed: int | None = run.num_canaries
+    if not is_enough:
+        needed = (
+            simulation.audit.canaries_needed()
+            if parts is None
+            else parts.canaries_needed(claim.epsilon, claim.delta, 1.0)
+        )
     return ClaimPower(
         claim=claim,
         num_tests=len(chosen),
         unfit=why_unfit(release),
         faults=tuple(faults),
         simulation=simulation,
-        canaries_needed=(run.num_canaries if is_enough else simulation.audit.canaries_needed()),
+        canaries_needed=needed,
         parts=detectable,
         accounting=given,
     )

@@ -198,12 +198,14 @@ def _power(plan: Plan) -> list[str]:
         for fault in power.faults
     ]
     claim, k = power.claim, plan.run.num_canaries
+    by_parts = ""
     if power.canaries_needed == k:
         needed = "enough"
     elif power.canaries_needed is None:
-        needed = "and no number that was tried is enough"
+        needed, by_parts = "and no number that was tried is enough", "; more canaries do not help"
     else:
         needed = f"{power.canaries_needed:,} would reach {percent(ENOUGH_POWER)}"
+        by_parts = f"; {power.canaries_needed:,} included canaries would reach twice the claim"
     return [
         "",
         f"What it could say of the claim, ε ≤ {claim.epsilon:g} at δ = {delta_text(claim.delta)}",
@@ -219,7 +221,7 @@ def _power(plan: Plan) -> list[str]:
                 f"simulated audits; one of {power.ideal_epsilon:g} in "
                 f"{percent(power.ideal_power)} of those with {k:,} canaries, {needed}"
                 if power.parts is None
-                else "such audits, by its parts: the noise, and the rate of sampling"
+                else f"such audits, by its parts: the noise, and the rate of sampling{by_parts}"
             )
         ),
         *(

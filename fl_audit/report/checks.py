@@ -90,7 +90,7 @@ def _fresh(check: Check) -> str:
 
 def _spread(check: Check) -> str:
     when = "all rounds together" if check.round is None else f"round {check.round}"
-    return f"{significant(check.ratio)} × as many coordinates beyond a threshold ({when})"
+    return f"{significant(check.ratio)} × the expected number of large coordinates ({when})"
 
 
 def _scarcity(check: Check) -> str:

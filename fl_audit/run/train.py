@@ -63,8 +63,6 @@ def train(
         chain = open_chain(folder, reached.completed_rounds)
         context = attack_context(run, engine, folder, reached.completed_rounds)
         attackers, live = make_attackers(context), LiveAudit.from_context(context)
-        if run.secret is not None:
-            keep_to_owner(folder.canary_logs())
         all_observers = (*observers_of_every(run, engine), *observers)
         loop = RoundLoop(
             run,
@@ -78,6 +76,9 @@ def train(
             start=reached,
             stop=stop,
         )
+        if run.secret is not None:
+            logs = (*folder.round_logs(), *folder.release_logs())
+            keep_to_owner(path for path in logs if path != folder.metrics)  # they show who was in
         num_rounds = run.schedule.num_rounds
         started = StartedRun(folder, run.config, num_rounds, reached.completed_rounds)
         with observing(all_observers, started):

@@ -424,7 +424,8 @@ class Background:
         signal = ((self.presences.of_set * weights) @ self.client_lengths)[of] * self._is_scored
         alone = ((self.presences.of_set * weights**2) @ self.client_lengths**2)[of]
         repeated = np.sum((signal**2 - alone * self._is_scored)[self.included])
-        rest = float(weights**2 @ self._rest + self._shared(weights) + max(repeated, 0.0))
+        together = max(float(self._shared(weights)), float(repeated))  # canaries are in both
+        rest = float(weights**2 @ self._rest) + max(together, 0.0)
         rest += initial**2
         noise = float(weights**2 @ self._noise_squared)
         ones = np.ones(int(self.included.sum()))

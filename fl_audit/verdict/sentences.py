@@ -466,6 +466,8 @@ def more_power(
         steps.append("audit with a log that says every canary's rounds and the noise")
     elif hidden == "by clients":
         steps.append("audit with fewer clients in a round")
+    elif hidden == "by little signal":
+        steps.append("let canaries participate as often as a client may, at the full norm")
     return f"{NEXT}{', or '.join(steps or ['claim a larger ε'])}"
 
 

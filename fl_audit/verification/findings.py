@@ -27,8 +27,8 @@ class Verified:
     Attributes:
       findings: What does not fit; empty if everything does.
       notes: Remarks that are no findings.
-      not_made_again: The score files of the headline that could not be recomputed, so that only the
-        chain covers them.
+      not_made_again: The files that the headline rests on and that could not be recomputed, so that
+        only the chain covers them.
     """
 
     findings: tuple[Finding, ...]
@@ -37,7 +37,7 @@ class Verified:
 
     @property
     def outcome(self) -> Literal["held", "partly", "broken"]:
-        """Broken if something does not fit; partly if scores were not recomputed; else held."""
+        """Broken if something does not fit; partly if a file was not recomputed; else held."""
         if self.findings:
             return "broken"
         return "partly" if self.not_made_again else "held"

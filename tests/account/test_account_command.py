@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -178,3 +179,12 @@ def test_no_tensorflow_is_imported(gboard):
         "sys.exit(bool({'tensorflow', 'jax', 'matplotlib', 'dp_accounting'} & set(sys.modules)))\n"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_run_has_the_accounting_of_its_report(capsys):
+    run = Path(__file__).parents[1] / "recorded/inputs/runs/noisy"
+    report = json.loads((run / "report.json").read_text())["analytical"]
+    found = json_of(capsys, run)
+    assert found["client"]["epsilon"] == pytest.approx(report["client"]["epsilon"], rel=1e-6)
+    assert found["delta"] == report["delta"]
+    assert json_of(capsys, run, "--delta", 1e-9)["client"]["epsilon"] > found["client"]["epsilon"]

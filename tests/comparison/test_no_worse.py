@@ -44,12 +44,14 @@ def test_a_difference_within_chance_passes(make_run, capsys):
 
 def test_what_cannot_be_compared_is_no_pass(make_run, capsys):
     drawn = {"kind": "PoissonSampling", "probability": 0.8}
-    sampled = {"run.release.canary.sampling": drawn, "analytical.client.participations": None}
+    sampled = {
+        "config.participation": {"kind": "bernoulli", "rounds": 8, "clients_per_round": 10},
+        "run.release.canary.sampling": drawn,
+        "analytical.client.participations": None,
+    }
     once, often = (
         run_of(make_run, "once", 0.3, 5.0),
-        run_of(
-            make_run, "often", 0.3, 5.0, **sampled, **{"config.participation.kind": "bernoulli"}
-        ),
+        run_of(make_run, "often", 0.3, 5.0, **sampled),
     )
     assert main(["compare", str(often), str(once), "--require", "no-worse"]) == 2
     assert "canaries participate in different numbers of rounds, 6.4" in capsys.readouterr().err

@@ -10,7 +10,8 @@ from fl_audit.comparison.reported_run import ReportedRun
 NOISE = "config.mechanism.noise_multiplier"
 CANARY, CLIENT = "analytical.canary.epsilon", "analytical.client.participations"
 HIDDEN = "analytical.attackers.does_not_know_rounds.canary.epsilon"
-KIND, SAMPLING = "config.participation.kind", "run.release.canary.sampling"
+PATTERN, SAMPLING = "config.participation", "run.release.canary.sampling"
+BERNOULLI = {"kind": "bernoulli", "rounds": 8, "clients_per_round": 10, "canaries": "repeats"}
 
 
 def run_of(make_run, name, noise, epsilon, **changes):
@@ -26,7 +27,7 @@ def run_of(make_run, name, noise, epsilon, **changes):
 def sampled():
     """A pattern that samples, with canaries that are drawn as clients are: 6.4 rounds of 8."""
     drawn = {"kind": "PoissonSampling", "probability": 0.8}
-    return {KIND: "bernoulli", SAMPLING: drawn, CLIENT: None}
+    return {PATTERN: BERNOULLI, SAMPLING: drawn, CLIENT: None}
 
 
 def test_overlapping_intervals_are_one_group(make_run):

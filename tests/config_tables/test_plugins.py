@@ -141,7 +141,7 @@ def test_a_recorded_config_holds_what_was_written(path):
         ('{"kind": "odd", "a b": 1}', r"section \[participation\]: unknown key 'a b'"),
         ('{"kind": ["odd"]}', r"section \[participation\]: has no kind"),
         ("{}", r"section \[participation\]: has no kind"),
-        ("3", r"key `participation`: must be a table"),
+        ("3", r"key `participation`: must be a table, got 3"),
     ],
 )
 def test_a_hostile_record_is_refused_in_one_line(kind, message):

@@ -129,3 +129,39 @@ def test_groups_smaller_than_the_cohort():
 def test_more_clients_per_round_than_clients():
     with pytest.raises(InputError, match=r"clients_per_round: 41 of 40 .* must be at most 40$"):
         schedule_of(config_of((10, 41, 1, 40), "like_clients"), 40)
+
+
+@every_placement
+def test_a_cap_ends_a_clients_rounds(canaries):
+    """40 clients in 4 groups, 15 turns of 5 a group: 7.5 rounds for each of 10 on average."""
+    config = MinSeparation(
+        rounds=60, clients_per_round=5, separation=4, client_rounds_at_most=8, canaries=canaries
+    )
+    schedule = schedule_of(config, 40, np.zeros(POOL, bool))
+    table = attendance.attendance(schedule, 40)
+    assert smallest_gap(table.clients) >= 4
+    assert schedule.client_participations == table.clients.sum(axis=0).max() == 8
+    assert table.canaries.sum() == 0
+    if canaries == "most_frequent":
+        sampled = [schedule.sampled_canaries(index) for index in range(60)]
+        assert np.bincount(np.concatenate(sampled), minlength=POOL).tolist() == [8] * POOL
+        assert len(sampled[0]) > 0 and len(sampled[59]) == 0  # the first turns of each group
+    again = schedule_of(config, 40, np.zeros(POOL, bool))
+    for index in (59, 3, 30):  # a resumed run asks for later rounds first
+        assert np.array_equal(again.clients(index), np.flatnonzero(table.clients[index]))
+
+
+def test_a_cap_that_nobody_reaches_changes_nothing():
+    plain = MinSeparation(rounds=60, clients_per_round=5, separation=4)
+    capped = MinSeparation(rounds=60, clients_per_round=5, separation=4, client_rounds_at_most=14)
+    first, second = (
+        attendance.attendance(schedule_of(config, 40), 40).clients for config in (plain, capped)
+    )
+    assert first.sum(axis=0).max() < 14
+    assert np.array_equal(first, second)
+
+
+def test_a_cap_that_leaves_rounds_empty_is_refused():
+    config = MinSeparation(rounds=60, clients_per_round=5, separation=4, client_rounds_at_most=7)
+    with pytest.raises(InputError, match="7 rounds of each do not fill 60 rounds of 5 from 40"):
+        schedule_of(config, 40, np.zeros(0, bool))

@@ -11,6 +11,7 @@ import pytest
 from fl_audit import load_config, start_run
 from fl_audit.attacks.own_sums import KeptSums
 from fl_audit.canaries.families import FAMILIES
+from fl_audit.checks.sketches import sketch
 from fl_audit.cli import main
 from fl_audit.config.design import design_run
 from fl_audit.engines.runtimes import RUNTIMES
@@ -186,12 +187,17 @@ def share_of_pairs(numbers, is_in):
 
 
 def best_guess(path, is_in, included, vectors):
-    """The share of pairs by what a file of rounds, or of vectors by rounds, says."""
+    """The share of pairs by what a file says of rounds: numbers, vectors or their sketches."""
     shares = [0.5]
     for array in arrays_of(path):
-        is_vectors = array.shape[-1:] == (vectors.shape[1],) and array.ndim == 2
-        rows = array @ vectors.T if is_vectors else array
-        if rows.shape == is_in.shape:
+        sketches = np.array([sketch(vector) for vector in vectors])
+        if array.ndim != 2 or len(array) != len(is_in):
+            continue
+        by_canary = [array] if array.shape == is_in.shape else []
+        for against in (vectors, sketches):
+            if array.shape[1] >= against.shape[1]:
+                by_canary.append(array[:, -against.shape[1] :] @ against.T)
+        for rows in by_canary:
             shares.append(share_of_pairs(rows[:, included], is_in[:, included]))
             shares.append(share_of_pairs(1.0 * np.isfinite(rows), is_in))
     return max(shares)
@@ -227,6 +233,7 @@ def test_no_file_that_others_may_read_says_who_was_in_which_round(told):
     # The attacks work: the files that only the owner reads say it.
     assert guesses["round_cosines.npy"][1] > 0.9
     assert guesses["release_cosines.npy"][1] > 0.9
+    assert guesses["round_noise.npy"][1] > 0.9
     assert found["scores_own_rounds.csv"] == (False, (is_in.any(axis=0) & ~included).sum())
     readable = {name: share for name, (is_readable, share) in guesses.items() if is_readable}
     assert set(readable.values()) == {0.5}, readable

@@ -64,7 +64,11 @@ ROWS: dict[str, Row] = {
     "three rounds": (SETUPS["three rounds"], POINT, False),
     "one to ten rounds": (SETUPS["one to ten rounds"], Claim(4.0, DELTA), False),
     "matrix": (SETUPS["matrix"], POINT, False),
-    "crowd, a curve": (SETUPS["crowd"], GaussianClaim(0.33, DELTA), False),
+    "crowd, a curve": (
+        dataclasses.replace(SETUPS["crowd"], count=3000),
+        GaussianClaim(0.33, DELTA),
+        False,
+    ),
     "small crowd": (Setup(0.5, clients=10, alike=0.3), POINT, False),
     "all statistics": (SETUPS["one round"], POINT, True),
     "a curve": (SETUPS["one round"], GaussianClaim(2.0, DELTA), False),
@@ -111,6 +115,8 @@ def detected(row: Row) -> float:
         less = dataclasses.replace(setup, noise=noise_of(setup, verdict.detectable_epsilon))
         audits = (audited(less, 1000 * seed + each) for each in range(AUDITS))
         found += [contradicts(claim, audit, all_statistics=every) for audit in audits]
+    if len(found) < VERDICTS * AUDITS:
+        raise ValueError(f"too few of {MOST_VERDICTS} verdicts say what is detectable")
     return float(np.mean(found))
 
 

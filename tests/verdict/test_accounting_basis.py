@@ -236,6 +236,16 @@ def test_rounds_with_more_noise_do_not_count_as_the_one_with_least():
     assert noise.at_least(DELTA) == pytest.approx(epsilon_of_mu(2.0, DELTA))
 
 
+def test_a_round_that_states_no_noise_may_have_any():
+    stated = _release(0.5, Party(FixedRounds(5)))
+    scope = Scope(counts_on_sampling=False)
+    (noise,) = accounted_of_log(stated, None, None, scope, most_noise=math.inf)
+    assert noise.at_least(DELTA) is None
+    assert noise.at_most(DELTA) == pytest.approx(epsilon_of_mu(20**0.5, DELTA))
+    for claim in (Claim(1.0, DELTA), GaussianClaim(0.5, DELTA)):
+        assert after_accounting(_verdict(claim), (noise,)).outcome != "contradicted"
+
+
 @pytest.mark.parametrize("weight", [0.5, 2.0])
 def test_clients_of_another_weight_are_not_accounted_for_by_canaries(weight):
     unknown = _release(0.35, Party(UnknownRounds()), canary=Party(FixedRounds(1)))
