@@ -357,7 +357,8 @@ def _efficiency_words(efficiency: PlannedEfficiency) -> str:
     """What so many canaries can reach on the statistic, and the upper bound from accounting."""
     parts = [f" expected on {efficiency.statistic}"]
     if efficiency.reachable is not None:
-        parts.append(f"at most {lower_bound_text(efficiency.reachable)} with so many canaries")
+        best = lower_bound_text(efficiency.reachable)
+        parts.append(f"the best single threshold gives {best} in half of all runs")
     if efficiency.upper_bound is not None:
         parts.append(f"upper bound {upper_bound_text(efficiency.upper_bound)}")
     return "; ".join(parts)
