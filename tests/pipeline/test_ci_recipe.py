@@ -16,7 +16,7 @@ from tests.tests_of_docs import ROOT, blocks
 
 def _steps():
     """The lines of each step that has some, by the step's name."""
-    (recipe,) = blocks((ROOT / "docs/ci.md").read_text(encoding="utf-8"), "yaml")
+    recipe, _ = blocks((ROOT / "docs/ci.md").read_text(encoding="utf-8"), "yaml")
     found = re.findall(r"- name: (.*)\n +run: \|\n((?: {10}.*\n)+)", recipe)
     return {name: dedent(lines) for name, lines in found}
 
