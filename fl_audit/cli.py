@@ -105,6 +105,7 @@ def _call(argv: Sequence[str]) -> int:
     arguments = parser.parse_args(argv or ["--help"])
     if arguments.verbosity is not None:
         set_verbosity(arguments.verbosity)
+    arguments.check_outputs(arguments)
     try:
         with doing(f"{arguments.called}: at work"):
             status: int = arguments.command(arguments)

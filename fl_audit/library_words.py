@@ -168,7 +168,7 @@ _ARGUMENTS: Mapping[str, Callable[[re.Match[str]], str]] = {
     ),
     r"(.*): expected (?:one|at least one) argument": lambda m: f"{m[1]}: needs a value after it",
     r"(.*): ignored explicit argument (.*)": lambda m: f"{m[1]}: takes no value, got {m[2]}",
-    r"the following arguments are required: (.*)": lambda m: f"missing: {m[1]}",
+    r"the following arguments are required: (.*)": lambda m: f"required and not given: {m[1]}",
     r"unrecognized arguments: (.*)": lambda m: f"one argument too many: {m[1]}",
 }
 

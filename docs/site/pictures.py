@@ -1,10 +1,10 @@
 """Makes the pictures of README and docs from the runs of a quickstart, with Chromium.
 
     .venv/bin/fl-audit quickstart --out RUNS
-    .venv/bin/python docs/site/pictures.py RUNS COMPARE.html
+    .venv/bin/python docs/site/pictures.py RUNS
 
 `quickstart.png` has histograms of both runs, `report_*.png` the page of the run with noise: wide,
-at 400 pixels, and dark; `compare.png` is the page of the runs in patterns.md.
+at 400 pixels, and dark.
 """
 
 import re
@@ -53,13 +53,8 @@ def _histograms(pages: dict[str, Path], folder: Path) -> Path:
     return made
 
 
-def main(runs: Path, compared: Path) -> None:
-    """Makes the pictures.
-
-    Args:
-      runs: The folder of a quickstart.
-      compared: A page of `fl-audit compare`.
-    """
+def main(runs: Path) -> None:
+    """Makes the pictures of a quickstart's folder."""
     without, noisy = runs / "noise_0" / "report.html", runs / "noise_0.3" / "report.html"
     with tempfile.TemporaryDirectory() as folder:
         titles = {"Noise multiplier 0": without, "Noise multiplier 0.3": noisy}
@@ -67,8 +62,7 @@ def main(runs: Path, compared: Path) -> None:
         _shoot(noisy, "report_wide.png", 1300, 1120)
         _shoot(noisy, "report_dark.png", 1300, 1120, is_dark=True)
         _shoot(_framed(noisy, Path(folder), 400, 1300), "report_narrow.png", 400, 1300)
-    _shoot(compared, "compare.png", 1000, 500)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]))

@@ -14,9 +14,13 @@ of W_t, and whatever makes R larger in the convex order bounds epsilon from abov
 - *Minimum separation by coins*: given the past, the client is in round t with a probability of at
   most p, whether it rests or not. A round's factor 1 - p_t + p_t W_t is larger in the convex order
   for a larger p_t, so that Poisson sampling with p in every round bounds it.
-- *Truncated Poisson sampling* (Chua et al. 2024, arXiv:2411.04205, theorem 3.3): but for a
-  chance Psi in each round of a sample that is too large, it is Poisson sampling; so
-  delta(eps) <= delta_Poisson(eps) + T Psi (1 + e^eps).
+- *Truncated Poisson sampling* of n members to B: let the attacker also see O, who else is in the
+  sample. As a client that sends nothing counts too, O has one distribution with the client and
+  without it. Of fewer than B - 1 others nobody was cut, so that the client is there by its coin q;
+  of B others it is not; of B - 1 it is there with the chance q' that Bayes gives, as the client is
+  one of the B with chance B / (N + 1) where N >= B others were sampled. So a round is a mixture,
+  known to the attacker, of rounds with the coins q, q' and 0. Without a cut it is Poisson sampling.
+  (arXiv:2508.15089 bounds truncated sampling for other neighbours.)
 
 Under a matrix whose bands are at most the bins, the columns of one bin's rounds do not overlap, and
 those of bins at least as far apart as the number of bands are orthogonal to one another. An
@@ -34,6 +38,7 @@ from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee
 from fl_audit.accounting.hidden_rounds import (
     LARGEST_SHIFT,
     RatioDistribution,
+    mixed_rounds,
     one_round_of_each,
     sampled_rounds,
 )
@@ -80,8 +85,13 @@ def hidden_pair(release: Release, party: Party, delta: float) -> RatioDistributi
 
 
 def _coins(release: Release, sampling: Sampling, delta: float) -> RatioDistribution | None:
-    """The dominating pair where independent coins decide, perhaps with rests."""
+    """The dominating pair where independent coins decide, perhaps with rests or cuts."""
     sampled = None
+    if isinstance(sampling, TruncatedPoissonSampling):
+        z, coins = release.noise.noise_multiplier, coins_of_a_cut(sampling)
+        if release.correlation is not None or coins is None or 1 / z > LARGEST_SHIFT:
+            return None
+        return mixed_rounds(z, coins, release.rounds, delta)
     if isinstance(sampling, CyclicPoissonSampling):
         sampled = cyclic_rounds(release, sampling)
     elif isinstance(sampling, MinSeparationSampling) and release.correlation is None:
@@ -146,35 +156,31 @@ def _amplified(
 
 def _truncated(release: Release, sampling: TruncatedPoissonSampling, delta: float) -> Guarantee:
     z = release.noise.noise_multiplier
-    if z == 0 or sampling.probability == 1 or 1 / z > LARGEST_SHIFT:
+    pair = hidden_pair(release, Party(sampling), delta) if z > 0 else None
+    if pair is None:
         return Guarantee(None, account_gaussian(z, release.rounds, delta))
-    epsilon = truncated_epsilon(z, sampling, release.rounds, delta)
-    if epsilon is None:
-        reason = f"samples of more than {sampling.largest} are too likely for a delta of {delta:g}"
-        return Guarantee(None, (AccountedEpsilon("truncated_poisson", None, reason),))
-    return Guarantee(None, (AccountedEpsilon("truncated_poisson", epsilon),))
+    return Guarantee(None, (AccountedEpsilon("truncated_poisson", pair.epsilon(delta)),))
 
 
-def truncated_epsilon(
-    noise_multiplier: float, sampling: TruncatedPoissonSampling, rounds: int, delta: float
-) -> float | None:
-    """Epsilon of truncated Poisson sampling under independent noise.
+_SURE = 1 - 1e-9
+"""A larger chance of a round hides nothing."""
 
-    None if truncation is too likely for this delta. The noise multiplier is at least 1 /
-    `LARGEST_SHIFT`, the sampling probability below 1.
-    """
-    distribution = sampled_rounds(noise_multiplier, sampling.probability, rounds, delta)
-    cut = rounds * chance_of_a_cut(sampling)
-    epsilon = distribution.epsilon(delta)
-    for _ in range(50):  # the allowance grows with epsilon, and epsilon with the allowance
-        left = delta - cut * (1 + math.exp(min(epsilon, 700.0)))
-        if left <= 0:
-            return None
-        needed = distribution.epsilon(left)
-        if needed <= epsilon:
-            return epsilon
-        epsilon = needed * (1 + 1e-9) + 1e-9
-    return None
+
+def coins_of_a_cut(sampling: TruncatedPoissonSampling) -> tuple[tuple[float, float], ...] | None:
+    """The chances of a round given who else is in it, each with its own; None if one is sure."""
+    from scipy import stats  # imported here because it takes half a second
+
+    q, largest = sampling.probability, sampling.largest
+    others = stats.binom(sampling.members - 1, q)
+    numbers = np.arange(largest, sampling.members)
+    kept = q * float((others.pmf(numbers) * largest / (numbers + 1)).sum())
+    just_enough = float(others.pmf(largest - 1))
+    of_full = just_enough + kept
+    coin = (q * just_enough + kept) / of_full if of_full > 0 else q
+    if max(coin, q) > _SURE:
+        return None
+    fewer = float(others.cdf(largest - 2)) if largest > 1 else 0.0
+    return ((q, fewer), (coin, of_full), (0.0, max(1 - fewer - of_full, 0.0)))
 
 
 def chance_of_a_cut(sampling: TruncatedPoissonSampling) -> float:

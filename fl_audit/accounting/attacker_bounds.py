@@ -39,6 +39,7 @@ from fl_audit.accounting.noise_distributions import (
 from fl_audit.accounting.release import Noise, Party, Release
 from fl_audit.accounting.sampling import (
     Blocks,
+    MinSeparationSampling,
     OneRoundPerBlock,
     PoissonSampling,
     UnknownRounds,
@@ -95,6 +96,25 @@ class GaussianPair:
             return 1.0, 1.0
         (delta,) = np.exp(log_gaussian_deltas(np.array([max(self.shift, _NO_SHIFT)]), epsilon))
         return float(delta), float(delta)
+
+
+@dataclass(frozen=True, eq=False)
+class BothPairs:
+    """What two pairs both dominate, which is at most as much as the better one at each epsilon."""
+
+    first: DominatingPair
+    second: DominatingPair
+
+    def optimal_tests(self) -> OptimalTests:
+        """Those of the pair with the smaller delta at epsilon 0."""
+        better = min(self.first, self.second, key=lambda pair: max(pair.deltas(0.0)))
+        return better.optimal_tests()
+
+    def deltas(self, epsilon: float) -> tuple[float, float]:
+        (forth, back), (other_forth, other_back) = (
+            pair.deltas(epsilon) for pair in (self.first, self.second)
+        )
+        return min(forth, other_forth), min(back, other_back)
 
 
 @dataclass(frozen=True)
@@ -318,6 +338,8 @@ def _not_knowing(
     z = release.noise.noise_multiplier
     guarantee = guarantee_to(release, party, delta)
     hidden = hidden_pair(release, party, delta)
+    if hidden is not None and isinstance(party.sampling, MinSeparationSampling):
+        return AttackerBound(guarantee, _both(hidden, known.pair))
     if hidden is not None or party.squared_sensitivity is not None:
         return AttackerBound(guarantee, hidden or known.pair)
     match party.sampling:
@@ -330,6 +352,11 @@ def _not_knowing(
             return AttackerBound(Guarantee(party.participations, by_accountant), pair)
         case _:
             return AttackerBound(guarantee, known.pair)
+
+
+def _both(hidden: DominatingPair, known: DominatingPair | None) -> DominatingPair:
+    """The pairs of coins without rest and of known rounds, neither of which is always better."""
+    return hidden if known is None else BothPairs(hidden, known)
 
 
 def _hides(blocks: Blocks, noise_multiplier: float) -> bool:

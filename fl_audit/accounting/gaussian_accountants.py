@@ -184,6 +184,7 @@ def epsilon_seen_samples(rounds: FixedSizeRounds, delta: float) -> float:
     return epsilon_seen_rounds(share, rounds.rounds, rounds.noise_multiplier, delta)
 
 
+@functools.lru_cache(maxsize=64)
 def epsilon_seen_rounds(
     share: float, num_rounds: int, noise_multiplier: float, delta: float
 ) -> float:

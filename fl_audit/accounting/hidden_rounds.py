@@ -244,7 +244,6 @@ def one_round_of_each(noise_multiplier: float, blocks: Blocks, delta: float) -> 
     )
 
 
-@functools.lru_cache(maxsize=16)
 def sampled_rounds(
     noise_multiplier: float, probability: float, rounds: int, delta: float
 ) -> RatioDistribution:
@@ -253,18 +252,39 @@ def sampled_rounds(
     A round's ratio is 1 - q + q W (Abadi et al. 2016, arXiv:1607.00133, lemma 3). The noise
     multiplier is at least 1 / `LARGEST_SHIFT`; `delta` sets where tails are cut.
     """
+    return mixed_rounds(noise_multiplier, ((probability, 1.0),), rounds, delta)
+
+
+@functools.lru_cache(maxsize=16)
+def mixed_rounds(
+    noise_multiplier: float, coins: tuple[tuple[float, float], ...], rounds: int, delta: float
+) -> RatioDistribution:
+    """The ratio if a canary is in each round by one of several coins, and it is known by which.
+
+    `coins` are the probabilities of a round, in [0, 1), each with that of the coin itself, which
+    add up to 1. The rest is as in `sampled_rounds`.
+    """
     tail, shift = _TAIL * delta / rounds, 1 / noise_multiplier
     of_round = gaussian_ratio(shift, _width(shift, tail) / _POINTS, tail)
-    logs = np.logaddexp(math.log1p(-probability), math.log(probability) + of_round.logs)
-    lowest = math.log1p(-probability)
-    step = (float(logs[-1]) - lowest) / _POINTS
-    below = np.minimum((logs - lowest) // step, _POINTS - 1).astype(np.int64)
-    share = np.clip(np.expm1(logs - lowest - step * below) / np.expm1(step), 0, 1)
-    masses = np.zeros(_POINTS + 1)
-    np.add.at(masses, below, (1 - share) * of_round.masses)
-    np.add.at(masses, below + 1, share * of_round.masses)
-    masses[0] += of_round.at_zero
-    distribution = RatioDistribution(step, lowest, masses, 0.0, probability * of_round.at_infinity)
+    largest = max(probability for probability, _ in coins)
+    lowest = math.log1p(-largest)
+    highest = np.logaddexp(lowest, math.log(largest) + of_round.logs[-1])
+    step = (float(highest) - lowest) / _POINTS
+    masses, at_infinity = np.zeros(_POINTS + 1), 0.0
+    for probability, weight in coins:
+        with np.errstate(divide="ignore"):
+            logs = np.logaddexp(math.log1p(-probability), np.log(probability) + of_round.logs)
+        below = np.clip((logs - lowest) // step, 0, _POINTS - 1).astype(np.int64)
+        share = np.clip(np.expm1(logs - lowest - step * below) / np.expm1(step), 0, 1)
+        np.add.at(masses, below, weight * (1 - share) * of_round.masses)
+        np.add.at(masses, below + 1, weight * share * of_round.masses)
+        at_zero = math.log1p(-probability)
+        start = int(np.clip((at_zero - lowest) // step, 0, _POINTS - 1))
+        part = min(max(math.expm1(at_zero - lowest - step * start) / math.expm1(step), 0), 1)
+        masses[start] += weight * (1 - part) * of_round.at_zero
+        masses[start + 1] += weight * part * of_round.at_zero
+        at_infinity += weight * probability * of_round.at_infinity
+    distribution = RatioDistribution(step, lowest, masses, 0.0, at_infinity)
     return _power(distribution.trimmed(tail), rounds, tail)
 
 

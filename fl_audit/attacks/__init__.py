@@ -30,6 +30,7 @@ from fl_audit.attacks.final_model import FINAL_AND_INITIAL, FINAL_MODEL
 from fl_audit.attacks.known_rounds import KNOWN_ROUNDS
 from fl_audit.attacks.one_upload import ONE_UPLOAD_MODEL
 from fl_audit.attacks.scorer import RoundScorer
+from fl_audit.attacks.secret_rounds import SECRET_ROUNDS
 from fl_audit.attacks.statistics import RunFacts, Statistic
 from fl_audit.attacks.threat_models import (
     Knowledge,
@@ -67,6 +68,7 @@ _ATTACKS_ON_RELEASES = (
     FINAL_MODEL,
     FINAL_AND_INITIAL,
     ALL_ITERATES,
+    SECRET_ROUNDS,
     KNOWN_ROUNDS,
     CHECKPOINTS,
     WINDOW,

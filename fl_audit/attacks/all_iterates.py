@@ -1,9 +1,6 @@
 """Attackers who see noised aggregates: of all rounds (`all_iterates`), or of some (`window`).
 
-For one unknown round of T the likelihood ratio log mean_t exp(m_t z_t - m_t^2 / 2), with m_t the
-expected shift of z_t = sqrt(d) cos(c, u_t), is optimal, and an e-value. It is not computed: with
-500 canaries and T = 100 its lower bounds were below those of `max` with its union bound at every
-noise multiplier from 0.2 to 1, as an e-value's tail P(score >= x) <= exp(-x) is loose.
+Neither knows how rounds are drawn; the attacker of `secret_rounds` does, and is stronger.
 """
 
 from collections.abc import Iterable, Mapping

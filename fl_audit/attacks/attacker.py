@@ -10,9 +10,10 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.accounting.release import Correlation
+from fl_audit.accounting.release import Correlation, Release
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, depends_on_vectors
+from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import RoundCosines, RoundLog
 from fl_audit.attacks.statistics import Statistic
@@ -67,6 +68,7 @@ class AttackContext:
       aggregate_lengths: For a log, a function from rounds (from 0) to the norms of their
         aggregates, NaN where not known, to be called after all were read; None for a run.
       given_uploads: The uploads of a log that has some; None for a run, which logs its own.
+      release: What the run or log releases, as far as it is known.
     """
 
     canaries: ScoredCanaries
@@ -83,6 +85,7 @@ class AttackContext:
     correlation: Correlation | None = None
     aggregate_lengths: Callable[[IndexArray], FloatArray] | None = None
     given_uploads: CanaryUploads | None = None
+    release: Release | None = None
 
     @property
     def own_rounds(self) -> OwnRounds:
@@ -106,6 +109,18 @@ class AttackContext:
             self.run_folder.round_concentrations, self.num_rounds
         )
         return RoundLog(self.canaries.cosines, log, concentrations)
+
+    @functools.cached_property
+    def round_directions(self) -> RoundDirections | None:
+        """The directions of a run's aggregates, one log shared by all attackers; None for a log.
+
+        Raises:
+          InputError: Rounds are completed, and the run's log is missing or damaged.
+        """
+        if self.folder is None or self.family is None:
+            return None
+        path, dim = self.folder.round_directions, len(self.initial_model)
+        return RoundDirections.at_round(self.completed, path, self.num_rounds, self.seed, dim)
 
     @functools.cached_property
     def uploads(self) -> CanaryUploads:

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks.likelihood_null import LikelihoodNull
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.errors import InputError
 from fl_audit.estimators.null import (
@@ -47,15 +48,19 @@ class Vectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The vectors of a score that is `scale` times the largest cosine with any of them.
 
-    With `is_limit` that product is only an upper bound on the size of the score.
+    With `is_limit` that product is only an upper bound on the size of the score. A log likelihood
+    ratio is no such product: it has its null, and no vectors.
     """
 
     vectors: tuple[Vectors, ...]
     scale: float = 1.0
     is_limit: bool = False
+    likelihood: LikelihoodNull | msgspec.UnsetType = msgspec.UNSET
 
     def null_tail(self, family: str, dim: int) -> NullTail:
         """The tail of an excluded canary's score; raises ValueError for impossible vectors."""
+        if self.likelihood is not msgspec.UNSET:
+            return self.likelihood
         tails: tuple[NullTail, ...] = tuple(
             tail
             for group in self.vectors
@@ -158,5 +163,8 @@ def read_compared_vectors(path: Path) -> Mapping[str, ComparedVectors]:
 
 
 def _makes_sense(compared: ComparedVectors) -> bool:
+    if compared.likelihood is not msgspec.UNSET:
+        null = compared.likelihood
+        return not compared.vectors and null.makes_sense
     counts = [group.count for group in compared.vectors]
     return 0 < compared.scale < math.inf and min(counts, default=0) >= 1

@@ -177,6 +177,7 @@ class RoundDirections:
         self._is_exact = log.width == dim
         self._seed = seed
         self._dim = dim
+        self._added: int | None = None
 
     @functools.cached_property
     def _sketch(self) -> Sketch:
@@ -211,19 +212,24 @@ class RoundDirections:
         return cls(DirectionLog.read(path, num_rounds, width_of(dim, num_rounds)), seed, dim)
 
     def add(self, round_index: int, vector: Float32Array) -> None:
+        """Keeps a round's direction, once, however many attackers show it."""
+        if round_index == self._added:
+            return
         rotated = self._sketch.rotated(vector)
         concentration = concentration_of(rotated)
         fourth_norm = 0.0 if concentration is None else concentration.fourth_powers**0.25
         self._log.write_round(round_index, fourth_norm, self._sketch.folded(rotated))
+        self._added = round_index
 
     def forget(self, round_index: int) -> None:
         """Makes a round's direction unknown, before its cosines are replaced."""
         self._log.forget(round_index)
+        self._added = None
 
     def flush(self) -> None:
         self._log.flush()
 
-    def _kept_sums(self, weights: RoundWeights, at: IndexArray) -> KeptSums | None:
+    def kept_sums(self, weights: RoundWeights, at: IndexArray) -> KeptSums | None:
         """What is kept; None where the direction of a round is not known, or a round has none."""
         norms = self._log.fourth_norms()[at]
         if not (norms > 0).all():
@@ -251,7 +257,7 @@ class RoundDirections:
           None where the direction of a round is not known, a round has none, or the directions of a
           canary's rounds cancel.
         """
-        known = self._kept_sums(weights, at)
+        known = self.kept_sums(weights, at)
         if known is not None and kept is not None:
             known.write(kept)
         return None if known is None else known.weighted_sums(weights, at)

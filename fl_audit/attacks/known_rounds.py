@@ -107,13 +107,7 @@ class KnownRoundsAttacker(Attacker):
         own, directions, correlated, kept = context.own_rounds, None, None, None
         needs_directions = own.most > 1 or context.correlation is not None
         if context.folder is not None and context.family is not None and needs_directions:
-            directions = RoundDirections.at_round(
-                context.completed,
-                context.folder.round_directions,
-                context.num_rounds,
-                context.seed,
-                len(context.initial_model),
-            )
+            directions = context.round_directions
             kept = context.folder.kept_directions
             if context.correlation is not None:
                 lengths = functools.partial(lengths_in_metrics, context.folder.metrics)

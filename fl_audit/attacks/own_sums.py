@@ -157,6 +157,11 @@ class KeptSums:
             return None
         return OwnSums(lengths[weights.set_of], is_exact, self._concentration())
 
+    @property
+    def exact_products(self) -> FloatArray | None:
+        """The inner products of the directions; None if only those of shorter images are known."""
+        return self.products if self.width == self.dim else None
+
     def _concentration(self) -> Concentration | None:
         """The largest of both sums of the worst vectors; None where these are not known."""
         known = [one for one in map(concentration_of, self.worst) if one is not None]

@@ -72,6 +72,10 @@ class RoundCosines(abc.ABC):
     def weighted_sums(self, weights: RoundWeights) -> OwnSums | None:
         """Each canary's weighted sum of directions over the scored rounds; None if not known."""
 
+    def kept_sums(self, weights: RoundWeights) -> KeptSums | None:
+        """The inner products of the scored rounds' directions; None if they are not known."""
+        return None
+
     def measured_lengths(self) -> FloatArray:
         """The norm of each aggregate, by round from 0; NaN for one that was not read."""
         return np.zeros(0)
@@ -171,6 +175,11 @@ class FinishedRounds(_RoundsOver, _LoggedRounds):
         if self._directions is None:
             return None
         return self._directions.weighted_sums(weights, np.flatnonzero(self._log.written()))
+
+    def kept_sums(self, weights: RoundWeights) -> KeptSums | None:
+        if isinstance(self._directions, RoundDirections):
+            return self._directions.kept_sums(weights, np.flatnonzero(self._log.written()))
+        return self._directions
 
 
 def numbered_rows(log: CosineLog) -> Iterator[NumberedRow]:
@@ -310,3 +319,8 @@ class AggregateFiles(_RoundsOver):
         if self._directions is None:
             return None
         return self._directions.weighted_sums(weights, np.arange(len(self._paths)))
+
+    def kept_sums(self, weights: RoundWeights) -> KeptSums | None:
+        if self._directions is None:
+            return None
+        return self._directions.kept_sums(weights, np.arange(len(self._paths)))

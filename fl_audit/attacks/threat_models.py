@@ -41,8 +41,9 @@ class Knowledge(enum.IntEnum):
     SOME_ROUNDS = 3
     SOME_MODELS = 4
     EVERY_ROUND = 5
-    EVERY_ROUND_AND_SCHEDULE = 6
-    OWN_UPLOADS = 7
+    EVERY_ROUND_AND_PATTERN = 6
+    EVERY_ROUND_AND_SCHEDULE = 7
+    OWN_UPLOADS = 8
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,8 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
       inclusion_probability: Probability of `unequal_coins`, not 0.5.
       store: Where `gaussian` vectors are cached: 2 x count x parameters bytes.
       store_path: File of a cache on disk.
-      arms: Two ways or more to participate, in place of `participation.canaries`: `once`,
-        `repeats:N`, `each_epoch:E`, `poisson:Q`, `random_allocation:K`, `min_separation:B`,
-        `early:R`, `late:R`, `every_round` (docs/patterns.md).
+      arms: Two ways or more to participate, in place of `participation.canaries`
+        (docs/patterns.md).
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("store_path",)

@@ -58,6 +58,18 @@ class Parser(argparse.ArgumentParser):
         """Raises an `InputError` with the message."""
         raise InputError(argument_words(message))
 
+    def check_outputs(self, arguments: argparse.Namespace) -> None:
+        """Raises InputError for a file that cannot be written."""
+        for action in self._actions:
+            path = getattr(arguments, action.dest, None) if action.type is output_file else None
+            if path is None:
+                continue
+            try:
+                _check_writable(path)
+            except OSError as error:
+                name = action.option_strings[0]
+                self.error(f"argument {name}: {path}: cannot be written: {error.strerror}")
+
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         """Parses arguments; reports unknown commands and options before missing arguments."""
         self._refuse_unknown_options(sys.argv[1:] if args is None else args)
@@ -96,18 +108,17 @@ def _path(text: str) -> Path:
 
 
 def output_file(text: str) -> Path:
-    """The path of a file to write, refused before any work if its folder does not take files."""
-    path = _path(text)
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if path.is_file() or not path.exists():  # what else there is, such as a pipe, is written to
-            with tempfile.NamedTemporaryFile(prefix=f".{path.name[:40]}.", dir=path.parent):
-                pass
-    except OSError as error:
-        reason = f"{path}: cannot be written: {error.strerror}"
-        raise argparse.ArgumentTypeError(reason) from error
-    return path
+    """The path of a file to write, which `Parser.check_outputs` tries before any work."""
+    return _path(text)
+
+
+def _check_writable(path: Path) -> None:
+    """Raises OSError if the path's folder does not take files."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if path.is_file() or not path.exists():  # what else there is, such as a pipe, is written to
+        with tempfile.NamedTemporaryFile(prefix=f".{path.name[:40]}.", dir=path.parent):
+            pass
 
 
 def add_command(
@@ -131,7 +142,7 @@ def add_command(
         name, description=description, epilog=f"example:\n  {example}", allow_abbrev=False
     )
     parser.summary = summary
-    parser.set_defaults(command=command, called=parser.prog)
+    parser.set_defaults(command=command, called=parser.prog, check_outputs=parser.check_outputs)
     parser.add_argument(
         "--verbosity",
         choices=VERBOSITIES,

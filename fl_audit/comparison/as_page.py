@@ -11,6 +11,7 @@ from fl_audit.attacks.threat_models import meaning_of, title_of
 from fl_audit.comparison import as_text
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
 from fl_audit.comparison.order import beyond_noise, compared_statistic
+from fl_audit.comparison.patterns import NOTE, PATTERN_HEAD, pattern_rows, pattern_sentence
 from fl_audit.comparison.settings import Setting, rounds_words
 from fl_audit.report.chart import EpsilonBars, bars_of
 from fl_audit.report.page import render
@@ -30,7 +31,10 @@ def _page(comparison: Comparison) -> dict[str, Any]:
     return {
         "title": as_text.title(comparison),
         "warnings": comparison.warnings,
-        "beyond_noise": beyond_noise(comparison),
+        "beyond_noise": pattern_sentence(comparison) or beyond_noise(comparison),
+        "pattern_head": PATTERN_HEAD,
+        "pattern_note": NOTE,
+        "patterns": pattern_rows(comparison),
         "has_repetitions": as_text.has_repetitions(comparison),
         "has_verdicts": as_text.has_verdicts(comparison),
         "has_faults": as_text.has_faults(comparison),

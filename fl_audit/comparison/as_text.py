@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
 from fl_audit.comparison.order import beyond_noise
+from fl_audit.comparison.patterns import pattern_lines, pattern_sentence
 from fl_audit.comparison.reported_run import Party
 from fl_audit.comparison.settings import Setting, Spread, rounds_text
 from fl_audit.estimators.result import estimate_text
@@ -116,7 +117,8 @@ def brief_lines(comparison: Comparison) -> list[str]:
     """Significant differences, and the settings with accuracy and upper bounds."""
     return [
         title(comparison),
-        *textwrap.wrap(beyond_noise(comparison), 100),
+        *textwrap.wrap(pattern_sentence(comparison) or beyond_noise(comparison), 100),
+        *pattern_lines(comparison),
         *(
             line
             for sentence in comparison.warnings

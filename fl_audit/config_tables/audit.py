@@ -41,7 +41,8 @@ class Audit(Table, frozen=True):
     Attributes:
       delta: Delta; by default `claimed_delta`, else N^-1.1 for N real clients.
       confidence: Confidence of each lower bound, and of the verdict.
-      threat_models: What attackers see (docs/threat_models.md); also `checkpoints`, `window`.
+      threat_models: What attackers see (docs/threat_models.md); also `checkpoints`, `window`,
+        `secret_rounds`.
       release_every: Rounds between the models that `checkpoints` sees.
       window_first_round: First round of `window`, from 1.
       window_last_round: Last round of `window`.

@@ -213,7 +213,7 @@ class Headline:
             return middle, f"{start}{epsilon_text(upper)}), above the upper bound"
         is_capped = upper < estimate.upper
         end = f"{upper_bound_text(upper)}, capped at the upper bound" if is_capped else ""
-        below = ", below the lower bound by chance" if self.is_estimate_below else ""
+        below = ", below the lower bound" if self.is_estimate_below else ""
         over = self.estimate_is_over
         mean = "" if over is None else f", a mean over {over} and the ε of none"
         ends = f"{start}{end or epsilon_text(upper)})"

@@ -173,6 +173,7 @@ def attack_context(
         canary_rounds=run.own_rounds,
         seed=run.config.seed,
         correlation=run.release.correlation,
+        release=run.release,
     )
 
 

@@ -232,6 +232,7 @@ class RunScores:
             family=family_of(self.config.canaries),
             canary_rounds=self.own,
             seed=self.config.seed,
+            release=self.record.release,
             **known,
         )
 

@@ -9,6 +9,7 @@ from fl_audit.accounting import (
     FixedRounds,
     FixedSizeSampling,
     GaussianPair,
+    MinSeparationSampling,
     OneRoundPerBlock,
     PoissonSampling,
     Sampling,
@@ -17,6 +18,7 @@ from fl_audit.accounting import (
     reachable_bound,
 )
 from fl_audit.accounting.attacker_bounds import SeenRounds, SeenSeparatedRounds
+from fl_audit.accounting.full_guarantee import full_guarantee
 from tests.accounting.releases import release
 
 DELTA = 1e-3
@@ -136,3 +138,16 @@ def test_the_number_of_separated_rounds_is_that_of_coins_tossed_in_turn():
     masses = SeenSeparatedRounds(0.3, 12, 1.0, 3)._masses()
     observed = np.bincount(counts, minlength=13) / number
     assert (np.abs(observed - masses) <= 5 * np.sqrt(masses * (1 - masses) / number)).all()
+
+
+def test_coins_with_rests_have_the_better_pair_at_every_delta():
+    """Epsilon does not grow with delta, and is at most that of known rounds at each."""
+    made = release(1.0, MinSeparationSampling(0.9, 10, 100))
+    found = attacker_bounds(made, made.canary, 1e-5)
+    secret, known = (
+        full_guarantee(made, made.canary, found, 1e-5, knows_rounds).profile
+        for knows_rounds in (False, True)
+    )
+    epsilons = [point.epsilon for point in secret]
+    assert epsilons == sorted(epsilons)
+    assert all(s.epsilon <= k.epsilon + 1e-6 for s, k in zip(secret, known, strict=True))

@@ -91,7 +91,7 @@ def test_a_new_threat_model(tmp_path):
         check_scored(Canaries(count=12), Audit(**audit))
     assert list(found) == ["max", "sum", "first"]
     np.testing.assert_allclose(found["first"], COSINES[0], rtol=1e-6)
-    with pytest.raises(InputError, match="unknown 'first_round'; did you mean 'known_rounds'"):
+    with pytest.raises(InputError, match="unknown 'first_round'; did you mean 'secret_rounds'"):
         check_threat_models(Audit(**audit), "run.toml")
 
 

@@ -432,7 +432,7 @@ def test_writes_a_page(folders, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "missing: DIR"),
+        ([], "required and not given: DIR"),
         (["nowhere", "elsewhere"], "nowhere: no such folder"),
     ],
 )

@@ -114,5 +114,5 @@ def test_an_estimate_in_latex_is_that_of_the_page():
 def test_a_table_that_cannot_be_written_is_one_line(folders, capsys, tmp_path):
     assert main(["compare", *map(str, folders), "--csv", str(tmp_path / "no" / "x.csv")]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("fl-audit: error: --csv ")
+    assert error.startswith("fl-audit: error: argument --csv: ")
     assert error.count("\n") == 1

@@ -98,9 +98,8 @@ def test_a_report_that_lacks_a_key(make_run):
 
 def test_an_epsilon_that_is_no_number(make_run):
     bad = make_run("b", None, {"shift_fit": "much"})
-    assert "expected a number, got 'much' - at `$.statistics.final." in read_with(
-        make_run("a"), bad
-    )
+    said = read_with(make_run("a"), bad)
+    assert "key `statistics.final.estimates[2].epsilon`: expected a number, got 'much'" in said
 
 
 def test_a_config_of_something_else(make_run):

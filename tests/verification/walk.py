@@ -159,7 +159,7 @@ def _compare_accounting(say: Say, config: Path, run: Path, report: dict[str, Any
     assert planned.status in (0, 2), planned.err
     found = [by_folder.json()["client"]["epsilon"], by_config.json()["client"]["epsilon"]]
     if planned.status == 0:
-        found.append(planned.json()["analytical"]["client"]["epsilon"])
+        found.append(planned.json()["analytical"]["client"])
     else:
         assert "a plan does not cover" in planned.err, planned.err
     assert found == [expected] * len(found)

@@ -1,0 +1,166 @@
+"""Threat model `secret_rounds`: the attacker sees every round, knows the pattern, and no rounds.
+
+This is the attacker whom sampling protects against. Its score is the log likelihood ratio of
+inclusion over all that the pattern allows (`round_likelihoods`), from the cosines of every round.
+
+Aggregates have a common part, the training signal, so that a canary's cosines are dependent over
+rounds. The attacker knows the directions of the aggregates, hence the covariance G of an excluded
+canary's standardized scores: their inner products. With G = L L^T the scores L^-1 z are those with
+orthonormal directions, for which the null distribution is known (`likelihood_null`) for `gaussian`
+canaries. For canaries of signs only Markov's inequality is proven, P(score >= x) <= e^-x: for these
+the null is the empirical one. So it is where the inner products are not known.
+
+The shift of a score in a canary's own round is one over the noise multiplier. A wrong shift costs
+power, and no validity: the null is that of the score as it is computed.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Self
+
+import numpy as np
+from scipy import linalg
+
+from fl_audit.accounting.release import Release
+from fl_audit.accounting.sampling import (
+    BallsInBinsSampling,
+    FixedRounds,
+    OneGroup,
+    PoissonSampling,
+)
+from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
+from fl_audit.attacks.compared_vectors import ComparedVectors
+from fl_audit.attacks.likelihood_null import likelihood_null
+from fl_audit.attacks.own_rounds import RoundWeights
+from fl_audit.attacks.round_likelihoods import KnownPattern, has_likelihood
+from fl_audit.attacks.statistics import Statistic
+from fl_audit.attacks.threat_models import Knowledge, ThreatModel
+from fl_audit.errors import InputError
+
+LIKELIHOOD_RATIO = Statistic(
+    name="likelihood_ratio",
+    title="Likelihood ratio",
+    meaning=(
+        "Log likelihood ratio of inclusion, from the cosines with the noisy aggregates of all "
+        "rounds: the attacker sees every round and knows how rounds are drawn, not which."
+    ),
+    threat_model="secret_rounds",
+    canaries="vectors",
+    needs=frozenset({"round_cosines", "canary_rounds"}),
+)
+
+_WITH_NULL = "gaussian"
+"""The family of canaries whose null distribution is known."""
+
+_LARGEST_SHIFT = 25.0
+"""The shift of a canary's own round counts as this where there is less noise or none."""
+
+_LEAST_EIGENVALUE = 1e-3
+"""The directions of rounds count as dependent if their inner products have a smaller eigenvalue."""
+
+_CHUNK = 4_000_000
+"""The number of scores that are standardized at once: 32 MB."""
+
+
+def known_pattern(release: Release | None, rounds: int) -> KnownPattern:
+    """The pattern of a release's canaries; InputError if their rounds have no likelihood."""
+    sampling = None if release is None else release.canary.sampling
+    match sampling:
+        case OneGroup(separation=groups):
+            sampling = BallsInBinsSampling(groups, rounds)
+        case FixedRounds(at_most=most) if most == rounds:
+            sampling = PoissonSampling(1.0)
+    if release is None or sampling is None or not has_likelihood(sampling):
+        raise InputError(
+            "audit.threat_models: 'secret_rounds' needs canaries whose rounds have a known "
+            "distribution; set participation.canaries to 'like_clients' or 'repeats', without "
+            "canaries.arms, or leave 'secret_rounds' out"
+        )
+    if release.correlation is not None:
+        raise InputError(
+            "audit.threat_models: 'secret_rounds' is for noise that is independent over rounds; "
+            "leave it out"
+        )
+    z = release.noise.noise_multiplier
+    return KnownPattern(sampling, min(1 / z, _LARGEST_SHIFT) if z else _LARGEST_SHIFT, rounds)
+
+
+class SecretRoundsAttacker(Attacker):
+    """An attacker who sees every round's noised aggregate, and knows the pattern."""
+
+    statistics = (LIKELIHOOD_RATIO,)
+
+    def __init__(self, context: AttackContext, pattern: KnownPattern) -> None:
+        self._cosines = context.round_cosines
+        self._own = context.own_rounds
+        self._pattern = pattern
+        self._dim = len(context.canaries.vector(0))
+        self._is_gaussian = context.family == _WITH_NULL
+        self._directions = context.round_directions
+        self._kept = None if context.folder is None else context.folder.kept_directions
+        self._whitened: IndexArray | None = None
+
+    @classmethod
+    def from_context(cls, context: AttackContext) -> Self:
+        return cls(context, known_pattern(context.release, context.num_rounds))
+
+    def see_round(self, seen: SeenRound) -> None:
+        self._cosines.see_aggregate(seen.index, seen.aggregate)
+        if self._directions is not None:
+            self._directions.add(seen.index, seen.aggregate)
+
+    def flush(self) -> None:
+        self._cosines.flush()
+        if self._directions is not None:
+            self._directions.flush()
+
+    def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
+        """The log likelihood ratios; scores are whitened where directions are known."""
+        rows = list(self._cosines.numbered_rows())
+        rounds = np.array([index for index, _ in rows], np.int64)
+        num_canaries = len(self._own.of_canary)
+        if len(rounds) == 0:
+            return {LIKELIHOOD_RATIO.name: np.zeros(num_canaries)}
+        whitening = self._whitening(rounds)
+        self._whitened = None if whitening is None else rounds
+        cosines = np.stack([row for _, row in rows])
+        ratios = np.empty(num_canaries)
+        size = max(_CHUNK // self._pattern.rounds, 1)
+        for start in range(0, num_canaries, size):
+            z = math.sqrt(self._dim) * cosines[:, start : start + size].astype(np.float64)
+            if whitening is not None:
+                z = linalg.solve_triangular(whitening, z, lower=True)
+            ratios[start : start + size] = self._pattern.log_ratios(z, rounds)
+        return {LIKELIHOOD_RATIO.name: ratios}
+
+    def _whitening(self, rounds: IndexArray) -> FloatArray | None:
+        """The factor L of G = L L^T; None where G is not known, or nearly singular."""
+        weights = RoundWeights.from_presences(self._own, rounds)
+        if self._directions is None:
+            known = self._cosines.kept_sums(weights)
+        else:
+            known = self._directions.kept_sums(weights, rounds)
+            if known is not None and self._kept is not None:
+                known.write(self._kept)
+        products = None if known is None else known.exact_products
+        if products is None or len(products) != len(rounds):
+            return None
+        if np.linalg.eigvalsh(products)[0] < _LEAST_EIGENVALUE:
+            return None
+        return np.linalg.cholesky(products)
+
+    def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
+        if self._whitened is None or not self._is_gaussian:
+            return {}
+        null = likelihood_null(self._pattern, self._whitened, self._dim)
+        return {LIKELIHOOD_RATIO.name: ComparedVectors((), likelihood=null)}
+
+
+SECRET_ROUNDS = ThreatModel(
+    name="secret_rounds",
+    title="Secret rounds",
+    sees=lambda audit: "all noisy aggregates and how rounds are drawn, not which",
+    attackers=(SecretRoundsAttacker,),
+    knows=Knowledge.EVERY_ROUND_AND_PATTERN,
+)

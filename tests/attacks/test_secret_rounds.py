@@ -1,0 +1,271 @@
+"""The attacker who knows how rounds are drawn, and not which, and the null of its scores."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from fl_audit.estimators.threshold.valid import threshold_valid
+
+from fl_audit.accounting.attacker_bounds import attacker_bounds
+from fl_audit.accounting.release import Denominator, Noise, Party, Release
+from fl_audit.accounting.sampling import (
+    AllocatedRounds,
+    BallsInBinsSampling,
+    CyclicPoissonSampling,
+    FixedRounds,
+    OneRoundPerBlock,
+    PoissonSampling,
+)
+from fl_audit.attacks.attacker import AttackContext
+from fl_audit.attacks.compared_vectors import read_compared_vectors, write_compared_vectors
+from fl_audit.attacks.directions import RoundDirections
+from fl_audit.attacks.likelihood_null import LikelihoodNull, likelihood_null, sphere_factor
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.round_cosines import FinishedRounds
+from fl_audit.attacks.round_likelihoods import KnownPattern, draw_presences, log_ratio
+from fl_audit.attacks.secret_rounds import LIKELIHOOD_RATIO, SecretRoundsAttacker
+from fl_audit.canaries.pool import CanaryPool
+from fl_audit.config import (
+    Audit,
+    BallsInBins,
+    Bernoulli,
+    BMinSep,
+    CyclicPoisson,
+    RandomAllocation,
+    Shuffle,
+    Uniform,
+)
+from fl_audit.errors import InputError
+from fl_audit.estimators.null import GaussianCanaryNull, LargestOfRoundsNull, Null, ScaledNull
+from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.setting import AuditSetting
+from fl_audit.formats.round_logs import CosineLog
+from tests.participation.attendance import schedule_of
+
+
+@pytest.fixture
+def fewer_samples(monkeypatch):
+    monkeypatch.setattr("fl_audit.attacks.likelihood_null._SAMPLES", 200_000)
+
+
+SIZES = {"rounds": 6, "clients_per_round": 2, "canary_mean_repeats": 2}
+DRAWN = [
+    Shuffle(**SIZES, canaries="like_clients"),
+    Bernoulli(**SIZES),
+    Uniform(**SIZES),
+    BallsInBins(**SIZES),
+    RandomAllocation(**SIZES),
+    CyclicPoisson(**SIZES, separation=2),
+    BMinSep(**SIZES, separation=3),
+]
+POOL = 20_000
+
+
+def chance_within(present: np.ndarray, allowed: tuple[int, ...]) -> float:
+    """The share of canaries all of whose rounds are allowed."""
+    others = [index for index in range(len(present)) if index not in allowed]
+    return float((~present[others].any(axis=0)).mean())
+
+
+@pytest.mark.parametrize("pattern", DRAWN, ids=lambda p: type(p).__name__)
+def test_the_likelihood_is_that_of_the_pattern_s_own_draws(pattern):
+    """With ratio 1 in the rounds of a set and 0 elsewhere it is P(all rounds are in the set)."""
+    schedule = schedule_of(pattern, 10, np.ones(POOL, bool))
+    sampling = schedule.canary_attendance.sampling
+    drawn = np.zeros((6, POOL), bool)
+    for index in range(6):
+        drawn[index, schedule.sampled_canaries(index)] = True
+    simulated = draw_presences(sampling, 6, POOL, np.random.default_rng(3))
+    sets = [s for n in range(7) for s in itertools.combinations(range(6), n)]
+    logs = np.full((6, len(sets)), -np.inf)
+    for column, allowed in enumerate(sets):
+        logs[list(allowed), column] = 0.0
+    chances = np.exp(log_ratio(sampling, logs))
+    assert chances[-1] == pytest.approx(1, rel=1e-12)
+    for allowed, chance in zip(sets, chances, strict=True):
+        # Six deviations in 7 x 64 x 2 comparisons: below 2e-6 of the run's tests together.
+        spread = 6 * math.sqrt(max(chance * (1 - chance), 0) / POOL) + 1e-9
+        assert chance_within(drawn, allowed) == pytest.approx(chance, abs=spread)
+        assert chance_within(simulated, allowed) == pytest.approx(chance, abs=spread)
+
+
+def test_the_ratio_is_the_mean_over_all_sets_of_rounds():
+    logs = np.random.default_rng(5).normal(size=(7, 4))
+    sets = list(itertools.combinations(range(7), 3))
+    means = np.mean([np.exp(logs[list(s)].sum(axis=0)) for s in sets], axis=0)
+    np.testing.assert_allclose(log_ratio(AllocatedRounds(3, 7), logs), np.log(means), rtol=1e-12)
+
+
+def random_direction_scores(rounds: int, dim: int, canaries: int, seed: int) -> np.ndarray:
+    """The standardized scores of excluded canaries with orthonormal directions."""
+    vectors = np.random.default_rng(seed).standard_normal((dim, canaries))
+    return math.sqrt(dim) * vectors[:rounds] / np.linalg.norm(vectors, axis=0)
+
+
+PATTERNS = [
+    KnownPattern(PoissonSampling(0.1), 1.5, 20),
+    KnownPattern(OneRoundPerBlock(2, ((10, 2),)), 3.0, 20),
+    KnownPattern(BallsInBinsSampling(5, 20), 1.0, 20),
+    KnownPattern(CyclicPoissonSampling(0.5, 4, 5), 2.0, 20),
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: type(p.sampling).__name__)
+@pytest.mark.parametrize("dim", [24, 2_000])
+def test_the_tail_is_an_upper_bound_and_is_close(fewer_samples, pattern, dim):
+    seen = np.arange(20)
+    null = likelihood_null(pattern, seen, dim)
+    z = np.concatenate([random_direction_scores(20, dim, 5_000, seed) for seed in range(4)], axis=1)
+    ratios = pattern.log_ratios(z, seen)
+    for level in (0.3, 0.1, 0.01, 0.002):
+        at = float(np.quantile(ratios, 1 - level))
+        bound = math.exp(null.log_tail_upper(at))
+        # The share above is binomial; six deviations.
+        assert bound >= level - 6 * math.sqrt(level / len(ratios))
+        assert at < 0 or dim < 2_000 or bound <= 1.5 * level + 6 * math.sqrt(level / len(ratios))
+    assert null.p_value(ratios[:400]) > 1e-6
+    tails = null.log_tail_upper(np.linspace(-50, 200, 999))
+    assert (np.diff(tails) <= 0).all()
+    assert null.log_tail_upper(150.0) <= -150 + sphere_factor(1, 24) + math.log(3.178)
+
+
+def test_far_tails_are_those_of_one_known_round():
+    """With one round of one the ratio is log-normal, with a closed form."""
+    from scipy import special
+
+    pattern = KnownPattern(OneRoundPerBlock(1, ((1, 1),)), 4.0, 1)
+    null = likelihood_null(pattern, np.arange(1), 10**6)
+    for z in (-2.0, 0.0, 2.0, 4.0, 6.0, 6.5):
+        found = float(null.log_tail_upper(4 * z - 8 + 1e-9))
+        exact = float(special.log_ndtr(-z))
+        assert exact <= found <= exact + 0.25
+
+
+def bounds_of(pattern: KnownPattern, null: LikelihoodNull, seed: int) -> dict[str, float]:
+    """The lower bounds by the three statistics for one simulated audit of 1,000 canaries."""
+    random, dim, rounds = np.random.default_rng(seed), 10**6, pattern.rounds
+    included = random.random(1_000) < 0.5
+    present = draw_presences(pattern.sampling, rounds, 1_000, random) & included
+    z = random.standard_normal((rounds, 1_000)) + pattern.shift * present
+    one = GaussianCanaryNull(dim)
+    scored = {
+        "likelihood_ratio": (pattern.log_ratios(z, np.arange(rounds)), null),
+        "max": (z.max(axis=0) / 1e3, LargestOfRoundsNull((one,) * rounds)),
+        "sum": (z.sum(axis=0) / 1e3, ScaledNull(one, math.sqrt(rounds))),
+    }
+    return {
+        name: threshold_valid(
+            AuditSetting(CanaryScores(s[included], s[~included]), 1e-5, 0.95, Null(tail=tail))
+        ).epsilon
+        for name, (s, tail) in scored.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("sampling", "noise"),
+    [
+        (PoissonSampling(0.05), 0.6),
+        (OneRoundPerBlock(5, ((12, 5),)), 0.6),
+        (BallsInBinsSampling(20, 60), 0.6),
+        (CyclicPoissonSampling(0.5, 10, 6), 0.8),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_it_proves_more_than_max_and_sum_and_less_than_accounting_allows(
+    fewer_samples, sampling, noise
+):
+    pattern = KnownPattern(sampling, 1 / noise, 60)
+    null = likelihood_null(pattern, np.arange(60), 10**6)
+    found = [bounds_of(pattern, null, seed) for seed in range(6)]
+    means = {name: np.mean([bound[name] for bound in found]) for name in found[0]}
+    assert means["likelihood_ratio"] > max(means["max"], means["sum"])
+    party = Party(sampling)
+    release = Release(
+        rounds=60,
+        noise=Noise("gaussian", noise, noise),
+        denominator=Denominator("expected_cohort", 50.0),
+        client=party,
+        canary=party,
+    )
+    limit = attacker_bounds(release, party, 1e-5).not_knowing_rounds.guarantee.epsilon
+    assert max(bound["likelihood_ratio"] for bound in found) <= limit
+
+
+def test_no_leak_proves_nothing(fewer_samples):
+    """Bounds at 95 % exceed 0 in at most 1 of 20; with 60 audits 12 do with chance 5e-5."""
+    pattern = KnownPattern(PoissonSampling(0.1), 2.0, 20)
+    null, seen = likelihood_null(pattern, np.arange(20), 500), np.arange(20)
+    positive = 0
+    for seed in range(60):
+        ratios = pattern.log_ratios(random_direction_scores(20, 500, 300, seed), seen)
+        scores = CanaryScores(ratios[:150], ratios[150:])
+        positive += threshold_valid(AuditSetting(scores, 1e-5, 0.95, Null(tail=null))).epsilon > 0
+    assert positive <= 12
+
+
+ROUNDS, DIM, COUNT = 12, 3_000, 200
+
+
+def attacker(tmp_path, family="gaussian", sampling=None, leak=0.0):
+    """An attacker of finished rounds whose aggregates have a common part of their own size."""
+    sampling = sampling or PoissonSampling(0.25)
+    pool = CanaryPool(seed=4, count=COUNT, dim=DIM, family=family)
+    random = np.random.default_rng(8)
+    present = draw_presences(PoissonSampling(0.25), ROUNDS, COUNT, random) & pool.included
+    common = random.standard_normal(DIM)
+    log = CosineLog.create(tmp_path / "cosines.npy", ROUNDS, COUNT)
+    directions = RoundDirections.unnamed(ROUNDS, pool.seed, DIM)
+    for index in range(ROUNDS):
+        aggregate = (random.standard_normal(DIM) + common).astype(np.float32)
+        for canary in np.flatnonzero(present[index]):
+            aggregate += np.float32(leak * math.sqrt(DIM / 200)) * pool.vector(canary)
+        log.write_round(index, pool.cosines(aggregate))
+        directions.add(index, aggregate)
+    party = Party(sampling)
+    release = Release(
+        rounds=ROUNDS,
+        noise=Noise("gaussian", 0.5, 0.5),
+        denominator=Denominator("expected_cohort", 50.0),
+        client=party,
+        canary=party,
+    )
+    context = AttackContext(
+        canaries=pool,
+        num_canaries=COUNT,
+        num_rounds=ROUNDS,
+        audit=Audit(),
+        initial=None,
+        given_cosines=FinishedRounds(log, None, None, directions),
+        family=family,
+        canary_rounds=OwnRounds(tuple(np.flatnonzero(column) for column in present.T)),
+        release=release,
+    )
+    return pool, SecretRoundsAttacker.from_context(context)
+
+
+def test_scores_with_a_common_part_have_the_null(tmp_path):
+    pool, made = attacker(tmp_path, leak=2.0)
+    scores = made.scores(None)[LIKELIHOOD_RATIO.name]
+    compared = made.compared_vectors(None)
+    path = tmp_path / "compared.json"
+    write_compared_vectors(path, compared)
+    assert read_compared_vectors(path) == compared
+    null = compared[LIKELIHOOD_RATIO.name].null_tail("gaussian", DIM)
+    assert null.p_value(scores[~pool.included]) > 1e-6
+    assert scores[pool.included].mean() > scores[~pool.included].mean() + 0.5
+    # Without the inner products of the directions the common part would count as evidence.
+    plain = KnownPattern(PoissonSampling(0.25), 2.0, ROUNDS)
+    rows = np.stack(list(made._cosines.rows())) * math.sqrt(DIM)
+    assert null.p_value(plain.log_ratios(rows, np.arange(ROUNDS))[~pool.included]) < 1e-6
+
+
+def test_signs_have_an_empirical_null(tmp_path):
+    _, made = attacker(tmp_path, family="rademacher")
+    assert np.isfinite(made.scores(None)[LIKELIHOOD_RATIO.name]).all()
+    assert made.compared_vectors(None) == {}
+
+
+def test_rounds_without_a_distribution_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"'secret_rounds' needs canaries whose rounds have"):
+        attacker(tmp_path, sampling=FixedRounds(3))

@@ -1,0 +1,66 @@
+"""Patterns against attackers: differences of AUC, the table and the sentence."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+
+from fl_audit.comparison import compare, render_comparison
+from fl_audit.comparison.as_text import brief_lines
+from fl_audit.comparison.patterns import Attacker, Detection, differences, mean_auc
+from fl_audit.estimators.roc.summary import roc_summary
+from fl_audit.estimators.scores import CanaryScores
+
+
+def detection(shift: float, random: np.random.Generator, canaries: int = 300) -> Detection:
+    setting = SimpleNamespace(label=str(shift), noise_multiplier=1.0)
+    scores = CanaryScores(
+        random.normal(shift, 1, canaries // 2), random.normal(0, 1, canaries // 2)
+    )
+    return Detection(setting, None, None, *mean_auc([roc_summary(scores)]))
+
+
+def test_equal_patterns_differ_seldom_and_unequal_ones_always():
+    random = np.random.default_rng(3)
+    wrong = told = 0
+    for _ in range(40):
+        equal = Attacker("a", "s", tuple(detection(1.0, random) for _ in range(3)))
+        also_equal = Attacker("b", "t", tuple(detection(2.5, random) for _ in range(3)))
+        found = differences([equal, also_equal], 0.95)
+        wrong += any(d.lower > 0 for row in found for d in row)
+        pair = Attacker("a", "s", (detection(0.8, random), detection(2.0, random)))
+        told += differences([pair], 0.95)[0][0].lower > 0
+    # At most 5 % are wrong: more than 10 of 40 with probability 1e-6.
+    assert wrong <= 10
+    assert told == 40
+
+
+def test_only_settings_of_equal_noise_are_compared():
+    random = np.random.default_rng(4)
+    one, two = detection(1.0, random), detection(1.0, random)
+    other = SimpleNamespace(label="x", noise_multiplier=0.5)
+    moved = Detection(other, None, None, two.auc, two.deviation)
+    assert differences([Attacker("a", "s", (one, moved))], 0.95) == [[]]
+
+
+KIND = "config.participation.kind"
+
+
+def test_the_table_and_the_sentence(make_run):
+    """Both runs have the same scores, so that nothing is told apart."""
+    first = make_run("a", {"config.participation.clients_per_round": 5})
+    found = compare([first, make_run("b")])
+    text = "\n".join(brief_lines(found))
+    words = " ".join(text.split())
+    assert "an attacker without the schedule finds no pattern’s canaries detectably" in words
+    assert "with the final model finds no pattern’s canaries" in words
+    rows = [line for line in text.splitlines() if "0." in line and "…" in line]
+    assert len(rows) == 4
+    assert max(map(len, text.splitlines())) <= 100
+    assert "an attacker without the schedule" in render_comparison(found)
+    assert json.loads((first / "report.json").read_text())["statistics"].keys() >= {"max", "sum"}
+
+
+def test_runs_of_one_pattern_have_no_such_table(make_run):
+    found = compare([make_run("a"), make_run("b", {"config.mechanism.noise_multiplier": 0.7})])
+    assert "an attacker" not in "\n".join(brief_lines(found))
