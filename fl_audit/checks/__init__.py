@@ -10,7 +10,7 @@ A server that trains with any system passes each round's noised aggregate to a `
 ...     aggregate = 0.5 * rng.standard_normal(1000, np.float32)
 ...     watch.see_round(aggregate, noise_stddev=1.0, norm_bound=2.0)
 >>> [check.name for check in watch.checks() if not check.passed]
-['enough_noise', 'noise_everywhere', 'fresh_noise']
+['enough_noise', 'fresh_noise', 'noise_distribution']
 
 `replay_round` repeats one round of a server with the noise held fixed (docs/replay.md),
 `check_poisson` tests cohorts, and `check_canaries` is the canary check.

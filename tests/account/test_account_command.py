@@ -102,7 +102,8 @@ def test_the_noise_that_is_found_has_the_epsilon(options, capsys):
     assert again == found
 
 
-def test_the_screen_has_every_bound_once(gboard, capsys):
+def test_the_screen_has_every_bound_once(gboard, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
     assert main(["account", gboard]) == 0
     printed = capsys.readouterr().out
     lines = printed.splitlines()

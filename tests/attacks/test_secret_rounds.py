@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from fl_audit.estimators.threshold.valid import threshold_valid
+from fl_audit.estimators.threshold.valid_threshold import threshold_valid
 
 from fl_audit.accounting.attacker_bounds import attacker_bounds
 from fl_audit.accounting.release import Denominator, Noise, Party, Release

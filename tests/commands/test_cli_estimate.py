@@ -346,7 +346,7 @@ BAD_FOLDER = [
         "--null: the distribution of an excluded ",
     ),
     (["{log}", "--delta=0", "--statistic=maxx"], "has no 'maxx'; did you mean 'max'?"),
-    (["{log}", "--delta", "2"], "log, statistic final: delta must be in [0, 1), got 2.0"),
+    (["{log}", "--delta", "2"], "error: delta must be in [0, 1), got 2.0"),
     (["{log}/..", "--delta", "0"], "holds neither pool.json (a log) nor scores_STATISTIC.csv"),
     (
         ["{log}", "--delta=1e-4", "--claimed-epsilon=1", "--methods=one_run"],

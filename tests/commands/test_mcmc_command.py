@@ -68,7 +68,10 @@ def test_prints_words(counts_csv, capsys):
             ["--method", "mhaar", "--chains", "10000", "--auxiliary", "10000", "--draws", "40000"],
             "must be at most 50,000,000, got 200,000,000",
         ),
-        (["--out", "no/such/folder/page.html"], "--out no/such/folder/page.html: cannot be"),
+        (
+            ["--out", "no/such/folder/page.html"],
+            "argument --out: no/such/folder/page.html: cannot be",
+        ),
         (["--delta", "1"], "delta must be in [0, 1)"),
         (["--confidence", "2"], "confidence must be in (0, 1)"),
     ],

@@ -82,7 +82,7 @@ def test_checks_have_an_exit_status(logs, words, statuses, capsys):
     capsys.readouterr()
     assert _status(broken_off, *words) == statuses[2]
     out = " ".join(capsys.readouterr().out.split())
-    assert "passed, 4 of 5" in out
+    assert "passed, 5 of 6" in out
     assert "9 of 10 rounds are not in the log" in out
 
 

@@ -261,7 +261,7 @@ def test_five_threat_models_and_back(tmp_path):
         (
             "threat_models = [1]",
             "key `audit.threat_models`: unknown 1; known: all_iterates, checkpoints, final, "
-            "final_and_initial, known_rounds, one_upload, window",
+            "final_and_initial, known_rounds, one_upload, secret_rounds, window",
         ),
         ('threat_models = [["final"]]', "key `audit.threat_models`: unknown ['final']; did you"),
         (

@@ -130,7 +130,7 @@ def test_a_config_keeps_what_it_asked_for():
     [
         ({"noise_multiplier": 1.0}, {}, "both say the noise"),
         ({"epsilon": math.inf}, {}, "must be finite"),
-        ({"epsilon": 0.0}, {}, "> 0"),
+        ({"epsilon": 0.0}, {}, "must be a number above 0, got 0.0"),
         ({"epsilon": 1e14}, {}, r"mechanism\.epsilon: 1e\+14: .*must be 0, for no noise, or from"),
         ({"kind": "tree_aggregation"}, {"kind": "bernoulli"}, "no analytical epsilon is known"),
         ({"zeroing": {"kind": "adaptive"}}, {}, "one client can decide"),

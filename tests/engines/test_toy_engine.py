@@ -83,7 +83,9 @@ def test_a_run_without_tensorflow_ends_in_a_report(config_path, tmp_path):
     assert by_name.pop("replay_repeatable")["measured"].startswith("not replayed: the engine draws")
     assert by_name.keys() == {
         "enough_noise",
+        "noise_everywhere",
         "fresh_noise",
+        "noise_distribution",
         "bounded_length",
         "no_echo",
         "once_a_round",

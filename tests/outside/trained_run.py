@@ -42,6 +42,7 @@ delta = {delta}
 claimed_epsilon = {claim}
 verdict_statistic = "own_rounds"
 verdict_method = "threshold_valid"
+lost_canaries = "warn"
 """
 
 

@@ -112,7 +112,7 @@ def test_what_is_written_is_read(correlation, tmp_path):
         ({"first_column": [0.0, 1.0]}, "the first of them above 0"),
         ({"first_column": [1.0], "bands": 2}, "bands"),
         ({"tree_rounds": 0}, "at least 1 or null"),
-        ({"tree_rounds": "all"}, "int"),
+        ({"tree_rounds": "all"}, "must be a whole number"),
     ],
 )
 def test_a_file_that_says_no_strategy(content, message, tmp_path):

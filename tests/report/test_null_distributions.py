@@ -27,7 +27,7 @@ OF_EXAMPLES = {
     "audit": {"threat_models": EVERY_MODEL},
     "canaries": {"kind": "examples", "source": "mislabelled", "count": 200},
 }
-OF_VECTORS = [*EVERY_THREAT_MODEL["threat_models"], "known_rounds", "one_upload"]
+OF_VECTORS = [*EVERY_THREAT_MODEL["threat_models"], "known_rounds", "secret_rounds", "one_upload"]
 ONE_ROUND = {"audit": {**EVERY_THREAT_MODEL, "threat_models": OF_VECTORS, "window_last_round": 3}}
 
 

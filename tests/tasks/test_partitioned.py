@@ -68,7 +68,7 @@ def test_purchases(tmp_path):
         ("1,0,1\n2,0,3\n", "row 2: a product must be 0 or 1"),
         ("1,0,1\n2,0,x\n", "must hold numbers only"),
         ("1\n2\n", "at least one product"),
-        ("1,0,1\n2,0\n", "cannot be read"),
+        ("1,0,1\n2,0\n", "must have 3 fields, got 2"),
     ],
 )
 def test_bad_purchases_are_refused(tmp_path, text, message):
