@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from fl_audit.estimators.threshold.valid_threshold import threshold_valid
 
 from fl_audit.accounting.attacker_bounds import attacker_bounds
 from fl_audit.accounting.release import Denominator, Noise, Party, Release
@@ -40,6 +39,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.null import GaussianCanaryNull, LargestOfRoundsNull, Null, ScaledNull
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
+from fl_audit.estimators.threshold.valid_threshold import threshold_valid
 from fl_audit.formats.round_logs import CosineLog
 from tests.participation.attendance import schedule_of
 
