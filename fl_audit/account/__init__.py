@@ -16,8 +16,7 @@ All numbers are those of `accounting.upper_bounds` and `accounting.lower_bound`,
 14.19
 """
 
-from fl_audit.account.record import AccountRecord, accounted
-from fl_audit.account.source import Source
+from fl_audit.account.record import AccountRecord, Source, accounted
 from fl_audit.account.text import account_lines
 
 __all__ = ["AccountRecord", "Source", "account_lines", "accounted"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from fl_audit.account.source import Source, check_delta_option, check_epsilon
+from fl_audit.account.record import Source, check_delta_option, check_epsilon
 from fl_audit.attacks.log_release import stated_rounds, stated_uploads, why_nothing_stated
 from fl_audit.attacks.logs import read_log
 from fl_audit.config import Config, ExampleCanaries

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from fl_audit.account.source import Source, check_delta_option, check_epsilon
+from fl_audit.account.record import Source, check_delta_option, check_epsilon
 from fl_audit.accounting import (
     Correlation,
     Denominator,

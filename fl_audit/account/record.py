@@ -1,15 +1,45 @@
-"""The accounting of a release as one record: every attacker, both parties, and JSON."""
+"""A release and its accounting as one record: every attacker, both parties, and JSON."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
-from fl_audit.account.source import Source
 from fl_audit.accounting import FullGuarantee, Guarantee, Party, Release, upper_bounds
 from fl_audit.accounting.lower_bound import epsilon_at_least
+from fl_audit.errors import InputError
 from fl_audit.json_records import to_json
 
 ATTACKERS = ("does_not_know_rounds", "knows_rounds", "sees_uploads")
 """The attackers, in the order in which they are shown."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A release, and where it is from.
+
+    Attributes:
+      name: The file or folder, or words for options.
+      release: What is or was released.
+      delta: The delta of the guarantees.
+      uploads: The release of single uploads, if a log states it separately.
+    """
+
+    name: str
+    release: Release
+    delta: float
+    uploads: Release | None = None
+
+
+def check_delta_option(delta: float) -> None:
+    """Raises InputError unless 0 < delta < 1."""
+    if not 0 < delta < 1:
+        raise InputError(f"--delta {delta:g}: must be in (0, 1)")
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Raises InputError for a target epsilon that is not a finite number above 0."""
+    if not 0 < epsilon < math.inf:
+        raise InputError(f"--epsilon {epsilon:g}: must be a finite number above 0")
 
 
 @dataclass(frozen=True)
