@@ -358,7 +358,7 @@ def _efficiency_words(efficiency: PlannedEfficiency) -> str:
     parts = [f" expected on {efficiency.statistic}"]
     if efficiency.reachable is not None:
         best = lower_bound_text(efficiency.reachable)
-        parts.append(f"the best single threshold gives {best} in half of all runs")
+        parts.append(f"best threshold’s median {best}")
     if efficiency.upper_bound is not None:
         parts.append(f"upper bound {upper_bound_text(efficiency.upper_bound)}")
     return "; ".join(parts)
