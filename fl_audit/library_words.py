@@ -26,6 +26,7 @@ _TYPES = {
 _SIGNS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
 _TYPE = r"`([a-z]+(?: \| [a-z]+)*)`"
 _EXPECTED = re.compile(rf"Expected {_TYPE}(?:( of length)? ([<>]=?) (\S+?))?(?:, got {_TYPE})?")
+_NOT_ONE_OF = "Invalid enum value "
 _FIELD = re.compile(r"Object (missing required|contains unknown) field `(.*)`")
 
 
@@ -43,6 +44,8 @@ def type_words(message: str, known: Iterable[str] = (), got: str = "") -> str:
     'must be a number above 0, got -1'
     >>> type_words("Object contains unknown field `naem`", ["name", "kind"])
     "unknown key `naem`; did you mean 'name'?"
+    >>> type_words("Invalid enum value 'sqr'")
+    "unknown 'sqr'"
     """
     if field := _FIELD.fullmatch(message):
         what, name = field.groups()
@@ -50,6 +53,8 @@ def type_words(message: str, known: Iterable[str] = (), got: str = "") -> str:
             return f"lacks the key `{name}`"
         hint = f"; {nearest(name, known)}" if known else ""
         return f"unknown key `{name}`{hint}"
+    if message.startswith(_NOT_ONE_OF):
+        return f"unknown {message.removeprefix(_NOT_ONE_OF)}"
     if (expected := _EXPECTED.fullmatch(message)) is None:
         return message if not got or "got" in message else f"{message}, got {got}"
     kind, is_length, sign, limit, got_kind = expected.groups()

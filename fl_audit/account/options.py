@@ -21,6 +21,7 @@ from fl_audit.accounting import (
 )
 from fl_audit.accounting.sampling_accountants import worst_sensitivity
 from fl_audit.errors import InputError
+from fl_audit.library_words import json_words
 from fl_audit.mechanisms import (
     MECHANISMS,
     GaussianFixed,
@@ -71,9 +72,6 @@ _TABLES: dict[str, type[NoisyMechanism]] = {
     "matrix_factorisation": MatrixFactorisation,
 }
 
-MECHANISM_OPTIONS = tuple(_TABLES)
-"""The mechanisms that options describe; a config describes every kind."""
-
 
 def source_of_options(options: Options, delta: float) -> Source:
     """The release that options describe.
@@ -121,7 +119,7 @@ def _mechanism(options: Options) -> NoisyMechanism:
     try:
         made: NoisyMechanism = msgspec.convert(table, _TABLES[options.mechanism])
     except msgspec.ValidationError as error:
-        raise InputError(f"--mechanism {options.mechanism}: {error}") from error
+        raise InputError(f"--mechanism {options.mechanism}: {json_words(error)}") from error
     return made
 
 
