@@ -89,7 +89,7 @@ def test_commands_in_sentences_are_known(page):
             try:
                 _check_program(words, page)
             except InputError as error:
-                assert str(error).startswith("missing: "), f"{_name(page)}: {error}"
+                assert str(error).startswith("required and not given: "), f"{_name(page)}: {error}"
 
 
 def _missing(program: str, words: list[str]) -> Iterator[str]:
