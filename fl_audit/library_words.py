@@ -90,7 +90,7 @@ def _kinds(names: str) -> str:
 # tomllib
 
 _TOML = {
-    "Invalid value": "this is no value; text stands in double quotes",
+    "Invalid value": "this is no value; text needs double quotes",
     "Expected '=' after a key": "a key must be followed by = and its value",
     "Expected newline or end of document": "there is more after the value; one key a line",
     "Invalid statement": "this is no `key = value`, no [section] and no # comment",
@@ -113,7 +113,7 @@ def toml_words(error: ValueError) -> str:
     """What tomllib says of a text, after the place.
 
     >>> toml_words(ValueError("Invalid value (at line 6, column 11)"))
-    'at line 6, column 11: this is no value; text stands in double quotes'
+    'at line 6, column 11: this is no value; text needs double quotes'
     """
     placed = _PLACE.fullmatch(str(error))
     said, place = placed.groups() if placed else (str(error), "")

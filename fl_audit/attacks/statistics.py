@@ -115,7 +115,7 @@ class Statistic:
             tail = compared.null_tail(facts.family, facts.dim)
         except ValueError as error:
             raise InputError(
-                f"what is known of the vectors behind {self.name} does not go with dim "
+                f"what is known of the vectors of {self.name} does not go with dim "
                 f"{facts.dim}: {error}"
             ) from error
         return dataclasses.replace(null_of, tail=tail, dim=facts.dim)

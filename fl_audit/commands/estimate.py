@@ -38,7 +38,7 @@ def add(commands: "Commands") -> None:
         description=(
             "Estimate epsilon from a file of canary scores (CSV or .parquet), or from a folder: "
             "another system's log (docs/logs.md) or a finished run. Exits with status 3 if the "
-            "claim is contradicted, and with 4 if a mechanism check fails beside it."
+            "claim is contradicted, and with 4 if a claim is stated and a mechanism check fails."
         ),
         example="fl-audit estimate scores.csv --delta 1e-5 --dim 167178",
     )

@@ -137,8 +137,8 @@ def write_junit(report: "Report", path: Path | None, required: Collection[str]) 
 def exit_status(report: "Report", required: Collection[str] = ()) -> int:
     """The exit status: 3 for a contradicted claim, 4 for what is not as required, else 0.
 
-    Beside a claim, a mechanism that is not as configured is as little as required. What nobody
-    claims sets no status.
+    With a claim, a mechanism that is not as configured gives 4 too. A claim that was not stated
+    sets no status.
 
     A verdict on an unstated claim gives 0.
     """

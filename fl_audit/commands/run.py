@@ -31,8 +31,8 @@ def add(commands: "Commands") -> None:
         summary="train with canaries, score them, estimate epsilon, report",
         description=(
             "Train with canary clients, score them, estimate epsilon and write a report. Exits "
-            "with status 3 if the config's claim is contradicted, and with 4 if a mechanism check "
-            "fails beside it."
+            "with status 3 if the config's claim is contradicted, and with 4 if a claim is stated "
+            "and a mechanism check fails."
         ),
         example="fl-audit run config.toml --out runs/first",
     )

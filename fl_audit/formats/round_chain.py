@@ -4,7 +4,7 @@ r"""The chain of a folder: what an audit wrote, in order, each line with the dig
 line as soon as a round's rows are written, with the digest of each row. Every line has its link,
 the SHA-256 of the link before it and of the line itself, so that no line can be changed, dropped,
 repeated or moved without all later ones being written anew. Lines are only ever added: a run that
-was killed and goes on says so, and its rounds since the last checkpoint come again behind that. A
+was killed and goes on says so, and its rounds since the last checkpoint come again after that. A
 last line that a kill has torn counts for nothing.
 
 The chain is also what says which files belong together: scores are of a pool and of rounds, and
@@ -99,7 +99,7 @@ class Saved(_Line, frozen=True, tag="checkpoint", kw_only=True):
 
 
 class Resumed(_Line, frozen=True, tag="resumed", kw_only=True):
-    """A run that goes on after so many rounds; those behind them come again."""
+    """A run that goes on after so many rounds; later ones come again."""
 
     rounds: int
 
@@ -146,7 +146,7 @@ def _link(unlinked: bytes, before: str) -> str:
 
 
 def linked(line: AnyLine, before: str) -> AnyLine:
-    """A line with its link behind the one before."""
+    """A line with its link to the one before."""
     return msgspec.structs.replace(line, link=link_of(line, before))
 
 
@@ -178,7 +178,7 @@ def digests_of(files: Iterable[Path]) -> dict[str, str]:
     return {path.name: digest_of(path) for path in sorted(files) if path.exists()}
 
 
-# The rows of a log: of an array (NPY), or the lines of a CSV behind its header.
+# The rows of a log: of an array (NPY), or the lines of a CSV after its header.
 
 
 _LONGEST_ROW = 1 << 16
@@ -227,7 +227,7 @@ class ChainWriter:
     """
 
     def __init__(self, path: Path, head: str) -> None:
-        """Goes on behind a line; use `begin` or `go_on` instead."""
+        """Goes on after a line; use `begin` or `go_on` instead."""
         self._path = path
         self.head = head
 
@@ -245,7 +245,7 @@ class ChainWriter:
 
     @classmethod
     def go_on(cls, path: Path) -> "ChainWriter":
-        """Goes on behind the last whole line; a torn one is cut off.
+        """Goes on after the last whole line; a torn one is cut off.
 
         Raises:
           InputError: The chain is damaged.
@@ -313,7 +313,7 @@ class Chain:
       lines: The lines, in order.
       broken: The numbers, from 1, of lines whose link does not follow from the line before.
       length: The length of the whole lines, in bytes.
-      torn: Whether a last line is cut off behind them.
+      torn: Whether a last line is cut off after them.
     """
 
     lines: tuple[Line, ...]
@@ -365,7 +365,7 @@ class Chain:
 
     @property
     def is_scored(self) -> bool:
-        """Whether no round was logged behind the last scores."""
+        """Whether no round was logged after the last scores."""
         kinds = (Logged, Scored, Resumed)
         last = next((line for line in reversed(self.lines) if isinstance(line, kinds)), None)
         return isinstance(last, Scored)
@@ -492,7 +492,9 @@ def _decoded(path: Path, number: int, text: bytes) -> Line:
         raise InputError(f"{path}: line {number}: steps count from 1, got {line.step}")
     for name in _names(line):
         if name in ("", ".", "..") or Path(name).name != name:
-            raise InputError(f"{path}: line {number}: names {name!r}, must name files beside it")
+            raise InputError(
+                f"{path}: line {number}: names {name!r}, must name files in its folder"
+            )
     return line
 
 

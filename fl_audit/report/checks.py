@@ -155,7 +155,7 @@ _WORDS = {
     ),
     "count_noise": _CheckWords(
         "Noise of the clip’s count",
-        "The counts behind an adaptive clip norm differ from whole numbers by noise of the "
+        "The counts that set an adaptive clip norm differ from whole numbers by noise of the "
         "configured size, fresh in each round.",
         _remainder,
     ),

@@ -204,8 +204,8 @@ class Headline:
         if within is None:
             fit = epsilon_text(estimate.epsilon)
             return "none", (
-                f": no single shift fits all canaries (the best one gives {fit}, below the lower "
-                "bound)"
+                ": canaries differ too much for a one-parameter Gaussian fit (the best gives "
+                f"{fit}, below the lower bound)"
             )
         lower, upper = self.interval_within() or (within, within)
         middle, start = f"ε ≈ {epsilon_text(within)}", f" ({epsilon_text(lower)} … "
@@ -460,7 +460,7 @@ _MEANINGS = {
         "errors that the confidence level allows."
     ),
     "consistent": "This does not prove the upper bound: another attack may find more.",
-    "inconclusive": "The audit says nothing for or against the claim.",
+    "inconclusive": "The scores neither contradict nor support the claim.",
 }
 
 
@@ -617,7 +617,7 @@ def _evidence(verdict: Verdict) -> list[Note]:
             Note(
                 "Power",
                 f"{detectable_words(verdict.detectable_epsilon)} in {100 * ENOUGH_POWER:g} % of "
-                f"simulated audits; twice the claim, ε = {significant(verdict.simulated_epsilon)}, "
+                f"simulations; twice the claim, ε = {significant(verdict.simulated_epsilon)}, "
                 f"in {100 * verdict.power:.3g} %. A verdict is consistent only if that is at least "
                 f"{100 * ENOUGH_POWER:g} %",
             )

@@ -56,7 +56,7 @@ COUNT, UPDATE = "clip_count", "clip_update"
 COUNT_NOISE, NOISE, NEXT = "count_noise", "clip_noise", "clip_next"
 
 EXPECTED = {
-    COUNT: "a client moves the count behind the next clip norm by at most one half",
+    COUNT: "a client moves the count that sets the next clip norm by at most one half",
     UPDATE: "the clip norm moves as the promised quantile, rate and denominator say",
     COUNT_NOISE: "another seed, and the next round, give the count noise as large as promised",
     NOISE: "the sum's noise follows the clip norm that was used, also once it has moved",
