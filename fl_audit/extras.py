@@ -43,11 +43,7 @@ def missing_extra(error: ModuleNotFoundError) -> InputError | None:
 
 
 def import_extra(package: str) -> ModuleType:
-    """Imports an optional package, a key of `EXTRA_OF`.
-
-    Raises:
-      InputError: The package is not installed; the message names the extra that installs it.
-    """
+    """Imports an optional package, a key of `EXTRA_OF`."""
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:

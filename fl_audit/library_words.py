@@ -33,11 +33,6 @@ _FIELD = re.compile(r"Object (missing required|contains unknown) field `(.*)`")
 def type_words(message: str, known: Iterable[str] = (), got: str = "") -> str:
     """What msgspec says of a value, without its place.
 
-    Args:
-      message: Its message up to " - at `$".
-      known: The keys that may be meant by an unknown one.
-      got: The value, if known.
-
     >>> type_words("Expected `int`, got `str`", got="'many'")
     "must be a whole number, got 'many'"
     >>> type_words("Expected `float` > 0.0", got="-1")

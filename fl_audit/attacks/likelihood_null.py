@@ -115,7 +115,6 @@ def likelihood_null(pattern: KnownPattern, seen: IndexArray, dim: int) -> Likeli
     The simulation depends on nothing that training or coins decided.
 
     Args:
-      pattern: The pattern.
       seen: The rounds that were scored, from 0, int64 of shape (n,).
       dim: The number of coordinates of a canary, at least n.
     """

@@ -242,7 +242,6 @@ class AggregateFiles(_RoundsOver):
         Args:
           paths: The files by the number of the round, from 1, in order of the rounds.
           read: A function from a file to its vector, float32 of shape (dim,).
-          keep_directions: Whether `weighted_sums` will be called.
           check: A function of each round, from 1, and its cosines as they are computed.
           measure: A function that begins the checks of the mechanism; None if the noise is not
             known.

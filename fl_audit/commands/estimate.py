@@ -210,11 +210,7 @@ def _file_report(
 
 
 def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTail | None":
-    """The tail bound of a cosine with one vector, by the canaries' family.
-
-    Raises:
-      InputError: A family without a valid dimension, or with an empirical null.
-    """
+    """The tail bound of a cosine with one vector, by the canaries' family."""
     if family is None:
         return None
     from fl_audit.attacks.compared_vectors import ANY_VECTOR

@@ -55,16 +55,7 @@ def print_json(value: dict[str, object]) -> None:
 
 
 def write_page(html: str, path: Path, option: str = "--out") -> None:
-    """Writes a page or a table, atomically.
-
-    Args:
-      html: The text.
-      path: The file.
-      option: The option that names the file, for error messages.
-
-    Raises:
-      InputError: The file cannot be written.
-    """
+    """Writes a page or a table, atomically."""
     from fl_audit.formats.text_files import write_text
 
     try:

@@ -173,20 +173,11 @@ class Engine(abc.ABC):
         return run.family
 
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
-        """A function from a model to its mean loss on each canary's examples, as attacks use it.
-
-        Raises:
-          InputError: The engine does not support canaries that hold examples.
-        """
+        """A function from a model to its mean loss on each canary's examples, as attacks use it."""
         raise InputError(self._without_examples())
 
     def client_updates(self, run: PreparedRun) -> ClientUpdates:
-        """A function that trains clients of a run, such as canaries that hold examples.
-
-        Raises:
-          InputError: The engine does not support canaries that hold examples, or not for this
-            model.
-        """
+        """A function that trains clients of a run, such as canaries that hold examples."""
         raise InputError(self._without_examples())
 
     def _without_examples(self) -> str:

@@ -44,15 +44,7 @@ class PreparedRun(RunDesign):
 
 
 def prepare(config: Config, secret: int | None = None) -> PreparedRun:
-    """Loads the data, flips the coins and draws the schedule; writes nothing.
-
-    Args:
-      config: The config of the run.
-      secret: The secret of a run that trains, see `config.design.design_run`.
-
-    Raises:
-      InputError: The data cannot be used, or the parts of the config do not fit together.
-    """
+    """Loads the data, flips the coins and draws the schedule; writes nothing."""
     task, canaries = load_task(config.task, config.seed), config.canaries
     if isinstance(canaries, ExampleCanaries):
         pool = make_example_pool(config, canaries, task)

@@ -117,12 +117,7 @@ def check_runtime_name(name: str, source: str) -> None:
 
 
 def make_runtime(run: "PreparedRun", worker_log: Path) -> "Engine":
-    """The runtime that a config names; `auto` takes the first that can run the process.
-
-    Raises:
-      InputError: The config names an unknown runtime or one that cannot run the process, sets
-        `clients_per_block` for one without blocks, or has [ray] with runtime `auto` or `jax`.
-    """
+    """The runtime that a config names; `auto` takes the first that can run the process."""
     name = run.config.runtime
     check_runtime_name(name, "config")
     # Naming a runtime of TensorFlow Federated is how to run once without Ray.

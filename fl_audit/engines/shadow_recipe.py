@@ -90,9 +90,6 @@ def accounted_epsilon(recipe: Recipe, delta: float) -> float:
 
     These include attackers who see every step. Output noise alone gives no bound here, because how
     far one point moves a trained model is unknown.
-
-    Returns:
-      The epsilon, infinite without DP-SGD or without its noise.
     """
     if recipe.privacy is None:
         return math.inf
@@ -104,9 +101,6 @@ def with_epsilon(recipe: Recipe, epsilon: float, delta: float) -> Recipe:
     """The recipe with the least noise of DP-SGD whose upper bound is at most an epsilon.
 
     The recipe's own noise multiplier is ignored.
-
-    Raises:
-      InputError: The recipe is not DP-SGD, or no noise suffices.
     """
     privacy = recipe.privacy
     if privacy is None:
@@ -154,8 +148,6 @@ def batches_of_model(
 
     Args:
       members: The indices of the model's training points, at least one.
-      recipe: How models are trained.
-      seed: The seed of the run.
       model: The number of the model; it and the seed decide everything.
 
     Returns:

@@ -105,11 +105,7 @@ class ScoredFolder:
         return self.path / "chain.jsonl"
 
     def checked_chain(self) -> Chain | None:
-        """The chain, whose links follow; None where another system wrote the folder.
-
-        Raises:
-          InputError: It is damaged.
-        """
+        """The chain, whose links follow; None where another system wrote the folder."""
         if not self.chain.exists():
             return None
         chain = read_chain(self.chain)
@@ -428,11 +424,7 @@ class WriteLock:
 
     @classmethod
     def of(cls, folder: Path) -> "WriteLock":
-        """The lock that this process holds, or a new one.
-
-        Raises:
-          InputError: Another process holds it, or the folder cannot be written.
-        """
+        """The lock that this process holds, or a new one."""
         path = folder.resolve()
         held = cls._held.get(path)
         if held is None:

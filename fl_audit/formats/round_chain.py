@@ -161,11 +161,7 @@ def digest(content: bytes) -> str:
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of a file, as hexadecimal digits.
-
-    Raises:
-      InputError: The file cannot be read.
-    """
+    """The SHA-256 of a file, as hexadecimal digits."""
     try:
         with open_foreign(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -236,7 +232,6 @@ class ChainWriter:
         """Starts a chain, in place of one that is there.
 
         Args:
-          path: The path of the chain.
           files: The files that say what is audited; those that are there.
         """
         first = linked(Begun(files=digests_of(files)), "")
@@ -245,11 +240,7 @@ class ChainWriter:
 
     @classmethod
     def go_on(cls, path: Path) -> "ChainWriter":
-        """Goes on after the last whole line; a torn one is cut off.
-
-        Raises:
-          InputError: The chain is damaged.
-        """
+        """Goes on after the last whole line; a torn one is cut off."""
         chain = read_chain(path)
         chain.check(path)
         if chain.torn:
@@ -371,23 +362,12 @@ class Chain:
         return isinstance(last, Scored)
 
     def until(self, link: str) -> "Chain":
-        """The chain up to the line with this link.
-
-        Raises:
-          ValueError: No line has it.
-        """
+        """The chain up to the line with this link."""
         at = [line.link for line in self.lines].index(link) + 1
         return Chain(self.lines[:at], self.broken, self.length, self.torn)
 
     def changed_rows(self, folder: Path) -> tuple[ChangedRow, ...]:
-        """The rows that are not what the chain says, of logs that are there.
-
-        Args:
-          folder: The folder of the logs.
-
-        Raises:
-          InputError: A log is damaged.
-        """
+        """The rows that are not what the chain says, of logs that are there."""
         rows_of: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         for number, line in self.rounds.items():
             for name, value in line.rows.items():
@@ -420,11 +400,7 @@ class Chain:
         return self.begun.files | (scored.files if scored is not None else {})
 
     def changed_files(self, folder: Path, names: Iterable[str]) -> list[str]:
-        """The names, of those given, of files that are there and are not what the chain says.
-
-        Raises:
-          InputError: A file cannot be read.
-        """
+        """The names, of those given, of files that are there and are not what the chain says."""
         compared = self.files.keys() & set(names)
         return [
             name
@@ -433,11 +409,7 @@ class Chain:
         ]
 
     def changed(self, folder: Path) -> list[str]:
-        """The names of all logs and files that are there and are not what the scores are of.
-
-        Raises:
-          InputError: A file cannot be read.
-        """
+        """The names of all logs and files that are there and are not what the scores are of."""
         rounds = self.rounds.values()
         logs = [] if self.is_scored else [name for line in rounds for name in line.rows]
         rows = [row.name for row in self.changed_rows(folder)]
@@ -445,11 +417,7 @@ class Chain:
 
 
 def read_chain(path: Path) -> Chain:
-    """Reads a chain; a last line without an end counts for nothing.
-
-    Raises:
-      InputError: The file cannot be read, has no first line, or a line is none of a chain.
-    """
+    """Reads a chain; a last line without an end counts for nothing."""
     lines: list[Line] = []
     broken: list[int] = []
     before, length, torn = "", 0, False

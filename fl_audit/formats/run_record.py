@@ -113,11 +113,7 @@ def write_record(folder: RunFolder, record: RunRecord) -> None:
 
 
 def read_record(folder: RunFolder) -> RunRecord:
-    """Reads `run.json`.
-
-    Raises:
-      InputError: The file is missing, damaged, or of another format version.
-    """
+    """Reads `run.json`."""
     fields = read_json(folder.record, dict[str, Any], "a run record")
     version = fields.get("format_version")
     if version != FORMAT_VERSION:

@@ -58,10 +58,6 @@ class ScoreFile:
       inclusion: How included canaries were chosen.
       inclusion_probability: The probability with which a canary was included.
       pair: The name of each canary's pair; empty without pairs.
-
-    Raises:
-      ValueError: The lengths differ, there is no row, an id repeats or is empty, a score is not
-        finite, or a pair is not one included and one excluded canary.
     """
 
     canary_id: tuple[str, ...]

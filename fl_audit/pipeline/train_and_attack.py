@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 def start_attack(
     config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
 ) -> AttackReport:
-    """Trains and attacks in a new or empty folder; `after_block` reports progress.
-
-    Raises:
-      InputError: The folder is taken, or the task cannot be attacked; nothing is written then.
-    """
+    """Trains and attacks in a new or empty folder; `after_block` reports progress."""
     check_new(out)
     return _attack(config, out, after_block)
 
@@ -39,11 +35,7 @@ def start_attack(
 def continue_attack(
     config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
 ) -> AttackReport:
-    """Resumes an interrupted attack; trained models are not trained again.
-
-    Raises:
-      InputError: The folder holds no interrupted attack of this config.
-    """
+    """Resumes an interrupted attack; trained models are not trained again."""
     check_resumable(out, config)
     return _attack(config, out, after_block)
 

@@ -103,12 +103,8 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
     """Builds the report of a run.
 
     Args:
-      run: The finished run.
       estimated: Estimates and verdict requested apart from the run's config; None estimates as the
         config says.
-
-    Raises:
-      InputError: The record's noise is inconsistent, or no method applies to the scores.
     """
     release = _release(run)
     checks = checks_of_run(run)
@@ -356,9 +352,6 @@ def report_on_file(path: Path, statistic: ScoredStatistic, request: EstimateRequ
     """The report of a file of scores.
 
     `scores_NAME.csv` names a statistic on the page.
-
-    Raises:
-      InputError: No method applies to the scores, or the request is out of range.
     """
     name = path.stem.removeprefix("scores_")
     label = name if STATISTICS.get(name) is not None else "score"
@@ -380,9 +373,6 @@ def report_on_statistics(
 
     `statistics` come from `folder_statistics`, at least one; `others` are the folder's remaining
     ones.
-
-    Raises:
-      InputError: No method applies to some scores, or the request is out of range.
     """
     facts = read_folder_facts(folder)
     reports = {}

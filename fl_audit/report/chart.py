@@ -78,8 +78,6 @@ def chart(
 
     Args:
       series: From back to front; at least one has a point.
-      x_label: Label of the horizontal axis.
-      y_label: Label of the vertical axis.
       size: Width and height in drawing units; the element scales to the available width.
     """
     labelled = [curve for curve in series if curve.label]
@@ -192,7 +190,6 @@ def score_histogram(
     Args:
       scores: The canaries' scores; their range is finite.
       null: Distribution of an excluded score if known; None fits one.
-      counted: What has a score, in the plural.
     """
     edges = _edges(scores)
     groups = (("excluded", scores.excluded, "blue"), ("included", scores.included, "orange"))

@@ -120,11 +120,7 @@ def check_together(folder: RunFolder, record: RunRecord) -> None:
 
 
 def read_finished_run(folder: RunFolder) -> FinishedRun:
-    """Reads a run folder.
-
-    Raises:
-      InputError: A file is missing or damaged, or two of them contradict each other.
-    """
+    """Reads a run folder."""
     record = read_record(folder)
     check_together(folder, record)
     pool = read_canaries(folder.canaries)

@@ -120,13 +120,9 @@ def folder_statistics(
     """Reads a folder's score files, or scores a log without any; writes nothing.
 
     Args:
-      folder: The folder.
       dim: Number of trainable parameters; None takes the folder's.
       null: One null distribution for all statistics; None takes each statistic's.
       family: The canaries' family; None takes the folder's.
-
-    Raises:
-      InputError: No log or scores, a damaged file, or an option that contradicts the folder.
     """
     path = folder.path
     scored = _scores_of(folder)

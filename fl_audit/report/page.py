@@ -85,10 +85,8 @@ def render_html(
     """Renders the page of a report; of scores alone it says what is left out.
 
     Args:
-      report: The report.
       scored: The scores of the report's statistics, in their order.
       run: The run that the report is about; None for scores alone.
-      command: The command that reproduces the report.
     """
     statistics = report.statistics
     answer = headline(report)
@@ -272,13 +270,7 @@ def render_estimates(
 
 
 def render(package: str, name: str, context: Mapping[str, Any]) -> str:
-    """Renders a template that is installed with a package, control characters as escapes.
-
-    Args:
-      package: Name of the package that holds the template.
-      name: Name of the template file, which may include others of its package and of this one.
-      context: A value for each name in the template except `style`, the rules that all pages share.
-    """
+    """Renders a template that is installed with a package, control characters as escapes."""
     style = Markup(_text(__package__, "page.css"))
     return lines_visible(_environment(package).get_template(name).render(context, style=style))
 

@@ -45,11 +45,7 @@ _STOPPED = (
 def estimates_on(
     scored: ScoredStatistic, delta: float, confidence: float, methods: Sequence[str] | None = None
 ) -> AuditResult:
-    """The estimates on one statistic, by its null distribution.
-
-    Raises:
-      InputError: No method applies to the scores, or an argument is out of range.
-    """
+    """The estimates on one statistic, by its null distribution."""
     return estimate(
         scored.scores,
         delta=delta,

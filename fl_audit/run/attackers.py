@@ -178,10 +178,6 @@ def attack_context(
 
 
 def make_attackers(context: TrainingContext) -> tuple[Attacker, ...]:
-    """The attackers whose statistics a run logs.
-
-    Raises:
-      InputError: A log of completed rounds is missing or damaged, or a statistic has no attacker.
-    """
+    """The attackers whose statistics a run logs."""
     run = context.run
     return make_attackers_of(context, statistics_of(run.config.canaries, run.config.audit))

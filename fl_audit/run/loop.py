@@ -95,11 +95,7 @@ class LiveAudit:
 
     @classmethod
     def from_context(cls, context: TrainingContext) -> Self:
-        """The live audit of a run, continued after its completed rounds.
-
-        Raises:
-          InputError: A log of completed rounds is missing or damaged.
-        """
+        """The live audit of a run, continued after its completed rounds."""
         family, dim = context.family, context.run.task.classifier.dim
         live = cls.on(context.run, family, dim, lambda: context.round_cosines)
         for index in range(context.completed):
@@ -114,9 +110,6 @@ class LiveAudit:
 
         `family` is None for canaries of no family; `rounds` opens the log of the rounds, if they
         can be tested.
-
-        Raises:
-          InputError: The log is missing or damaged.
         """
         audit, own = design.config.audit, design.own_rounds
         why_not = why_no_live_test(own, family)
@@ -285,12 +278,7 @@ class RoundLoop:
         self._last = run.schedule.num_rounds
 
     def run_rounds(self, start: ReachedRound) -> ReachedRound:
-        """Runs the remaining rounds, or as many as a session or the live audit allow.
-
-        Raises:
-          Interrupted: A signal asked for a stop; the state is saved.
-          InputError: The training diverged.
-        """
+        """Runs the remaining rounds, or as many as a session or the live audit allow."""
         state, first = start.state, start.completed_rounds
         end = min(first + (self._engine.rounds_per_session or self._last), self._last)
         with prefetched(self._data, range(first, end)) as rounds:

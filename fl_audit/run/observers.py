@@ -158,20 +158,12 @@ _COLUMNS = [field.name for field in dataclasses.fields(RoundMetrics)]
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a metrics file, as strings by column.
-
-    Raises:
-      InputError: The file cannot be read, lacks a column or has an incomplete row.
-    """
+    """The rows of a metrics file, as strings by column."""
     return read_csv(path, _COLUMNS)
 
 
 def read_metrics(path: Path) -> list[RoundMetrics]:
-    """The rounds of a metrics file.
-
-    Raises:
-      InputError: The file cannot be read, lacks a column or has a value that is no number.
-    """
+    """The rounds of a metrics file."""
     try:
         return [
             RoundMetrics(**{name: _value(name, row[name]) for name in _COLUMNS})
@@ -197,11 +189,7 @@ class MetricsCsv(RoundObserver):
     """Appends rounds to metrics.csv, which can be read during the run."""
 
     def run_started(self, run: StartedRun) -> None:
-        """Starts the file, or continues it after the last checkpoint.
-
-        Raises:
-          InputError: The file of an earlier session is damaged, has other columns or too few rows.
-        """
+        """Starts the file, or continues it after the last checkpoint."""
         self._path = run.folder.metrics
         if run.completed_rounds:
             _truncate(self._path, run.completed_rounds)

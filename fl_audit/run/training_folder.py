@@ -109,11 +109,7 @@ def _write_schedule(folder: RunFolder, canaries_csv: str, secret: int | None) ->
 
 
 def secret_of(folder: RunFolder, config: Config) -> int:
-    """The secret of a run: from its folder, else from the config's file, else a new one.
-
-    Raises:
-      InputError: The file cannot be read or holds no secret.
-    """
+    """The secret of a run: from its folder, else from the config's file, else a new one."""
     if folder.schedule_secret.exists():
         return read_secret(folder.schedule_secret)
     if isinstance(config.schedule_secret, str):
@@ -164,11 +160,7 @@ def _first_difference(earlier: Any, now: Any, prefix: str) -> str | None:
 
 
 def open_chain(folder: RunFolder, completed: int) -> ChainWriter:
-    """The chain of a run, begun, or continued after its completed rounds.
-
-    Raises:
-      InputError: The chain is damaged, or is of another config or other canaries.
-    """
+    """The chain of a run, begun, or continued after its completed rounds."""
     if not folder.chain.exists():
         return ChainWriter.begin(folder.chain, folder.identity())
     chain = ChainWriter.go_on(folder.chain)
@@ -273,11 +265,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path, like: Sequence[Any]) -> Checkpoint:
-    """Reads a checkpoint of the same engine and model, whose initial state is `like`.
-
-    Raises:
-      InputError: The file is damaged, of another format version, or belongs to another process.
-    """
+    """Reads a checkpoint of the same engine and model, whose initial state is `like`."""
     arrays = read_arrays(path, "a checkpoint")
     version = _number(path, arrays, "format_version")
     if version != _FORMAT_VERSION:

@@ -34,9 +34,6 @@ def partition(
 
     Returns:
       The clients, named client-0 and so on, and the held-out examples.
-
-    Raises:
-      InputError: There are more clients than training examples.
     """
     num_training = len(everything) - num_held_out
     if not 1 <= num_clients <= num_training:
@@ -129,11 +126,7 @@ _SHOPPERS_HELD_OUT_EVERY = 10
 
 
 def load_purchase_task(config: PurchaseTask, seed: int) -> LearningTask:
-    """The task of shoppers by which products they bought; a tenth of them is held out.
-
-    Raises:
-      InputError: The file cannot be read or has another format.
-    """
+    """The task of shoppers by which products they bought; a tenth of them is held out."""
     path = Path(config.path)
     everything = _examples(path, _purchases(path))
     num_held_out = max(1, len(everything) // _SHOPPERS_HELD_OUT_EVERY)
@@ -193,11 +186,7 @@ _RECORD = 1 + _CHANNELS * _SIDE * _SIDE
 
 
 def load_cifar10_task(config: CifarTask, seed: int) -> LearningTask:
-    """The task of the training images, randomly split among clients; the test images are held out.
-
-    Raises:
-      InputError: A file is missing, truncated, or holds a label that is not a class.
-    """
+    """The task of training images, randomly split among clients; test images are held out."""
     folder = Path(config.path)
     batches = sorted(folder.glob("data_batch_*.bin"))
     if not batches:

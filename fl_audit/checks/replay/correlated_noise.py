@@ -61,9 +61,6 @@ def stream_finding(
     Args:
       starts: The states from which the two computations start; the same, or two that began with
         other randomness.
-      few: The smallest cohort.
-      stddev: The promised standard deviation of the independent noise in a release, positive.
-      rounds_before: The number of rounds before the states.
       touched: Whether any client changes a variable, of shape (variables,); a variable that neither
         clients nor noise change is frozen.
     """

@@ -66,7 +66,6 @@ def rounded(key: Array, values: Array) -> Array:
     4.1, with beta = 0).
 
     Args:
-      key: The key.
       values: The values, float32, below 2^31 in absolute value.
     """
     floor = jnp.floor(values)

@@ -63,12 +63,8 @@ class JaxEngine(engine.Engine):
         """Creates the functions of a run.
 
         Args:
-          run: The run, made by `prepare`.
           devices: The devices to train on, of one kind; by default all that JAX sees.
           noise_keys: The keys of the rounds' noise; by default fresh ones.
-
-        Raises:
-          InputError: The config needs something that the engine does not have.
         """
         self._compilation = CompilationClock()
         config, model = run.config, run.task.classifier
@@ -154,15 +150,7 @@ class JaxEngine(engine.Engine):
         length: float,
         key: Any = NO_KEY,
     ) -> Any:
-        """The `Summed` of a round's participants, on the first device.
-
-        Args:
-          weights: The round's model.
-          norms: Its norms.
-          data: What the reader gave for the round.
-          length: The length of the update of a canary that is a vector.
-          key: The round's key, by which participants who add noise draw it.
-        """
+        """The `Summed` of a round's participants, on the first device."""
         vectors = (
             unflatten(self._run.family.vector(int(canary)) * np.float32(length), weights)
             for canary in data.vectors
@@ -254,10 +242,6 @@ class JaxEngine(engine.Engine):
 
 
 def make_jax(run: PreparedRun) -> JaxEngine:
-    """The engine of a run on all devices that JAX sees.
-
-    Raises:
-      InputError: The config needs something that the engine does not have.
-    """
+    """The engine of a run on all devices that JAX sees."""
     environment.set_defaults()
     return JaxEngine(run)

@@ -37,7 +37,6 @@ def threefry(key: Array, counter: list[Array]) -> list[Array]:
     """Four random words for each counter.
 
     Args:
-      key: The key.
       counter: The four words of the counters, uint32 arrays that broadcast.
     """
     words = jnp.stack([*key, key[0] ^ key[1] ^ key[2] ^ key[3] ^ jnp.uint32(_PARITY)])
@@ -67,7 +66,6 @@ def random_words(key: Array, blocks: int) -> list[Array]:
     """Four arrays of independent random words, each uint32 of shape (blocks,).
 
     Args:
-      key: The key.
       blocks: The number of words of each, at most 2^32.
     """
     zero = jnp.uint32(0)
@@ -85,7 +83,6 @@ def fold_in(key: Array, number: int | Array) -> Array:
     """The key with a number among those that follow from a key; all are independent.
 
     Args:
-      key: The key.
       number: The number, an integer that 32 bits hold.
     """
     zero = jnp.zeros((), jnp.uint32)

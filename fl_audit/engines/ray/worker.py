@@ -70,11 +70,7 @@ class ClientWorker(abc.ABC):
         end_with_parent()
 
     def load(self, setup: WorkerSetup) -> str:
-        """Loads the task and what trains it; returns the actor's node.
-
-        Raises:
-          InputError: The task's data cannot be read here, or fl_audit has another version here.
-        """
+        """Loads the task and what trains it; returns the actor's node."""
         if not setup.gpus:
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
         if setup.version != __version__:

@@ -51,9 +51,6 @@ def make_native(run: PreparedRun, worker_log: Path, why: str) -> Native:
     """The native runtime of a run; it can run any process.
 
     `why` is the reason for this runtime, for its description.
-
-    Raises:
-      InputError: The run's attackers see single uploads.
     """
     refuse_uploads(run, "native")
     process = build_process(

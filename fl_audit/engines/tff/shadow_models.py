@@ -255,16 +255,9 @@ def train_models(
     """Trains models block by block, or reads those that an earlier call has trained.
 
     Args:
-      job: What the models share.
       training: The points that each model is trained on, at least one, bool of shape (models,
         points).
       first: The number of the first model; a model's seeds come from its number.
-      folder: The folder of the blocks' files, which exists.
-      models_per_block: The number of models that train at once.
-      after_block: A callback.
-
-    Raises:
-      InputError: A model has no training point, or a block's file is damaged.
     """
     if not training.any(axis=1).all():
         raise InputError("every model must have at least one training point")
@@ -341,11 +334,7 @@ def name_of(common: "hashlib._Hash", training: npt.NDArray[np.bool_], first: int
 def cached_arrays(
     path: Path, shapes: Shapes, make: Callable[[], Mapping[str, AnyArray]]
 ) -> Mapping[str, AnyArray]:
-    """The arrays of a file, which is first written by `make` if it does not exist.
-
-    Raises:
-      InputError: The file is damaged.
-    """
+    """The arrays of a file, which is first written by `make` if it does not exist."""
     arrays = read_or_make(path, "a file of trained models", make)
     if {name: array.shape for name, array in arrays.items()} != shapes:
         raise InputError(f"{path}: is damaged; remove it to train its models again")
