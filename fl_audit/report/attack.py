@@ -153,7 +153,7 @@ def render_attack(report: AttackReport) -> str:
             "report": report,
             "rows": [_row(name, result) for name, result in report.results.items()],
             "roc": draw("roc", 3.6, 2.7, lambda axes: _plot_roc(axes, report)),
-            "histogram": score_histogram(report.scores["lira"], None, report.words.models),
+            "histogram": score_histogram("lira", report.scores["lira"], None, report.words.models),
             "density": draw("density", 3.6, 2.7, lambda axes: _plot_density(axes, report)),
             "members": [(_picture(member), _caption(report, member)) for member in report.members],
             **_counts_posterior(report),

@@ -107,7 +107,7 @@ def render_html(
         "threat_models": threat_model_rows(report),
         "efficiency": efficiency_rows(report.efficiency),
         "histograms": {
-            name: _histogram(statistic)
+            name: _histogram(name, statistic)
             for name, statistic in zip(statistics, scored, strict=True)
             if has_range(statistic.scores)
         },
@@ -209,11 +209,11 @@ def _power_of_canaries(verdict: Verdict | None) -> dict[str, str]:
     return {"Power of the canaries": words}
 
 
-def _histogram(scored: ScoredStatistic) -> Markup:
+def _histogram(name: str, scored: ScoredStatistic) -> Markup:
     dim = scored.null.dim
     known = scored.null.kind == "closed_form" and dim is not None
     null = Gaussian(0.0, float(dim or 1) ** -0.5) if known else None
-    return score_histogram(scored.scores, null)
+    return score_histogram(name, scored.scores, null)
 
 
 def write_report(folder: RunFolder) -> Report:
