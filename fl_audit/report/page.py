@@ -112,7 +112,7 @@ def render_html(
             if has_range(statistic.scores)
         },
         "attack": attack_rows(statistics),
-        "reported_rates": [f"{100 * rate:g} %" for rate in REPORTED_RATES],
+        "rate_heads": [(f"TPR at FPR {100 * rate:g} %", "number") for rate in REPORTED_RATES],
         "normality": normality_rows(statistics),
         "null_checks": null_rows(statistics),
         "curves": {} if run is None else training_curves(run.rounds),

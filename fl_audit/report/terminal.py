@@ -38,7 +38,7 @@ def answer_lines(headline: Headline, width: int = 100) -> list[str]:
 def brief_lines(report: Report) -> list[str]:
     """The run or scores, the checks and the canary check, in a few lines."""
     if report.run is None:
-        refuted = [f"{row.statistic}: {row.reason}" for row in refuted_rows(report.statistics)]
+        refuted = [f"{name}: {reason}" for name, reason in refuted_rows(report.statistics)]
         return [_scores_head(report), *_each_wrapped(refuted), *_checks_of_scores(report)]
     accuracy = f"accuracy {significant(100 * report.run.accuracy)} %"
     return [
@@ -84,7 +84,7 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
         *_canary_check(report.canary_check, 20),
         *_absences(report),
         *(f"fault of training   {fault.name}: {fault.words}" for fault in report.faults),
-        *(f"{row.statistic}: {row.reason}" for row in refuted_rows(report.statistics)),
+        *(f"{name}: {reason}" for name, reason in refuted_rows(report.statistics)),
     ]
 
 
@@ -168,7 +168,7 @@ def _notes(name: str, statistic: StatisticReport) -> list[str]:
     texts = [
         *([] if statistic.roc is None else _separation(statistic.roc)),
         *(f"null distribution of the valid bounds: {null}" for null in known),
-        *(f"empirical null: {row.reason}" for row in refuted_rows({name: statistic})),
+        *(f"empirical null: {reason}" for _, reason in refuted_rows({name: statistic})),
         *(f"left out: {reason}" for reason in reasons(statistic.left_out)),
     ]
     return ["", *_each_wrapped([f"{name}: {text}" for text in texts])]
