@@ -26,7 +26,7 @@ _HOW_TO_INSTALL = {
         "it is installed by `make setup` or `uv sync --frozen --extra training` in a checkout, on "
         "Python 3.11 (pip alone cannot resolve TensorFlow Federated's jaxlib); runtime 'jax' "
         "trains without it, after `pip install '.[jax]'`, on Python 3.11 to 3.13"
-    ),
+    )
 }
 
 

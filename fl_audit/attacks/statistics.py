@@ -19,9 +19,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.null import EMPIRICAL, Null
 
 
-def named(
-    compared: Mapping["Statistic", ComparedVectors | None],
-) -> dict[str, ComparedVectors]:
+def named(compared: Mapping["Statistic", ComparedVectors | None]) -> dict[str, ComparedVectors]:
     """The entries that are not None, by the statistic's name."""
     return {
         statistic.name: vectors for statistic, vectors in compared.items() if vectors is not None

@@ -265,12 +265,7 @@ def _settle_claim(arguments: argparse.Namespace) -> bool:
 
 
 def _claim(arguments: argparse.Namespace) -> "Claim | CurveClaim | None":
-    from fl_audit.verdict.claims import (
-        Claim,
-        GaussianClaim,
-        NoiseClaim,
-        ZeroConcentratedClaim,
-    )
+    from fl_audit.verdict.claims import Claim, GaussianClaim, NoiseClaim, ZeroConcentratedClaim
 
     if arguments.claimed_epsilon is not None:
         return Claim(arguments.claimed_epsilon, arguments.delta)

@@ -16,10 +16,7 @@ from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.example_canaries import make_example_pool
 from fl_audit.formats.participation_files import canaries_text
 from fl_audit.tasks import load_task
-from fl_audit.tasks.learning_task import (
-    Examples,
-    LearningTask,
-)
+from fl_audit.tasks.learning_task import Examples, LearningTask
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,10 +69,7 @@ def checked_losses(name: str, values: npt.ArrayLike) -> FloatArray:
 
 
 Ratio = Literal[
-    "(TPR - delta) / FPR",
-    "(TNR - delta) / FNR",
-    "(FNR - delta) / TNR",
-    "(FPR - delta) / TPR",
+    "(TPR - delta) / FPR", "(TNR - delta) / FNR", "(FNR - delta) / TNR", "(FPR - delta) / TPR"
 ]
 """The four ratios of equation 7, in its order, with 1 - eta = TPR and 1 - t = TNR.
 

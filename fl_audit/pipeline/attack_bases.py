@@ -267,10 +267,7 @@ def error_counts(bases: Sequence[AttackedBase], false_positive_rate: float) -> C
 
 
 def make_report(
-    target: Target,
-    scores: Mapping[str, ScoreFile],
-    chosen: Chosen,
-    bases: Sequence[AttackedBase],
+    target: Target, scores: Mapping[str, ScoreFile], chosen: Chosen, bases: Sequence[AttackedBase]
 ) -> AttackReport:
     """The report of the challenges on all bases."""
     attack, worst = target.attack, chosen.worst
@@ -307,10 +304,7 @@ def make_report(
 
 
 def write_results(
-    folder: Path,
-    scores: Mapping[str, ScoreFile],
-    chosen: Chosen,
-    report: AttackReport,
+    folder: Path, scores: Mapping[str, ScoreFile], chosen: Chosen, report: AttackReport
 ) -> None:
     """Writes all files; report.json is the last, and its presence marks them as complete."""
     for name, file in scores.items():

@@ -107,11 +107,7 @@ def _left_out(
 
 
 def _compared(
-    scores: ScoreFile,
-    arms: Sequence[str],
-    dim: int,
-    confidence: float,
-    left_out: Sequence[str],
+    scores: ScoreFile, arms: Sequence[str], dim: int, confidence: float, left_out: Sequence[str]
 ) -> ArmComparison | None:
     """The comparison; None without two arms, or if any has too few included canaries."""
     deviates = math.sqrt(dim) * scores.score

@@ -61,12 +61,7 @@ from fl_audit.report.report import (
     SeenByAttacker,
     StatisticReport,
 )
-from fl_audit.report.statistics import (
-    efficiency_of,
-    estimates_on,
-    statistic_of_run,
-    with_checks,
-)
+from fl_audit.report.statistics import efficiency_of, estimates_on, statistic_of_run, with_checks
 from fl_audit.verdict import (
     Claim,
     ClaimTests,
@@ -519,9 +514,7 @@ def _claim_verdict(
 
 
 def _sampled_canaries_of(
-    folder: AuditedFolder,
-    statistics: Sequence[ScoredStatistic],
-    background: Background | None,
+    folder: AuditedFolder, statistics: Sequence[ScoredStatistic], background: Background | None
 ) -> SampledCanaries | None:
     """A folder's canaries by their own rounds; None where these are not scored, or not asked."""
     own = next((one for one in statistics if one.name == OWN_ROUNDS.name), None)

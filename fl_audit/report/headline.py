@@ -17,13 +17,7 @@ from fl_audit.number_words import (
     significant,
     upper_bound_text,
 )
-from fl_audit.report.report import (
-    AS_THE_LOG_STATES,
-    NOT_KNOWN,
-    Checks,
-    Report,
-    StatisticReport,
-)
+from fl_audit.report.report import AS_THE_LOG_STATES, NOT_KNOWN, Checks, Report, StatisticReport
 from fl_audit.report.tables import Note
 from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.accounting_basis import MARGIN

@@ -10,11 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from fl_audit.accounting import (
-    AttackerBound,
-    AttackerBounds,
-    reachable_bound,
-)
+from fl_audit.accounting import AttackerBound, AttackerBounds, reachable_bound
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import THREAT_MODELS
@@ -47,11 +43,7 @@ def estimates_on(
 ) -> AuditResult:
     """The estimates on one statistic, by its null distribution."""
     return estimate(
-        scored.scores,
-        delta=delta,
-        confidence=confidence,
-        methods=methods,
-        null=scored.null,
+        scored.scores, delta=delta, confidence=confidence, methods=methods, null=scored.null
     )
 
 

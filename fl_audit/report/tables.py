@@ -10,18 +10,8 @@ from fl_audit.attacks.threat_models import title_of
 from fl_audit.estimators import AndersonDarling
 from fl_audit.estimators.result import METHOD_GROUPS, MethodGroup, estimate_text
 from fl_audit.estimators.threshold.null_choice import refuted_nulls
-from fl_audit.number_words import (
-    count,
-    lower_bound_text,
-    significant,
-    upper_bound_text,
-)
-from fl_audit.report.report import (
-    NOT_KNOWN,
-    Efficiency,
-    Report,
-    StatisticReport,
-)
+from fl_audit.number_words import count, lower_bound_text, significant, upper_bound_text
+from fl_audit.report.report import NOT_KNOWN, Efficiency, Report, StatisticReport
 
 
 class Noted(NamedTuple):
@@ -245,12 +235,7 @@ def null_rows(statistics: Mapping[str, StatisticReport]) -> list[Row]:
         if (check := statistic.null_check) is not None
         for moment, value, expected, error in (
             ("mean", check.mean, check.mean_expected, check.mean_standard_error),
-            (
-                "variance",
-                check.variance,
-                check.variance_expected,
-                check.variance_standard_error,
-            ),
+            ("variance", check.variance, check.variance_expected, check.variance_standard_error),
         )
     ]
 

@@ -220,10 +220,7 @@ def _canary_check(canary_check: CanaryCheck | None, indent: int) -> list[str]:
 def _labelled(label: str, words: str, indent: int) -> list[str]:
     """Words after a label of width `indent`, in lines of the terminal's width."""
     return textwrap.wrap(
-        f"{label:<{indent}}{words}",
-        _room(),
-        subsequent_indent=" " * indent,
-        break_on_hyphens=False,
+        f"{label:<{indent}}{words}", _room(), subsequent_indent=" " * indent, break_on_hyphens=False
     )
 
 

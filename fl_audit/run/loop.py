@@ -19,12 +19,7 @@ from fl_audit.array_types import IndexArray
 from fl_audit.attacks.attacker import Attacker, SeenRound
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRounds, why_no_live_test
-from fl_audit.checks import (
-    AggregateLog,
-    MechanismWatch,
-    configured,
-    why_not_checked,
-)
+from fl_audit.checks import AggregateLog, MechanismWatch, configured, why_not_checked
 from fl_audit.config.design import RunDesign
 from fl_audit.config_tables.audit import Audit
 from fl_audit.engines.cohort import prefetched

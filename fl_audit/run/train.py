@@ -41,10 +41,7 @@ _PACKAGES_BEFORE, _PACKAGES_AFTER = ("fl-audit", "numpy"), ("dp-accounting",)
 
 
 def train(
-    run: PreparedRun,
-    engine: Engine,
-    folder: RunFolder,
-    observers: Sequence[RoundObserver] = (),
+    run: PreparedRun, engine: Engine, folder: RunFolder, observers: Sequence[RoundObserver] = ()
 ) -> None:
     """Trains a run, scores its canaries and fills its folder; continues after a checkpoint.
 

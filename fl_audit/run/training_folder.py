@@ -22,14 +22,7 @@ from fl_audit.config_tables.table import Table
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LOCK_NAME, RunFolder
 from fl_audit.formats.npy_file import read_arrays
-from fl_audit.formats.round_chain import (
-    Chain,
-    ChainWriter,
-    Resumed,
-    Saved,
-    digest_of,
-    read_chain,
-)
+from fl_audit.formats.round_chain import Chain, ChainWriter, Resumed, Saved, digest_of, read_chain
 from fl_audit.formats.schedule_secret import new_secret, read_secret, write_secret
 from fl_audit.formats.text_files import (
     OWNER_ALONE,

@@ -22,12 +22,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from fl_audit.comparison import (
-    comparison_of,
-    csv_text,
-    read_reported_runs,
-    render_comparison,
-)
+from fl_audit.comparison import comparison_of, csv_text, read_reported_runs, render_comparison
 from fl_audit.config import Config
 from fl_audit.config.file import config_of_table, config_to_toml, parse_config, set_key
 from fl_audit.config_tables.table import NonNegativeInt, Table

@@ -19,12 +19,7 @@ from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.images import image_classifier
 from fl_audit.tasks.kinds import ClientFilesTask, NpzTask, TableTask
-from fl_audit.tasks.learning_task import (
-    Examples,
-    InMemoryPopulation,
-    LearningTask,
-    say_left_out,
-)
+from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask, say_left_out
 
 _HOLD_OUT_EVERY = 10
 

@@ -175,11 +175,7 @@ _MAKERS: Mapping[str, Callable[[tuple[int, int, int], int, int, str], NetworkMod
 
 
 def image_classifier(
-    model: str,
-    shape: tuple[int, ...],
-    num_classes: int,
-    seed: int,
-    accuracy_description: str,
+    model: str, shape: tuple[int, ...], num_classes: int, seed: int, accuracy_description: str
 ) -> NetworkModel:
     """A model of images, by its name in a config, with weights drawn from the seed."""
     if len(shape) != 3 or min(shape[:2]) < _SMALLEST_SIDE:

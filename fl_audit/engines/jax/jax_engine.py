@@ -136,19 +136,11 @@ class JaxEngine(engine.Engine):
         if self._aggregation.process.is_at_clients:
             stddev *= math.sqrt(len(data.clients) + len(data.canaries))
         return engine.TrainedRound(
-            after,
-            seen,
-            noise_stddev=stddev,
-            train_loss=float(loss / tokens) if tokens else 0.0,
+            after, seen, noise_stddev=stddev, train_loss=float(loss / tokens) if tokens else 0.0
         )
 
     def sum_of(
-        self,
-        weights: engine.Weights,
-        norms: Norms,
-        data: Any,
-        length: float,
-        key: Any = NO_KEY,
+        self, weights: engine.Weights, norms: Norms, data: Any, length: float, key: Any = NO_KEY
     ) -> Any:
         """The `Summed` of a round's participants, on the first device."""
         vectors = (

@@ -16,11 +16,7 @@ from jax import lax
 from fl_audit.tasks.jax.classifier import Array
 
 _ROTATIONS = np.array(
-    [
-        [(10, 26), (11, 21), (13, 27), (23, 5)],
-        [(6, 20), (17, 11), (25, 10), (18, 20)],
-    ],
-    np.uint32,
+    [[(10, 26), (11, 21), (13, 27), (23, 5)], [(6, 20), (17, 11), (25, 10), (18, 20)]], np.uint32
 )
 """By how much words are rotated: two groups of four rounds that take turns, two pairs in each."""
 

@@ -270,11 +270,7 @@ def process_over_results(
         applied = finalizer.next(state.finalizer, state.global_model_weights, aggregated.result)
         train = aggregate_metrics(tff.federated_map(metrics_of, data))
         next_state = tff.learning.templates.LearningAlgorithmState(
-            applied.result,
-            state.distributor,
-            state.client_work,
-            aggregated.state,
-            applied.state,
+            applied.result, state.distributor, state.client_work, aggregated.state, applied.state
         )
         metrics = collections.OrderedDict(
             client_work=tff.federated_zip(collections.OrderedDict(train=train)),

@@ -13,10 +13,7 @@ from fl_audit.config import Mechanism
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.engine import as_vector, shows_uploads
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.tff.algorithms import (
-    build_process,
-    build_process_over_results,
-)
+from fl_audit.engines.tff.algorithms import build_process, build_process_over_results
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.engines.tff.data_sets import DataSets, key_data_set, with_noise_keys
 from fl_audit.engines.tff.rounds import model_weights

@@ -54,10 +54,7 @@ def make_native(run: PreparedRun, worker_log: Path, why: str) -> Native:
     """
     refuse_uploads(run, "native")
     process = build_process(
-        as_classifier(run.task.classifier),
-        run.config,
-        run.schedule.expected_cohort,
-        run.num_rounds,
+        as_classifier(run.task.classifier), run.config, run.schedule.expected_cohort, run.num_rounds
     )
     description = f"native, on CPUs ({why})"
     return Native(description, process, run.config.mechanism, data_sets_of(run), worker_log)

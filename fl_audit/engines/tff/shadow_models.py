@@ -112,9 +112,7 @@ class ModelBlockTrainer:
                 takes_part = tf.reduce_any(rows >= 0, axis=1)
             else:
                 sums = tf.vectorized_map(
-                    lambda model: self._clipped_sum(*model),
-                    (weights, inputs, labels, rows),
-                    False,
+                    lambda model: self._clipped_sum(*model), (weights, inputs, labels, rows), False
                 )
                 gradients = self._noised_mean(sums, keys, step, recipe.privacy)
                 takes_part = tf.ones_like(rows[:, 0], tf.bool)
