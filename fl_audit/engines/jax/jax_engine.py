@@ -16,6 +16,7 @@ from fl_audit.attacks.uploads import ScoredCanaries
 from fl_audit.checks import Finding, replay_round
 from fl_audit.engines import engine
 from fl_audit.engines.cohort import RoundData
+from fl_audit.engines.engine import promise_of, trial_updates
 from fl_audit.engines.jax import environment
 from fl_audit.engines.jax.aggregation import Norms
 from fl_audit.engines.jax.compilation import CompilationClock
@@ -25,7 +26,6 @@ from fl_audit.engines.jax.from_config import aggregation_of, local_training, ser
 from fl_audit.engines.jax.noise_processes import NoiseKeys, fresh_keys, keys_of
 from fl_audit.engines.jax.scoring import scored_on
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.trial_round import promise_of, trial_updates
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.mechanisms.mechanism_of_run import canary_length
 from fl_audit.tasks.jax.networks import as_jax_model
