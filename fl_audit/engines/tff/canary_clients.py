@@ -421,16 +421,12 @@ def _probed(
     # All canaries are alike, so their mean is as long as one of them.
     counted = 1.0 if clip.denominator is None else _COPIES / clip.denominator
     copies = 1.0 if clip.denominator is None else float(_COPIES)
+    metric = metrics.get("aggregator") if hasattr(metrics, "get") else None
+    value = metric.get("zeroed_count") if hasattr(metric, "get") else None
     return ProbedCanary(
         norm=norm,
         arrived=along / copies,
         promised=promised * counted / copies,
         error=across / copies,
-        zeroed=_count(metrics, "zeroed_count"),
+        zeroed=None if value is None else int(value),
     )
-
-
-def _count(metrics: Any, name: str) -> int | None:
-    metric = metrics.get("aggregator") if hasattr(metrics, "get") else None
-    value = metric.get(name) if hasattr(metric, "get") else None
-    return None if value is None else int(value)
