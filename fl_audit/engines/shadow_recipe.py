@@ -88,8 +88,8 @@ class Recipe:
 def accounted_epsilon(recipe: Recipe, delta: float) -> float:
     """The upper bound on epsilon of DP-SGD (add or remove one point), against all attackers.
 
-    These include attackers who see every step. Output noise alone gives no bound here, because how
-    far one point moves a trained model is unknown.
+    It holds against attackers who see every step. Noise on the output alone gives no bound, because
+    how far one point moves a trained model is unknown.
     """
     if recipe.privacy is None:
         return math.inf

@@ -186,7 +186,7 @@ def _write_parquet(file: IO[bytes], scores: ScoreFile) -> None:
 
 
 def _inclusion_columns(scores: ScoreFile) -> dict[str, list[str]]:
-    """The columns on the choice of included canaries; empty for fair coins."""
+    """The columns that say how included canaries were chosen; empty for fair coins."""
     k = len(scores.score)
     columns: dict[str, list[str]] = {}
     if scores.inclusion != "coins":
@@ -366,7 +366,7 @@ def bad_pair(pair: Sequence[str], included: npt.NDArray[np.bool_]) -> BadRow | N
 
 
 def _bad_word(words: Sequence[str], name_row: Callable[[int], str]) -> BadRow | None:
-    """The first row with an unknown choice, or with another one than the first row."""
+    """The first row whose choice is unknown or differs from that of row 1."""
     for row, word in enumerate(words):
         if word not in _KINDS:
             hint = nearest(word, _KINDS)
@@ -378,7 +378,7 @@ def _bad_word(words: Sequence[str], name_row: Callable[[int], str]) -> BadRow | 
 
 
 def _unequal(texts: Sequence[str], name_row: Callable[[int], str]) -> ReadInclusion:
-    """Coins of one probability, which is the same in every row."""
+    """Checks the probability of the coins, which must be the same in every row."""
     for row, text in enumerate(texts):
         if text != texts[0]:
             wrong = f"{PROBABILITY} must be the same in every row, got {text!r}; {name_row(0)} has"

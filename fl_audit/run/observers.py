@@ -1,6 +1,6 @@
 """Observers of a run: custom ones, metrics.csv, progress, warnings, and the list of tries.
 
-None imports TensorFlow; docs/observers.md explains how to write one.
+No observer imports TensorFlow; docs/observers.md explains how to write one.
 """
 
 import dataclasses
@@ -115,7 +115,7 @@ class FinishedRound:
     Attributes:
       metrics: The metrics of the round.
       cosines: The cosines of canaries with its aggregate; None if no attacker computes them.
-      contradicted_at: The lower bound that contradicts the claim of a run that then stops; else 0.
+      contradicted_at: The lower bound that contradicts the claim and stops the run; 0 without one.
     """
 
     metrics: RoundMetrics
@@ -141,7 +141,7 @@ class RoundObserver:
         """Called before the first round, and again when a run is resumed."""
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Called after every round; after a crash again with those since the last checkpoint."""
+        """Called after every round; after a crash, again for rounds since the last checkpoint."""
 
     def run_ended(self, *, finished: bool) -> None:
         """Called once after `run_started`, however the run ended.
@@ -170,7 +170,7 @@ def read_metrics(path: Path) -> list[RoundMetrics]:
             for row in read_rows(path)
         ]
     except ValueError as error:
-        raise InputError(f"{path}: holds what is no number: {error}") from error
+        raise InputError(f"{path}: holds a value that is not a number: {error}") from error
 
 
 def _value(name: str, text: str) -> Any:
@@ -296,7 +296,7 @@ class FaultLines(RoundObserver):
         self._rows = read_metrics(run.folder.metrics)
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Checks the rounds so far, each time their number has grown by a hundredth."""
+        """Checks the rounds so far, each time their number has grown by 1 %."""
         self._rows.append(finished.metrics)
         if len(self._rows) < self._next_look:
             return
@@ -368,7 +368,7 @@ class CanaryLines(RoundObserver):
 class TryLister(RoundObserver):
     """Lists a run in the file of its commitment's runs, and warns if it is not the first.
 
-    It is listed as soon as the chain of its rounds has begun.
+    The run is listed once its chain of rounds has begun.
     """
 
     def __init__(self, commitment: Path) -> None:
