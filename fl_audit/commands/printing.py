@@ -86,7 +86,7 @@ def add_require(parser: argparse.ArgumentParser) -> None:
 
 
 def check_required(required: Collection[str], *, is_claimed: bool, how: str) -> None:
-    """Raises InputError if --require needs a claim and there is none; `how` says how to make one."""
+    """Raises InputError if --require needs a claim and there is none; `how` says how to do it."""
     if "consistent" in required and not is_claimed:
         raise InputError(f"--require consistent: needs a claim; {how}")
 
