@@ -55,7 +55,6 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An upper bound on the tail of an excluded canary's log likelihood ratio.
 
     Attributes:
-      thresholds: Thresholds, ascending.
       log_tails: The log of an upper bound on the tail at each, falling.
       log_factor: The log of the factor of both that tail and that of Markov's inequality.
     """

@@ -66,7 +66,6 @@ class _Rounds:
 
     Attributes:
       first: The first round of each canary, from 0.
-      crowd: The number of included canaries by round.
       knows_tails: Whether a canary's inner product with any vector is sub-Gaussian.
     """
 

@@ -113,7 +113,6 @@ class KeptSums:
       fourth_norms: The 4-norms of the rotated directions, float64 of shape (n,).
       worst: The canaries' sums that have most in cubes and in fourth powers, float64 of shape
         (2, dim); of shape (0, dim) where images are shorter than directions.
-      dim: The length of a direction.
       width: The length of an image.
     """
 

@@ -41,7 +41,6 @@ class KnownPattern:
     Attributes:
       sampling: The distribution of its rounds, with `has_likelihood`.
       shift: The shift m of its score in such a round, in standard deviations, above 0.
-      rounds: The number of rounds of training.
     """
 
     sampling: Sampling

@@ -31,7 +31,6 @@ class RuntimeKind:
     """A runtime.
 
     Attributes:
-      name: Its name in a config.
       make: Makes the runtime of a prepared run, from the run, the file that a worker's output is
         appended to, and the reason for this runtime. It raises a `CannotRunError` if it cannot run
         the run's process, and an `InputError` if the config needs something that the runtime does

@@ -65,7 +65,6 @@ class Recipe:
       privacy: DP-SGD's parameters; None for plain SGD.
       output_noise: The standard deviation of Gaussian noise on every weight of the trained model,
         before it is released.
-      initial_weights: Whether each model has its own initial weights.
     """
 
     epochs: int

@@ -55,7 +55,6 @@ class Begun(_Line, frozen=True, tag="begun", kw_only=True):
     """The first line.
 
     Attributes:
-      format_version: The version of the format.
       files: The SHA-256 of each file that says what is audited, by its name.
     """
 
@@ -90,7 +89,6 @@ class Saved(_Line, frozen=True, tag="checkpoint", kw_only=True):
     """A checkpoint.
 
     Attributes:
-      rounds: The number of completed rounds.
       files: The SHA-256 of each whole file that the run would go on with, by its name.
     """
 
@@ -108,7 +106,6 @@ class Scored(_Line, frozen=True, tag="scored", kw_only=True):
     """Scores.
 
     Attributes:
-      rounds: The number of rounds that they are of.
       files: The SHA-256 of the score files and of what else is known once the rounds are over.
       model_sha256: The digest of the trained model (`formats.model_file`); empty for a log.
     """
@@ -288,7 +285,6 @@ class ChangedRow:
     """A row of a log that is not what the chain says.
 
     Attributes:
-      name: The name of the log.
       round: The round, from 1, that it is of.
     """
 
@@ -301,7 +297,6 @@ class Chain:
     """A chain that was read.
 
     Attributes:
-      lines: The lines, in order.
       broken: The numbers, from 1, of lines whose link does not follow from the line before.
       length: The length of the whole lines, in bytes.
       torn: Whether a last line is cut off after them.

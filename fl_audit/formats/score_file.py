@@ -56,7 +56,6 @@ class ScoreFile:
       included: Whether each canary was included in training, bool of shape (k,).
       score: The scores, finite float64 of shape (k,); larger means more like a member.
       inclusion: How included canaries were chosen.
-      inclusion_probability: The probability with which a canary was included.
       pair: The name of each canary's pair; empty without pairs.
     """
 

@@ -117,7 +117,6 @@ class AttackedBase:
     """The outputs of the models on one base, for its member.
 
     Attributes:
-      member: The index of the member.
       shadow: Margins of the member under shadow models, of shape (models, 1).
       challenged: Margins of the member under attacked models, of shape (challenges, 1).
       losses: Losses of the member under attacked models, float64 of shape (challenges,).

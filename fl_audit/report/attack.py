@@ -65,10 +65,7 @@ class AttackWords:
     """Nouns and sentences that depend on what is attacked.
 
     Attributes:
-      models: The attacked models, in the plural.
       member: A single training example or client.
-      challenge: A sentence on the challenges.
-      accuracy: The meaning of the accuracy.
     """
 
     models: str

@@ -254,7 +254,6 @@ class EpsilonBars:
 
     Attributes:
       by: What a bar represents: "attacker" or a setting.
-      claim: Place of the claimed epsilon.
       is_estimate_below: Whether any estimate is below its lower bound.
     """
 

@@ -35,7 +35,6 @@ class Rounds:
       train_loss: Mean loss over the cohort's examples in nats; NaN if not logged.
       accuracy: On held-out data; NaN in rounds without evaluation.
       participants: Number of clients and canaries together.
-      aggregate_norm: Norm of the noised aggregate.
     """
 
     train_loss: FloatArray

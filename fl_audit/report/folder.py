@@ -61,7 +61,6 @@ class FolderFacts:
     """A folder's facts on its audit other than scores.
 
     Attributes:
-      num_rounds: Number of scored rounds.
       audit: The config's table [audit]; the default one without a config.
     """
 

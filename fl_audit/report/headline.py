@@ -82,8 +82,6 @@ class Headline:
       lower_bound: A lower bound that holds for any mechanism at its confidence.
       estimated: The estimate of the epsilon that the attack attains.
       sees: What the attacker sees, in words that follow "the attacker has".
-      threat_model: The title of the threat model.
-      lower_bound_if: What the lower bound assumes.
       most_of: The number of canaries, if the attack made no error, so that the lower bound is the
         largest that its method allows with so many.
       estimate_is_over: The unlike canaries over which the estimate is a mean; None if alike.

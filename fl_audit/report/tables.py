@@ -131,7 +131,6 @@ class ThreatModelRow:
     """What one attacker sees.
 
     Attributes:
-      statistics: Titles of the statistics of the threat model.
       included: How many included canaries participated in the rounds that the attacker sees.
       sees_all: Whether all included canaries participated in these rounds.
     """

@@ -234,7 +234,6 @@ class Checkpoint:
     """A run between two rounds.
 
     Attributes:
-      completed_rounds: Number of completed rounds.
       leaves: The parts of the engine's state: arrays, NumPy scalars and bytes.
       link: The link of the checkpoint's line in the chain of the logs.
     """

@@ -16,7 +16,6 @@ class RunTime:
 
     Attributes:
       start_seconds: Seconds before the second round; 0 if only rounds were timed.
-      round_seconds: Seconds of a round, with its scoring.
       source: What was measured, in words.
     """
 

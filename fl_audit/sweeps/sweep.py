@@ -346,7 +346,6 @@ class Share:
     """The resources of one run of a sweep.
 
     Attributes:
-      jobs: Number of runs at a time.
       cores: Cores of each, at least 1.
       gpus: GPUs of each; a fraction if runs share one, 0 without a GPU.
     """

@@ -169,7 +169,6 @@ class Corpus:
     """Sentences split into training and held-out ones, their words held as numbers.
 
     Attributes:
-      length: The number of words that are kept of each sentence.
       client_ids: The names of the clients, in order of appearance.
       all_words: All words; a word's number is its index here.
       counts: The occurrences of each word in training sentences, before these are cut; int64 of

@@ -188,7 +188,6 @@ class NoiseQuestions:
     """The questions about noise.
 
     Attributes:
-      recorded: The round as it is.
       without: The cohort of a trial without its client.
       begun: Two first states with other randomness, of a server whose state determines future
         noise; None of one that draws noise in its round.

@@ -39,7 +39,6 @@ class Summed(NamedTuple):
     Attributes:
       updates: The sum of the zeroed and clipped updates, a list of arrays like the weights; under
         `IntegerSums` one array of integers.
-      participants: The number of participants.
       unclipped: How many of them had at most the clip norm.
       below_zeroing: How many had no coordinate above the zeroing estimate.
       totals: The sum of the losses over the tokens that they trained on, and the number of these.

@@ -34,7 +34,6 @@ class Sent:
       prepared: What the engine sends to clients besides the weights, in the engine's order.
       weights: The model's weights; empty if `prepared` has them.
       canary_norm: The norm of a canary's update, for canaries that are vectors.
-      num_shards: The number of shards in the cohort.
     """
 
     round_index: int

@@ -209,11 +209,8 @@ class ModelJob:
     """What all models of an attack share.
 
     Attributes:
-      classifier: The model.
       identity: Text that identifies the task, such as its config table as JSON.
       points: The points; each model trains on some and is evaluated at all.
-      recipe: How models are trained.
-      seed: The seed of the run.
     """
 
     classifier: Classifier
