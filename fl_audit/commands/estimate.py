@@ -5,18 +5,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_audit.commands import printing
 from fl_audit.commands.parser import add_command, output_file
-from fl_audit.commands.printing import (
-    add_junit,
-    add_require,
-    add_verbose,
-    check_required,
-    exit_status,
-    print_json,
-    print_path,
-    print_report,
-    write_junit,
-)
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -80,13 +70,13 @@ def add(commands: "Commands") -> None:
         "empirical; in a folder: chosen per statistic",
     )
     _add_claims(parser)
-    add_require(parser)
-    add_junit(parser)
+    printing.add_require(parser)
+    printing.add_junit(parser)
     parser.add_argument(
         "--out", metavar="FILE.html", type=output_file, help="write the report as a page"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_verbose(parser)
+    printing.add_verbose(parser)
 
 
 def _add_claims(parser: argparse.ArgumentParser) -> None:
@@ -131,22 +121,22 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
     _check_source(arguments.scores)
     is_claimed = _settle_claim(arguments)
-    check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
+    printing.check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
     source = AuditedFolder(arguments.scores, scoring_progress)
     if arguments.delta is None:
         arguments.delta = _recorded_delta(arguments.scores)
     audit = _folder_report if arguments.scores.is_dir() else _file_report
     report, scored = audit(source, arguments, _request(arguments))
     if arguments.json:
-        print_json(_json(report, arguments.scores.is_dir()))
+        printing.print_json(_json(report, arguments.scores.is_dir()))
     else:
-        print_report(report, is_verbose=arguments.verbose)
+        printing.print_report(report, is_verbose=arguments.verbose)
     if arguments.out is not None:
         sys.stdout.flush()
         _write_page(report, scored, source, arguments.out)
-        print_path("page", arguments.out, is_json=arguments.json)
-    write_junit(report, arguments.junit, arguments.require)
-    return exit_status(report, arguments.require)
+        printing.print_path("page", arguments.out, is_json=arguments.json)
+    printing.write_junit(report, arguments.junit, arguments.require)
+    return printing.exit_status(report, arguments.require)
 
 
 def _check_source(scores: Path) -> None:
