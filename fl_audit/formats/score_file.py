@@ -35,15 +35,7 @@ import numpy.typing as npt
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts
 from fl_audit.estimators.scores import CanaryScores, Inclusion
-from fl_audit.formats.text_files import (
-    atomic_writer,
-    check_header,
-    linked_unquoted,
-    read_csv,
-    read_csv_table,
-    read_flag,
-    read_foreign,
-)
+from fl_audit.formats import text_files
 from fl_audit.progress import warned_if_read
 
 
@@ -109,7 +101,7 @@ def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
     """
     path = Path(path)
     try:
-        with warned_if_read(), linked_unquoted(path, "a score file"):
+        with warned_if_read(), text_files.linked_unquoted(path, "a score file"):
             return _scores(path, read_table(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
@@ -150,7 +142,7 @@ def write_score_file(path: str | os.PathLike[str], scores: ScoreFile, mode: int 
     Scores are written with all their digits, so that reading returns the same numbers.
     """
     path = Path(path)
-    with atomic_writer(path, mode) as file:
+    with text_files.atomic_writer(path, mode) as file:
         if path.suffix == ".parquet":
             _write_parquet(file, scores)
         else:
@@ -203,7 +195,7 @@ def _text(value: object) -> str:
 
 def _parse_included(values: Sequence[object]) -> tuple[npt.NDArray[np.bool_], "BadRow | None"]:
     flags = [_text(value) for value in values]
-    included = [read_flag(flag) for flag in flags]
+    included = [text_files.read_flag(flag) for flag in flags]
     if None in included:
         row = included.index(None)
         return np.empty(0, bool), BadRow(row, f"included must be 0 or 1, got {flags[row]!r}")
@@ -265,7 +257,7 @@ def read_table(path: Path) -> ScoreTable:
 
 
 def _read_csv(path: Path) -> ScoreTable:
-    table = read_csv_table(path, COLUMNS, INCLUSION_COLUMNS[:2])
+    table = text_files.read_csv_table(path, COLUMNS, INCLUSION_COLUMNS[:2])
     at = {name: table.header.index(name) for name in _used_columns(path, table.header)}
     columns = {name: [row[position] for row in table.rows] for name, position in at.items()}
     return ScoreTable(columns, lambda row: f"line {table.lines[row]}")
@@ -275,7 +267,7 @@ def _read_parquet(path: Path) -> ScoreTable:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    content = pa.BufferReader(read_foreign(path))
+    content = pa.BufferReader(text_files.read_foreign(path))
     try:
         num_rows = pq.read_metadata(content).num_rows
         table = pq.read_table(content) if num_rows <= _MOST_ROWS else None
@@ -296,7 +288,7 @@ def _used_columns(path: Path, header: Sequence[str]) -> tuple[str, ...]:
     # A column `pair` is ours only if the file also says how its canaries were chosen.
     names = INCLUSION_COLUMNS if INCLUSION in header else (PROBABILITY,)
     columns = (*COLUMNS, *(name for name in names if name in header))
-    check_header(path, header, columns, INCLUSION_COLUMNS[:2])
+    text_files.check_header(path, header, columns, INCLUSION_COLUMNS[:2])
     return columns
 
 
@@ -409,7 +401,7 @@ def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
 
 
 def _counts(path: Path) -> ChallengeCounts:
-    rows = read_csv(path, COUNT_COLUMNS)
+    rows = text_files.read_csv(path, COUNT_COLUMNS)
     if not rows:
         raise InputError(f"{path}: must hold at least one row below the header, got none")
     for name in rows[0]:

@@ -8,14 +8,7 @@ from fl_audit.config.file import config_to_toml
 from fl_audit.engines.tff import environment
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import write_text
-from fl_audit.pipeline.attack_bases import (
-    Target,
-    attack_base,
-    choose_members,
-    make_report,
-    score_files,
-    write_results,
-)
+from fl_audit.pipeline import attack_bases
 from fl_audit.pipeline.runs import at_work
 from fl_audit.report.attack import AttackReport
 from fl_audit.run.training_folder import check_new, check_resumable
@@ -50,20 +43,20 @@ def _attack(
     with at_work(RunFolder(out)) as folder:
         write_text(folder.config, config_to_toml(config))
         models.mkdir(exist_ok=True)
-        chosen = choose_members(target)
+        chosen = attack_bases.choose_members(target)
         bases = [
-            attack_base(target, number, int(member))
+            attack_bases.attack_base(target, number, int(member))
             for number, member in enumerate(chosen.worst.points)
         ]
-        scores = score_files(bases)
-        report = make_report(target, scores, chosen, bases)
-        write_results(out, scores, chosen, report)
+        scores = attack_bases.score_files(bases)
+        report = attack_bases.make_report(target, scores, chosen, bases)
+        attack_bases.write_results(out, scores, chosen, report)
     return report
 
 
 def _target_of(
     config: AttackConfig | FederatedAttackConfig, models: Path, after_block: "AfterBlock"
-) -> Target:
+) -> attack_bases.Target:
     if isinstance(config, FederatedAttackConfig):
         from fl_audit.pipeline.attack_targets import AttackedClients
 
