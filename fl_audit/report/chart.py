@@ -296,19 +296,13 @@ def bars_of(
 
 def _attackers(report: Report) -> list[tuple[str, Headline]]:
     """The title of every threat model, with the headline on the first of its statistics."""
-    models, headlines = report.threat_models, []
-    for name in strongest_first(report.statistics):
-        statistic = report.statistics[name]
-        title = (
-            models[statistic.threat_model].title
-            if statistic.threat_model in models
-            else NOT_KNOWN.title
+    return [
+        (
+            report.threat_models.get(report.statistics[name].threat_model, NOT_KNOWN).title,
+            headline_on(report, name),
         )
-        against = report.upper_bounds_against(name)
-        upper_bound = None if against is None else against.canary.epsilon
-        headline = headline_on(statistic, upper_bound=upper_bound, confidence=report.confidence)
-        headlines.append((title, headline))
-    return headlines
+        for name in strongest_first(report.statistics)
+    ]
 
 
 def _values(answer: Headline) -> list[float]:
