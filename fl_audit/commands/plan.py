@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import (
+    Commands,
     add_calibrate,
     add_command,
     add_config_arguments,
@@ -12,18 +13,17 @@ from fl_audit.commands.parser import (
     config_of,
 )
 from fl_audit.commands.printing import add_verbose, print_json
+from fl_audit.errors import InputError
 from fl_audit.progress import hint
 
 if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
     from fl_audit.config import Config
     from fl_audit.planning import Plan
     from fl_audit.planning.cost import Calibration
     from fl_audit.planning.machine import Machine, MachineHours
 
 
-def add(commands: "Commands") -> None:
-    """Adds the command to the command line."""
+def add(commands: Commands) -> None:
     parser = add_command(
         commands,
         _plan,
@@ -102,7 +102,6 @@ def _print_plan(
 
 def _check_options(arguments: argparse.Namespace) -> None:
     """Raises InputError for numbers of runs, machines or trials that are out of range."""
-    from fl_audit.errors import InputError
     from fl_audit.planning import LEAST_TRIALS
 
     for name, least in (("runs", 1), ("machines", 1), ("trials", LEAST_TRIALS)):
