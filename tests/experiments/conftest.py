@@ -8,7 +8,7 @@ import pytest
 # `experiments` is a folder of scripts, installed nowhere.
 sys.path.append(str(Path(__file__).parents[2]))
 
-QUICK = ("test_checked_pages", "test_papers_index", "test_printed_programs", "test_shipped_configs")
+QUICK = ("test_papers_index", "test_printed_programs", "test_shipped_configs")
 
 
 @pytest.hookimpl(tryfirst=True)
