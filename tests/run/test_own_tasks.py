@@ -101,6 +101,7 @@ def _own_data(kind: str, folder: Path) -> Path:
     return folder / "config.toml"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["table", "npz"])
 def test_data_of_the_docs_is_prepared(kind, tmp_path):
     task = prepare(load_config(_own_data(kind, tmp_path))).task

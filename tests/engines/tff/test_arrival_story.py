@@ -151,6 +151,7 @@ def test_a_probe_finds_a_length_where_the_state_shows_no_clip_norm():
         probe(process_with(mean))
 
 
+@pytest.mark.slow
 def test_noise_that_hides_a_canary_is_said_to(clients):
     noisy = process_with(
         tff.aggregators.DifferentiallyPrivateFactory.gaussian_fixed(50.0, 15.0, 0.3)
