@@ -429,6 +429,14 @@ def test_missing_key(tmp_path, line, expected):
     assert message(tmp_path, SMALLEST.replace(line, "")) == expected
 
 
+@pytest.mark.parametrize("kind", ["tree_aggregation", "matrix_factorisation"])
+def test_an_adaptive_clip_under_correlated_noise_is_refused_with_the_reason(tmp_path, kind):
+    said = message(
+        tmp_path, SMALLEST.replace("gaussian_adaptive", kind), "mechanism.target_quantile=0.5"
+    )
+    assert said.startswith("key `mechanism.target_quantile`: is of a clip norm that moves; noise")
+
+
 @pytest.mark.parametrize(
     "text", ["", "# nothing\n", "seed = 1\n"], ids=["empty", "comment", "seed only"]
 )
