@@ -214,8 +214,9 @@ def _folder_report(
     source: "AuditedFolder", arguments: argparse.Namespace, request: "EstimateRequest"
 ) -> "tuple[Report, list[ScoredStatistic]]":
     from fl_audit.report.build import report_on_statistics
-    from fl_audit.report.folder import chosen_statistic, folder_statistics
+    from fl_audit.report.folder import check_statistic, chosen_statistic, folder_statistics
 
+    check_statistic(source.path, arguments.statistic)
     statistics = folder_statistics(source, arguments.dim, arguments.null, arguments.canaries)
     chosen = chosen_statistic(source.path, statistics, arguments.statistic)
     others = [name for name in statistics if name not in chosen]

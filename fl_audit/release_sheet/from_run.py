@@ -157,7 +157,14 @@ def _protection(
             Line(mechanism_words(run, config.mechanism), CONFIGURED),
             *_noise_generator(run),
         ],
-        "participation": [Line(client_rounds(run, config.participation), CONFIGURED)],
+        "participation": [
+            Line(
+                client_rounds(
+                    run, config.participation, config.dropouts.words if config.dropouts else ""
+                ),
+                CONFIGURED,
+            )
+        ],
     }
 
 

@@ -58,7 +58,9 @@ def run_facts(run: FinishedRun) -> dict[str, str]:
         f"trained for {rounds_done(record)} on {count(record.num_clients, 'client')}.",
         "Accuracy": f"The final model’s accuracy is {significant(100 * record.accuracy)} % "
         f"({record.accuracy_description}).",
-        "Participation": client_rounds(record, config.participation),
+        "Participation": client_rounds(
+            record, config.participation, config.dropouts.words if config.dropouts else ""
+        ),
         "Canaries": _canaries(run),
         "Mechanism": mechanism_words(record, config.mechanism),
         "Clients": client_training(config.client),

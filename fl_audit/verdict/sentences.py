@@ -374,7 +374,7 @@ def _hidden_words(simulation: Simulation) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if share >= 0.995 else f"{100 * share:.0f} %"
+    return "more than 99 %" if share >= 0.995 else f"{100 * share:.0f} %"
 
 
 _NOTICED = 0.05

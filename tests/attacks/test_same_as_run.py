@@ -57,6 +57,7 @@ class LoggingServer(Attacker):
         return {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "runtime", ["jax", pytest.param("local", marks=(pytest.mark.slow, pytest.mark.tff))]
 )

@@ -144,7 +144,12 @@ class FederatedRuns:
         config = msgspec.structs.replace(self._run.config, seed=int(random.integers(2**62)))
         ids = self._run.task.population.client_ids
         schedule = make_schedule(
-            config.participation, config.canaries, config.seed, ids, self._run.included
+            config.participation,
+            config.canaries,
+            config.seed,
+            ids,
+            self._run.included,
+            dropouts=config.dropouts,
         )
         return dataclasses.replace(self._run, config=config, schedule=schedule)
 

@@ -46,6 +46,7 @@ def right():
     return replayed(mean_of(tfp.GaussianSumQuery(CLIP, 0.5 * CLIP)))
 
 
+@pytest.mark.slow
 def test_the_right_process_passes(right):
     assert right.passed, str(right)
     assert right.sensitivity[-1] == pytest.approx(CLIP / COHORT, rel=1e-4)
