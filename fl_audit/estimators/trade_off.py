@@ -15,7 +15,6 @@ wrong. So a curve that is known at points only becomes a step function that is n
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,11 +25,6 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.optimal_tests import OptimalTests
-
-LeastProbability = Callable[[float], float]
-"""L(x): the least probability, on a neighbouring input, of an event that has probability x; it is
-increasing, convex and at most x.
-"""
 
 _GRID = special.log_ndtr(np.concatenate([np.arange(-45, -12, 0.05), np.arange(-12, 9, 0.005)]))
 """Logs of the false positive rates at which a curve has points, rising from about e^-1017."""
