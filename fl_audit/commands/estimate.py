@@ -279,7 +279,6 @@ def _profile_claim(path: Path, delta: float) -> "ProfileClaim":
 def _write_page(
     report: "Report", scored: "list[ScoredStatistic]", source: "AuditedFolder", out: Path
 ) -> None:
-
     try:
         from fl_audit.report.page import render_estimates
     except ModuleNotFoundError as error:  # installed without the extra
