@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.npy_file import AnyArray, read_arrays
-from fl_audit.formats.text_files import is_number, is_plain_csv, read_csv_table
-from fl_audit.library_words import arrow_words, not_utf8
+from fl_audit.formats.text_files import is_number, is_plain_csv, read_csv_table, reading
+from fl_audit.library_words import arrow_words
 from fl_audit.progress import warn
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.dense import dense_classifier
@@ -263,16 +263,13 @@ def _read_table(path: Path) -> dict[str, AnyArray]:
     import pyarrow.csv
     import pyarrow.parquet
 
+    options = pa.csv.ReadOptions(use_threads=False)  # with threads no error names its row
     try:
-        if path.suffix == ".parquet":
-            table = pa.parquet.read_table(path)
-        else:
-            options = pa.csv.ReadOptions(use_threads=False)  # with threads no error names its row
-            table = pa.csv.read_csv(_plain_csv(path), read_options=options)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: {not_utf8(error)}") from error
+        with reading(path):
+            if path.suffix == ".parquet":
+                table = pa.parquet.read_table(path)
+            else:
+                table = pa.csv.read_csv(_plain_csv(path), read_options=options)
     except pa.ArrowException as error:
         raise InputError(f"{path}: {arrow_words(error)}") from error
     if len(set(table.column_names)) < table.num_columns or not table.num_rows:

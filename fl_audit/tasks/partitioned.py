@@ -12,6 +12,7 @@ import numpy as np
 
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray
+from fl_audit.formats.text_files import reading
 from fl_audit.library_words import arrow_words
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks import kinds
@@ -158,11 +159,10 @@ def _purchases(path: Path) -> AnyArray:
     import pyarrow as pa
     import pyarrow.csv
 
+    options = pa.csv.ReadOptions(autogenerate_column_names=True)
     try:
-        options = pa.csv.ReadOptions(autogenerate_column_names=True)
-        table = pa.csv.read_csv(path, read_options=options)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        with reading(path):
+            table = pa.csv.read_csv(path, read_options=options)
     except pa.ArrowException as error:
         raise InputError(f"{path}: {arrow_words(error)}") from error
     columns = [column.to_numpy() for column in table.columns]
@@ -206,10 +206,8 @@ def load_cifar10_task(config: kinds.CifarTask, seed: int) -> LearningTask:
 
 def _images(path: Path) -> Examples:
     """The images of a file; each is a class byte, then red, green and blue row by row."""
-    try:
+    with reading(path):
         data = np.fromfile(path, np.uint8)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     if not data.size or data.size % _RECORD:
         raise InputError(
             f"{path}: must hold whole images of {_RECORD:,} bytes each, has {data.size:,} bytes"
