@@ -57,7 +57,7 @@ from fl_audit.estimators.optimal_tests import (
     reachable_epsilon_gaussian,
 )
 
-_RELIES_ON_DRAW = "the accountant relies on nobody knowing who is sampled into a round"
+_RELIES_ON_DRAW = "the accountant relies on no attacker knowing who is sampled into a round"
 
 _TESTS = 4_000
 """The number of candidate thresholds."""

@@ -460,7 +460,9 @@ def _without_lengths(
     if included.knows_tails and _is_uneven(included.first):
         fault = f"{words}, but unevenly within rounds: some canaries may be lost ({LOST})"
         return CanaryCheck("cannot_tell", None, f"{fault}, and {unknown}", fault=fault)
-    return CanaryCheck("arrived", None, f"{words} above chance; {unknown}", _PROMISE)
+    above = f"{_deviations(scored, included.dim)} above chance"
+    reason = f"scores show that canaries reached the aggregates, not at what norm ({above})"
+    return CanaryCheck("arrived", None, reason, _PROMISE)
 
 
 def _deviations(scored: Coefficient, dim: int) -> str:

@@ -77,7 +77,7 @@ ENDS = tuple(
 
 
 _MOST_CLIENTS = 1_000
-"""The largest number of clients simulated in a round; each stands for several if there are more."""
+"""The largest number of clients simulated in a round; each represents several if there are more."""
 
 
 _FARTHEST = 1e60

@@ -31,11 +31,11 @@ _INCLUDED_BY: dict[Inclusion, str] = {
 }
 
 _LEFT_OUT: dict[Inclusion, str] = {
-    "unequal_coins": "Methods that guess about fair coins are left out, but for one_run_valid, "
-    "which is proven for coins of any probability.",
-    "fixed_half": "Methods that guess about coins need one for each canary, and are left out.",
-    "pairs": "Methods that guess about a coin for each canary are left out, but for one_run_valid, "
-    "which guesses which one of a pair it is.",
+    "unequal_coins": "Methods that need fair coins are left out; one_run_valid is proven for "
+    "coins of any probability.",
+    "fixed_half": "Methods that need a coin for each canary are left out.",
+    "pairs": "Methods that need a coin for each canary are left out; one_run_valid guesses which "
+    "one of a pair was included.",
 }
 
 

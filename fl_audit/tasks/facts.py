@@ -25,7 +25,7 @@ class TaskFacts:
 
 
 class NumberedClients(Sequence[str]):
-    """The names of clients of whom no more is known than their number."""
+    """Names of clients known by number alone."""
 
     def __init__(self, count: int) -> None:
         """So many clients."""

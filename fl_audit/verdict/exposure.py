@@ -79,7 +79,7 @@ class Exposure(Protocol):
         """Number, mean and spread of included canaries with equal cosines; None if not Gaussian."""
 
     def shifts(self, factor: float, length: float) -> FloatArray:
-        """By how many standard deviations of its cosine each canary stands out."""
+        """Each canary's signal, in standard deviations of its cosine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +220,7 @@ class LargestExposure:
         return None
 
     def shifts(self, factor: float, length: float) -> FloatArray:
-        """See `Exposure.shifts`; by the participation that stands out most."""
+        """By each canary's participation of the largest signal."""
         largest = np.zeros(self.num_included)
         np.maximum.at(largest, self.canary, self.own.shifts(factor, length))
         return largest
