@@ -1,8 +1,9 @@
-"""Appendices B and C of Steinke, Nasr & Jagielski (2023): generalisation and mutual information.
+"""Steinke, Nasr & Jagielski (2023), appendices B and C: generalisation and mutual information.
 
 No audit needs them: they bound how far a statistic that an (epsilon, delta)-DP analyst chooses is
 from its mean in the population, and how many nats its output shares with independent bits.
-Equations 13 and 16 to 18 are earlier results that the paper compares with.
+Equations 13 and 16 to 18 are earlier results that the paper compares with. Proposition 4.6, a
+simple guarantee of DP-SGD, stands last.
 """
 
 import math
@@ -108,3 +109,16 @@ def information_by_equation_18(m: int, epsilon: float) -> float:
 def information_by_equation_19(m: int, epsilon: float, delta: float) -> float:
     """The paper's simplification of proposition C.1 for fair bits."""
     return m * (epsilon**2 / 8 + delta * math.log(2))
+
+
+# Proposition 4.6, and what it says of membership inference.
+
+
+def renyi_2_of_dp_sgd(steps: int, rate: float, noise_multiplier: float) -> float:
+    """The epsilon of (2, epsilon)-Renyi DP."""
+    return steps * math.log1p(rate**2 * math.expm1(noise_multiplier**-2))
+
+
+def accuracy_by_equation_4(epsilon: float) -> float:
+    """The largest accuracy of balanced membership inference under (2, epsilon)-Renyi DP."""
+    return (1 + math.sqrt(math.expm1(epsilon) / (math.exp(epsilon) + 3))) / 2

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from experiments.steinke2023_bounds import generalisation_and_information as bounds
+from fl_audit.accounting.renyi import sampled_gaussian_divergences
 
 
 def test_the_printed_comparison():
@@ -59,6 +60,25 @@ def test_simpler_bounds_are_larger():
         simple = bounds.information_by_equation_19(7, epsilon, delta)
         assert exact <= simple <= bounds.information_by_equation_17(7, epsilon, delta) + 1e-12
         assert simple <= bounds.information_by_equation_18(7, epsilon) + 7 * delta
+
+
+@pytest.mark.parametrize(("rate", "noise"), [(0.1, 0.7), (0.9, 2.0)])
+def test_proposition_4_6_is_the_divergence_of_one_step(rate, noise):
+    (expected,) = sampled_gaussian_divergences(rate, noise, (2,))
+    assert bounds.renyi_2_of_dp_sgd(3, rate, noise) == pytest.approx(3 * expected, rel=1e-9)
+
+
+def test_equation_4_is_reached_by_coins():
+    """P is 1 with probability a and Q with b, else 0; the divergence is that of both directions."""
+    best = {}
+    for a, b in itertools.product(np.linspace(0.005, 0.995, 199), repeat=2):
+        there, back = a**2 / b + (1 - a) ** 2 / (1 - b), b**2 / a + (1 - b) ** 2 / (1 - a)
+        epsilon = math.log(max(there, back, 1.0))
+        accuracy = (1 + abs(a - b)) / 2
+        assert accuracy <= bounds.accuracy_by_equation_4(epsilon) + 1e-9
+        if abs(epsilon - 0.5) < 0.02:
+            best[a, b] = accuracy / bounds.accuracy_by_equation_4(epsilon)
+    assert max(best.values()) > 0.999
 
 
 def test_what_theorem_b1_asks_for():
