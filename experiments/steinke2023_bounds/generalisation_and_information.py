@@ -2,8 +2,8 @@
 
 No audit needs them: they bound how far a statistic that an (epsilon, delta)-DP analyst chooses is
 from its mean in the population, and how many nats its output shares with independent bits.
-Equations 13 and 16 to 18 are earlier results that the paper compares with. Proposition 4.6, a
-simple guarantee of DP-SGD, stands last.
+Equations 13 and 16 to 18 are earlier results that the paper compares with. The last part is
+Proposition 4.6, a simple guarantee of DP-SGD.
 """
 
 import math
