@@ -9,11 +9,7 @@ from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.json_records import to_json
 from fl_audit.planning.cost import AccuracyCost, Cost, accuracy_cost, measure_cost
-from fl_audit.planning.planned_run import (
-    PlannedRun,
-    check_covered,
-    plan_run,
-)
+from fl_audit.planning.planned_run import PlannedRun, check_covered, plan_run
 from fl_audit.planning.power import (
     ClaimPower,
     CurvePower,
@@ -131,7 +127,10 @@ class Plan:
             "detectable": to_json(self.detectable),
             "cost": to_json(self.cost),
             "accuracy": to_json(self.accuracy),
-            "analytical": _analytical(self.accounting),
+            "analytical": {
+                party: to_json(getattr(self.accounting, party).epsilon)
+                for party in ("client", "canary")
+            },
         }
 
 
@@ -174,8 +173,3 @@ def make_plan(config: Config, trials: int | None = None) -> Plan:
             accounting=account(run.release, run.delta),
             efficiency=planned_efficiency(run, middle),
         )
-
-
-def _analytical(accounting: Accounting) -> dict[str, object]:
-    parties = {"client": accounting.client, "canary": accounting.canary}
-    return {name: to_json(party.epsilon) for name, party in parties.items()}

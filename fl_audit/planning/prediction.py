@@ -310,7 +310,7 @@ def changes(run: PlannedRun) -> list[Change]:
     # Scores are cosines, so that a common factor of all clip norms changes only `final`.
     by_clip = [statistic for statistic in everything if statistic.name == FINAL.name]
     noise, clip_norm = (
-        getattr(run.mechanism, key, None) for key in ("noise_multiplier", "clip_norm")
+        getattr(run.config.mechanism, key, None) for key in ("noise_multiplier", "clip_norm")
     )
     by_noise = everything if noise is not None else ()
     clip_norms = {factor * (clip_norm or 0.0) for factor in _CLIP_FACTORS}
