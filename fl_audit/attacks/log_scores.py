@@ -14,7 +14,7 @@ from fl_audit.attacks.log_release import correlated_rounds, stated_rounds
 from fl_audit.attacks.logs import SeenLog, read_vector
 from fl_audit.attacks.one_upload import ONE_UPLOAD_MODEL
 from fl_audit.attacks.secret_rounds import SECRET_ROUNDS, states_pattern
-from fl_audit.attacks.statistics import Sight
+from fl_audit.attacks.statistics import Sight, Statistic
 from fl_audit.attacks.threat_models import (
     STATISTICS,
     compared_by,
@@ -85,17 +85,18 @@ def score_seen(
         "uploads": log.uploads is not None,
     }
     seen = {sight for sight, is_seen in available.items() if is_seen}
-    release, models = _pattern_stated(log), Audit().threat_models
-    more = {ONE_UPLOAD_MODEL.name: log.uploads, SECRET_ROUNDS.name: release}
-    added = (name for name, found in more.items() if found is not None)
-    audit = Audit(threat_models=(*models, *added))
-    statistics = [s for s in statistics_for("vectors", audit) if s.needs <= seen]
+    release = _pattern_stated(log)
+    statistics = [
+        s
+        for s in statistics_of_logs()
+        if s.needs <= seen and (release is not None or s.threat_model != SECRET_ROUNDS.name)
+    ]
     correlated = correlated_rounds(log.folder, log.cosines)
     context = AttackContext(
         canaries=pool,
         num_canaries=pool.count,
         num_rounds=log.num_rounds,
-        audit=audit,
+        audit=Audit(),
         initial=initial,
         given_cosines=log.cosines,
         family=pool.family,
@@ -112,6 +113,12 @@ def score_seen(
         scores={statistic.name: scores[statistic.name] for statistic in statistics},
         compared=compared_by(attackers, final),
     )
+
+
+def statistics_of_logs() -> tuple[Statistic, ...]:
+    """Those that a log may have: of the threat models that need no keys."""
+    models = (*Audit().threat_models, ONE_UPLOAD_MODEL.name, SECRET_ROUNDS.name)
+    return statistics_for("vectors", Audit(threat_models=models))
 
 
 def _pattern_stated(log: SeenLog) -> Release | None:
