@@ -31,11 +31,14 @@ from fl_audit.accounting.sampling import (
 from fl_audit.accounting.sampling_accountants import worst_sensitivity
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.array_types import FloatArray, IndexArray
-from fl_audit.attacks.log_scores import correlated_rounds
+from fl_audit.attacks.known_rounds import CorrelatedRounds
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.measured_canary_check import logged_lengths
 from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.round_cosines import RoundCosines
 from fl_audit.checks.coordinates import binomial_divergence
+from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.participation_files import Participation, read_participation
 
 _FALSE_DEPARTURE = 1e-6
@@ -67,6 +70,19 @@ def sampling_of(participation: Participation, num_rounds: int) -> Sampling | Non
         case "b_min_sep" if q and separation:
             sampling = MinSeparationSampling(q, separation, num_rounds)
     return sampling
+
+
+def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRounds | None:
+    """The correlated noise that a log states; None if it is independent."""
+    if not folder.noise_correlation.exists():
+        return None
+    numbers = [index + 1 for index, _ in cosines.numbered_rows()]
+    correlation = read_correlation(folder, max(numbers)) if numbers else None
+    if correlation is None or correlation.is_identity:
+        return None
+    return CorrelatedRounds(
+        correlation, lambda rounds: logged_lengths(folder, cosines.measured_lengths()).at(rounds)[0]
+    )
 
 
 def rounds_of_training(
