@@ -433,15 +433,7 @@ def more_power(
     names: Sequence[str | None],
     decided: DecidedCurve | None,
 ) -> str:
-    """The sentence on what to do next where an audit had little power against a claim.
-
-    Args:
-      simulation: What such audits contradict.
-      canaries_needed: The number of canaries with enough power; None where none is known.
-      scope: What the canaries can say about the claim.
-      names: The names of the tested statistics.
-      decided: The curve through a claimed point that few canaries decide; None without one.
-    """
+    """The sentence on what to do next where an audit had little power against a claim."""
     steps, audit, hidden = [], simulation.audit, simulation.power.hidden
     if decided is not None:
         steps.append(
