@@ -48,7 +48,7 @@ _FEW_TRIALS = 19
 """Trials of variants and claims, and of predictions where each trial takes long; 90 %."""
 
 _FEWEST_TRIALS = 9
-"""Trials of variants and claims where each trial takes long."""
+"""Trials of variants and claims where each trial takes long, and of the strongest statistic."""
 
 _MANY_CANARIES = 10_000
 """Number of canaries above which each trial takes long, as the estimators sort the scores."""
@@ -169,7 +169,7 @@ def make_plan(config: Config, trials: int | None = None) -> Plan:
     trials = trials or (_FEW_TRIALS if takes_long else _TRIALS)
     logged = [statistic.name for statistic in statistics_of(config.canaries, config.audit)]
     with doing(f"simulating {trials} audits"):
-        statistic = strongest(run, trials)
+        statistic = strongest(run, min(trials, _FEWEST_TRIALS))
         middle = sample_middle(run, trials, [statistic])
     with doing("simulating audits of wrong claims"):
         power, detectable = claim_power(run, few), curve_power(run)

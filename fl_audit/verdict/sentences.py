@@ -458,6 +458,9 @@ def more_power(
         steps.append("audit with a log that says every canary's rounds and the noise")
     elif hidden == "by clients":
         steps.append("audit with fewer clients in a round")
+    elif hidden == "by little signal" and scope.counts_on_sampling:
+        if not audit.less_noise.is_stated:
+            steps.append("state each round’s noise (noise_stddev), and the claim’s parts count")
     elif hidden == "by little signal":
         steps.append("let canaries participate as often as a client may, at the full norm")
     return f"{NEXT}{', or '.join(steps or ['claim a larger ε'])}"
