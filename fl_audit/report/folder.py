@@ -61,7 +61,6 @@ class FolderFacts:
     """A folder's facts on its audit other than scores.
 
     Attributes:
-      num_rounds: Number of scored rounds.
       audit: The config's table [audit]; the default one without a config.
     """
 
@@ -120,13 +119,9 @@ def folder_statistics(
     """Reads a folder's score files, or scores a log without any; writes nothing.
 
     Args:
-      folder: The folder.
       dim: Number of trainable parameters; None takes the folder's.
       null: One null distribution for all statistics; None takes each statistic's.
       family: The canaries' family; None takes the folder's.
-
-    Raises:
-      InputError: No log or scores, a damaged file, or an option that contradicts the folder.
     """
     path = folder.path
     scored = _scores_of(folder)

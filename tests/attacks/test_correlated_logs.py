@@ -70,7 +70,7 @@ class Rounds:
 
 
 def own_rounds(path):
-    """The scores of own rounds, and what is known of the vectors behind them."""
+    """The scores of own rounds, and what is known of the vectors of them."""
     found = score_log(read_log(LogFolder(path), list))
     return found.scores["own_rounds"].score, found.compared["own_rounds"]
 
