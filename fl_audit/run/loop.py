@@ -341,9 +341,9 @@ class RoundLoop:
             seconds_scoring=scored - trained,
             epsilon_lower_bound=self._live.epsilon,
         )
-        finished = FinishedRound(
-            metrics, self._cosines.round_cosines(index, data.canaries), self._live.contradicted_at
-        )
+        is_secret = self._run.secret is not None
+        cosines = None if is_secret else self._cosines.round_cosines(index, data.canaries)
+        finished = FinishedRound(metrics, cosines, self._live.contradicted_at, is_secret)
         for observer in self._observers:
             observer.round_finished(finished)
         self._log(index + 1)
