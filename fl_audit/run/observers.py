@@ -117,6 +117,7 @@ class FinishedRound:
       cosines: The cosines of canaries with its aggregate; None if no attacker computes them, and if
         it is secret who was in the round.
       contradicted_at: The lower bound that contradicts the claim and stops the run; 0 without one.
+      is_secret: Whether it is secret who was in the round.
     """
 
     metrics: RoundMetrics
