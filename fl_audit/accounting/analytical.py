@@ -158,7 +158,7 @@ def _participation_assumption(distribution: NoiseDistribution, party: Party) -> 
         case OneRoundPerBlock(is_drawn=True) if distribution is GAUSSIAN:
             return (
                 "With the schedule no amplification is counted. Without it, a client’s round in "
-                "each block is drawn uniformly, and nobody sees which (random allocation)."
+                "each block is drawn uniformly, and no attacker sees which (random allocation)."
             )
         case _:
             return (
