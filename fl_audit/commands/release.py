@@ -51,7 +51,6 @@ def add(commands: Commands) -> None:
 
 def _release(arguments: argparse.Namespace) -> int:
     """Reads the run and its release statement; writes the page, prints the entry."""
-    from fl_audit.comparison import read_report
     from fl_audit.formats.folders import RunFolder
     from fl_audit.release_sheet.documents import model_card
     from fl_audit.release_sheet.from_run import (
@@ -72,12 +71,12 @@ def _release(arguments: argparse.Namespace) -> int:
     if not folder.report_json.exists():
         raise InputError(f"{folder.path}: holds no finished run ({folder.report_json.name})")
     verified = verify_folder(folder.path, arguments.commitment, scoring_progress)
-    if verified.outcome == "broken":
+    report = verified.report
+    if report is None:
         for finding in verified.findings:
             warn(str(finding))
         warn(f"{folder.path}: does not fit together, so that there is no release sheet")
         return EXIT_BROKEN
-    report = read_report(folder)
     statement = statement_of(report.config, given)
     sweep = sweep_around(folder.path, report.delta)
     sheet = sheet_of_run(report, statement, read_provenance(folder, verified), sweep)

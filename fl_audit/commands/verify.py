@@ -93,10 +93,9 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _write_statement(folder: "RunFolder", verified: "Verified", out: Path) -> None:
     """Writes the in-toto statement of a run in which nothing is wrong."""
-    from fl_audit.comparison import read_report
     from fl_audit.formats.round_chain import read_chain
     from fl_audit.release_sheet.documents import in_toto_statement
 
     link = read_chain(folder.chain).lines[-1].link
-    statement = in_toto_statement(read_report(folder), link, verified)
+    statement = in_toto_statement(link, verified)
     write_page(json.dumps(statement, indent=2, ensure_ascii=False) + "\n", out, "--statement")

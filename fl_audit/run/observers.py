@@ -114,18 +114,22 @@ class FinishedRound:
 
     Attributes:
       metrics: The metrics of the round.
-      cosines: The cosines of canaries with its aggregate; None if no attacker computes them.
+      cosines: The cosines of canaries with its aggregate; None if no attacker computes them, and if
+        it is secret who was in the round.
       contradicted_at: The lower bound that contradicts the claim and stops the run; 0 without one.
+      is_secret: Whether it is secret who was in the round.
     """
 
     metrics: RoundMetrics
     cosines: CanaryCosines | None = None
     contradicted_at: float = 0.0
+    is_secret: bool = False
 
     def numbers(self) -> dict[str, float]:
-        """All numbers of the round by name, for an experiment tracker."""
+        """The round's numbers by name, for an experiment tracker; none of what is secret."""
         named = dataclasses.asdict(self.metrics)
-        del named["round"]
+        for name in ("round", *(("num_clients", "num_canaries") if self.is_secret else ())):
+            del named[name]
         known = {name: float(value) for name, value in named.items() if value is not None}
         return known if self.cosines is None else known | self.cosines.means()
 
