@@ -307,10 +307,7 @@ class LargestOfRoundsNull:
 
 
 def unit_of(tail: NullTail) -> float | None:
-    """The standard deviation of a null's score, if it has the optional property `unit`.
-
-    The power of its tests is simulated in this unit.
-    """
+    """The standard deviation of a null's score, in which power is simulated; None if unknown."""
     unit: float | None = getattr(tail, "unit", None)
     return unit
 

@@ -23,11 +23,7 @@ from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningT
 def partition(
     everything: Examples, num_clients: int, num_held_out: int, seed: int
 ) -> tuple[InMemoryPopulation, Examples]:
-    """Splits shuffled examples among clients in equal shares, and holds out the last ones.
-
-    Returns:
-      The clients, named client-0 and so on, and the held-out examples.
-    """
+    """Shuffled examples as clients client-0, ... of equal shares, and the last ones, held out."""
     num_training = len(everything) - num_held_out
     if not 1 <= num_clients <= num_training:
         raise InputError(

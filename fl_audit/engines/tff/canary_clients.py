@@ -160,11 +160,7 @@ def real_client_data(process: tff.learning.templates.LearningProcess, examples: 
 def canary_client_data(
     process: tff.learning.templates.LearningProcess, vector: npt.NDArray[np.float32]
 ) -> Any:
-    """A canary's data as an audited process takes it: no examples, and its vector.
-
-    Args:
-      vector: The direction in which the model should move, of shape (dim,), at its full norm.
-    """
+    """A canary's data: no examples, and the vector along which the model moves, (dim,)."""
     examples_type = process.next.type_signature.parameter[1].member["examples"]
     return _client_data(np.asarray(vector, np.float32)[None], _no_examples(examples_type))
 
@@ -196,20 +192,12 @@ JUST_CLIPPED, SURELY_CLIPPED = 1.001, 2.0
 
 @dataclass(frozen=True)
 class ClipState:
-    """The clip norm of one round, and related numbers.
-
-    Attributes:
-      norm: The norm that updates are clipped to; None if the state does not have one.
-      denominator: The fixed number that a sum of updates is divided by; None if there is none.
-      noise_stddev: The standard deviation of the noise on each coordinate of that sum, or of a node
-        of a tree; None if the state does not have one.
-      unzeroed: The largest coordinate that is certainly not zeroed; infinite without zeroing.
-    """
+    """The clip norm of one round, and related numbers; None where a state does not have one."""
 
     norm: float | None
-    denominator: float | None
-    noise_stddev: float | None = None
-    unzeroed: float = math.inf
+    denominator: float | None  # the fixed one of sums of updates
+    noise_stddev: float | None = None  # on a coordinate of that sum, or of a tree's node
+    unzeroed: float = math.inf  # the largest coordinate that is certainly not zeroed
 
 
 def read_clip(state: Any) -> ClipState:

@@ -82,13 +82,7 @@ class FederatedRuns:
     def train(
         self, training: BoolArray, first: int, folder: Path, after_run: AfterBlock
     ) -> RunOutputs:
-        """Trains runs, or reads those that an earlier call has trained.
-
-        Args:
-          training: The clients of each run, bool of shape (runs, clients).
-          first: The number of the first run; a run's seeds come from its number.
-          after_run: A callback after each run, with 1 and how many this call trained.
-        """
+        """Trains runs of clients (runs, clients) from number `first`, or reads trained ones."""
         clients = training.shape[1:]
         shapes = {"margins": clients, "losses": clients, "accuracy": ()}
         outputs = []

@@ -251,10 +251,7 @@ class TrainedBlocks:
     def results(
         self, weights: Sequence[npt.NDArray[np.float32]], data: "RoundData", canary_norm: float
     ) -> Iterator[Any]:
-        """The results of real clients, then of canaries, computed as they are consumed.
-
-        `weights` are the model at the round's start; `canary_norm` is the norm of vector canaries.
-        """
+        """The results of real clients, then of canaries, computed as they are consumed."""
         tensors = [tf.constant(array) for array in weights]
         # Clients with similar numbers of batches share a block, so that little of it is padding.
         clients = sorted(data.trained, key=len)
@@ -306,11 +303,7 @@ def default_clients_per_block(dim: int) -> int:
 
 
 def default_models_per_block(dim: int) -> int:
-    """How many shadow models train at once on TensorFlow's device.
-
-    As for clients, but 32 small models on a CPU, where a step of 32 costs hardly more than one of
-    8.
-    """
+    """Shadow models that train at once: as clients, but 32 small ones on a CPU, as cheap as 8."""
     return _default_block(dim, _MODELS_PER_BLOCK_ON_CPU)
 
 

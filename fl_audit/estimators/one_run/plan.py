@@ -334,20 +334,13 @@ _NEXT_TO_NONE = 1e-300
 
 @dataclass(frozen=True)
 class GuessPlan:
-    """What is guessed, and how the failure probability is distributed over numbers of guesses.
-
-    Attributes:
-      total: The number of guesses with the largest expected bound; None if all have one level.
-      fewest: The smallest number of guesses that is tested.
-      most: The largest, at least 2.
-      spare: The part of the failure probability that is reserved for delta; None if each boundary
-        takes for delta what it needs.
-    """
+    """What is guessed, and how the failure probability is distributed over numbers of guesses."""
 
     order: GuessOrder
-    total: int | None
-    fewest: int
-    most: int
+    total: int | None  # with the largest expected bound; None if all have one level
+    fewest: int  # of the tested numbers of guesses
+    most: int  # at least 2
+    # of the failure probability for delta; None: each boundary takes its own
     spare: float | None = None
 
     def totals(self) -> IntArray:
@@ -398,10 +391,7 @@ _FOR_DELTA = 0.9
 
 
 def plans_of(scores: CanaryScores, delta: float, level: float) -> tuple[GuessPlan, ...]:
-    """The plans to test, each at its order's share of the failure probability `level`.
-
-    With fair coins it is one; with other coins one for each order, the same for all scores.
-    """
+    """The plans to test at shares of `level`: one with fair coins, else a fixed one per order."""
     m_delta = scores.num_coins * delta
     if scores.inclusion == "coins":
         return (plan_guesses(scores, m_delta, level),)
@@ -489,10 +479,7 @@ def _coarse(most: int) -> IntArray:
 def _around(
     order: GuessOrder, totals: IntArray, bounds: FloatArray, m_delta: float, spare: float
 ) -> GuessPlan:
-    """The plan for the number of guesses with the largest bound, and those around it.
-
-    Numbers so small that delta would take more than the spared part are left out.
-    """
+    """The plan around the number of guesses with the largest bound that leaves delta its part."""
     bounds = np.where(m_delta * _delta_factors(totals, bounds) > spare, 0, bounds)
     at = len(totals) - 1 - int(np.argmax(bounds[::-1]))
     total = int(totals[at])

@@ -58,10 +58,7 @@ def wide_resnet_logits(
     weights: Sequence[tf.Tensor],
     images: tf.Tensor,
 ) -> tf.Tensor:
-    """The logits of `fl_audit.tasks.images.WideResnet`.
-
-    Weights are in the order of use; images are of shape (batch, height, width, channels).
-    """
+    """The logits of `fl_audit.tasks.images.WideResnet`, weights in the order of use."""
     left = iter(weights)
 
     def convolved(inputs: tf.Tensor, stride: int = 1) -> tf.Tensor:

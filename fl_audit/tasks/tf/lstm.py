@@ -7,10 +7,7 @@ import tensorflow as tf
 
 
 def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tensor:
-    """The logits of the next token at every position, of shape (batch, steps, vocabulary + 4).
-
-    Padding may only follow a sentence; logits there are meaningless.
-    """
+    """The logits of the next token at every position, (batch, steps, vocabulary + 4)."""
     embedding, kernel, recurrent, bias, narrow, narrow_bias, output, output_bias = weights
     hidden = lstm_outputs(tf.gather(embedding, tokens), kernel, recurrent, bias)
     rows = tf.reshape(hidden, [-1, hidden.shape[-1]])
