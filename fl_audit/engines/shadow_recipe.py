@@ -75,11 +75,7 @@ class Recipe:
 
 
 def accounted_epsilon(recipe: Recipe, delta: float) -> float:
-    """The upper bound on epsilon of DP-SGD (add or remove one point), against all attackers.
-
-    It holds against attackers who see every step. Noise on the output alone gives no bound, because
-    how far one point moves a trained model is unknown.
-    """
+    """The upper bound on epsilon of DP-SGD whose every step is seen; infinite without it."""
     if recipe.privacy is None:
         return math.inf
     epsilon = account(_steps(recipe, recipe.privacy), delta).epsilon
@@ -177,11 +173,7 @@ def _filled(taken: list[npt.NDArray[np.int64]], rows: int) -> Batches:
 
 
 def initial_weights(classifier: Model, seed: int, model: int) -> list[Float32Array]:
-    """Initial weights of model number `model`: normal, scaled like the task's.
-
-    Each array has the root mean square of the task's; zeros (biases) stay zeros. He's normal
-    initial weights keep their distribution; uniform ones become normal with the same variance.
-    """
+    """Normal weights of model `model`, each array with the root mean square of the task's."""
     rng = generator(seed, Stream.MODEL_WEIGHTS, model)
     return [
         rng.standard_normal(weight.shape, np.float32)

@@ -241,11 +241,7 @@ class ScaledNull:
 
 @dataclass(frozen=True)
 class AtMostNull:
-    """A bound for a score that is a known one times an unknown factor from 0 to 1.
-
-    Example: the sum of a canary's cosines over an upper bound on the length of the sum of
-    directions. `bound` is the null of the score with factor 1.
-    """
+    """A bound for a known score, of null `bound`, times an unknown factor from 0 to 1."""
 
     bound: NullTail
 

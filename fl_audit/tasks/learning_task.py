@@ -41,20 +41,13 @@ class Examples:
 class Model(abc.ABC):
     """A model as every engine sees it: its weights, and what its outputs mean.
 
-    Subclasses add the functions that an engine trains, such as
-    `fl_audit.tasks.tf.classifier.Classifier` with functions in TensorFlow.
-
-    Attributes:
-      initial_weights: The initial weights, float32 arrays.
-      padding_label: The label of positions that count neither for the loss nor for accuracy: not a
-        class, or one that is never counted. `NO_CLASS` if only whole examples are padding, which
-        fill a block of clients.
-      accuracy_description: What accuracy means for this model, in words.
+    Subclasses add the functions that an engine trains. The padding label counts neither for the
+    loss nor for accuracy; it is `NO_CLASS` if only whole examples, which fill a block, are padding.
     """
 
     initial_weights: tuple[Float32Array, ...]
-    padding_label: int
-    accuracy_description: str
+    padding_label: int  # no class, or one that is never counted
+    accuracy_description: str  # what accuracy means for this model
 
     @property
     @abc.abstractmethod

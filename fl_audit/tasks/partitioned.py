@@ -87,11 +87,7 @@ def load_wine_task(config: kinds.WineTask, seed: int) -> LearningTask:
 def _measurements_task(
     name: str, load: Callable[..., Any], config: kinds.PartitionedTask, seed: int
 ) -> LearningTask:
-    """The task of a table whose columns are scaled to mean 0 and standard deviation 1.
-
-    Both are taken from the whole published table and are the same for every training set, so they
-    do not reveal which of its rows a model was trained on.
-    """
+    """A task whose columns are scaled by the whole table, which no member's row changes."""
     features, labels = load(return_X_y=True)
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
     everything = Examples(scaled.astype(np.float32), labels.astype(np.int32))

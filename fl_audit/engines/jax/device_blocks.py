@@ -51,11 +51,7 @@ class Cohort:
 
     @classmethod
     def from_clients(cls, clients: Sequence[Examples], batch_size: int) -> "Cohort":
-        """The cohort of some clients.
-
-        If no client fills a batch, its rows are rounded up to a power of two, so that a run has few
-        shapes; each is compiled once.
-        """
+        """The cohort; rows are rounded up to powers of two, as each shape is compiled once."""
         longest = max(map(len, clients), default=1)
         rows = min(batch_size, 1 << (longest - 1).bit_length())
         return cls(sorted(clients, key=len), rows)

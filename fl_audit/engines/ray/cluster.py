@@ -73,11 +73,7 @@ def check_ray() -> None:
 
 @contextlib.contextmanager
 def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
-    """Starts Ray on this machine for this program alone; yields the module.
-
-    Enter it from the main thread: the kernel's death signal follows the thread that started Ray.
-    `num_cpus` need not be what the machine has; Ray's minimum of `store_bytes` is 75 MiB.
-    """
+    """Starts Ray for this program alone, from the main thread (death signals); yields it."""
     ray = quiet_ray()
     usual = tempfile.gettempdir()
     parent = usual if len(usual) <= _LONGEST_TEMPORARY else "/tmp"

@@ -291,11 +291,7 @@ def client_optimizer(config: tables.LocalSteps) -> tff.learning.optimizers.Optim
 
 
 def server_optimizer(config: tables.Server) -> tff.learning.optimizers.Optimizer:
-    """The optimizer that applies aggregates.
-
-    The sums of squares of past aggregates start at tau^2, as in Reddi et al. 2020, algorithm 2;
-    those of Adam, whose bias TFF corrects, start at 0.
-    """
+    """The optimizer of aggregates; squares start at tau^2 (Reddi et al. 2020), Adam's at 0."""
     match config:
         case tables.ServerSgd():
             return tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)

@@ -201,12 +201,7 @@ class ClipState:
 
 
 def read_clip(state: Any) -> ClipState:
-    """Reads the clip norm of the round that starts from a state.
-
-    Supported are the states of TFF's `DifferentiallyPrivateFactory` with a Gaussian query or tree
-    aggregation, fixed or adaptive, of adaptive clipping without noise, and of all inside adaptive
-    zeroing. `state` is a learning process's or its aggregator's.
-    """
+    """Reads the round's clip from a learning process's state, or its TFF aggregator's."""
     aggregator = getattr(state, "aggregator", state)
     unzeroed = math.inf
     if isinstance(aggregator, Mapping) and "zeroing_norm" in aggregator:

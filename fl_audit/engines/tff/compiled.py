@@ -33,12 +33,7 @@ _import_numbers = itertools.count()
 
 
 class ImportedComputation:
-    """A TFF computation whose body is TensorFlow, as a function of flat lists of tensors.
-
-    Attributes:
-      is_random: Whether it has random operations that take their seed from the operation, or keys
-        from the system's entropy.
-    """
+    """A TFF computation whose body is TensorFlow, as a function of flat lists of tensors."""
 
     def __init__(self, computation: tff.Computation, seed: int | None = None) -> None:
         """Imports the graph; a positive seed makes it repeat on a CPU, call by call."""

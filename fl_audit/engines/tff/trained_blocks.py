@@ -127,19 +127,12 @@ class NotVectorizedError(Exception):
 
 @dataclass(frozen=True)
 class TrainedBlock:
-    """The result of training a block of clients; the first axis of every array is the client.
+    """The result of training a block of clients; the first axis of every array is the client."""
 
-    Attributes:
-      update: The update that each client sends, initial minus trained weights or FedSGD's gradient,
-        float32, in the order of the weights.
-      loss: The sum over the client's tokens (or examples) of the loss at the time of their step, in
-        nats, float32 of shape (clients,).
-      num_tokens: The number of these tokens (or examples), float32 of shape (clients,).
-    """
-
+    # initial minus trained weights or FedSGD's gradient, like the weights
     update: Sequence[tf.Tensor]
-    loss: tf.Tensor
-    num_tokens: tf.Tensor
+    loss: tf.Tensor  # summed over tokens (or examples) at the time of their step, in nats
+    num_tokens: tf.Tensor  # of these tokens (or examples)
 
 
 class BlockTrainer:

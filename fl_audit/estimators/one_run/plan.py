@@ -66,20 +66,14 @@ from fl_audit.estimators.scores import CanaryScores
 class GuessOrder:
     """An order of guesses, and the share of the failure probability for it.
 
-    Attributes:
-      where: The guessed scores: the largest, that their canaries are included (`top`); the
-        smallest, that theirs are excluded (`bottom`); a half of each (`both_ends`); or the pairs
-        whose scores are farthest apart, that the larger one is included (`pairs`).
-      share: The share of the failure probability, in (0, 1].
-      log_odds_at_0: The log odds of a correct guess at epsilon 0.
-      coin_epsilons: The change by a flipped coin, in epsilons of adding or removing one client: 2
-        for a pair, as one client leaves and one comes.
+    `top` are the largest scores, guessed to be included, `bottom` the smallest, guessed to be
+    excluded, `both_ends` a half of each, `pairs` those whose scores are farthest apart.
     """
 
     where: Literal["both_ends", "top", "bottom", "pairs"]
-    share: float
-    log_odds_at_0: float = 0.0
-    coin_epsilons: int = 1
+    share: float  # in (0, 1]
+    log_odds_at_0: float = 0.0  # of a correct guess at epsilon 0
+    coin_epsilons: int = 1  # of a flipped coin; 2 for a pair, as one leaves and one comes
 
     @property
     def is_from_top(self) -> bool:
@@ -402,12 +396,7 @@ def plans_of(scores: CanaryScores, delta: float, level: float) -> tuple[GuessPla
 
 
 def plan_guesses(scores: CanaryScores, m_delta: float, alpha: float) -> GuessPlan:
-    """The plan for fair coins with the largest expected bound, by the scores without their coins.
-
-    For both orders and some numbers of guesses, the expected number of correct guesses under the
-    mixture becomes an epsilon. Numbers of guesses so small that delta would take more than the
-    spared part are left out.
-    """
+    """The plan for fair coins with the largest expected bound, by scores without their coins."""
     m = scores.num_coins
     return _plan(chances_included(pooled(scores)), m, m_delta, alpha)
 

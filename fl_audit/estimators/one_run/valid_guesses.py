@@ -339,12 +339,7 @@ def one_run_region(epsilon: float, m_delta: float, level: float, plan: GuessPlan
 def one_run_rejection(
     epsilon: float, delta: float, level: float
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
-    """A test, for many samples, of whether the bound of `one_run_valid` exceeds epsilon.
-
-    `level` is 1 - confidence. If there are more than 8 samples at a time, which then have to be of
-    one distribution, the others take the plans of the first 8: plans differ little, and planning
-    takes most of the time.
-    """
+    """Whether bounds of samples exceed epsilon; beyond 8, which must be alike, plans repeat."""
     cached_region = functools.cache(
         lambda m_delta, plan: one_run_region(epsilon, m_delta, level, plan)
     )

@@ -63,12 +63,7 @@ class ChosenNull:
 
 @functools.lru_cache(maxsize=1)  # several methods use one setting in turn
 def chosen_null(setting: AuditSetting) -> ChosenNull:
-    """The known null, if there is one that the scores do not reject, else the empirical one.
-
-    Scores that are all equal, as of a model that did not move or diverged, say nothing about their
-    distribution, so no known null is used for them either. Raises NotApplicableError if the
-    empirical null is needed and there are fewer than 2 excluded scores.
-    """
+    """The known null, unless scores reject it or are all equal; else the empirical one."""
     tail = setting.null.known_tail()
     if tail is None:
         setting.require_null_scores()

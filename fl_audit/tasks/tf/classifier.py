@@ -119,11 +119,7 @@ _LEAST_PROBABILITY = 1e-30
 
 
 def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """`tf.nn.sparse_softmax_cross_entropy_with_logits` in nats, without a gradient to labels.
-
-    It does not work in `tf.vectorized_map`, which cannot change a few entries of a matrix in place.
-    The number of classes, the last axis of the logits, is static.
-    """
+    """TensorFlow's sparse softmax cross-entropy, in nats; not for `tf.vectorized_map`."""
     return _by_rows(_row_losses, logits, labels)
 
 
