@@ -60,6 +60,7 @@ def by_quadrature(probability: float, noise_multiplier: float, order: float) -> 
         return float(mpmath.log(mean) / (a - 1))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("q", "z", "order"),
     [
