@@ -29,7 +29,7 @@ def test_a_training_is_audited(tmp_path):
     # About 500 presentations with a mean of 1 and a deviation of about 1 each: the standard error
     # is 0.05, so that chance alone hides their arrival with a probability below 1e-6.
     assert "canary check passed" in ended.stdout
-    assert "mechanism checks: passed, 6 of 6" in ended.stdout
+    assert "mechanism checks: passed" in ended.stdout
     # A true claim is contradicted with probability 0.05 at most, and here far less often: the
     # bound of a few hundred canaries in one step each is far below it.
     assert "verdict: INCONCLUSIVE on the claim of a privacy profile" in ended.stdout
