@@ -109,6 +109,7 @@ SAMPLINGS = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("z", [0.8, pytest.param(2.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "sampling",
@@ -168,6 +169,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("z", [0.5, 4.0])
 @pytest.mark.parametrize(
     "sampling",
@@ -217,6 +219,7 @@ def epsilon_of_cut(q, members, largest, rounds, *, delta, z=1.0):
     return account(released(sampling, z, rounds), delta).client.epsilon
 
 
+@pytest.mark.slow
 def test_a_cut_costs_next_to_nothing():
     plain = account(released(PoissonSampling(0.02), 1.0, 500), 1e-5).client.epsilon
     epsilons = [
