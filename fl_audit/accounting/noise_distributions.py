@@ -161,8 +161,8 @@ TREE = register_noise_distribution(
             "of nodes; rounds are the worst that the schedule can give.",
         ),
         noise_assumption=(
-            "Noise is exactly Gaussian and cannot be guessed: neither the limits of floating point "
-            "nor that tensorflow-privacy takes the trees' seed from the clock are counted."
+            "Noise is exactly Gaussian and cannot be guessed: the limits of floating point are not "
+            "counted."
         ),
     )
 )

@@ -2,9 +2,8 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command, output_file
+from fl_audit.commands.parser import Commands, add_command, output_file
 from fl_audit.commands.printing import (
     add_commitment,
     print_json,
@@ -15,14 +14,11 @@ from fl_audit.commands.printing import (
 from fl_audit.errors import InputError
 from fl_audit.progress import warn
 
-if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
-
 EXIT_BROKEN = 1
 """The exit status where something in the folder does not fit."""
 
 
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     """Adds the command to the command line."""
     parser = add_command(
         commands,
@@ -56,7 +52,6 @@ def add(commands: "Commands") -> None:
 
 def _release(arguments: argparse.Namespace) -> int:
     """Reads the run and its release statement; writes the page, prints the entry."""
-    from fl_audit.comparison import read_report
     from fl_audit.formats.folders import RunFolder
     from fl_audit.release_sheet.documents import model_card
     from fl_audit.release_sheet.from_run import (
@@ -77,12 +72,12 @@ def _release(arguments: argparse.Namespace) -> int:
     if not folder.report_json.exists():
         raise InputError(f"{folder.path}: holds no finished run ({folder.report_json.name})")
     verified = verify_folder(folder.path, arguments.commitment, scoring_progress)
-    if verified.outcome == "broken":
+    report = verified.report
+    if report is None:
         for finding in verified.findings:
             warn(str(finding))
         warn(f"{folder.path}: does not fit together, so that there is no release sheet")
         return EXIT_BROKEN
-    report = read_report(folder)
     statement = statement_of(report.config, given)
     sweep = sweep_around(folder.path, report.delta)
     sheet = sheet_of_run(report, statement, read_provenance(folder, verified), sweep)

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command, output_file
+from fl_audit.commands.parser import Commands, add_command, output_file
 from fl_audit.commands.printing import (
     add_commitment,
     print_json,
@@ -16,7 +16,6 @@ from fl_audit.commands.printing import (
 from fl_audit.progress import hint
 
 if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
     from fl_audit.formats.folders import RunFolder
     from fl_audit.verification import Verified
 
@@ -29,7 +28,7 @@ _WORDS = {
 }
 
 
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     """Adds the command to the command line."""
     parser = add_command(
         commands,
@@ -95,10 +94,9 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _write_statement(folder: "RunFolder", verified: "Verified", out: Path) -> None:
     """Writes the in-toto statement of a run in which nothing is wrong."""
-    from fl_audit.comparison import read_report
     from fl_audit.formats.round_chain import read_chain
     from fl_audit.release_sheet.documents import in_toto_statement
 
     link = read_chain(folder.chain).lines[-1].link
-    statement = in_toto_statement(read_report(folder), link, verified)
+    statement = in_toto_statement(link, verified)
     write_page(json.dumps(statement, indent=2, ensure_ascii=False) + "\n", out, "--statement")

@@ -155,7 +155,7 @@ def _keys(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def committed_claim(config: Config) -> dict[str, Any]:
     """The claim in [audit]: all keys that begin with "claim", and delta."""
-    audit = msgspec.to_builtins(config.audit)
+    audit = msgspec.json.decode(msgspec.json.encode(config.audit))  # with lists, as a file has
     return {
         key: value
         for key, value in audit.items()

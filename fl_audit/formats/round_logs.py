@@ -210,12 +210,16 @@ class ConcentrationLog(RoundArray):
         """Opens a log for reading only; raises InputError for sums that no vector has."""
         log = super().read(path, *shape)
         rows = log.array
-        possible = ((rows > 0) & (rows <= 1)).all(1) | (rows == 0).all(1) | np.isnan(rows).any(1)
+        cubes, fourths = rows.T
+        rounding = 1 + 1e-7
+        is_sum = (fourths > 0) & (fourths <= rounding * cubes) & (cubes <= 1)
+        is_sum &= cubes**2 <= rounding * fourths  # Cauchy and Schwarz
+        possible = is_sum | (rows == 0).all(1) | np.isnan(rows).any(1)
         if not possible.all():
             bad = int(np.argmin(possible))
             raise InputError(
                 f"{path}: round {bad + 1} has the sums {rows[bad, 0]:g} and {rows[bad, 1]:g}, must "
-                "be in (0, 1], both 0 or NaN"
+                "be those of a vector of norm 1, both 0 or NaN"
             )
         return log
 

@@ -1,31 +1,44 @@
-"""Compares a written release sheet with the one that its run gives now."""
+"""Compares a written release sheet with the one that its run gives now.
+
+What the operator states is read off the page. The sheet with these statements must be the page.
+"""
 
 import dataclasses
-from collections.abc import Iterator
+import difflib
 from html.parser import HTMLParser
 from pathlib import Path
 
-from fl_audit.comparison import read_report
+from fl_audit.config import ReleaseStatement
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import read_foreign
-from fl_audit.release_sheet.from_run import STATED, read_provenance, sheet_of_run, statement_of
+from fl_audit.release_sheet.from_run import STATED, read_provenance, sheet_of_run
 from fl_audit.release_sheet.selection import sweep_around
-from fl_audit.release_sheet.sheet import NOT_STATED, ReleaseSheet
+from fl_audit.release_sheet.sheet import LAYOUT, ReleaseSheet, render_sheet
 from fl_audit.verification import Finding, Verified
 
 Row = tuple[str, str, str]
 """A field's label, a statement, and its evidence."""
 
+_STATED_IN = {
+    label: {"unprotected": "metrics"}.get(key, key)
+    for fields in LAYOUT.values()
+    for key, label in fields.items()
+}
+"""The key of what an operator states in a field, by the field's label."""
 
-class _Rows(HTMLParser):
-    """Reads the rows of a sheet's page."""
 
-    def __init__(self) -> None:
+class _Page(HTMLParser):
+    """Reads the title and the rows of a sheet's page."""
+
+    def __init__(self, text: str) -> None:
         super().__init__()
         self.rows: list[Row] = []
+        self._heading: list[str] = []
         self._cells: list[str] | None = None
         self._label = ""
+        self.feed(text)
+        self.title = " ".join(self._heading)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "tr":
@@ -36,6 +49,8 @@ class _Rows(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._cells:
             self._cells[-1] += data
+        elif self.lasttag == "h1":
+            self._heading += data.split()
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "tr" and self._cells is not None:
@@ -45,17 +60,15 @@ class _Rows(HTMLParser):
                 self.rows.append((self._label, text, evidence))
             self._cells = None
 
-
-def _rows(sheet: ReleaseSheet) -> Iterator[Row]:
-    for section in sheet.sections:
-        for field in section.fields:
-            for line in field.lines:
-                yield field.label, " ".join(line.text.split()), line.evidence
-
-
-def _is_stated(row: Row) -> bool:
-    """Whether a row is a statement of the operator, or says that there is none."""
-    return row[2] == STATED or (not row[2] and NOT_STATED in row[1])
+    def statement(self) -> ReleaseStatement:
+        """What the operator states on the page."""
+        stated = {
+            _STATED_IN.get(label, label): text
+            for label, text, evidence in self.rows
+            if evidence == STATED
+        }
+        known = {key: stated[key] for key in ReleaseStatement.__struct_fields__ if key in stated}
+        return ReleaseStatement(**{**known, "name": self.title})
 
 
 def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> Verified:
@@ -64,37 +77,43 @@ def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> Verified:
     The sheet is not read if the verification has findings.
 
     Raises:
-      InputError: The page cannot be read, or is no release sheet.
+      InputError: The page cannot be read, or is no release sheet; or the folder is a log.
     """
+    report = verified.report
     if verified.outcome == "broken":
         return verified
-    report = read_report(folder)
+    if report is None:
+        raise InputError(f"--sheet: {folder.path} is a log; only runs have a release sheet")
+    try:
+        text = read_foreign(path).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    page = _Page(text)
+    if not page.rows[1:]:
+        raise InputError(f"{path}: is no release sheet: it has no rows of three cells")
     sweep = sweep_around(folder.path, report.delta)
-    statement = statement_of(report.config, None)
-    sheet = sheet_of_run(report, statement, read_provenance(folder, verified), sweep)
-    wrong = (Finding(path.name, words) for words in sheet_differences(path, sheet))
+    sheet = sheet_of_run(report, page.statement(), read_provenance(folder, verified), sweep)
+    wrong = (Finding(path.name, words) for words in _differences(page, text, sheet))
     return dataclasses.replace(verified, findings=tuple(wrong))
 
 
-def sheet_differences(path: Path, sheet: ReleaseSheet) -> list[str]:
-    """The differences between a page and a sheet, in words, without the operator's statements.
-
-    Raises:
-      InputError: The page cannot be read, or is no release sheet.
-    """
-    reader = _Rows()
-    try:
-        reader.feed(read_foreign(path).decode("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    written = [row for row in reader.rows[1:] if not _is_stated(row)]
-    if not written:
-        raise InputError(f"{path}: is no release sheet: it has no rows of three cells")
-    follows = [row for row in _rows(sheet) if not _is_stated(row)]
-    lines = [
-        f"`{label}` says {text!r} ({evidence}), which does not follow"
-        for label, text, evidence in written
-        if (label, text, evidence) not in follows
+def _differences(page: _Page, text: str, sheet: ReleaseSheet) -> list[str]:
+    """The differences between a page and the sheet that the run gives, in words."""
+    rendered = render_sheet(sheet)
+    written, follows = page.rows[1:], _Page(rendered).rows[1:]
+    differences = [
+        f"`{label}` says {stated!r} ({evidence}), which does not follow"
+        for label, stated, evidence in written
+        if (label, stated, evidence) not in follows
     ]
-    lines += [f"`{row[0]}` lacks {row[1]!r} ({row[2]})" for row in follows if row not in written]
-    return lines
+    differences += [
+        f"`{label}` lacks {stated!r} ({evidence})"
+        for label, stated, evidence in follows
+        if (label, stated, evidence) not in written
+    ]
+    words, derived = text.split(), rendered.split()
+    if differences or words == derived:
+        return differences
+    changes = difflib.SequenceMatcher(None, words, derived, autojunk=False).get_opcodes()
+    _, start, end, *_ = next(change for change in changes if change[0] != "equal")
+    return [f"has {' '.join(words[start : max(end, start + 1)])!r}, which does not follow"]

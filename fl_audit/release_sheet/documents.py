@@ -21,17 +21,16 @@ PREDICATE_TYPE = "urn:fl-audit:verification:v1"
 """The type of the predicate, defined by this program."""
 
 
-def in_toto_statement(report: Report, link: str, verified: Verified) -> dict[str, Any]:
+def in_toto_statement(link: str, verified: Verified) -> dict[str, Any]:
     """The JSON object of a statement about a verified run, with the last link of its chain.
 
     Raises:
       InputError: The folder does not fit together, or its record does not name a model.
     """
+    report = verified.report
+    if report is None or report.run is None or not report.run.model_sha256:
+        raise InputError("a statement needs the report of a run that fits and names its model")
     run, verdict = report.run, report.verdict
-    if verified.outcome == "broken":
-        raise InputError("no statement is made of a folder in which something does not fit")
-    if run is None or not run.model_sha256:
-        raise InputError("a statement needs the report of a run that names its model")
     parameters = parameters_of(report)
     known: Mapping[str, Any] = {
         "verification": verified,

@@ -13,7 +13,6 @@ import msgspec
 from fl_audit.accounting import Accounting, FullGuarantee, noise_distribution_named
 from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES
 from fl_audit.accounting.skellam import SKELLAM
-from fl_audit.checks import CanaryCheck
 from fl_audit.config import Config, ReleaseStatement
 from fl_audit.config.commitment import read_try
 from fl_audit.config.file import parse_tables
@@ -29,7 +28,7 @@ from fl_audit.release_sheet.selection import SweepRuns
 from fl_audit.release_sheet.sheet import NOT_AUDITED, Line, ReleaseSheet, laid_out
 from fl_audit.report.checks import checks_words, failed_checks, title_of_check
 from fl_audit.report.headline import headline, reason_sentences
-from fl_audit.report.report import Checks, Report
+from fl_audit.report.report import ATTACKERS, Checks, Report
 from fl_audit.report.risk import attacker_risks, mu_words, profile_words, rho_words
 from fl_audit.report.terminal import canary_check_words
 from fl_audit.report.words import mechanism_words, rounds_done
@@ -254,12 +253,7 @@ def _against(report: Report) -> dict[str, FullGuarantee]:
     }
     if len(set(full.values())) == 1:
         return {"Any attacker": next(iter(full.values()))}
-    words = {
-        "knows_rounds": "Attacker who knows the participation schedule",
-        "does_not_know_rounds": "Attacker who does not know the schedule",
-        "sees_uploads": "Attacker who sees single uploads",
-    }
-    return {words[name]: guarantees for name, guarantees in full.items()}
+    return {ATTACKERS[name].capitalize(): guarantees for name, guarantees in full.items()}
 
 
 def _curves(report: Report) -> Iterator[Line]:
@@ -331,7 +325,7 @@ def _noised(run: RunRecord) -> Iterator[Line]:
 
 def _not_noised(run: RunRecord, statement: ReleaseStatement) -> Iterator[Line]:
     uncounted = "recorded; NOT counted by the accountant"
-    yield Line("The participants' mean training loss of each round (metrics.csv).", uncounted)
+    yield Line("Each round's number and mean loss of participants (metrics.csv).", uncounted)
     yield Line(
         f"Accuracy: {run.accuracy_description}. Whether that data is clients' is not known here.",
         uncounted,
@@ -409,7 +403,8 @@ def _audit(report: Report) -> dict[str, list[Line]]:
         ]
     lines["attack"] = list(_attack(report))
     if report.canary_check is not None:
-        lines["arrival"] = [_canary_check(report.canary_check)]
+        words = canary_check_words(report.canary_check)
+        lines["arrival"] = [Line(f"{words[0].upper()}{words[1:]}.", "measured in the aggregates")]
     if report.checks is not None and report.checks.results:
         titles = ", ".join(title_of_check(check.name) for check in report.checks.results)
         words = checks_words(report.checks)
@@ -451,11 +446,6 @@ def _attack(report: Report) -> Iterator[Line]:
             f"rate {row.rate_found} for included canaries; upper bound {row.canary}.",
             f"measured, {100 * report.confidence:g} % interval; bound computed",
         )
-
-
-def _canary_check(canary_check: CanaryCheck) -> Line:
-    words = canary_check_words(canary_check)
-    return Line(f"{words[0].upper()}{words[1:]}.", "measured in the aggregates")
 
 
 # Risks, evidence, provenance.

@@ -313,7 +313,7 @@ def _to_canary(against: Guarantees, report: Report) -> str:
         return f" {whom}{by}"
     whom = f" for a canary, and for a client{_rounds(client)}" if is_same else ""
     whom = whom or f" for a canary{_rounds(canary)}"
-    return f"{whom}{_by_who_knows(report) if is_same else ''}{by}"
+    return f"{whom}{_by_attacker(against, report) if is_same else ''}{by}"
 
 
 def _to_client(against: Guarantees, report: Report) -> str:
@@ -325,7 +325,7 @@ def _to_client(against: Guarantees, report: Report) -> str:
     if known is not None and against == known[1]:
         return f"ε ≤ {upper_bound_text(client.epsilon)} for a client {_KNOWS}"
     most = f"ε ≤ {upper_bound_text(client.epsilon)} for a client{_rounds(client)}"
-    return f"{most}{_by_who_knows(report)}"
+    return f"{most}{_by_attacker(against, report)}"
 
 
 def _against_both(report: Report) -> tuple[Guarantees, Guarantees] | None:
@@ -338,8 +338,12 @@ def _against_both(report: Report) -> tuple[Guarantees, Guarantees] | None:
     return None if None in to_clients or to_clients[0] == to_clients[1] else (hidden, known)
 
 
-def _by_who_knows(report: Report) -> str:
-    """The guarantee to a client against who knows who was sampled, where that is another one."""
+def _by_attacker(against: Guarantees, report: Report) -> str:
+    """The guarantee to a client against who sees less, or more, where that is another one."""
+    uploads, sums = (report.attackers.get(name) for name in ("sees_uploads", "knows_rounds"))
+    if against == uploads and sums is not None:
+        of_sums = f"ε ≤ {upper_bound_text(sums.client.epsilon)} for a client"
+        return f" against an attacker who sees single uploads; {of_sums} against one who sees sums"
     both = _against_both(report)
     return "" if both is None else f"; ε ≤ {upper_bound_text(both[1].client.epsilon)} {_KNOWS}"
 

@@ -40,8 +40,8 @@ from fl_audit.run.observers import (
     flush_rows,
 )
 from fl_audit.run.training_folder import Checkpoint, kept_files, save_checkpoint
+from fl_audit.verdict.chosen_tests import shared_confidence
 from fl_audit.verdict.claims import Claim, CurveClaim, claim_to_test
-from fl_audit.verdict.live_verdict import shared_confidence
 
 
 class StopRequest:
@@ -341,9 +341,9 @@ class RoundLoop:
             seconds_scoring=scored - trained,
             epsilon_lower_bound=self._live.epsilon,
         )
-        finished = FinishedRound(
-            metrics, self._cosines.round_cosines(index, data.canaries), self._live.contradicted_at
-        )
+        is_secret = self._run.secret is not None
+        cosines = None if is_secret else self._cosines.round_cosines(index, data.canaries)
+        finished = FinishedRound(metrics, cosines, self._live.contradicted_at, is_secret)
         for observer in self._observers:
             observer.round_finished(finished)
         self._log(index + 1)

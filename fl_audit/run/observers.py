@@ -27,7 +27,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.anytime import LARGEST_TESTED
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_logs import CosineLog
-from fl_audit.formats.text_files import append_whole, read_csv, write_text
+from fl_audit.formats.text_files import append_whole, read_csv, reading, write_text
 from fl_audit.mechanisms import client_lengths
 from fl_audit.number_words import lower_bound_text
 from fl_audit.progress import Progress, warn
@@ -114,18 +114,22 @@ class FinishedRound:
 
     Attributes:
       metrics: The metrics of the round.
-      cosines: The cosines of canaries with its aggregate; None if no attacker computes them.
+      cosines: The cosines of canaries with its aggregate; None if no attacker computes them, and if
+        it is secret who was in the round.
       contradicted_at: The lower bound that contradicts the claim and stops the run; 0 without one.
+      is_secret: Whether it is secret who was in the round.
     """
 
     metrics: RoundMetrics
     cosines: CanaryCosines | None = None
     contradicted_at: float = 0.0
+    is_secret: bool = False
 
     def numbers(self) -> dict[str, float]:
-        """All numbers of the round by name, for an experiment tracker."""
+        """The round's numbers by name, for an experiment tracker; none of what is secret."""
         named = dataclasses.asdict(self.metrics)
-        del named["round"]
+        for name in ("round", *(("num_clients", "num_canaries") if self.is_secret else ())):
+            del named[name]
         known = {name: float(value) for name, value in named.items() if value is not None}
         return known if self.cosines is None else known | self.cosines.means()
 
@@ -207,10 +211,8 @@ def _row(metrics: RoundMetrics) -> str:
 
 def _truncate(path: Path, completed_rounds: int) -> None:
     """Drops the rows of rounds after the checkpoint, and an incomplete last line."""
-    try:
+    with reading(path):
         header, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True) or [""]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
     if header.rstrip("\n") != ",".join(_COLUMNS):
         raise InputError(f"{path}: columns must be {','.join(_COLUMNS)}")
     if len(lines) < completed_rounds:

@@ -68,12 +68,11 @@ def train(
             start=reached,
             stop=stop,
         )
-        if run.secret is not None:
-            logs = (*folder.round_logs(), *folder.release_logs())
-            keep_to_owner(path for path in logs if path != folder.metrics)  # they show who was in
         num_rounds = run.schedule.num_rounds
         started = StartedRun(folder, run.config, num_rounds, reached.completed_rounds)
         with observing(all_observers, started):
+            if run.secret is not None:  # the logs show who was in a round, or how many were
+                keep_to_owner((*folder.round_logs(), *folder.release_logs()))
             while reached.completed_rounds < num_rounds and not live.must_stop:
                 with engine.session():
                     reached = loop.run_rounds(reached)
@@ -138,8 +137,7 @@ def _write_results(
     canaries = run.config.canaries
     statistics = statistics_of(canaries, run.config.audit)
     write_model(folder.model, done.model)
-    if any("initial_model" in statistic.needs for statistic in statistics):
-        write_model(folder.initial_model, run.task.classifier.initial_weights)
+    write_model(folder.initial_model, run.task.classifier.initial_weights)
     for statistic in statistics:
         scored = ScoreFile(
             ids,

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from fl_audit.errors import InputError
+from fl_audit.report.report import Report
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,13 @@ class Verified:
       notes: Remarks that are no findings.
       not_made_again: The files that the headline rests on and that could not be recomputed, so that
         only the chain covers them.
+      report: The report of a run, built again; None for a log, and where something does not fit.
     """
 
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
     not_made_again: tuple[str, ...] = ()
+    report: Report | None = None
 
     @property
     def outcome(self) -> Literal["held", "partly", "broken"]:
@@ -64,6 +67,7 @@ class Findings:
     wrong: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     not_made_again: list[str] = field(default_factory=list)
+    report: Report | None = None
 
     def add(self, file: Path | str, what: str) -> None:
         """Adds a finding unless it was added before."""

@@ -30,6 +30,7 @@ from fl_audit.canaries.families import FAMILIES, CanaryFamily
 from fl_audit.canaries.pool import pair_names
 from fl_audit.canaries.tables import Canaries, coin_probability, family_of
 from fl_audit.config import Config
+from fl_audit.config.run_tables import ServerSgd
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.model_file import read_model
 from fl_audit.formats.participation_files import CanaryRow
@@ -179,6 +180,7 @@ class RunScores:
         with findings.reading(self.folder.round_cosines):
             derived |= self._with_sums(derived, findings)
             self._verify_kept_sums(findings)
+            self._verify_steps(findings)
         scores = dict(self._files(derived, findings))
         return scores, self._compared(derived, findings)
 
@@ -346,6 +348,31 @@ class RunScores:
             errors = np.abs(sets @ np.stack(rows) - products)
             if not (errors <= self._rounding * max(1.0, norm)).all(axis=1).any():
                 findings.add(path, "has a sum of directions that is of no canary's logged rounds")
+
+    def _verify_steps(self, findings: Findings) -> None:
+        """Compares the way from the initial to the final model with the sum of logged aggregates.
+
+        That is the way of a server that adds them. Its inner product with a canary is the sum of
+        the canary's cosines, each times the length of the round's aggregate.
+        """
+        folder, server, family, rounds = self.folder, self.config.server, self.vectors, self.rounds
+        is_sum = isinstance(server, ServerSgd) and server.momentum == 0
+        if not is_sum or family is None or rounds is None:
+            return
+        scored, rows = zip(*rounds.numbered_rows(), strict=True)
+        if len(scored) < self.record.rounds_done:
+            return
+        lengths = server.learning_rate * lengths_in_metrics(folder.metrics, np.array(scored))
+        final = read_model(folder.model, self.record.dim)
+        way = final - read_model(folder.initial_model, self.record.dim)
+        summed = 1e-3 * len(scored) ** 0.5 * euclidean_norm(final)  # in float32, round by round
+        allowed = self._rounding * (euclidean_norm(lengths) + summed)
+        if not (np.abs(family.inner_products(way) - lengths @ np.stack(rows)) <= allowed).all():
+            findings.add(
+                folder.model,
+                f"is not {folder.initial_model.name} and the sum of the logged rounds' aggregates "
+                f"({folder.round_cosines.name}, {folder.metrics.name})",
+            )
 
 
 def _are_alike(recorded: ComparedVectors, derived: ComparedVectors) -> bool:

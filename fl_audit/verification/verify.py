@@ -61,7 +61,12 @@ def verify_folder(
             f"{path}: holds neither a finished run ({run.report_json.name}) nor a log "
             f"({log.pool.name})"
         )
-    return Verified(tuple(findings.wrong), tuple(findings.notes), tuple(findings.not_made_again))
+    return Verified(
+        tuple(findings.wrong),
+        tuple(findings.notes),
+        tuple(findings.not_made_again),
+        None if findings.wrong else findings.report,
+    )
 
 
 def _verify_log(

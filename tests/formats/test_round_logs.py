@@ -180,7 +180,7 @@ def test_a_flipped_bit_of_a_sum_is_seen(tmp_path):
         LoggedTotal(path, 50, "a sum of directions")
 
 
-@pytest.mark.parametrize("cubes", [np.inf, -1.0, 0.0, 1.5])
+@pytest.mark.parametrize("cubes", [np.inf, -1.0, 0.0, 1.5, 0.2, 0.6])
 def test_sums_that_no_vector_has_are_refused_with_their_round(tmp_path, cubes):
     path = tmp_path / "concentrations.npy"
     log = ConcentrationLog.create(path, 4)
@@ -189,6 +189,6 @@ def test_sums_that_no_vector_has_are_refused_with_their_round(tmp_path, cubes):
     assert len(ConcentrationLog.read(path, 4).values()) == 4  # the last one is not known
     log.write_round(2, np.array([cubes, 0.25]))
     log.flush()
-    message = f"{path}: round 3 has the sums {cubes:g} and 0.25, must be in (0, 1]"
+    message = f"{path}: round 3 has the sums {cubes:g} and 0.25, must be those of a vector"
     with pytest.raises(InputError, match=re.escape(message)):
         ConcentrationLog.read(path, 4)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fl_audit import load_config, start_run
 from fl_audit.attacks.own_sums import KeptSums
@@ -106,7 +107,7 @@ def test_a_run_keeps_its_secret_to_one_file(tmp_path):
     folder = RunFolder(tmp_path / "run")
     start_run(config, folder.path)
     secret = read_secret(folder.schedule_secret)
-    for path in (folder.schedule_secret, folder.canaries, folder.checkpoint):
+    for path in (folder.schedule_secret, folder.canaries, folder.checkpoint, folder.metrics):
         assert mode(path) == 0o600, path
     sheet = tmp_path / "run" / "sheet.html"
     assert main(["release", str(folder.path), "--out", str(sheet)]) == 0
@@ -239,6 +240,14 @@ def test_no_file_that_others_may_read_says_who_was_in_which_round(told):
     assert set(readable.values()) == {0.5}, readable
     chance = {name: count for name, (is_readable, count) in found.items() if is_readable}
     assert max(chance.values()) <= 2, chance  # a maximum that happens to be in the own round
+
+
+def test_trackers_are_given_no_number_of_who_was_in_a_round(told):
+    folder, _ = told
+    board = EventAccumulator(str(folder.tensorboard), {"tensors": 0}).Reload()
+    shown = set(board.Tags()["tensors"])
+    assert {"clip_norm", "train_loss"} <= shown
+    assert not [name for name in shown if re.search("num_|cosine", name)], shown
 
 
 def test_no_file_that_others_may_read_has_the_scores_by_own_rounds(told):

@@ -13,10 +13,11 @@ import pytest
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
 from fl_audit.engines.runtimes import RUNTIMES
-from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.model_file import model_digest
 from fl_audit.formats.participation_files import Participation, write_participation
 from fl_audit.formats.round_chain import Logged, Saved, Scored
+from fl_audit.release_sheet.compare_sheets import verify_sheet
 from fl_audit.tasks.kinds import TASKS
 from fl_audit.verification import verify_folder
 from tests.engines import toy_engine
@@ -28,6 +29,7 @@ from tests.verification.toy_runs import (
     relink,
     report_again,
     reseal,
+    scores_again,
 )
 
 OVERRIDES = (
@@ -174,18 +176,42 @@ def _other(arrays):
     return {name: array + np.float32(0.001) for name, array in arrays.items()}
 
 
-def _model_and_digest(run):
+def _model_and_digest(run, *, scores=False):
     with np.load(run / "model.npz") as file:
         arrays = _other(dict(file))
     np.savez(run / "model.npz", **arrays)
     digest = model_digest(arrays.values())
     edit_json(run / "run.json", "model_sha256", value=lambda _: digest)
+    if scores:
+        scores_again(run)
     report_again(run)
+
+
+def _column(name, value):
+    """Changes a column of metrics.csv, and writes scores, report and every link anew."""
+
+    def attack(run):
+        path = run / "metrics.csv"
+        column = path.read_text().split("\n", 1)[0].split(",").index(name)
+        for row in range(1, 19):
+            edit_cell(path, row, column, value)
+        scores_again(run)
+        report_again(run, rows=True)
+
+    return attack
 
 
 MODEL = {
     "model": (_arrays("model.npz", _other), "run.json"),
     "model_and_digest": (_model_and_digest, "scores_final.csv"),
+    "model_and_scores": (lambda run: _model_and_digest(run, scores=True), "model.npz"),
+    "longer_aggregates": (
+        _column("aggregate_norm", lambda norm: f"{1.5 * float(norm):.9g}"),
+        "model.npz",
+    ),
+    "more_clients": (_column("num_clients", lambda n: str(int(n) + 3)), "metrics.csv"),
+    "fewer_canaries": (_column("num_canaries", lambda n: "0"), "metrics.csv"),
+    "smaller_clip_norm": (_column("clip_norm", lambda _: "0.25"), "metrics.csv"),
     "initial_model": (_arrays("initial_model.npz", _other), "scores_final_minus_initial.csv"),
     "digest": (
         lambda run: (
@@ -373,6 +399,28 @@ SHEET = {
     "unprotected": ("Not noised", "NOT counted", "counted"),
     "contact": ("", "Contact", "Contact"),
 }
+
+
+PAGE = {
+    "paragraph": ("</header>", "<p>Approved by the board.</p></header>"),
+    "hidden_row": ("<tr>\n", '<tr style="display:none">\n'),
+    "subtitle": ("Filled by", "Approved by"),
+    "operator's_verdict": (
+        '<th scope="row">Verdict on the claim</th>',
+        '<th scope="row">Verdict on the claim</th><td>CERTIFIED</td><td class="evidence">stated by '
+        'the operator</td></tr><tr class="next"><th scope="row"></th>',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAGE)
+def test_what_is_beside_the_rows_of_a_sheet_is_found(committed, tmp_path, name):
+    old, new = PAGE[name]
+    text, sheet = (committed / "sheet.html").read_text(), tmp_path / "sheet.html"
+    assert old in text
+    sheet.write_text(text.replace(old, new, 1))
+    verified = verify_sheet(sheet, RunFolder(committed / "run"), verify_folder(committed / "run"))
+    assert {one.file for one in verified.findings} == {"sheet.html"}
 
 
 @pytest.mark.parametrize("name", SHEET)

@@ -10,6 +10,7 @@ import pytest
 from fl_audit import continue_run, load_config, start_run
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.canaries.pool import write_pool
+from fl_audit.cli import main
 from fl_audit.config.commitment import write_commitment
 from fl_audit.errors import Interrupted
 from fl_audit.formats.folders import LogFolder
@@ -20,6 +21,7 @@ from fl_audit.verification import verify_folder
 from fl_audit.version import code_digest
 from tests.verification.toy_runs import (
     committed,
+    committed_run,
     config_file,
     edit,
     edit_json,
@@ -44,6 +46,7 @@ def test_a_run_that_was_moved_and_renamed(finished, tmp_path):
     shutil.copytree(finished, moved)
     check(moved)
     check(moved, finished.parent / "commitment.json")
+    check(moved.rename(tmp_path / "a"))  # a letter of which the page is full
 
 
 def test_a_copy_beside_a_run_is_no_second_try(finished, tmp_path):
@@ -107,9 +110,8 @@ KINDS = {
     [pytest.param(name, marks=() if name == "pairs" else pytest.mark.slow) for name in KINDS],
 )
 def test_a_run_of_a_kind(toy_runtime, tmp_path, kind):
-    config = load_config(config_file(tmp_path / "config.toml", *KINDS[kind]))
-    start_run(config, tmp_path / "run")
-    check(tmp_path / "run")
+    run = committed_run(tmp_path, *KINDS[kind])
+    check(run, tmp_path / "commitment.json")
     stopped = json.loads((tmp_path / "run" / "run.json").read_text())["stopped_after"]
     assert (stopped is not None) == (kind in ("stopped", "curve_stopped"))
 
@@ -212,6 +214,10 @@ def test_words_of_a_report_of_other_code_are_covered_by_the_chain_alone(finished
     assert (verified.outcome, verified.not_made_again) == ("partly", (name,)), verified.findings
     (words,) = [note for note in verified.notes if "the report was made by" in note]
     assert words.endswith(f"SHA-256 0a…; here {code_digest()[:12]}…")
+    sheet = tmp_path / "sheet.html"
+    assert main(["release", str(run), "--out", str(sheet)]) == 0
+    assert f"covered by the chain alone: {name}." in sheet.read_text()
+    assert "what other code said" not in sheet.read_text()  # sheets are made of what is made again
 
 
 # Logs.

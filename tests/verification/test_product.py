@@ -150,7 +150,7 @@ def test_a_trained_run(other, tmp_path, capsys, cell):
     if engine == "ray":
         pytest.importorskip("ray")
     text = f'runtime = "{engine}"\n{DIGITS}kind = "{mechanism}"\n{MECHANISM[mechanism]}'
-    models = ["white_box", "final_loss", "known_rounds"] if source else list(MODELS)
+    models = ["final", "all_iterates", "known_rounds"] if source else list(MODELS)
     if mechanism == "client_gaussian" and engine in ("jax", "local"):
         models.append("one_upload")
     config = write_config(tmp_path, text, pattern, EXAMPLES.get(source, ""), models)

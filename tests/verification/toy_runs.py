@@ -8,11 +8,14 @@ from typing import Any
 import msgspec
 
 from fl_audit import load_config, start_run
+from fl_audit.attacks.compared_vectors import write_compared_vectors
 from fl_audit.config import Config
 from fl_audit.config.commitment import Opened, commitment_to, write_commitment
+from fl_audit.config.file import config_to_toml, load_recorded
 from fl_audit.config.inputs import read_inputs
 from fl_audit.engines.prepare import prepare
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.participation_files import read_canaries
 from fl_audit.formats.round_chain import (
     Begun,
     Line,
@@ -26,7 +29,11 @@ from fl_audit.formats.round_chain import (
     read_chain,
     text_of,
 )
+from fl_audit.formats.run_record import read_record
+from fl_audit.formats.score_file import write_score_file
 from fl_audit.report import write_report
+from fl_audit.verification.findings import Findings
+from fl_audit.verification.scores import RunScores
 
 CONFIG = """
 runtime = "toy"
@@ -58,8 +65,6 @@ def config_file(path: Path, *overrides: str) -> Path:
     """The config, with lines such as `audit.delta=1e-3` in place of others."""
     path.write_text(CONFIG)
     config = load_config(path, overrides)
-    from fl_audit.config.file import config_to_toml
-
     path.write_text(config_to_toml(config))
     return path
 
@@ -156,6 +161,17 @@ def _resealed(folder: Path, line: Line, rows: bool) -> Line:
         }
         return msgspec.structs.replace(line, rows=found)
     return line
+
+
+def scores_again(folder: Path) -> None:
+    """Writes the scores that logs and models give now, and what is known of their vectors."""
+    run = RunFolder(folder)
+    pool = read_canaries(run.canaries)
+    of_logs = RunScores(run, load_recorded(run.config), read_record(run), pool)
+    scores, compared = of_logs.verify(Findings())
+    for name, scored in scores.items():
+        write_score_file(run.scores(name), scored)
+    write_compared_vectors(run.compared_vectors, compared)
 
 
 def report_again(folder: Path, *, rows: bool = False) -> None:
