@@ -19,6 +19,7 @@ from fl_audit.commands import (
     mechanism,
     one_run,
     plan,
+    process,
     quickstart,
     release,
     run,
@@ -27,15 +28,6 @@ from fl_audit.commands import (
     verify,
 )
 from fl_audit.commands.parser import Parser
-from fl_audit.commands.process import (
-    INTERRUPTED,
-    ask_for_streams,
-    draw_without_windows,
-    drop_output,
-    flush_output,
-    interrupts,
-    limit_words,
-)
 from fl_audit.errors import InputError, Interrupted, one_line
 from fl_audit.extras import missing_extra
 from fl_audit.progress import doing, set_verbosity
@@ -68,23 +60,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
       argv: The arguments without the program's name; None takes `sys.argv`.
     """
-    with interrupts() as ctrl_c:
+    with process.interrupts() as ctrl_c:
         try:
             return _main(argv)
         except BaseException:
             if not ctrl_c:
                 raise
             # A library that was being imported may have replaced the KeyboardInterrupt.
-            print(f"fl-audit: {INTERRUPTED}", file=sys.stderr)
+            print(f"fl-audit: {process.INTERRUPTED}", file=sys.stderr)
             return 128 + ctrl_c[0]
 
 
 def _main(argv: Sequence[str] | None) -> int:
     try:
-        ask_for_streams()
-        draw_without_windows()
+        process.ask_for_streams()
+        process.draw_without_windows()
         status = _call(sys.argv[1:] if argv is None else argv)
-        flush_output()
+        process.flush_output()
     except InputError as error:
         return _refuse(str(error))
     except Interrupted as stop:
@@ -92,10 +84,10 @@ def _main(argv: Sequence[str] | None) -> int:
         return 128 + stop.signal_number
     except BrokenPipeError:
         # The reader is gone; without this the flush at exit would fail again.
-        drop_output()
+        process.drop_output()
         return EXIT_BROKEN_PIPE
     except (OSError, ArithmeticError, MemoryError) as error:
-        return _refuse(limit_words(error))
+        return _refuse(process.limit_words(error))
     return status
 
 

@@ -14,12 +14,7 @@ class InputError(ValueError):
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error
-    """A run stopped on request and saved its state.
-
-    Attributes:
-      completed_rounds: Number of completed rounds.
-      signal_number: The number of the signal.
-    """
+    """A run stopped on request and saved its state."""
 
     def __init__(self, completed_rounds: int, signal_number: int) -> None:
         """Names the signal and the last completed round."""

@@ -26,7 +26,7 @@ _HOW_TO_INSTALL = {
         "it is installed by `make setup` or `uv sync --frozen --extra training` in a checkout, on "
         "Python 3.11 (pip alone cannot resolve TensorFlow Federated's jaxlib); runtime 'jax' "
         "trains without it, after `pip install '.[jax]'`, on Python 3.11 to 3.13"
-    ),
+    )
 }
 
 
@@ -43,11 +43,7 @@ def missing_extra(error: ModuleNotFoundError) -> InputError | None:
 
 
 def import_extra(package: str) -> ModuleType:
-    """Imports an optional package, a key of `EXTRA_OF`.
-
-    Raises:
-      InputError: The package is not installed; the message names the extra that installs it.
-    """
+    """Imports an optional package, a key of `EXTRA_OF`."""
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:

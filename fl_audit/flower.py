@@ -24,17 +24,8 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from fl_audit.attacks import framework_adapter
 from fl_audit.attacks.arrays import flatten
-from fl_audit.attacks.framework_adapter import (
-    AdapterAudit,
-    finish_audit,
-    is_floating,
-    keep_initial,
-    moved_along,
-    widened,
-    write_points,
-    write_profile,
-)
 from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
@@ -103,7 +94,7 @@ class ScoredStrategy:
         self._model = model
         self._rounds_before = rounds_before
         self._noise = noise
-        self._audit = AdapterAudit()
+        self._audit = framework_adapter.AdapterAudit()
         self._before: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -146,18 +137,20 @@ class ScoredStrategy:
         """The audited arrays of a record of arrays, in its order."""
         arrays = {name: record[name].numpy() for name in record}
         types = arrays if self._model is None else dict(zip(arrays, self._model, strict=True))
-        return [widened(arrays[name]) for name in self._audit.audited_arrays(types)]
+        return [
+            framework_adapter.widened(arrays[name]) for name in self._audit.audited_arrays(types)
+        ]
 
     def _keep_initial(self, initial_arrays: Any) -> None:
         """Keeps the model before the first round, which a restarted server no longer has."""
         initial = flatten(self._audited(initial_arrays), self.scorer.pool.dim, "initial model")
         if not self._rounds_before and not self.scorer.scored_rounds:
-            keep_initial(self.scorer, initial)
+            framework_adapter.keep_initial(self.scorer, initial)
 
     def _finish(self, final_arrays: Any) -> None:
         """Writes the score files; against the initial model too if it was kept."""
         final = flatten(self._audited(final_arrays), self.scorer.pool.dim, "final model")
-        finish_audit(self.scorer, final)
+        framework_adapter.finish_audit(self.scorer, final)
 
     def _write_claim(self) -> None:
         """Writes what the strategy says of its privacy: its accountant's curve, or one point."""
@@ -166,9 +159,9 @@ class ScoredStrategy:
             return
         accountant = getattr(self.strategy, "accountant", None)
         if accountant is not None and hasattr(accountant, "get_epsilon"):
-            write_profile(accountant.get_epsilon, self.scorer.folder.claim)
+            framework_adapter.write_profile(accountant.get_epsilon, self.scorer.folder.claim)
         else:
-            write_points([(spent.epsilon, spent.delta)], self.scorer.folder.claim)
+            framework_adapter.write_points([(spent.epsilon, spent.delta)], self.scorer.folder.claim)
 
     def _expected_norm(self, replies: list[Any]) -> float | None:
         if self._canary_length is None:
@@ -219,6 +212,8 @@ def canary_arrays(
     if len(types) != len(weights):
         raise InputError(f"model: must have {len(weights)} arrays as weights, got {len(types)}")
     arrays = {str(index): part for index, part in enumerate(weights)}
-    names = tuple(str(index) for index, part in enumerate(types) if is_floating(part))
-    moved = moved_along(norm * pool.vector(canary), arrays, names)
+    names = tuple(
+        str(index) for index, part in enumerate(types) if framework_adapter.is_floating(part)
+    )
+    moved = framework_adapter.moved_along(norm * pool.vector(canary), arrays, names)
     return [moved.get(name, part) for name, part in arrays.items()]

@@ -97,16 +97,7 @@ def _key(key: Any) -> str:
 
 
 def from_json(kind: Any, value: Any, place: str = "$") -> Any:
-    """Decodes a value of a type.
-
-    Args:
-      kind: The type: a dataclass, a number, a string, a tuple, a mapping, or a union of these.
-      value: The JSON value.
-      place: Its JSON path, for error messages.
-
-    Raises:
-      ValueError: A key is missing, or a value is of another type.
-    """
+    """Decodes a value of a type."""
     if hasattr(kind, "from_json"):
         return _placed(kind.from_json, value, place)
     if dataclasses.is_dataclass(kind):
@@ -125,9 +116,6 @@ def fields_from_json(kind: type[Read], value: Any, place: str = "$", **given: An
     """Decodes a dataclass field by field, ignoring its custom encoding.
 
     `given` are the values of fields that the object lacks in this encoding.
-
-    Raises:
-      ValueError: A key is missing, or a value is of another type.
     """
     _checked(isinstance(value, Mapping), value, "an object", place)
     dataclass: Any = kind

@@ -33,11 +33,6 @@ _FIELD = re.compile(r"Object (missing required|contains unknown) field `(.*)`")
 def type_words(message: str, known: Iterable[str] = (), got: str = "") -> str:
     """What msgspec says of a value, without its place.
 
-    Args:
-      message: Its message up to " - at `$".
-      known: The keys that may be meant by an unknown one.
-      got: The value, if known.
-
     >>> type_words("Expected `int`, got `str`", got="'many'")
     "must be a whole number, got 'many'"
     >>> type_words("Expected `float` > 0.0", got="-1")
@@ -90,7 +85,7 @@ def _kinds(names: str) -> str:
 # tomllib
 
 _TOML = {
-    "Invalid value": "this is no value; text stands in double quotes",
+    "Invalid value": "this is no value; text needs double quotes",
     "Expected '=' after a key": "a key must be followed by = and its value",
     "Expected newline or end of document": "there is more after the value; one key a line",
     "Invalid statement": "this is no `key = value`, no [section] and no # comment",
@@ -113,7 +108,7 @@ def toml_words(error: ValueError) -> str:
     """What tomllib says of a text, after the place.
 
     >>> toml_words(ValueError("Invalid value (at line 6, column 11)"))
-    'at line 6, column 11: this is no value; text stands in double quotes'
+    'at line 6, column 11: this is no value; text needs double quotes'
     """
     placed = _PLACE.fullmatch(str(error))
     said, place = placed.groups() if placed else (str(error), "")

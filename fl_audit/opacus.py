@@ -22,15 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from fl_audit.attacks import framework_adapter
 from fl_audit.attacks.arrays import flatten
-from fl_audit.attacks.framework_adapter import (
-    AdapterAudit,
-    CanaryRounds,
-    finish_audit,
-    keep_initial,
-    open_audit,
-    write_profile,
-)
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
@@ -106,9 +99,11 @@ class CanaryGradients:
         self._optimizer = optimizer
         dim = sum(parameter.numel() for parameter in optimizer.params)
         pool = CanaryPool(seed, count, dim, family)
-        self._rounds = CanaryRounds.draw(seed, count, num_steps, sample_rate, repeats)
+        self._rounds = framework_adapter.CanaryRounds.draw(
+            seed, count, num_steps, sample_rate, repeats
+        )
         listed = self._rounds.participations.by_member(count)
-        self.scorer = open_audit(
+        self.scorer = framework_adapter.open_audit(
             folder,
             pool,
             num_steps,
@@ -119,9 +114,9 @@ class CanaryGradients:
         self._included = pool.included
         self._step = steps_before
         self._samples = 0
-        self._audit = AdapterAudit()
+        self._audit = framework_adapter.AdapterAudit()
         if not self.scorer.folder.initial.exists() and not steps_before:
-            keep_initial(self.scorer, self._model())
+            framework_adapter.keep_initial(self.scorer, self._model())
         self._clip, self._pre_step = optimizer.clip_and_accumulate, optimizer.pre_step
         optimizer.clip_and_accumulate = self._clip_with_canaries
         optimizer.pre_step = self._scored_pre_step
@@ -131,7 +126,7 @@ class CanaryGradients:
         self._optimizer.clip_and_accumulate = self._clip
         self._optimizer.pre_step = self._pre_step
         with self._harmless("the score files"):
-            finish_audit(self.scorer, self._model())
+            framework_adapter.finish_audit(self.scorer, self._model())
 
     def _clip_with_canaries(self) -> None:
         """Clips a physical batch, the first one of a step with the step's canaries."""
@@ -206,7 +201,7 @@ def write_claim(privacy_engine: Any, path: Path | str) -> None:
 
     The file is for `fl-audit estimate --claimed-profile`.
     """
-    write_profile(privacy_engine.get_epsilon, path)
+    framework_adapter.write_profile(privacy_engine.get_epsilon, path)
 
 
 def _batches(parameter: Any) -> list[Any]:

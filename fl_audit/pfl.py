@@ -21,17 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from fl_audit.attacks import framework_adapter
 from fl_audit.attacks.arrays import flatten, unflatten
 from fl_audit.attacks.canary_watch import check_choice
-from fl_audit.attacks.framework_adapter import (
-    AdapterAudit,
-    CanaryRounds,
-    finish_audit,
-    keep_initial,
-    open_audit,
-    widened,
-    write_profile,
-)
 from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.config_tables.audit import LostCanaries
@@ -113,8 +105,10 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         self._canary_norm, self._lost_canaries = canary_norm, lost_canaries
         self._numbers = (seed, count)
         self._family = family
-        self._rounds = CanaryRounds.draw(seed, count, num_iterations, sample_rate, repeats)
-        self._audit = AdapterAudit()
+        self._rounds = framework_adapter.CanaryRounds.draw(
+            seed, count, num_iterations, sample_rate, repeats
+        )
+        self._audit = framework_adapter.AdapterAudit()
         self._scorer: RoundScorer | None = None
         self._user: Any = None
         self._weight: Any = None
@@ -132,14 +126,14 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
             raise InputError("CanaryUsers: must be in a simulation of one process")
         scorer = self._opened(model.get_parameters())
         if not scorer.folder.initial.exists() and not scorer.scored_rounds:
-            keep_initial(scorer, _vector(model.get_parameters(), scorer.pool.dim))
+            framework_adapter.keep_initial(scorer, _vector(model.get_parameters(), scorer.pool.dim))
         return Metrics()
 
     def on_train_end(self, *, model: Any) -> None:
         """Writes the score files."""
         with self._harmless("the score files"):
             scorer = self._opened(model.get_parameters())
-            finish_audit(scorer, _vector(model.get_parameters(), scorer.pool.dim))
+            framework_adapter.finish_audit(scorer, _vector(model.get_parameters(), scorer.pool.dim))
 
     def postprocess_one_user(self, *, stats: Any, user_context: Any) -> Any:
         """Delegates to the mechanism, and keeps the user as a template for canaries."""
@@ -192,7 +186,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
             dim = sum(part.size for part in _arrays(stats))
             pool = CanaryPool(seed, count, dim, self._family)
             listed = self._rounds.participations.by_member(count)
-            self._scorer = open_audit(
+            self._scorer = framework_adapter.open_audit(
                 self.folder,
                 pool,
                 self.num_iterations,
@@ -228,7 +222,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         stddev = _noise(self.mechanism)
         if clip_norm is not None and stddev is not None:
             stated |= {"noise_stddev": stddev * clip_norm, "norm_bound": users * clip_norm}
-        moved = [widened(part) for part in _arrays(released)]
+        moved = [framework_adapter.widened(part) for part in _arrays(released)]
         self._opened(released).score_round(iteration + 1, moved, **stated)
 
 
@@ -238,7 +232,7 @@ def write_claim(accountant: Any, path: Path | str) -> None:
     The file is for `fl-audit estimate --claimed-profile`. It is a claim about noise of the
     accountant's `noise_parameter`; with a `noise_scale` below 1 less is added.
     """
-    write_profile(
+    framework_adapter.write_profile(
         lambda delta: dataclasses.replace(accountant, epsilon=None, delta=delta).epsilon, path
     )
 
@@ -274,4 +268,4 @@ def _arrays(stats: Any) -> list[Any]:
 
 
 def _vector(stats: Any, dim: int) -> Any:
-    return flatten([widened(part) for part in _arrays(stats)], dim, "model")
+    return flatten([framework_adapter.widened(part) for part in _arrays(stats)], dim, "model")

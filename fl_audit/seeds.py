@@ -25,6 +25,7 @@ class Stream(enum.IntEnum):
     CANARY_ARMS = 14
     STAND_IN_UPLOAD = 15
     STAND_INS = 16
+    DROPOUTS = 17
     MODEL_WEIGHTS = 20
     MODEL_ORDER = 21
     MODEL_NOISE = 22

@@ -21,8 +21,8 @@ Half of the noise fails the test:
 Traceback (most recent call last):
 ...
 AssertionError: the round does not keep its promise, in 1 of 10 questions
-FAILED noise_length: expected that another seed gives noise as long as promised in every variable;
-measured: 0.5 times as long as promised ...
+FAILED noise_length: expected that another seed gives noise of the expected norm in every variable;
+measured: norm 0.5 × expected ...
 
 It is a replay (`checks.replay_round`, docs/replay.md): rounds are computed again with one client or
 one seed changed. No TensorFlow is imported.

@@ -11,7 +11,6 @@ class TextTable:
     r"""A table with its first column flush left and all others flush right.
 
     Attributes:
-      head: The heading of each column.
       rows: The cells of each row; a row that is one string is a heading across all columns.
       above: Titles over the headings; adjacent columns after the first with the same title share
         it. Empty for none.

@@ -1,6 +1,9 @@
 import gc
 import importlib.util
 import os
+from collections import defaultdict
+
+import pytest
 
 # Before anything imports TensorFlow: its C++ log tells of devices and graph passes.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -31,12 +34,22 @@ collect_ignore = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Files that compile processes come first, so that no worker waits for a long one at the end.
+    """Of cases `sampled(n)`, n at even distances are not slow; and files that compile come first.
 
-    The Makefile tells xdist to keep this order; by itself it would begin with the files of most
-    tests, and these have few.
+    So no worker waits for a long file at the end. The Makefile tells xdist to keep this order; by
+    itself it would begin with the files of most tests, and these have few.
     """
+    cases = defaultdict(list)
+    for item in items:
+        if sampled := item.get_closest_marker("sampled"):
+            cases[item.path, item.originalname, sampled.args[0]].append(item)
+    for (*_, kept), of_one in cases.items():
+        quick = {round((i + 0.5) * len(of_one) / kept - 0.5) for i in range(kept)}
+        for at, item in enumerate(of_one):
+            if at not in quick and len(of_one) > kept:
+                item.add_marker("slow")
     compiling = {item.path for item in items if item.get_closest_marker("tff")}
     items.sort(key=lambda item: item.path not in compiling)
 

@@ -1,51 +1,37 @@
-"""The order of the rooms, and functions that fit on a screen (docs/architecture.md)."""
+"""The order of the rooms, which BUILD states, and functions that fit on a screen."""
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "fl_audit"
 
-ORDER = (
-    (
-        "array_types",
-        "errors",
-        "json_records",
-        "number_words",
-        "public_names",
-        "registry",
-        "resources",
-        "seeds",
-        "text_table",
-        "version",
-    ),
-    ("extras", "inner_products", "library_words", "progress"),
-    ("estimators",),
-    ("accounting",),
-    ("membership",),
-    ("formats",),
-    ("config_tables",),
-    ("canaries",),
-    ("participation",),
-    ("mechanisms",),
-    ("tasks",),
-    ("checks",),
-    ("attacks",),
-    ("config", "flower", "nvflare", "opacus", "pfl", "testing"),
-    ("verdict",),
-    ("engines",),
-    ("run", "training"),
-    ("report",),
-    ("account", "comparison", "planning"),
-    ("verification",),
-    ("pipeline", "release_sheet"),
-    ("sweeps",),
-    ("commands",),
-    ("cli", "__init__"),
-    ("__main__",),
-)
-"""A room imports nothing of a later one, nor of one beside it."""
+ROOT = PACKAGE.parent
+
+
+class Targets(list):
+    """The libraries that BUILD makes, each as its arguments; and its `ROOMS`."""
+
+    def __init__(self) -> None:
+        names = {"py_library": lambda **library: self.append(library), "glob": _glob}
+        for name in ("package", "licenses", "exports_files", "py_binary", "py_test"):
+            names[name] = lambda *_, **__: None
+        # Starlark, Bazel's language, is a part of Python.
+        exec(compile((ROOT / "BUILD").read_text(), "BUILD", "exec"), names)
+        self.rooms: list[list[str]] = names["ROOMS"]
+
+
+def _glob(patterns: Iterable[str], exclude: Iterable[str] = (), allow_empty: bool = True):
+    found = {path for pattern in patterns for path in ROOT.glob(pattern)}
+    assert found or allow_empty, patterns
+    without = {path for pattern in exclude for path in ROOT.glob(pattern)}
+    return sorted(str(path.relative_to(ROOT)) for path in found - without)
+
+
+ORDER = Targets().rooms
+"""A room imports nothing of a later row, nor of its own row."""
 
 LONGEST_FUNCTION = 60
 LONGEST_WITHOUT_DOCSTRING = 25
@@ -86,6 +72,30 @@ def test_every_room_has_its_place():
     placed = [room for level in ORDER for room in level]
     assert len(placed) == len(set(placed))
     assert {room_of(module) for module in modules()} <= set(placed)
+
+
+def test_build_has_every_module_once():
+    # Bazel reads targets in the order of the file, and each may need earlier ones alone.
+    known, modules_named = set(), []
+    for library in Targets():
+        assert {dep.removeprefix(":") for dep in library.get("deps", ())} <= known
+        known.add(library["name"])
+        modules_named += library.get("srcs", ())
+    places = ("fl_audit", "benchmarks", "experiments")
+    there = [str(p.relative_to(ROOT)) for place in places for p in (ROOT / place).rglob("*.py")]
+    assert sorted(modules_named) == sorted(there)
+
+
+def test_the_page_names_rooms_in_their_order():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page.partition("## The packages")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in table.splitlines() if "|" in line]
+    rows = [re.findall(r"`(\w+)`", cell) for cell in cells]
+    level_of = {room: level for level, row in enumerate(ORDER) for room in row}
+    named = [room for row in rows for room in row]
+    assert sorted(named) == sorted(set(level_of) - {"__init__", "__main__"})
+    levels = [level_of[row[0]] for row in rows if row]
+    assert levels == sorted(levels)
 
 
 def test_no_arrow_points_upwards():

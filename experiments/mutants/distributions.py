@@ -209,7 +209,7 @@ _UNIT = 0.01
 def mu(rounds: Rounds) -> float:
     """The largest mu of a round for one record more, over the rounds of `fingerprint`.
 
-    A round's release, and the count behind the next clip norm, are Gaussian: mu is the length of
+    A round's release, and the count that sets the next clip norm, are Gaussian: mu is the length of
     what a record changes in them over the noise on each number. Records are short, long, very long,
     and long in one variable. Under correlated noise a record is in one round and all are seen.
     """

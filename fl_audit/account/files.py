@@ -14,7 +14,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.run_record import read_record
 from fl_audit.mechanisms import MECHANISMS, NoisyMechanism
-from fl_audit.tasks.facts import load_task_facts
+from fl_audit.tasks.facts import load_client_ids
 
 
 def source_of_path(
@@ -70,8 +70,8 @@ def _designed(config: Config) -> RunDesign:
         from fl_audit.engines.prepare import prepare
 
         return prepare(config)
-    task = load_task_facts(config.task, config.seed)
-    return design_run(config, task.client_ids, config.canaries.count)
+    clients = load_client_ids(config.task, config.seed)
+    return design_run(config, clients, config.canaries.count)
 
 
 def _of_run(path: Path, delta: float | None) -> Source:

@@ -33,7 +33,7 @@ from fl_audit.mechanisms import (
 )
 
 _LARGEST_POPULATION = 10**6
-"""The largest population that stands for the rate of samples of fixed size."""
+"""The largest population used to represent the rate of samples of fixed size."""
 
 
 SamplingOption = Literal["none", "poisson", "fixed_size", "shuffle"]

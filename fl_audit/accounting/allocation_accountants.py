@@ -16,7 +16,7 @@ of W_t, and whatever makes R larger in the convex order bounds epsilon from abov
   for a larger p_t, so that Poisson sampling with p in every round bounds it.
 - *Truncated Poisson sampling* of n members to B: let the attacker also see O, who else is in the
   sample. As a client that sends nothing counts too, O has one distribution with the client and
-  without it. Of fewer than B - 1 others nobody was cut, so that the client is there by its coin q;
+  without it. Of fewer than B - 1 others none was cut, so that the client is there by its coin q;
   of B others it is not; of B - 1 it is there with the chance q' that Bayes gives, as the client is
   one of the B with chance B / (N + 1) where N >= B others were sampled. So a round is a mixture,
   known to the attacker, of rounds with the coins q, q' and 0. Without a cut it is Poisson sampling.
@@ -273,22 +273,23 @@ def numbers_of_rounds(sampling: MinSeparationSampling) -> FloatArray:
 def _bins_assumption(sampling: BallsInBinsSampling) -> str:
     return (
         f"Each client draws one of {sampling.bins} groups that take turns, uniformly and "
-        "independently, and nobody sees which."
+        "independently, and no attacker sees which."
     )
 
 
 def _allocated_assumption(sampling: AllocatedRounds) -> str:
     return (
         f"Each client draws {sampling.number} of {sampling.rounds} rounds, uniformly and "
-        "independently of others, and nobody sees which. The upper bound lets the attacker see a "
-        "partition of the rounds of which it takes one each, which costs most where rounds are few."
+        "independently of others, and no attacker sees which. The upper bound lets the attacker "
+        "see a partition of the rounds of which it takes one each, which costs most where rounds "
+        "are few."
     )
 
 
 def _separated_assumption(sampling: MinSeparationSampling) -> str:
     return (
         f"Each client that was not in any of the last {sampling.separation - 1} rounds joins with "
-        f"probability {sampling.probability:.3g}, independently, and nobody sees who did. The "
+        f"probability {sampling.probability:.3g}, independently, and no attacker sees who did. The "
         "upper bound counts no rest, for which no bound without simulation is known."
     )
 
@@ -297,7 +298,7 @@ def _truncated_assumption(sampling: TruncatedPoissonSampling) -> str:
     return (
         f"Each client is in each round with probability {sampling.probability:.3g}, "
         f"independently, of which {sampling.largest} at random stay where they are more, and "
-        "nobody sees who was."
+        "no attacker sees who was."
     )
 
 

@@ -19,7 +19,7 @@ from fl_audit.accounting.noise_distributions import (
     noise_distribution_named,
 )
 from fl_audit.accounting.release import Party, Release
-from fl_audit.accounting.sampling import ZERO_OUT
+from fl_audit.accounting.sampling import ZERO_OUT, OneRoundPerBlock
 from fl_audit.accounting.sampling_accountants import accountant_of
 from fl_audit.errors import InputError
 
@@ -154,9 +154,17 @@ def _participation_assumption(distribution: NoiseDistribution, party: Party) -> 
     accountant = accountant_of(party.sampling)
     if distribution.counts_drawing and accountant is not None:
         return accountant.assumption(party.sampling)
-    return (
-        "No amplification is counted: the attacker may know in which rounds a client participates."
-    )
+    match party.sampling:
+        case OneRoundPerBlock(is_drawn=True) if distribution is GAUSSIAN:
+            return (
+                "With the schedule no amplification is counted. Without it, a client’s round in "
+                "each block is drawn uniformly, and nobody sees which (random allocation)."
+            )
+        case _:
+            return (
+                "No amplification is counted: the attacker may know in which rounds a client "
+                "participates."
+            )
 
 
 # The noise that a target epsilon needs.

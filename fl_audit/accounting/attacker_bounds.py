@@ -57,7 +57,7 @@ from fl_audit.estimators.optimal_tests import (
     reachable_epsilon_gaussian,
 )
 
-_RELIES_ON_DRAW = "the accountant relies on nobody knowing who is sampled into a round"
+_RELIES_ON_DRAW = "the accountant relies on no attacker knowing who is sampled into a round"
 
 _TESTS = 4_000
 """The number of candidate thresholds."""
@@ -345,7 +345,7 @@ def _not_knowing(
     match party.sampling:
         case PoissonSampling(probability=q) if q < 1 and 1 / z <= LARGEST_SHIFT:
             return AttackerBound(guarantee, sampled_rounds(z, q, release.rounds, delta))
-        case OneRoundPerBlock(blocks=blocks) if _hides(blocks, z):
+        case OneRoundPerBlock(is_drawn=True, blocks=blocks) if _is_in_range(blocks, z):
             pair = one_round_of_each(z, blocks, delta)
             amplified = AccountedEpsilon("random_allocation", pair.epsilon(delta))
             by_accountant = (*guarantee.by_accountant, amplified)
@@ -359,10 +359,8 @@ def _both(hidden: DominatingPair, known: DominatingPair | None) -> DominatingPai
     return hidden if known is None else BothPairs(hidden, known)
 
 
-def _hides(blocks: Blocks, noise_multiplier: float) -> bool:
-    """Whether the draw of one round per block amplifies, within `LARGEST_SHIFT`."""
-    if all(length == 1 for length, _ in blocks):
-        return False
+def _is_in_range(blocks: Blocks, noise_multiplier: float) -> bool:
+    """Whether the shift of one round per block is within `LARGEST_SHIFT`."""
     return math.sqrt(sum(count for _, count in blocks)) / noise_multiplier <= LARGEST_SHIFT
 
 

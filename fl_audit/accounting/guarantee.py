@@ -10,7 +10,7 @@ ACCOUNTANT_TITLES = {
     "pld": "Privacy loss distributions",
     "analytic_gaussian": "Exact (analytic Gaussian)",
     "seen_samples": "Exact, if the attacker sees who was sampled",
-    "random_allocation": "Random allocation, if nobody knows the rounds",
+    "random_allocation": "Random allocation, if the rounds are secret",
     "coins_without_rest": "Poisson sampling, as if clients did not rest",
     "truncated_poisson": "Truncated Poisson sampling",
     "none_known": "None known",

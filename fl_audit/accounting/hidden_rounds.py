@@ -184,24 +184,24 @@ def _add_pairs(
     """
     negligible = max(math.ceil(_NEGLIGIBLE / step), from_difference)
     least = max(from_difference, lag - len(smaller) + 1)
-    for difference in range(least, min(negligible, len(larger) + lag)):
-        first = max(0, difference - lag)
-        start = first + lag - difference
-        count = min(len(larger) - first, len(smaller) - start)
-        pairs = larger[first : first + count] * smaller[start : start + count]
-        up, share = _between_points(math.log1p(math.exp(-step * difference)), step)
-        above = share * pairs
-        summed[first + up : first + up + count] += pairs - above
-        summed[first + up + 1 : first + up + 1 + count] += above
+    differences = np.arange(least, min(negligible, len(larger) + lag))
+    logs = np.log1p(np.exp(-step * differences))
+    below = np.floor(logs / step).astype(np.int64)
+    shares = np.minimum(np.expm1(logs - below * step) / math.expm1(step), 1.0)
+    ends = np.append(np.flatnonzero(np.diff(below)) + 1, len(below))
+    start = 0
+    for end in ends[ends > 0].tolist():  # differences whose sums are between the same two points
+        offset = lag - int(differences[start])
+        first = max(0, -offset)
+        last = min(len(larger), len(smaller) + end - start - 1 - offset)
+        for weights, point in ((1 - shares[start:end], 0), (shares[start:end], 1)):
+            near = np.convolve(smaller, weights)[first + offset : last + offset]
+            at = int(below[start]) + point
+            summed[first + at : last + at] += larger[first:last] * near
+        start = end
     far = np.arange(len(larger)) + lag - negligible
     cumulated = np.concatenate([[0.0], np.cumsum(smaller)])
     summed[: len(larger)] += larger * cumulated[np.clip(far + 1, 0, len(smaller))]
-
-
-def _between_points(log_value: float, step: float) -> tuple[int, float]:
-    """The grid point below a value, and the share of its mass that goes to the point above."""
-    below = math.floor(log_value / step)
-    return below, min(math.expm1(log_value - below * step) / math.expm1(step), 1.0)
 
 
 # Ratios by sampling.

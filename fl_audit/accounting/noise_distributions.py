@@ -189,7 +189,7 @@ CLIENT_GAUSSIAN = register_noise_distribution(
         guarantee=_in_sums,
         counts_drawing=False,
         release_assumptions=(
-            "Against attackers who see sums alone: nobody shows them single uploads, and the "
+            "Against attackers who see sums alone: none of them sees single uploads, and the "
             "number of participants is no secret. A client that sends nothing adds its noise.",
         ),
         noise_assumption=(

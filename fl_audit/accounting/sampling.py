@@ -130,6 +130,11 @@ class OneRoundPerBlock(FixedRounds):
 
     blocks: Blocks
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether any block leaves a choice."""
+        return any(length > 1 for length, _ in self.blocks)
+
 
 @dataclass(frozen=True)
 class BallsInBinsSampling(Sampling):

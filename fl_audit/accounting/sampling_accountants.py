@@ -91,7 +91,7 @@ def _poisson(release: Release, sampling: PoissonSampling, delta: float) -> Guara
 def _poisson_assumption(sampling: PoissonSampling) -> str:
     return (
         f"Each client is in each round with probability {sampling.probability:.3g}, "
-        "independently, and nobody sees who was."
+        "independently, and no attacker sees who was."
     )
 
 
@@ -107,8 +107,8 @@ def _fixed_size(release: Release, sampling: FixedSizeSampling, delta: float) -> 
 def _fixed_size_assumption(sampling: FixedSizeSampling) -> str:
     return (
         f"Each round samples {sampling.sample_size} of {sampling.sampled_from} uniformly without "
-        "replacement. For Rényi DP nobody sees who was sampled, and a client may even be replaced "
-        "by any other; the other accountant lets the attacker see who was."
+        "replacement. For Rényi DP no attacker sees who was sampled, and a client may even be "
+        "replaced by any other; the other accountant lets the attacker see who was."
     )
 
 
@@ -155,8 +155,8 @@ def _cyclic_under_matrix(release: Release, party: Party, delta: float) -> Guaran
 def _cyclic_assumption(sampling: CyclicPoissonSampling) -> str:
     return (
         f"Each client is in each round of its group, one of {sampling.separation} that take turns, "
-        f"with probability {sampling.probability:.3g}, independently, and nobody sees who was; "
-        "its group may be known."
+        f"with probability {sampling.probability:.3g}, independently, and no attacker sees who "
+        "was; its group may be known."
     )
 
 

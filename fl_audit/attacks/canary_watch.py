@@ -49,13 +49,7 @@ class CanaryWatch:
 
         Args:
           num_rounds: The largest number of rounds.
-          choice: Whether lost canaries raise `CanariesLostError`, or are a warning.
-          warn: Prints a warning of one line.
           key: The name of the choice in the config or call, such as "audit.lost_canaries".
-          scored: The number of rounds that are scored already.
-
-        Raises:
-          InputError: The choice is another word.
         """
         check_choice(choice)
         at = looks(num_rounds)
@@ -68,17 +62,7 @@ class CanaryWatch:
     def see(
         self, num_scored: int, round_number: int, check: Callable[[float], CanaryCheck | None]
     ) -> None:
-        """Checks the rounds so far if a look is due.
-
-        Args:
-          num_scored: The number of rounds that are scored.
-          round_number: The last of them.
-          check: Their canary check, for a probability of a false alarm.
-
-        Raises:
-          CanariesLostError: They are lost, and the choice is "error". Canaries that are longer than
-            a client may be are a warning.
-        """
+        """Checks the rounds so far if a look is due."""
         if num_scored not in self._looks:
             return
         self._looks.discard(num_scored)

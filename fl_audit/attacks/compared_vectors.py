@@ -16,12 +16,7 @@ from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.likelihood_null import LikelihoodNull
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.errors import InputError
-from fl_audit.estimators.null import (
-    AtMostNull,
-    LargestOfRoundsNull,
-    NullTail,
-    ScaledNull,
-)
+from fl_audit.estimators.null import AtMostNull, LargestOfRoundsNull, NullTail, ScaledNull
 from fl_audit.estimators.random_signs import Concentration, concentration_of
 from fl_audit.formats.text_files import read_json, write_text
 

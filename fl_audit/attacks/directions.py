@@ -19,6 +19,7 @@ bounds |U| by the length of its image.
 import functools
 import math
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -133,6 +134,11 @@ def width_of(dim: int, num_rounds: int) -> int:
     return max(1, min(dim, _MOST_BYTES // (4 * num_rounds) - 1))
 
 
+def _shape(num_rounds: int, dim: int) -> tuple[int, int]:
+    """The shape of a log of directions, which have their 4-norms before them."""
+    return num_rounds, 1 + width_of(dim, num_rounds)
+
+
 class Sketch:
     """A random linear map from shape (dim,) to (width,); the identity if these are equal."""
 
@@ -184,32 +190,29 @@ class RoundDirections:
         return Sketch(self._seed, self._dim, self._log.width)
 
     @classmethod
-    def create(cls, path: Path, num_rounds: int, seed: int, dim: int) -> "RoundDirections":
-        log = DirectionLog.create(path, num_rounds, width_of(dim, num_rounds))
-        return cls(log, seed, dim)
-
-    @classmethod
-    def unnamed(cls, num_rounds: int, seed: int, dim: int) -> "RoundDirections":
+    def unnamed(cls, num_rounds: int, seed: int, dim: int) -> Self:
         """Creates a log in an anonymous temporary file."""
-        width = width_of(dim, num_rounds)
-        return cls(DirectionLog.from_rows(unnamed_log((num_rounds, 1 + width))), seed, dim)
+        rows = unnamed_log(_shape(num_rounds, dim))
+        return cls(DirectionLog.from_rows(rows), seed, dim)
 
     @classmethod
-    def at_round(
-        cls, completed: int, path: Path, num_rounds: int, seed: int, dim: int
-    ) -> "RoundDirections":
+    def create(cls, path: Path, num_rounds: int, seed: int, dim: int) -> Self:
+        return cls(DirectionLog.create(path, *_shape(num_rounds, dim)), seed, dim)
+
+    @classmethod
+    def open(cls, path: Path, num_rounds: int, seed: int, dim: int) -> Self:
+        """Opens a log to continue it."""
+        return cls(DirectionLog.open(path, *_shape(num_rounds, dim)), seed, dim)
+
+    @classmethod
+    def at_round(cls, completed: int, path: Path, num_rounds: int, seed: int, dim: int) -> Self:
         """Creates a log if no round is completed, otherwise opens the existing one."""
         return (cls.open if completed else cls.create)(path, num_rounds, seed, dim)
 
     @classmethod
-    def open(cls, path: Path, num_rounds: int, seed: int, dim: int) -> "RoundDirections":
-        """Opens a log to continue it."""
-        return cls(DirectionLog.open(path, num_rounds, width_of(dim, num_rounds)), seed, dim)
-
-    @classmethod
-    def read(cls, path: Path, num_rounds: int, seed: int, dim: int) -> "RoundDirections":
+    def read(cls, path: Path, num_rounds: int, seed: int, dim: int) -> Self:
         """Opens a log for reading only."""
-        return cls(DirectionLog.read(path, num_rounds, width_of(dim, num_rounds)), seed, dim)
+        return cls(DirectionLog.read(path, *_shape(num_rounds, dim)), seed, dim)
 
     def add(self, round_index: int, vector: Float32Array) -> None:
         """Keeps a round's direction, once, however many attackers show it."""
@@ -218,7 +221,7 @@ class RoundDirections:
         rotated = self._sketch.rotated(vector)
         concentration = concentration_of(rotated)
         fourth_norm = 0.0 if concentration is None else concentration.fourth_powers**0.25
-        self._log.write_round(round_index, fourth_norm, self._sketch.folded(rotated))
+        self._log.write_direction(round_index, fourth_norm, self._sketch.folded(rotated))
         self._added = round_index
 
     def forget(self, round_index: int) -> None:

@@ -66,11 +66,7 @@ class CorrelatedRounds:
 
 
 def lengths_in_metrics(metrics: Path, rounds: IndexArray) -> FloatArray:
-    """The lengths of a run's aggregates in some rounds, as its metrics.csv has them.
-
-    Raises:
-      InputError: The file is damaged.
-    """
+    """The lengths of a run's aggregates in some rounds, as its metrics.csv has them."""
     try:
         rows = read_csv(metrics, ("aggregate_norm",))
         return np.array([float(row["aggregate_norm"]) for row in rows])[rounds]

@@ -55,7 +55,6 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An upper bound on the tail of an excluded canary's log likelihood ratio.
 
     Attributes:
-      thresholds: Thresholds, ascending.
       log_tails: The log of an upper bound on the tail at each, falling.
       log_factor: The log of the factor of both that tail and that of Markov's inequality.
     """
@@ -115,7 +114,6 @@ def likelihood_null(pattern: KnownPattern, seen: IndexArray, dim: int) -> Likeli
     The simulation depends on nothing that training or coins decided.
 
     Args:
-      pattern: The pattern.
       seen: The rounds that were scored, from 0, int64 of shape (n,).
       dim: The number of coordinates of a canary, at least n.
     """

@@ -66,7 +66,6 @@ class _Rounds:
 
     Attributes:
       first: The first round of each canary, from 0.
-      crowd: The number of included canaries by round.
       knows_tails: Whether a canary's inner product with any vector is sub-Gaussian.
     """
 
@@ -113,9 +112,10 @@ def canary_check_in_rounds(
     may have any tails.
     """
     collected, scored = _collect(rows, own, included)
+    firsts = [int(rounds.min()) if len(rounds) else -1 for rounds in own.of_canary]
     rounds = _Rounds(
         lengths=lengths(),
-        first=_first_rounds(own),
+        first=np.array(firsts, dtype=np.int64),
         crowd={index: int(included[members].sum()) for index, members in own.members().items()},
         dim=dim,
         knows_tails=family in (None, *WITH_KNOWN_NULL),
@@ -176,12 +176,6 @@ def _collect(
                 members = np.setdiff1d(members, members_of.get(index, no_canaries))
             presences.add(members[included[members] == is_in], index, row)
     return collected, np.array(scored, np.int64)
-
-
-def _first_rounds(own: OwnRounds) -> IndexArray:
-    """The first round of each canary, from 0; -1 for one without a round."""
-    firsts = [int(rounds.min()) if len(rounds) else -1 for rounds in own.of_canary]
-    return np.array(firsts, dtype=np.int64)
 
 
 def log_canary_check(log: SeenLog) -> CanaryCheck | None:

@@ -73,8 +73,6 @@ def largest_lengths(
         float64 of shape (sums,).
       counts: The numbers of directions, or the sums of their absolute weights, float64 of shape
         (sums,).
-      width: The length of an image.
-      size: The length of a rotated direction.
     """
     events = 2 * max(len(squares), 1) / FAILURE
     spread = 6 * math.log(events)
@@ -115,7 +113,6 @@ class KeptSums:
       fourth_norms: The 4-norms of the rotated directions, float64 of shape (n,).
       worst: The canaries' sums that have most in cubes and in fourth powers, float64 of shape
         (2, dim); of shape (0, dim) where images are shorter than directions.
-      dim: The length of a direction.
       width: The length of an image.
     """
 
@@ -134,9 +131,6 @@ class KeptSums:
 
         Returns:
           None where the directions of a canary's rounds cancel.
-
-        Raises:
-          InputError: Other rounds were scored than directions are known of.
         """
         if len(at) != len(self.products):
             raise InputError(f"knows {len(self.products)} directions, and {len(at)} were scored")
@@ -186,11 +180,7 @@ class KeptSums:
 
     @classmethod
     def read(cls, path: Path) -> "KeptSums":
-        """Reads the file that `write` has written.
-
-        Raises:
-          InputError: The file is damaged, or no directions have these inner products.
-        """
+        """Reads the file that `write` has written."""
         arrays = read_arrays(path, "what is kept of directions")
         try:
             products, norms, worst = (arrays[n] for n in ("products", "fourth_norms", "worst"))

@@ -192,21 +192,21 @@ def scored_round(
     cosines = log.row(index)
     if cosines is None:
         return None
-    row = unknown_rows(1)[0] if concentrations is None else concentrations.row(index)
+    row = unknown_rows(1)[0] if concentrations is None else concentrations.array[index]
     return ScoredRound(cosines, any_one_of(row[None, :]))
 
 
 def any_of_rounds(
     log: CosineLog, concentrations: ConcentrationLog | None
 ) -> ComparedVectors | None:
-    rows = unknown_rows(log.num_rounds) if concentrations is None else concentrations.rows()
+    rows = unknown_rows(log.num_rounds) if concentrations is None else concentrations.values()
     return any_one_of(rows[log.written()])
 
 
 def largest_of_rounds(
     log: CosineLog, concentrations: ConcentrationLog | None, rounds: range | None = None
 ) -> ComparedVectors | None:
-    rows = unknown_rows(log.num_rounds) if concentrations is None else concentrations.rows()
+    rows = unknown_rows(log.num_rounds) if concentrations is None else concentrations.values()
     window = slice(None) if rounds is None else slice(rounds.start, rounds.stop)
     return largest_cosine(rows[window][log.written()[window]])
 
@@ -242,7 +242,6 @@ class AggregateFiles(_RoundsOver):
         Args:
           paths: The files by the number of the round, from 1, in order of the rounds.
           read: A function from a file to its vector, float32 of shape (dim,).
-          keep_directions: Whether `weighted_sums` will be called.
           check: A function of each round, from 1, and its cosines as they are computed.
           measure: A function that begins the checks of the mechanism; None if the noise is not
             known.

@@ -41,7 +41,6 @@ class KnownPattern:
     Attributes:
       sampling: The distribution of its rounds, with `has_likelihood`.
       shift: The shift m of its score in such a round, in standard deviations, above 0.
-      rounds: The number of rounds of training.
     """
 
     sampling: Sampling
@@ -84,15 +83,11 @@ def log_ratio(sampling: Sampling, logs: FloatArray) -> FloatArray:
     """The log likelihood ratio of inclusion.
 
     Args:
-      sampling: The distribution of a canary's rounds.
       logs: The log ratio w_t of each round if the canary is in it, float64 of shape (rounds,
         canaries); 0 for a round that was not seen.
 
     Returns:
       float64 of shape (canaries,).
-
-    Raises:
-      ValueError: The distribution is not implemented.
     """
     match sampling:
         case OneRoundPerBlock(blocks=blocks):
@@ -165,11 +160,7 @@ def _separated(logs: FloatArray, probability: float, separation: int) -> FloatAr
 def draw_presences(
     sampling: Sampling, rounds: int, canaries: int, random: np.random.Generator
 ) -> Presences:
-    """Draws the rounds of canaries, from the distribution whose likelihood `log_ratio` takes.
-
-    Raises:
-      ValueError: The distribution is not implemented.
-    """
+    """Draws the rounds of canaries, from the distribution whose likelihood `log_ratio` takes."""
     everyone = np.arange(canaries)
     present = np.zeros((rounds, canaries), bool)
     match sampling:

@@ -1,6 +1,6 @@
 """Threat model `secret_rounds`: the attacker sees every round, knows the pattern, and no rounds.
 
-This is the attacker whom sampling protects against. Its score is the log likelihood ratio of
+Sampling protects against this attacker. Its score is the log likelihood ratio of
 inclusion over all that the pattern allows (`round_likelihoods`), from the cosines of every round.
 
 Aggregates have a common part, the training signal, so that a canary's cosines are dependent over

@@ -19,9 +19,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.null import EMPIRICAL, Null
 
 
-def named(
-    compared: Mapping["Statistic", ComparedVectors | None],
-) -> dict[str, ComparedVectors]:
+def named(compared: Mapping["Statistic", ComparedVectors | None]) -> dict[str, ComparedVectors]:
     """The entries that are not None, by the statistic's name."""
     return {
         statistic.name: vectors for statistic, vectors in compared.items() if vectors is not None
@@ -115,7 +113,7 @@ class Statistic:
             tail = compared.null_tail(facts.family, facts.dim)
         except ValueError as error:
             raise InputError(
-                f"what is known of the vectors behind {self.name} does not go with dim "
+                f"what is known of the vectors of {self.name} does not go with dim "
                 f"{facts.dim}: {error}"
             ) from error
         return dataclasses.replace(null_of, tail=tail, dim=facts.dim)

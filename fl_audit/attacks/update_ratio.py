@@ -77,7 +77,6 @@ class RoundFilter:
           noised_sum: The sum y, of shape (dim,).
           stand_ins: The clipped updates r_j, of shape (n, dim), n at least 1.
           counts: The expected number of participants c_j per stand-in, above 0, of shape (n,).
-          repeats: The expected number of rounds R of a participant.
         """
         scaled = stand_ins * np.sqrt(repeats * counts)[:, None].astype(np.float32)
         variances, mixes = np.linalg.eigh((scaled @ scaled.T).astype(np.float64))

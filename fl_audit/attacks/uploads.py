@@ -147,7 +147,7 @@ class CanaryUploads:
         if norm == 0:
             return
         if self._concentrations is not None:
-            rows = np.array([self._concentrations.row(index), concentration_row(vector)])
+            rows = np.array([self._concentrations.array[index], concentration_row(vector)])
             self._concentrations.write_round(index, np.nanmax(rows, axis=0))
         if isinstance(self._directions, RoundDirections):
             self._directions.add(self._slots[index, canary], vector)
@@ -198,7 +198,7 @@ class CanaryUploads:
         if self._concentrations is None:
             rows = unknown_rows(1)
         else:
-            rows = np.vstack([self._concentrations.rows()[rounds], stand_in])
+            rows = np.vstack([self._concentrations.values()[rounds], stand_in])
         return any_one_of(rows) or ComparedVectors((Vectors(1),))
 
     def _scores_of_sums(

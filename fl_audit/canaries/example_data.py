@@ -36,10 +36,7 @@ def random_inputs(
 
 
 def random_sentences(
-    like: npt.NDArray[Any],
-    words: npt.NDArray[np.int32],
-    count: int,
-    random: np.random.Generator,
+    like: npt.NDArray[Any], words: npt.NDArray[np.int32], count: int, random: np.random.Generator
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Sentences of words drawn uniformly, the limit of a language model's text at high temperature.
 
@@ -59,10 +56,7 @@ def random_labels(
 
 
 def wrong_labels(
-    labels: npt.NDArray[np.int32],
-    num_classes: int,
-    padding_label: int,
-    random: np.random.Generator,
+    labels: npt.NDArray[np.int32], num_classes: int, padding_label: int, random: np.random.Generator
 ) -> npt.NDArray[np.int32]:
     """Wrong labels, each drawn uniformly from the other classes (Steinke et al. section 6).
 

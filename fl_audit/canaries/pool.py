@@ -25,7 +25,7 @@ from fl_audit.seeds import Stream, generator
 FORMAT_VERSION = 2
 
 _RANGE = {"seed": (0, 2**64 - 1), "count": (2, 10**7), "dim": (2, 10**11)}
-"""The least and the largest value of each number; larger pools would not end or not fit."""
+"""The allowed range of each number; larger pools would take too much time or memory."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ class CanaryPool:
         """The canary's unit vector, the direction of its client's update; float32 of shape (dim,).
 
         A client sends norm * vector(canary), with the sign of the model's movement. If the system
-        clips, any norm above every clip norm will do, so that the clip gives the canary the largest
-        norm of an update; shorter canaries may leak less than clients do. If it does not clip, or
-        drops updates that are too long, the norm should be that of a typical update: the audit is
-        then about clients with such updates and says nothing about longer ones.
+        clips, choose a norm above every clip norm: clipping then gives the canary the largest norm
+        that an update can have. A shorter canary may leak less than a client does. If the system
+        does not clip, or drops long updates, take the norm of a typical update: the audit then
+        covers clients with such updates, and says nothing about longer ones.
 
         Raises:
           InputError: The pool has no such canary.

@@ -39,7 +39,6 @@ def strongest_autocorrelation(
 
     Args:
       aggregate: The aggregate, of shape (dim,).
-      stddev: The standard deviation of the noise on a coordinate, positive.
       norm_bound: The largest norm of the aggregate without noise.
 
     Returns:

@@ -125,7 +125,6 @@ _SHORTER = (
     "sent below the clip norm, clipped twice, weighted, compressed, frozen in part, or another "
     "denominator"
 )
-_LONGER = "sent twice, not clipped, or another denominator"
 _GONE = "zeroed, dropped, of weight 0, or of another seed, order or round than is scored"
 
 _WANTED_ERROR = 0.11
@@ -287,7 +286,7 @@ class _FirstRounds:
         if mixture is not None:
             return f"{_in_part(mixture)} ({LOST})"
         if measured.ratio > 1:
-            return f"they are longer than a client may be ({_LONGER})"
+            return f"they are longer than a client may be ({_why_longer(measured)})"
         return self._shortfall()
 
     def _elsewhere(self, shifted: Mapping[int, CanaryParticipations]) -> str | None:
@@ -310,6 +309,24 @@ class _FirstRounds:
         if self.missing == "shorter":
             return f"it looks as if all of them were shorter ({_SHORTER})"
         return f"all of them are shorter ({_SHORTER}), or a part is lost ({LOST})"
+
+
+_MOST_TENSORS = 30.0
+"""About the square root of the number of tensors of a large model."""
+
+
+def _why_longer(measured: Coefficient) -> str:
+    """The causes that fit how much longer canaries are, the likeliest first.
+
+    Where each of n tensors is clipped to the clip norm, a long canary is √n of them long, and the
+    sum of its tensors' shares, between 1 and √n, along itself.
+    """
+    times, causes = round(measured.ratio), []
+    if 1 < times < 10 and measured.is_within(times, LEFT_OVER, ARRIVED):
+        causes.append("sent twice" if times == 2 else f"sent {times} times")
+    if measured.ratio < _MOST_TENSORS:
+        causes.append("each tensor clipped by itself, which lets n tensors be √n clip norms long")
+    return ", ".join((*causes, "not clipped, or another denominator"))
 
 
 def _excluded_cause(
@@ -443,7 +460,9 @@ def _without_lengths(
     if included.knows_tails and _is_uneven(included.first):
         fault = f"{words}, but unevenly within rounds: some canaries may be lost ({LOST})"
         return CanaryCheck("cannot_tell", None, f"{fault}, and {unknown}", fault=fault)
-    return CanaryCheck("arrived", None, f"{words} above chance; {unknown}", _PROMISE)
+    above = f"{_deviations(scored, included.dim)} above chance"
+    reason = f"scores show that canaries reached the aggregates, not at what norm ({above})"
+    return CanaryCheck("arrived", None, reason, _PROMISE)
 
 
 def _deviations(scored: Coefficient, dim: int) -> str:

@@ -102,7 +102,6 @@ class Coefficient:
       standard_error: Its standard error, from the known variance.
       skew: The term that Bernstein's inequality adds to the deviation for each nat, as canaries of
         one round disturb each other.
-      count: The number of participations.
     """
 
     ratio: float

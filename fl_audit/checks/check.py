@@ -29,8 +29,8 @@ class Check:
       meaning: What a correct mechanism does, in a sentence; empty before a report has it.
       measured: The finding in words, of a replay; None for other checks.
       is_conclusive: Whether the question could be answered.
-      detectable_ratio: The largest noise, over what it should be, with which the check would have
-        failed (`detectable_noise`); None for a check of something else.
+      detectable_ratio: The smallest detectable noise deficit, as a ratio (`detectable_noise`); None
+        for a check of something else.
     """
 
     name: str

@@ -8,12 +8,9 @@ log are measured as they are read (`StatedRounds`); the folder states the noise.
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
@@ -24,7 +21,7 @@ from fl_audit.checks.whitening import ExpectedRounds, WhitenedRounds
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.noise_correlation import read_correlation
-from fl_audit.formats.round_logs import MappedArray, create_log, open_log
+from fl_audit.formats.round_logs import RoundArray
 from fl_audit.formats.text_files import read_json, write_text
 from fl_audit.inner_products import inner_product
 from fl_audit.mechanisms.noise_stream import NoiseStream
@@ -73,16 +70,30 @@ class RowsInMemory:
         return np.array(self._noise, np.float64)
 
 
+class _Measures(RoundArray):
+    """Rows of `measure`, float64 of shape (rounds, variables, 2)."""
+
+    dtype, what, row_shape = np.float64, "aggregates", (2,)
+
+
+class _Noise(RoundArray):
+    """Rows of `NoiseWatch`, float32 of shape (rounds, numbers)."""
+
+    what = "noise"
+
+
+class _Stated(RoundArray):
+    """The noise and the norm bound of each round, float64 of shape (rounds, 2)."""
+
+    dtype, what, row_shape = np.float64, "noise and norm bounds", (2,)
+
+
 @dataclass(frozen=True)
 class AggregateLog:
-    """The rows of `measure` and of `NoiseWatch` in two files of a run.
+    """The rows of `measure` and of `NoiseWatch` in two files of a run."""
 
-    The former are float64 of shape (rounds, variables, 2), the latter float32 of shape (rounds,
-    numbers).
-    """
-
-    _measured: MappedArray
-    _noise: MappedArray
+    _measured: _Measures
+    _noise: _Noise
 
     @classmethod
     def at_round(
@@ -93,11 +104,9 @@ class AggregateLog:
         Raises:
           InputError: Rounds are completed, but a file is missing, damaged, or of another shape.
         """
-        if completed:
-            return cls._open(folder, "r+", num_rounds, sizes)
         return cls(
-            create_log(folder.aggregates, np.float64, (num_rounds, len(sizes), 2)),
-            create_log(folder.round_noise, np.float32, (num_rounds, row_size(sum(sizes)))),
+            _Measures.at_round(completed, folder.aggregates, num_rounds, len(sizes)),
+            _Noise.at_round(completed, folder.round_noise, num_rounds, row_size(sum(sizes))),
         )
 
     @classmethod
@@ -107,22 +116,15 @@ class AggregateLog:
         Raises:
           InputError: A file is missing, damaged, or of another shape.
         """
-        return cls._open(folder, "r", num_rounds, sizes)
-
-    @classmethod
-    def _open(
-        cls, folder: RunFolder, mode: Literal["r", "r+"], num_rounds: int, sizes: Sequence[int]
-    ) -> "AggregateLog":
-        shape, of_noise = (num_rounds, len(sizes), 2), (num_rounds, row_size(sum(sizes)))
         return cls(
-            open_log(folder.aggregates, mode, np.float64, shape, "aggregates"),
-            open_log(folder.round_noise, mode, np.float32, of_noise, "noise"),
+            _Measures.read(folder.aggregates, num_rounds, len(sizes)),
+            _Noise.read(folder.round_noise, num_rounds, row_size(sum(sizes))),
         )
 
     def write_round(self, round_index: int, measured: FloatArray, noise: Float32Array) -> None:
         """Writes one round's rows."""
-        self._measured[round_index] = measured
-        self._noise[round_index] = noise
+        self._measured.write_round(round_index, measured)
+        self._noise.write_round(round_index, noise)
 
     def flush(self) -> None:
         """Writes what is in memory to the disk."""
@@ -131,11 +133,11 @@ class AggregateLog:
 
     def measured(self) -> FloatArray:
         """The rows of `measure`; NaN in rounds that are not written."""
-        return np.array(self._measured)
+        return self._measured.values()
 
     def noise(self) -> FloatArray:
         """The rows of `NoiseWatch`, likewise."""
-        return np.array(self._noise, np.float64)
+        return np.array(self._noise.array, np.float64)
 
 
 # Rounds that are shown one by one: a user's own loop, or the files of a log.
@@ -344,7 +346,7 @@ def read_mechanism(folder: LogFolder) -> FloatArray | None:
     path = folder.round_mechanism
     if not path.exists():
         return None
-    rows = np.array(open_log(path, "r", np.float64, ("rounds", 2), "noise and norm bounds"))
+    rows: FloatArray = _Stated.read(path, "rounds").values()
     wrong = np.argwhere(~(np.isnan(rows) | ((rows >= 0) & np.isfinite(rows))))
     if len(wrong):
         at, column = wrong[0]
@@ -403,11 +405,11 @@ class MeasuredRounds:
             self._open(self._variables)
 
     def _open(self, variables: Variables) -> None:
-        shape = (self._num_rounds, len(variables.sizes), 2)
-        self._stated = _continued(self._folder.round_mechanism, (self._num_rounds, 2), "noise")
-        self._measured = _continued(self._folder.round_measures, shape, "measures")
-        of_noise = (self._num_rounds, row_size(_moving(variables)))
-        self._noise_rows = _continued(self._folder.round_noise, of_noise, "noise", np.float32)
+        folder, rounds = self._folder, self._num_rounds
+        self._stated = _Stated.continued(folder.round_mechanism, rounds)
+        self._measured = _Measures.continued(folder.round_measures, rounds, len(variables.sizes))
+        width = row_size(_moving(variables))
+        self._noise_rows = _Noise.continued(folder.round_noise, rounds, width)
         self._noise = NoiseWatch(variables.sizes, [number - 1 for number in variables.frozen])
 
     def forget(self, index: int) -> list[int]:
@@ -420,10 +422,10 @@ class MeasuredRounds:
             self._last = None
         if self._variables is None:
             return []
-        later = index + 1 + np.flatnonzero(~np.isnan(self._measured[index + 1 :, 0, 0]))
-        self._measured[later[:1], :, 1] = np.nan
+        later = index + 1 + np.flatnonzero(~np.isnan(self._measured.array[index + 1 :, 0, 0]))
+        self._measured.array[later[:1], :, 1] = np.nan
         for log in (self._measured, self._stated, self._noise_rows):
-            log[index] = np.nan
+            log.write_round(index, np.nan)
             log.flush()
         return [int(number) for number in later[:1]]
 
@@ -446,14 +448,15 @@ class MeasuredRounds:
             self._open(self._variables)
         last = self._before(index)
         bound = np.nan if norm_bound is None else norm_bound
-        self._stated[index] = noise_stddev, bound
+        self._stated.write_round(index, (noise_stddev, bound))
         self._stated.flush()
         whitened = self._rounds.see_round(index, aggregate, noise_stddev, bound)
         aggregate, noise_stddev = whitened.vector, whitened.expected.stddev
-        self._measured[index] = measure(aggregate, last, self._variables.sizes)
+        self._measured.write_round(index, measure(aggregate, last, self._variables.sizes))
         self._measured.flush()
         norm_bound = whitened.expected.norm_bound
-        self._noise_rows[index] = self._noise.row(index, aggregate, noise_stddev, norm_bound)
+        noise = self._noise.row(index, aggregate, noise_stddev, norm_bound)
+        self._noise_rows.write_round(index, noise)
         self._noise_rows.flush()
         self._last = (index, aggregate.copy())
 
@@ -462,7 +465,7 @@ class MeasuredRounds:
         if self._last is None:
             return None
         number, aggregate = self._last
-        between = self._measured[number + 1 : index, 0, 0]
+        between = self._measured.array[number + 1 : index, 0, 0]
         return aggregate if np.isnan(between).all() else None
 
 
@@ -476,11 +479,10 @@ def logged_aggregates(folder: LogFolder, dim: int) -> RunAggregates | None:
     if stated is None or not folder.round_measures.exists():
         return None
     variables = _variables(folder, dim)
-    shape = (len(stated), len(variables.sizes), 2)
-    measured = np.array(open_log(folder.round_measures, "r", np.float64, shape, "measures"))
+    measured = _Measures.read(folder.round_measures, len(stated), len(variables.sizes)).values()
     rows = np.flatnonzero(~np.isnan(measured[:, :, 0]).any(axis=1))
-    of_noise = (len(stated), row_size(_moving(variables)))
-    noise = np.array(open_log(folder.round_noise, "r", np.float32, of_noise, "noise"), np.float64)
+    width = row_size(_moving(variables))
+    noise = np.array(_Noise.read(folder.round_noise, len(stated), width).array, np.float64)
     correlation = read_correlation(folder, len(stated))
     stddev, norm_bound = expected_of_log(
         correlation, stated[rows, 0], stated[rows, 1], measured[rows], rows.tolist()
@@ -525,16 +527,3 @@ def _moving(variables: Variables) -> int:
     """The number of parameters that are not frozen."""
     frozen = sum(variables.sizes[number - 1] for number in variables.frozen)
     return sum(variables.sizes) - frozen
-
-
-def _continued(
-    path: Path, shape: tuple[int, ...], what: str, dtype: npt.DTypeLike = np.float64
-) -> MappedArray:
-    """Opens a log for appending, creating it atomically."""
-    if path.exists():
-        return open_log(path, "r+", dtype, shape, what)
-    unfinished = path.with_name(f".{path.name}.part")
-    log = create_log(unfinished, dtype, shape)
-    log.flush()
-    unfinished.rename(path)
-    return log

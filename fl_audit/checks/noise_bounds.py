@@ -99,8 +99,6 @@ def detectable_noise(
     Args:
       lengths: Squared lengths over the noise's variance, of any shape; NaN is not tested.
       dof: The number of dimensions of the noise, of the same shape.
-      allowed: The part of a squared length that is allowed for errors in the stated noise.
-      log_level: The logarithm of the probability of a false alarm, of all tests together.
 
     Returns:
       The noise that fails one test with a probability of about 0.95; 0 if even no noise would pass,

@@ -32,11 +32,7 @@ def row_size(dim: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class NoiseRows:
-    """The rows of some rounds, float64 of shape (rounds, numbers).
-
-    Attributes:
-      dim: The number of coordinates with noise.
-    """
+    """The rows of some rounds, float64 of shape (rounds, numbers)."""
 
     rows: FloatArray
     dim: int

@@ -2,9 +2,9 @@
 
 Under Poisson sampling every client is in every round with one probability, independently. The sizes
 of the rounds are then independent and binomial, and so are the clients' numbers of rounds. Rounds
-of one size, and epochs in which every client participates once, vary too little. And whether a
-client comes again some rounds later does not depend on its having come, at any distance: who comes
-in blocks of rounds, or in every tenth round, is found by that alone.
+of one size, and epochs in which every client participates once, vary too little. Whether a client
+participates also does not depend on whether it did any number of rounds before; only this test
+finds clients that participate in blocks of rounds, or in every tenth round.
 """
 
 import math
@@ -81,7 +81,7 @@ def _once(cohorts: Sequence[IndexArray]) -> Finding:
 
 
 def _varies(name: str, what: str, values: FloatArray, trials: int, probability: float) -> Finding:
-    """The finding on the variance of values that are binomial, around the mean that they have."""
+    """The finding on the variance of binomial values around their exact mean."""
     variance = trials * probability * (1 - probability)
     squares = (values - trials * probability) ** 2
     ratio = float(squares.mean() / variance)
@@ -97,7 +97,7 @@ def _varies(name: str, what: str, values: FloatArray, trials: int, probability: 
 
 
 def log_p_dispersion(squares: float, count: int, trials: int, probability: float) -> float:
-    """A bound on the log probability that `count` squared deviations sum to so much, or so little.
+    """A bound on the log probability of a sum of `count` squared deviations as extreme as this.
 
     Chernoff's bound with the exact generating function of the squared deviation from the mean of
     one binomial number, and both tails together.
@@ -126,10 +126,10 @@ def log_p_dispersion(squares: float, count: int, trials: int, probability: float
 
 
 def clients_return(cohorts: Sequence[IndexArray], num_clients: int, probability: float) -> Finding:
-    """The finding on how often clients come again after some rounds, at the worst distance.
+    """The finding on how often clients return after some rounds, at the worst distance.
 
-    Of the m participations with a round so much later, n have the client in that round, too. Where
-    rounds are drawn independently with this probability, exp(a n) over the m-th power of the
+    Of m participations that are followed by a round at this distance, n have the client in it too.
+    If rounds are drawn independently with this probability, exp(a n) over the m-th power of the
     generating function of one draw is a supermartingale over the rounds, also for samples of fixed
     size (Hoeffding 1963, theorem 4). So m D(n / m || probability) > y for given m has probability
     e^-y at most (Chernoff), and 2 e^-y times the number of participations for any m.

@@ -82,7 +82,7 @@ def _empty_rounds(curves: TrainingCurves, denominator: Denominator) -> Iterator[
     if denominator.divisor == "actual_cohort" and len(empty):
         yield TrainingFault(
             "empty round",
-            f"Nobody took part in round {empty[0] + 1}"
+            f"No client participated in round {empty[0] + 1}"
             + (f" and {len(empty) - 1} more" if len(empty) > 1 else "")
             + ", and the sum is divided by the number of participants.",
         )

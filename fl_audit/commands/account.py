@@ -13,13 +13,7 @@ if TYPE_CHECKING:
     from fl_audit.account import Source
     from fl_audit.commands.parser import Commands
 
-_KEYS = {
-    "restart_every": int,
-    "strategy": str,
-    "bands": int,
-    "buffers": int,
-    "coefficients": str,
-}
+_KEYS = {"restart_every": int, "strategy": str, "bands": int, "buffers": int, "coefficients": str}
 """Further keys of mechanisms, by name, as options."""
 
 _RELEASE = ("noise_multiplier", "rounds", "sampling", "rate", "participations", "separation")

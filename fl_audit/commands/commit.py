@@ -23,8 +23,9 @@ def add(commands: "Commands") -> None:
         summary="fix config, method and claim before training",
         description=(
             "Write a commitment to a config and to what it names, such as data: the claim and its "
-            "tests in plain words, and a digest of every key under a secret nonce, so that nobody "
-            "can guess the seed. Publish FILE before `fl-audit run CONFIG --commitment FILE`. "
+            "tests in plain words, and a digest of every key under a secret nonce, which keeps "
+            "the seed from being guessed. Publish FILE before `fl-audit run CONFIG --commitment "
+            "FILE`. "
             "FILE.opening holds the nonce: keep it secret until you hand over the run's folder."
         ),
         example="fl-audit commit config.toml --out commitment.json",

@@ -6,15 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_audit.commands import printing
 from fl_audit.commands.parser import add_command, output_file
-from fl_audit.commands.printing import (
-    add_verbose,
-    print_json,
-    print_lines,
-    print_path,
-    scoring_progress,
-    write_page,
-)
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -48,9 +41,7 @@ def add(commands: "Commands") -> None:
         help="folder of a finished run, of a log, or with scores_*.csv",
     )
     parser.add_argument(
-        "--delta",
-        type=float,
-        help="delta for folders other than runs; default: the runs' own",
+        "--delta", type=float, help="delta for folders other than runs; default: the runs' own"
     )
     parser.add_argument(
         "--out", metavar="FILE.html", type=output_file, help="write a page with plots"
@@ -70,7 +61,7 @@ def add(commands: "Commands") -> None:
         help="NEW OLD: exit with status 5 if NEW leaks significantly more, by the interval of the "
         "difference of their estimates",
     )
-    add_verbose(parser)
+    printing.add_verbose(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -79,15 +70,15 @@ def _compare(arguments: argparse.Namespace) -> int:
     from fl_audit.comparison.as_text import brief_lines, comparison_lines
     from fl_audit.json_records import to_json
 
-    comparison = compare(arguments.folders, arguments.delta, scoring_progress)
+    comparison = compare(arguments.folders, arguments.delta, printing.scoring_progress)
     difference = difference_to_last(comparison) if arguments.require else None
     if arguments.json:
         required = {} if difference is None else {"no_worse": to_json(difference)}
-        print_json(comparison_json(comparison) | required)
+        printing.print_json(comparison_json(comparison) | required)
     else:
         lines = comparison_lines if arguments.verbose else brief_lines
-        print_lines(lines(comparison))
-        print_lines([] if difference is None else [difference.words])
+        printing.print_lines(lines(comparison))
+        printing.print_lines([] if difference is None else [difference.words])
     sys.stdout.flush()
     _write_files(comparison, arguments)
     return EXIT_WORSE if difference is not None and difference.is_worse else 0
@@ -104,5 +95,5 @@ def _write_files(comparison: "Comparison", arguments: argparse.Namespace) -> Non
     )
     for name, option, path, text in files:
         if path is not None:
-            write_page(text(), path, option)
-            print_path(name, path, is_json=arguments.json)
+            printing.write_page(text(), path, option)
+            printing.print_path(name, path, is_json=arguments.json)

@@ -5,18 +5,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_audit.commands import printing
 from fl_audit.commands.parser import add_command, output_file
-from fl_audit.commands.printing import (
-    add_junit,
-    add_require,
-    add_verbose,
-    check_required,
-    exit_status,
-    print_json,
-    print_path,
-    print_report,
-    write_junit,
-)
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -38,7 +28,7 @@ def add(commands: "Commands") -> None:
         description=(
             "Estimate epsilon from a file of canary scores (CSV or .parquet), or from a folder: "
             "another system's log (docs/logs.md) or a finished run. Exits with status 3 if the "
-            "claim is contradicted, and with 4 if a mechanism check fails beside it."
+            "claim is contradicted, and with 4 if a claim is stated and a mechanism check fails."
         ),
         example="fl-audit estimate scores.csv --delta 1e-5 --dim 167178",
     )
@@ -80,13 +70,13 @@ def add(commands: "Commands") -> None:
         "empirical; in a folder: chosen per statistic",
     )
     _add_claims(parser)
-    add_require(parser)
-    add_junit(parser)
+    printing.add_require(parser)
+    printing.add_junit(parser)
     parser.add_argument(
         "--out", metavar="FILE.html", type=output_file, help="write the report as a page"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_verbose(parser)
+    printing.add_verbose(parser)
 
 
 def _add_claims(parser: argparse.ArgumentParser) -> None:
@@ -131,22 +121,22 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
     _check_source(arguments.scores)
     is_claimed = _settle_claim(arguments)
-    check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
+    printing.check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
     source = AuditedFolder(arguments.scores, scoring_progress)
     if arguments.delta is None:
         arguments.delta = _recorded_delta(arguments.scores)
     audit = _folder_report if arguments.scores.is_dir() else _file_report
     report, scored = audit(source, arguments, _request(arguments))
     if arguments.json:
-        print_json(_json(report, arguments.scores.is_dir()))
+        printing.print_json(_json(report, arguments.scores.is_dir()))
     else:
-        print_report(report, is_verbose=arguments.verbose)
+        printing.print_report(report, is_verbose=arguments.verbose)
     if arguments.out is not None:
         sys.stdout.flush()
         _write_page(report, scored, source, arguments.out)
-        print_path("page", arguments.out, is_json=arguments.json)
-    write_junit(report, arguments.junit, arguments.require)
-    return exit_status(report, arguments.require)
+        printing.print_path("page", arguments.out, is_json=arguments.json)
+    printing.write_junit(report, arguments.junit, arguments.require)
+    return printing.exit_status(report, arguments.require)
 
 
 def _check_source(scores: Path) -> None:
@@ -210,11 +200,7 @@ def _file_report(
 
 
 def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTail | None":
-    """The tail bound of a cosine with one vector, by the canaries' family.
-
-    Raises:
-      InputError: A family without a valid dimension, or with an empirical null.
-    """
+    """The tail bound of a cosine with one vector, by the canaries' family."""
     if family is None:
         return None
     from fl_audit.attacks.compared_vectors import ANY_VECTOR
@@ -234,8 +220,9 @@ def _folder_report(
     source: "AuditedFolder", arguments: argparse.Namespace, request: "EstimateRequest"
 ) -> "tuple[Report, list[ScoredStatistic]]":
     from fl_audit.report.build import report_on_statistics
-    from fl_audit.report.folder import chosen_statistic, folder_statistics
+    from fl_audit.report.folder import check_statistic, chosen_statistic, folder_statistics
 
+    check_statistic(source.path, arguments.statistic)
     statistics = folder_statistics(source, arguments.dim, arguments.null, arguments.canaries)
     chosen = chosen_statistic(source.path, statistics, arguments.statistic)
     others = [name for name in statistics if name not in chosen]
@@ -269,12 +256,7 @@ def _settle_claim(arguments: argparse.Namespace) -> bool:
 
 
 def _claim(arguments: argparse.Namespace) -> "Claim | CurveClaim | None":
-    from fl_audit.verdict.claims import (
-        Claim,
-        GaussianClaim,
-        NoiseClaim,
-        ZeroConcentratedClaim,
-    )
+    from fl_audit.verdict.claims import Claim, GaussianClaim, NoiseClaim, ZeroConcentratedClaim
 
     if arguments.claimed_epsilon is not None:
         return Claim(arguments.claimed_epsilon, arguments.delta)

@@ -10,11 +10,7 @@ from fl_audit.progress import warn
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
-    from fl_audit.estimators.challenge_bases import (
-        ChallengeCounts,
-        PosteriorSummary,
-        Prior,
-    )
+    from fl_audit.estimators.challenge_bases import ChallengeCounts, PosteriorSummary, Prior
     from fl_audit.estimators.challenge_bases.grid import GridPosterior
     from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws
 

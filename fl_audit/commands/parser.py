@@ -130,14 +130,7 @@ def add_command(
     description: str,
     example: str,
 ) -> Parser:
-    """Adds a command and returns its parser.
-
-    Args:
-      command: Takes the parsed arguments and returns the exit status.
-      summary: One line for the list of commands.
-      description: Text for the command's own --help.
-      example: A useful command line, for the end of the command's --help.
-    """
+    """Adds a command and returns its parser."""
     parser = commands.add_parser(
         name, description=description, epilog=f"example:\n  {example}", allow_abbrev=False
     )

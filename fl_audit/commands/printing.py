@@ -36,10 +36,7 @@ def print_report(report: "Report", page: Path | None = None, is_verbose: bool = 
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Prints lines that may contain names from untrusted files.
-
-    Control characters are printed as escapes, and each line stays one.
-    """
+    """Prints lines with control characters as escapes: they may hold names from untrusted files."""
     for line in lines:
         print(visible(line))
 
@@ -55,16 +52,7 @@ def print_json(value: dict[str, object]) -> None:
 
 
 def write_page(html: str, path: Path, option: str = "--out") -> None:
-    """Writes a page or a table, atomically.
-
-    Args:
-      html: The text.
-      path: The file.
-      option: The option that names the file, for error messages.
-
-    Raises:
-      InputError: The file cannot be written.
-    """
+    """Writes a page or a table, atomically."""
     from fl_audit.formats.text_files import write_text
 
     try:
@@ -98,10 +86,7 @@ def add_require(parser: argparse.ArgumentParser) -> None:
 
 
 def check_required(required: Collection[str], *, is_claimed: bool, how: str) -> None:
-    """Raises InputError if a verdict is among what --require names and there is no claim.
-
-    `how` says how to make a claim, in words.
-    """
+    """Raises InputError if --require needs a claim and there is none; `how` says how to do it."""
     if "consistent" in required and not is_claimed:
         raise InputError(f"--require consistent: needs a claim; {how}")
 
@@ -137,10 +122,8 @@ def write_junit(report: "Report", path: Path | None, required: Collection[str]) 
 def exit_status(report: "Report", required: Collection[str] = ()) -> int:
     """The exit status: 3 for a contradicted claim, 4 for what is not as required, else 0.
 
-    Beside a claim, a mechanism that is not as configured is as little as required. What nobody
-    claims sets no status.
-
-    A verdict on an unstated claim gives 0.
+    With a stated claim, a mechanism that is not as configured gives 4 too. A verdict without one
+    gives 0.
     """
     verdict, checks = report.verdict, report.checks
     is_claimed = verdict is not None and verdict.claim.is_stated

@@ -19,9 +19,6 @@ def ask_for_streams() -> None:
     """Ensures that standard output and error exist, whatever their encoding.
 
     Characters that the encoding lacks are printed as escapes.
-
-    Raises:
-      InputError: Standard output is closed.
     """
     for descriptor in (0, 1, 2):
         try:
@@ -53,12 +50,7 @@ def drop_output() -> None:
 
 
 def flush_output() -> None:
-    """Flushes standard output.
-
-    Raises:
-      BrokenPipeError: The reader has closed the pipe.
-      InputError: It cannot be written, as to a full disk; further output is discarded.
-    """
+    """Flushes standard output."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -4,18 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_audit.commands import printing
 from fl_audit.commands.parser import add_command, add_config_arguments, config_of
-from fl_audit.commands.printing import (
-    add_junit,
-    add_require,
-    add_verbose,
-    check_required,
-    exit_status,
-    print_json,
-    print_lines,
-    print_report,
-    write_junit,
-)
 from fl_audit.progress import hint
 
 if TYPE_CHECKING:
@@ -31,8 +21,8 @@ def add(commands: "Commands") -> None:
         summary="train with canaries, score them, estimate epsilon, report",
         description=(
             "Train with canary clients, score them, estimate epsilon and write a report. Exits "
-            "with status 3 if the config's claim is contradicted, and with 4 if a mechanism check "
-            "fails beside it."
+            "with status 3 if the config's claim is contradicted, and with 4 if a claim is stated "
+            "and a mechanism check fails."
         ),
         example="fl-audit run config.toml --out runs/first",
     )
@@ -45,10 +35,10 @@ def add(commands: "Commands") -> None:
         type=Path,
         help="refuse another config than that of FILE, which `fl-audit commit` wrote",
     )
-    add_require(parser)
-    add_junit(parser)
+    printing.add_require(parser)
+    printing.add_junit(parser)
     parser.add_argument("--json", action="store_true", help="print report.json")
-    add_verbose(parser)
+    printing.add_verbose(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -59,18 +49,18 @@ def _run(arguments: argparse.Namespace) -> int:
 
     config = config_of(arguments)
     how = "set audit.claimed_epsilon in the config"
-    check_required(arguments.require, is_claimed=config.audit.is_claimed, how=how)
+    printing.check_required(arguments.require, is_claimed=config.audit.is_claimed, how=how)
     go = continue_run if arguments.resume else start_run
     report = go(config, arguments.out, commitment=arguments.commitment)
     if arguments.json:
-        print_json(report_to_json(report))
+        printing.print_json(report_to_json(report))
     else:
-        print_report(report, RunFolder(arguments.out).report_html, arguments.verbose)
+        printing.print_report(report, RunFolder(arguments.out).report_html, arguments.verbose)
     link = read_chain(RunFolder(arguments.out).chain).lines[-1].link
     sealed = f"chain: its last link is {link}; send it to whoever will verify the run"
     if arguments.json:
         hint(sealed)
     else:
-        print_lines([sealed])
-    write_junit(report, arguments.junit, arguments.require)
-    return exit_status(report, arguments.require)
+        printing.print_lines([sealed])
+    printing.write_junit(report, arguments.junit, arguments.require)
+    return printing.exit_status(report, arguments.require)

@@ -94,11 +94,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _write_statement(folder: "RunFolder", verified: "Verified", out: Path) -> None:
-    """Writes the in-toto statement of a run in which nothing is wrong.
-
-    Raises:
-      InputError: The folder is not that of a run, or the file cannot be written.
-    """
+    """Writes the in-toto statement of a run in which nothing is wrong."""
     from fl_audit.formats.round_chain import read_chain
     from fl_audit.release_sheet.documents import in_toto_statement
 

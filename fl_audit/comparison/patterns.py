@@ -1,4 +1,4 @@
-"""Participation patterns against attackers: what a pattern hides, and from whom.
+"""Participation patterns against attackers: what a pattern hides, from which attacker.
 
 Patterns are compared by the area under the ROC curve (AUC): the chance that an included canary has
 a larger score than an excluded one. It needs no model of the scores, and no shape of them. Runs of

@@ -88,15 +88,8 @@ class ReportedRun:
 
     def headline(self, statistic: str) -> Headline | None:
         """The bounds and the estimate on one statistic; None if it was left out."""
-        result = self.report.statistics.get(statistic)
-        if result is None:
-            return None
-        against = self.report.upper_bounds_against(statistic)
-        return headline_on(
-            result,
-            upper_bound=None if against is None else against.canary.epsilon,
-            confidence=self.report.confidence,
-        )
+        known = statistic in self.report.statistics
+        return headline_on(self.report, statistic) if known else None
 
     def estimate(self, statistic: str, method: str) -> Estimate | None:
         """The estimate by a method on a statistic; None if either was left out."""

@@ -167,7 +167,8 @@ def design_run(
 def _schedule(
     config: Config, seed: int, client_ids: Sequence[str], included: npt.NDArray[np.bool_]
 ) -> Schedule:
-    return make_schedule(config.participation, config.canaries, seed, client_ids, included)
+    pattern, canaries, dropouts = config.participation, config.canaries, config.dropouts
+    return make_schedule(pattern, canaries, seed, client_ids, included, dropouts=dropouts)
 
 
 def is_secret(config: Config, schedule: Schedule) -> bool:

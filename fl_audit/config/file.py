@@ -231,8 +231,10 @@ def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: st
     """Raises InputError for the first unknown key, naming the nearest, or missing key."""
     table_type, known = _select_variant(table, annotation, name, prefix)
     for key, value in table.items():
+        if key in table_type.refused_keys:
+            raise InputError(f"{name}: key `{prefix}{key}`: {table_type.refused_keys[key]}")
         if key not in known:
-            hint = suggested(key, sorted(known)) or _in_other_sections(key, prefix)
+            hint = _in_other_sections(key, prefix) or suggested(key, sorted(known))
             hint = hint or nearest(key, known)
             raise InputError(f"{name}: unknown key `{prefix}{key}`; {hint}")
         if key in key_types(table_type):

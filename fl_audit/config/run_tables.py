@@ -17,7 +17,7 @@ from fl_audit.config_tables.table import (
     Table,
 )
 from fl_audit.mechanisms import Mechanism
-from fl_audit.participation import Participation
+from fl_audit.participation import Dropouts, Participation
 from fl_audit.tasks.kinds import Task
 
 # Clients and server: what they do with examples and updates.
@@ -244,5 +244,6 @@ class Config(Table, frozen=True):
     server: Server = ServerSgd()
     audit: Audit = Audit()
     log: Log = Log()
+    dropouts: Dropouts | None = None
     ray: RayCluster | None = None
     release: ReleaseStatement | UnsetType = UNSET

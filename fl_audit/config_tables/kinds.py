@@ -46,7 +46,6 @@ class Kinds(Registry[KindType]):
         """Starts an empty registry.
 
         Args:
-          thing: The kinds' noun in the singular, for messages.
           base: Base class, besides `Table`, of all kinds' tables; a config field annotated with it
             accepts any registered table.
         """

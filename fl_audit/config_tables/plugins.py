@@ -31,11 +31,7 @@ def with_folders(plugins: Any, folder: Path) -> Any:
 
 
 def import_plugins(plugins: Any, name: str) -> None:
-    """Imports the plugins of a config, as named by `with_folders`, each once.
-
-    Raises:
-      InputError: A module is missing or raises an error, such as for a name that is taken.
-    """
+    """Imports the plugins of a config, as named by `with_folders`, each once."""
     if not _are_names(plugins):
         return
     for plugin in plugins:
@@ -55,12 +51,7 @@ class MissingModuleError(Exception):
 
 
 def module_in(name: str, folder: Path | None) -> ModuleType:
-    """Imports a module from a folder if it is there, else from Python's path.
-
-    Raises:
-      MissingModuleError: It is in neither place.
-      Exception: Whatever the module raises.
-    """
+    """Imports a module from a folder if it is there, else from Python's path."""
     if folder is not None:
         # The folder stays first in the path: the module may import its neighbours at any time.
         sys.path[:] = [str(folder), *(place for place in sys.path if place != str(folder))]

@@ -1,5 +1,6 @@
 """The base class of a config's tables, and the ranges of numbers in them."""
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -22,6 +23,8 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     Attributes:
       path_keys: The keys of this table that name files; a relative path there starts at the config
         file's folder.
+      refused_keys: Keys of related tables that this one cannot have, with the reason, a clause.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ()
+    refused_keys: ClassVar[Mapping[str, str]] = {}

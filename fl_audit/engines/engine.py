@@ -28,6 +28,7 @@ Rules for every engine:
 
 import abc
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -38,10 +39,12 @@ from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.attacks.uploads import ScoredCanaries
-from fl_audit.checks import Finding
+from fl_audit.checks import Finding, Promise, why_not_checked
 from fl_audit.checks.replay.trial_rounds import inconclusive
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.errors import InputError
+from fl_audit.mechanisms import MECHANISMS
+from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 from fl_audit.participation import Cohort
 from fl_audit.tasks.learning_task import Examples
 
@@ -173,20 +176,11 @@ class Engine(abc.ABC):
         return run.family
 
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
-        """A function from a model to its mean loss on each canary's examples, as attacks use it.
-
-        Raises:
-          InputError: The engine does not support canaries that hold examples.
-        """
+        """A function from a model to its mean loss on each canary's examples, as attacks use it."""
         raise InputError(self._without_examples())
 
     def client_updates(self, run: PreparedRun) -> ClientUpdates:
-        """A function that trains clients of a run, such as canaries that hold examples.
-
-        Raises:
-          InputError: The engine does not support canaries that hold examples, or not for this
-            model.
-        """
+        """A function that trains clients of a run, such as canaries that hold examples."""
         raise InputError(self._without_examples())
 
     def _without_examples(self) -> str:
@@ -207,3 +201,54 @@ def not_replayed(why: str) -> Finding:
 def as_vector(weights: Weights) -> Float32Array:
     """The arrays of a model as one float32 vector of shape (dim,), in their order."""
     return np.concatenate([np.ravel(array) for array in weights])
+
+
+# The updates of a replayed first round, and what that round promises.
+
+
+_MOST_CLIENTS = 32
+"""The number of clients of a replayed round, if memory suffices."""
+
+_MOST_NUMBERS = 1 << 26
+"""The number of numbers in all updates of a replayed round."""
+
+
+def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promise:
+    """The expected behaviour of a round under a run's config.
+
+    `zeroing_norm` is the largest coordinate that an update may have; infinite without zeroing.
+    """
+    table, denominator = run.config.mechanism, run.schedule.expected_cohort
+    is_gaussian = why_not_checked(table) is None
+    kind, zeroing = MECHANISMS.kind_of(table), table.zeroing
+    return Promise(
+        clip_norm=clip_norm,
+        denominator=denominator,
+        noise_multiplier=run.noise.sum_noise_multiplier if is_gaussian else None,
+        zeroing_norm=zeroing_norm,
+        correlation=run.release.correlation,
+        adaptive_clip=None
+        if kind.adaptive_clip is None
+        else kind.adaptive_clip(table, run.noise, denominator),
+        adaptive_zeroing=zeroing if isinstance(zeroing, AdaptiveZeroing) else None,
+    )
+
+
+def trial_updates(
+    shapes: Sequence[tuple[int, ...]], promise: Promise, seed: int
+) -> list[list[Float32Array]]:
+    """Updates whose variables have equal norms; alternately above and below the clip norm."""
+    random = np.random.default_rng(seed)
+    dim = sum(int(np.prod(shape)) for shape in shapes)
+    count = max(2, min(_MOST_CLIENTS, _MOST_NUMBERS // max(1, dim)))
+    norm = promise.clip_norm if np.isfinite(promise.clip_norm) else 1.0
+    lengths = itertools.islice(itertools.cycle((3.0 * norm, 0.5 * norm)), count)
+    return [
+        [_part(random, shape, length / np.sqrt(len(shapes))) for shape in shapes]
+        for length in lengths
+    ]
+
+
+def _part(random: np.random.Generator, shape: tuple[int, ...], length: float) -> Float32Array:
+    part = random.standard_normal(shape)
+    return np.asarray(part * (length / np.linalg.norm(part)), np.float32)

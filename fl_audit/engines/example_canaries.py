@@ -27,12 +27,7 @@ from fl_audit.formats.text_files import read_csv
 from fl_audit.participation import PATTERNS
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.client_text import read_sentences
-from fl_audit.tasks.learning_task import (
-    Examples,
-    LearningTask,
-    Model,
-    PartOfPopulation,
-)
+from fl_audit.tasks.learning_task import Examples, LearningTask, Model, PartOfPopulation
 from fl_audit.tasks.network import NetworkModel
 
 
@@ -50,10 +45,6 @@ def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningT
     Steinke et al. draw canaries from the test set. Here they are randomly sampled training clients,
     which then are not real clients. So a canary in distribution is a client like any other, and
     held-out data, on which accuracy is measured, stays separate.
-
-    Raises:
-      InputError: There are too few clients, a replayed log may name those that are taken out, the
-        file cannot be used, or a threat model has no score for such canaries.
     """
     check_scored(canaries, config.audit)
     if canaries.source == "file":
@@ -145,11 +136,7 @@ def usual_size(task: LearningTask) -> int:
 def _random(
     canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
 ) -> list[Examples]:
-    """Canaries of random examples (`fl_audit.canaries.example_data`).
-
-    Raises:
-      InputError: The task is neither a classification of numbers nor of the next word in sentences.
-    """
+    """Canaries of random examples (`fl_audit.canaries.example_data`)."""
     size = canaries.examples_per_canary or usual_size(task)
     design = canaries.design or "signs"
     like, model = task.held_out, task.classifier
@@ -197,9 +184,6 @@ def read_canary_file(path: Path, task: LearningTask) -> Sequence[Examples]:
     optionally `client_id` (examples,), without which each example is a client; or a CSV with the
     columns `client_id` and `label`, followed by those of a flattened input, one example per row.
     Inputs are scaled as the task's are.
-
-    Raises:
-      InputError: The file cannot be read, or an example does not fit the task.
     """
     if task.examples_of_sentences is not None:
         sentences: dict[str, list[Sequence[str]]] = {}

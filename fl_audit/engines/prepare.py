@@ -16,10 +16,7 @@ from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.example_canaries import make_example_pool
 from fl_audit.formats.participation_files import canaries_text
 from fl_audit.tasks import load_task
-from fl_audit.tasks.learning_task import (
-    Examples,
-    LearningTask,
-)
+from fl_audit.tasks.learning_task import Examples, LearningTask
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,15 +41,7 @@ class PreparedRun(RunDesign):
 
 
 def prepare(config: Config, secret: int | None = None) -> PreparedRun:
-    """Loads the data, flips the coins and draws the schedule; writes nothing.
-
-    Args:
-      config: The config of the run.
-      secret: The secret of a run that trains, see `config.design.design_run`.
-
-    Raises:
-      InputError: The data cannot be used, or the parts of the config do not fit together.
-    """
+    """Loads the data, flips the coins and draws the schedule; writes nothing."""
     task, canaries = load_task(config.task, config.seed), config.canaries
     if isinstance(canaries, ExampleCanaries):
         pool = make_example_pool(config, canaries, task)

@@ -31,7 +31,6 @@ class RuntimeKind:
     """A runtime.
 
     Attributes:
-      name: Its name in a config.
       make: Makes the runtime of a prepared run, from the run, the file that a worker's output is
         appended to, and the reason for this runtime. It raises a `CannotRunError` if it cannot run
         the run's process, and an `InputError` if the config needs something that the runtime does
@@ -117,12 +116,7 @@ def check_runtime_name(name: str, source: str) -> None:
 
 
 def make_runtime(run: "PreparedRun", worker_log: Path) -> "Engine":
-    """The runtime that a config names; `auto` takes the first that can run the process.
-
-    Raises:
-      InputError: The config names an unknown runtime or one that cannot run the process, sets
-        `clients_per_block` for one without blocks, or has [ray] with runtime `auto` or `jax`.
-    """
+    """The runtime that a config names; `auto` takes the first that can run the process."""
     name = run.config.runtime
     check_runtime_name(name, "config")
     # Naming a runtime of TensorFlow Federated is how to run once without Ray.

@@ -65,7 +65,6 @@ class Recipe:
       privacy: DP-SGD's parameters; None for plain SGD.
       output_noise: The standard deviation of Gaussian noise on every weight of the trained model,
         before it is released.
-      initial_weights: Whether each model has its own initial weights.
     """
 
     epochs: int
@@ -88,11 +87,8 @@ class Recipe:
 def accounted_epsilon(recipe: Recipe, delta: float) -> float:
     """The upper bound on epsilon of DP-SGD (add or remove one point), against all attackers.
 
-    These include attackers who see every step. Output noise alone gives no bound here, because how
-    far one point moves a trained model is unknown.
-
-    Returns:
-      The epsilon, infinite without DP-SGD or without its noise.
+    It holds against attackers who see every step. Noise on the output alone gives no bound, because
+    how far one point moves a trained model is unknown.
     """
     if recipe.privacy is None:
         return math.inf
@@ -104,9 +100,6 @@ def with_epsilon(recipe: Recipe, epsilon: float, delta: float) -> Recipe:
     """The recipe with the least noise of DP-SGD whose upper bound is at most an epsilon.
 
     The recipe's own noise multiplier is ignored.
-
-    Raises:
-      InputError: The recipe is not DP-SGD, or no noise suffices.
     """
     privacy = recipe.privacy
     if privacy is None:
@@ -154,8 +147,6 @@ def batches_of_model(
 
     Args:
       members: The indices of the model's training points, at least one.
-      recipe: How models are trained.
-      seed: The seed of the run.
       model: The number of the model; it and the seed decide everything.
 
     Returns:

@@ -2,8 +2,8 @@
 
 Bets against a claim of privacy, one factor per included canary. Let u be the p-value of an included
 canary's score under its known null, and z = -Phi^-1(u). If the mechanism is (epsilon, delta)-
-private, P(z >= t) <= e^epsilon Phi(-t) + delta for every t. So for a function f of z that does not
-fall and has values in [0, B],
+private, P(z >= t) <= e^epsilon Phi(-t) + delta for every t. So for a non-decreasing function f of z
+with values in [0, B],
 
     E f(z) <= e^epsilon E f(N) + delta B,    N standard normal,
 
@@ -22,9 +22,10 @@ for the f in use.
 The bound. The wealth of a stake of 1 against one claim is the mixture of the products of its bets'
 factors over all canaries so far. Under the claim it is a nonnegative supermartingale over rounds
 that starts at 1 (docs/live_verdict.md), so that it ever reaches 1 / alpha with probability at most
-alpha (Ville 1939). A claim whose wealth did is rejected for good. Claims on a grid are tested; the
-bound is the largest one below which all are rejected. It is valid at all rounds at once: of the
-claims at or above the true epsilon, which hold, only the least one's wealth has to stay below.
+alpha (Ville 1939). A claim whose wealth has reached 1 / alpha is rejected for good. Claims on a
+grid are tested; the bound is the largest one below which all are rejected. It is valid at all
+rounds at once: it exceeds the true epsilon only if the smallest claim at or above that, which is
+true, is rejected.
 
 Why the wealth is a supermartingale, if every canary has at most one round of its own, drawn
 independently of coins and vectors:

@@ -43,9 +43,6 @@ def log_odds_losses(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
     Returns:
       The losses in nats, float64 of shape (...).
 
-    Raises:
-      InputError: If a label is no class, shapes do not match, or there is one class alone.
-
     >>> log_odds_losses([[100.0, 0.0], [0.0, 3.0]], [0, 0]).tolist()
     [-100.0, 3.0]
     """
@@ -72,10 +69,7 @@ def checked_losses(name: str, values: npt.ArrayLike) -> FloatArray:
 
 
 Ratio = Literal[
-    "(TPR - delta) / FPR",
-    "(TNR - delta) / FNR",
-    "(FNR - delta) / TNR",
-    "(FPR - delta) / TPR",
+    "(TPR - delta) / FPR", "(TNR - delta) / FNR", "(FNR - delta) / TNR", "(FPR - delta) / TPR"
 ]
 """The four ratios of equation 7, in its order, with 1 - eta = TPR and 1 - t = TNR.
 
@@ -187,16 +181,12 @@ def epsilon_star_of_distributions(
     Args:
       members: Distribution of a statistic on training points; exchanging the distributions changes
         nothing.
-      non_members: Distribution of the statistic on other points.
       delta: The delta of differential privacy, in [0, 1). With delta 0 no rate is left out, and
         the tails of two different distributions give infinity.
 
     Returns:
       The largest ratio; its threshold is one on the statistic: "at least the threshold" means
         member.
-
-    Raises:
-      InputError: delta is out of range.
 
     >>> from fl_audit.estimators.distributions import Gaussian
     >>> result = epsilon_star_of_distributions(Gaussian(1, 1), Gaussian(0, 1), 1e-5)
@@ -220,9 +210,6 @@ def epsilon_star_over_all_thresholds(
 
     It is the log sup of the four ratios and 1; Negoescu et al. (2024), equation after 9. Arguments
     and result are those of `epsilon_star_of_distributions`.
-
-    Raises:
-      InputError: delta is out of range.
 
     >>> from fl_audit.estimators.distributions import Gaussian
     >>> result = epsilon_star_over_all_thresholds(Gaussian(1, 1), Gaussian(0, 1), 1e-5)
@@ -305,9 +292,6 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
     If all scores of one class are equal (up to rounding) its distribution is a point, and the value
     is the limit of ever narrower distributions. If all scores are equal it is 0. With delta 0 it is
     infinite unless both fits are the same.
-
-    Raises:
-      NotApplicableError: There are fewer than 2 included or 2 excluded scores.
     """
     setting.require(included=2, excluded=2)
     delta = setting.delta
@@ -393,9 +377,6 @@ def empirical_epsilon_star(
         (n0,).
       delta: The delta of differential privacy, in [0, 1).
 
-    Raises:
-      InputError: delta is out of range, a sample is empty or a loss is not finite.
-
     >>> result = empirical_epsilon_star([1, 2, 3, 4], [2, 3, 5, 6], 0.0)
     >>> round(float(np.exp(result.epsilon)), 3), result.threshold, result.ratio
     (2.0, 2.0, '(TPR - delta) / FPR')
@@ -430,9 +411,6 @@ def epsilon_star_empirical(setting: AuditSetting) -> Estimate:
     """`empirical_epsilon_star` of losses given as scores (score = -loss).
 
     A single score has no rate but 0 and 1, which are left out.
-
-    Raises:
-      NotApplicableError: There are fewer than 2 included or 2 excluded scores.
     """
     setting.require(included=2, excluded=2)
     scores = setting.scores

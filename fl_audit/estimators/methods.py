@@ -97,12 +97,7 @@ class Method:
         return inclusion in self.valid_inclusions
 
     def __call__(self, setting: AuditSetting) -> Estimate:
-        """The estimate from the scores of a setting.
-
-        Raises:
-          NotApplicableError: The scores do not allow the method.
-          ValueError: The estimate contradicts this record of the method.
-        """
+        """The estimate from the scores of a setting."""
         inclusion = setting.scores.inclusion
         if not self.allows(inclusion):
             raise NotApplicableError(

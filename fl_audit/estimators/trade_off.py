@@ -232,7 +232,7 @@ def zcdp_trade_off(rho: float) -> TabulatedTradeOff:
     """
     _check("rho", rho)
     best = np.maximum(np.sqrt(-_GRID / rho), 1.0) if rho else np.full_like(_GRID, _ORDERS[-1])
-    log_tpr = _closed_power(rho)
+    log_tpr = np.asarray(-np.square(np.maximum(np.sqrt(-_GRID) - math.sqrt(rho), 0.0)))
     for order in (*_ORDERS, *(1e-3 + factor * best for factor in _NEAR_BEST)):
         orders = np.maximum(np.broadcast_to(order, _GRID.shape), _ORDERS[0])
         log_tpr = np.minimum(log_tpr, _largest_power(orders, rho))
@@ -244,11 +244,6 @@ def zcdp_trade_off(rho: float) -> TabulatedTradeOff:
     mirrored[math.log(0.01) > _GRID] = 0.0
     log_tpr = np.maximum.accumulate(np.maximum(np.minimum(log_tpr, mirrored), _GRID))
     return TabulatedTradeOff(_GRID, log_tpr, _GRID, log_tpr)
-
-
-def _closed_power(rho: float) -> FloatArray:
-    """-(sqrt(-log q) - sqrt(rho))^2: the first summand alone, at its best order."""
-    return np.asarray(-np.square(np.maximum(np.sqrt(-_GRID) - math.sqrt(rho), 0.0)))
 
 
 def _largest_power(orders: FloatArray, rho: float) -> FloatArray:

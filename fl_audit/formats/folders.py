@@ -13,10 +13,26 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, overload
 
 from fl_audit.errors import InputError
 from fl_audit.formats.round_chain import Chain, read_chain
+
+
+@dataclass(frozen=True)
+class _In:
+    """A path in a folder, by its name there."""
+
+    name: str
+
+    @overload
+    def __get__(self, folder: None, kind: object) -> "_In": ...
+
+    @overload
+    def __get__(self, folder: "ScoredFolder", kind: object) -> Path: ...
+
+    def __get__(self, folder: "ScoredFolder | None", kind: object) -> "Path | _In":
+        return self if folder is None else folder.path / self.name
 
 
 @dataclass(frozen=True)
@@ -25,91 +41,53 @@ class ScoredFolder:
 
     path: Path
 
-    @property
-    def canaries(self) -> Path:
-        """The pool, `canary_id,included,rounds` with rounds from 1, separated by spaces (CSV)."""
-        return self.path / "canaries.csv"
+    canaries = _In("canaries.csv")
+    """The pool, `canary_id,included,rounds` with rounds from 1, separated by spaces (CSV)."""
+    round_cosines = _In("round_cosines.npy")
+    """The canaries' cosines with aggregates, float32 of shape (rounds, num_canaries) (NPY)."""
+    round_concentrations = _In("round_concentrations.npy")
+    """How much of each aggregate lies on few coordinates, float64 of shape (rounds, 2) (NPY).
 
-    @property
-    def round_cosines(self) -> Path:
-        """The canaries' cosines with aggregates, float32 of shape (rounds, num_canaries) (NPY)."""
-        return self.path / "round_cosines.npy"
+    Missing if the null distribution of the canaries' family does not depend on it.
+    """
+    round_directions = _In("round_directions.npy")
+    """The aggregates' directions (`DirectionLog`), for canaries with several rounds (NPY).
 
-    @property
-    def round_concentrations(self) -> Path:
-        """How much of each aggregate lies on few coordinates, float64 of shape (rounds, 2) (NPY).
+    A run deletes it with the last round.
+    """
+    round_noise = _In("round_noise.npy")
+    """What is measured of the noise of each aggregate (`checks.noise_rows`), float32 (NPY)."""
+    upload_cosines = _In("upload_cosines.npy")
+    """Canaries' cosines with their own uploads, float32 of shape (rounds, canaries) (NPY).
 
-        Missing if the null distribution of the canaries' family does not depend on it.
-        """
-        return self.path / "round_concentrations.npy"
+    NaN if a canary has no upload in a round; may be missing.
+    """
+    upload_concentrations = _In("upload_concentrations.npy")
+    """How much of an upload lies on few coordinates, the largest of each round's (NPY).
 
-    @property
-    def round_directions(self) -> Path:
-        """The aggregates' directions (`DirectionLog`), for canaries with several rounds (NPY).
+    As `round_concentrations`, and missing likewise.
+    """
+    upload_directions = _In("upload_directions.npy")
+    """The uploads' directions by round and canary, if a canary has several (NPY).
 
-        A run deletes it with the last round.
-        """
-        return self.path / "round_directions.npy"
-
-    @property
-    def round_noise(self) -> Path:
-        """What is measured of the noise of each aggregate (`checks.noise_rows`), float32 (NPY)."""
-        return self.path / "round_noise.npy"
-
-    @property
-    def upload_cosines(self) -> Path:
-        """Canaries' cosines with their own uploads, float32 of shape (rounds, canaries) (NPY).
-
-        NaN if a canary has no upload in a round; may be missing.
-        """
-        return self.path / "upload_cosines.npy"
-
-    @property
-    def upload_concentrations(self) -> Path:
-        """How much of an upload lies on few coordinates, the largest of each round's (NPY).
-
-        As `round_concentrations`, and missing likewise.
-        """
-        return self.path / "upload_concentrations.npy"
-
-    @property
-    def upload_directions(self) -> Path:
-        """The uploads' directions by round and canary, if a canary has several (NPY).
-
-        A run deletes it with the last round.
-        """
-        return self.path / "upload_directions.npy"
-
-    @property
-    def kept_directions(self) -> Path:
-        """What is kept of `round_directions` (see `attacks.own_sums.KeptSums`) (NPZ)."""
-        return self.path / "kept_directions.npz"
-
-    @property
-    def kept_upload_directions(self) -> Path:
-        """What is kept of `upload_directions`, likewise (NPZ)."""
-        return self.path / "kept_upload_directions.npz"
+    A run deletes it with the last round.
+    """
+    kept_directions = _In("kept_directions.npz")
+    """What is kept of `round_directions` (see `attacks.own_sums.KeptSums`) (NPZ)."""
+    kept_upload_directions = _In("kept_upload_directions.npz")
+    """What is kept of `upload_directions`, likewise (NPZ)."""
 
     def upload_logs(self) -> tuple[Path, ...]:
         """The logs of uploads with a row a round; each may be missing."""
         return (self.upload_cosines, self.upload_concentrations)
 
-    @property
-    def compared_vectors(self) -> Path:
-        """The concentrations of the compared vectors, by statistic (JSON)."""
-        return self.path / "concentrations.json"
-
-    @property
-    def chain(self) -> Path:
-        """What was written, in order, chained by digests (JSON lines; `round_chain`)."""
-        return self.path / "chain.jsonl"
+    compared_vectors = _In("concentrations.json")
+    """The concentrations of the compared vectors, by statistic (JSON)."""
+    chain = _In("chain.jsonl")
+    """What was written, in order, chained by digests (JSON lines; `round_chain`)."""
 
     def checked_chain(self) -> Chain | None:
-        """The chain, whose links follow; None where another system wrote the folder.
-
-        Raises:
-          InputError: It is damaged.
-        """
+        """The chain, whose links follow; None where another system wrote the folder."""
         if not self.chain.exists():
             return None
         chain = read_chain(self.chain)
@@ -125,10 +103,8 @@ class ScoredFolder:
 class RunFolder(ScoredFolder):
     """The paths inside a run's folder."""
 
-    @property
-    def config(self) -> Path:
-        """The resolved config (TOML)."""
-        return self.path / "config.toml"
+    config = _In("config.toml")
+    """The resolved config (TOML)."""
 
     def identity(self) -> tuple[Path, ...]:
         """The files that say what the run is, before its first round; the last may be missing."""
@@ -139,108 +115,49 @@ class RunFolder(ScoredFolder):
         """The secrets of the run, which its owner may keep from others; each may be missing."""
         return (self.schedule_secret, self.opening)
 
-    @property
-    def inputs(self) -> Path:
-        """The digests of what the run reads besides its config (JSON), see `config.inputs`."""
-        return self.path / "inputs.json"
+    inputs = _In("inputs.json")
+    """The digests of what the run reads besides its config (JSON), see `config.inputs`."""
+    schedule_secret = _In("schedule_secret")
+    """What the schedule was drawn from (64 hexadecimal digits); none where the seed draws it.
 
-    @property
-    def schedule_secret(self) -> Path:
-        """What the schedule was drawn from (64 hexadecimal digits); none where the seed draws it.
-
-        Whoever has it knows who was in which round, as `canaries.csv` says of canaries.
-        """
-        return self.path / "schedule_secret"
-
-    @property
-    def commitment(self) -> Path:
-        """The commitment that the run began under (JSON)."""
-        return self.path / "commitment.json"
-
-    @property
-    def opening(self) -> Path:
-        """The nonce that opens the commitment (JSON), for the owner only."""
-        return self.path / "commitment.json.opening"
-
-    @property
-    def metrics(self) -> Path:
-        """The metrics, one row per round (CSV)."""
-        return self.path / "metrics.csv"
-
-    @property
-    def round_products(self) -> Path:
-        """The inner product of each example canary's would-be update with each aggregate (NPY)."""
-        return self.path / "round_products.npy"
-
-    @property
-    def round_signals(self) -> Path:
-        """Each round's signal about each example canary (`attacks.update_ratio`) (NPY)."""
-        return self.path / "round_signals.npy"
-
-    @property
-    def round_energies(self) -> Path:
-        """The variances of these signals (NPY)."""
-        return self.path / "round_energies.npy"
-
-    @property
-    def release_cosines(self) -> Path:
-        """The cosine of every canary with every difference of released models, float32 (NPY)."""
-        return self.path / "release_cosines.npy"
-
-    @property
-    def release_concentrations(self) -> Path:
-        """The concentrations of differences of released models, as `round_concentrations` (NPY)."""
-        return self.path / "release_concentrations.npy"
-
-    @property
-    def aggregates(self) -> Path:
-        """Every aggregate's squared length and product with the last one, by variable (NPY)."""
-        return self.path / "aggregates.npy"
-
-    @property
-    def replay(self) -> Path:
-        """The findings of a replay of the first round, before it was trained (JSON)."""
-        return self.path / "replay.json"
-
-    @property
-    def checkpoint(self) -> Path:
-        """The state after the last checkpointed round (NPZ, no pickle)."""
-        return self.path / "checkpoint.npz"
-
-    @property
-    def record(self) -> Path:
-        """The record of the run (JSON; `run_record`); training writes it last."""
-        return self.path / "run.json"
-
-    @property
-    def model(self) -> Path:
-        """The model after the last round (NPZ), see `model_file`."""
-        return self.path / "model.npz"
-
-    @property
-    def initial_model(self) -> Path:
-        """The model before the first round, where a statistic compares both (NPZ)."""
-        return self.path / "initial_model.npz"
-
-    @property
-    def report_json(self) -> Path:
-        """The report for programs; a run with this file is finished."""
-        return self.path / "report.json"
-
-    @property
-    def report_html(self) -> Path:
-        """The report for people."""
-        return self.path / "report.html"
-
-    @property
-    def tensorboard(self) -> Path:
-        """The folder of TensorBoard event files."""
-        return self.path / "tensorboard"
-
-    @property
-    def worker_log(self) -> Path:
-        """The output of TFF's worker process."""
-        return self.path / "worker.log"
+    Whoever has it knows who was in which round, as `canaries.csv` says of canaries.
+    """
+    commitment = _In("commitment.json")
+    """The commitment that the run began under (JSON)."""
+    opening = _In("commitment.json.opening")
+    """The nonce that opens the commitment (JSON), for the owner only."""
+    metrics = _In("metrics.csv")
+    """The metrics, one row per round (CSV)."""
+    round_products = _In("round_products.npy")
+    """The inner product of each example canary's would-be update with each aggregate (NPY)."""
+    round_signals = _In("round_signals.npy")
+    """Each round's signal about each example canary (`attacks.update_ratio`) (NPY)."""
+    round_energies = _In("round_energies.npy")
+    """The variances of these signals (NPY)."""
+    release_cosines = _In("release_cosines.npy")
+    """The cosine of every canary with every difference of released models, float32 (NPY)."""
+    release_concentrations = _In("release_concentrations.npy")
+    """The concentrations of differences of released models, as `round_concentrations` (NPY)."""
+    aggregates = _In("aggregates.npy")
+    """Every aggregate's squared length and product with the last one, by variable (NPY)."""
+    replay = _In("replay.json")
+    """The findings of a replay of the first round, before it was trained (JSON)."""
+    checkpoint = _In("checkpoint.npz")
+    """The state after the last checkpointed round (NPZ, no pickle)."""
+    record = _In("run.json")
+    """The record of the run (JSON; `run_record`); training writes it last."""
+    model = _In("model.npz")
+    """The model after the last round (NPZ), see `model_file`."""
+    initial_model = _In("initial_model.npz")
+    """The model before the first round, where a statistic compares both (NPZ)."""
+    report_json = _In("report.json")
+    """The report for programs; a run with this file is finished."""
+    report_html = _In("report.html")
+    """The report for people."""
+    tensorboard = _In("tensorboard")
+    """The folder of TensorBoard event files."""
+    worker_log = _In("worker.log")
+    """The output of TFF's worker process."""
 
     def released_model(self, completed: int) -> Path:
         """The model after these rounds, kept until the next one is released, float32 (NPY)."""
@@ -279,49 +196,33 @@ class RunFolder(ScoredFolder):
 class LogFolder(ScoredFolder):
     """The paths inside a log's folder, whose `canaries.csv` may lack the column `rounds`."""
 
-    @property
-    def pool(self) -> Path:
-        """The file of the pool: format_version, family, seed, count and dim (JSON)."""
-        return self.path / "pool.json"
+    pool = _In("pool.json")
+    """The file of the pool: format_version, family, seed, count and dim (JSON)."""
 
     def identity(self) -> tuple[Path, ...]:
         """The files that define what is audited; all but the first may be missing."""
         described = (self.participation, self.noise_correlation, self.adaptive_clip)
         return (self.pool, self.canaries, *described)
 
-    @property
-    def aggregates(self) -> Path:
-        """The folder of the rounds' noised aggregates, named `round_000001.npy` and so on."""
-        return self.path / "aggregates"
+    aggregates = _In("aggregates")
+    """The folder of the rounds' noised aggregates, named `round_000001.npy` and so on."""
+    round_lengths = _In("round_lengths.npy")
+    """The norm of each aggregate and of a client in it, float64 of shape (rounds, 2) (NPY).
 
-    @property
-    def round_lengths(self) -> Path:
-        """The norm of each aggregate and of a client in it, float64 of shape (rounds, 2) (NPY).
+    The second is the largest norm that the mechanism allows, clip norm over denominator. NaN if
+    a norm is not known; may be missing.
+    """
+    round_mechanism = _In("round_mechanism.npy")
+    """The noise on a coordinate and the norm bound, float64 of shape (rounds, 2) (NPY).
 
-        The second is the largest norm that the mechanism allows, clip norm over denominator. NaN if
-        a norm is not known; may be missing.
-        """
-        return self.path / "round_lengths.npy"
-
-    @property
-    def round_mechanism(self) -> Path:
-        """The noise on a coordinate and the norm bound, float64 of shape (rounds, 2) (NPY).
-
-        The first is the standard deviation of the noise on each coordinate of a round's aggregate,
-        the second the largest norm of the aggregate without noise. NaN if one is not known; may be
-        missing.
-        """
-        return self.path / "round_mechanism.npy"
-
-    @property
-    def variables(self) -> Path:
-        """The sizes of the model's variables, and which are frozen (JSON); may be missing."""
-        return self.path / "variables.json"
-
-    @property
-    def round_measures(self) -> Path:
-        """`RoundScorer`'s measurements of each aggregate, as a run's `aggregates.npy` (NPY)."""
-        return self.path / "round_measures.npy"
+    The first is the standard deviation of the noise on each coordinate of a round's aggregate,
+    the second the largest norm of the aggregate without noise. NaN if one is not known; may be
+    missing.
+    """
+    variables = _In("variables.json")
+    """The sizes of the model's variables, and which are frozen (JSON); may be missing."""
+    round_measures = _In("round_measures.npy")
+    """`RoundScorer`'s measurements of each aggregate, as a run's `aggregates.npy` (NPY)."""
 
     def round_logs(self) -> tuple[Path, ...]:
         """The logs with a row a round; each may be missing."""
@@ -330,48 +231,25 @@ class LogFolder(ScoredFolder):
         facts = (self.round_lengths, self.round_mechanism, *measures)
         return (*cosines, *self.upload_logs(), *facts)
 
-    @property
-    def direction_sum(self) -> Path:
-        """The sum of the directions of the aggregates so far, as `RoundScorer` keeps it (NPY)."""
-        return self.path / "direction_sum.npy"
+    direction_sum = _In("direction_sum.npy")
+    """The sum of the directions of the aggregates so far, as `RoundScorer` keeps it (NPY)."""
+    initial = _In("initial.npy")
+    """The model before the first round, float32 of shape (dim,) (NPY); may be missing."""
+    final = _In("final.npy")
+    """The model after the last round, float32 of shape (dim,) (NPY); may be missing."""
+    participation = _In("participation.json")
+    """How clients may participate, and whether a claim counts on it (JSON); may be missing."""
+    noise_correlation = _In("noise_correlation.json")
+    """The matrix or the trees that correlate noise over rounds (JSON); may be missing."""
+    claim = _In("claim.csv")
+    """The privacy profile that the training claims, epsilon and delta (CSV); may be missing.
 
-    @property
-    def initial(self) -> Path:
-        """The model before the first round, float32 of shape (dim,) (NPY); may be missing."""
-        return self.path / "initial.npy"
-
-    @property
-    def final(self) -> Path:
-        """The model after the last round, float32 of shape (dim,) (NPY); may be missing."""
-        return self.path / "final.npy"
-
-    @property
-    def participation(self) -> Path:
-        """How clients may participate, and whether a claim counts on it (JSON); may be missing."""
-        return self.path / "participation.json"
-
-    @property
-    def noise_correlation(self) -> Path:
-        """The matrix or the trees that correlate noise over rounds (JSON); may be missing."""
-        return self.path / "noise_correlation.json"
-
-    @property
-    def claim(self) -> Path:
-        """The privacy profile that the training claims, epsilon and delta (CSV); may be missing.
-
-        `estimate` tests it where no other claim is stated.
-        """
-        return self.path / "claim.csv"
-
-    @property
-    def adaptive_clip(self) -> Path:
-        """How the clip norm moves from round to round (JSON); may be missing."""
-        return self.path / "adaptive_clip.json"
-
-    @property
-    def faults(self) -> Path:
-        """Errors of the audit itself while training went on, a line each; may be missing."""
-        return self.path / "faults.txt"
+    `estimate` tests it where no other claim is stated.
+    """
+    adaptive_clip = _In("adaptive_clip.json")
+    """How the clip norm moves from round to round (JSON); may be missing."""
+    faults = _In("faults.txt")
+    """Errors of the audit itself while training went on, a line each; may be missing."""
 
     def side_files(self) -> tuple[str, ...]:
         """The names of files that do not depend on the scores."""
@@ -428,11 +306,7 @@ class WriteLock:
 
     @classmethod
     def of(cls, folder: Path) -> "WriteLock":
-        """The lock that this process holds, or a new one.
-
-        Raises:
-          InputError: Another process holds it, or the folder cannot be written.
-        """
+        """The lock that this process holds, or a new one."""
         path = folder.resolve()
         held = cls._held.get(path)
         if held is None:

@@ -52,11 +52,7 @@ def write_model(path: Path, arrays: Sequence[Float32Array]) -> None:
 
 
 def read_model(path: Path, dim: int) -> Float32Array:
-    """Reads a file of `write_model` as one vector, float32 of shape (dim,).
-
-    Raises:
-      InputError: The file is missing or damaged, or is of another model.
-    """
+    """Reads a file of `write_model` as one vector, float32 of shape (dim,)."""
     arrays = list(read_arrays(path, "a model").values())
     if any(array.dtype != np.float32 for array in arrays):
         raise InputError(f"{path}: must hold float32")
@@ -80,9 +76,6 @@ def read_saved_arrays(path: Path) -> list[NamedArray]:
     Args:
       path: An NPY, NPZ or safetensors file, Keras' weights (HDF5 or .keras), or a checkpoint or
         SavedModel of TensorFlow, such as TensorFlow Federated's programs write.
-
-    Raises:
-      InputError: The file is missing, damaged or of another kind, or its package is not installed.
     """
     if path.is_dir() or path.with_name(f"{path.name}.index").exists():
         named = _of_tensorflow(path)
@@ -172,10 +165,6 @@ def candidates(arrays: Sequence[NamedArray], sizes: Sequence[int]) -> Iterator[l
     These are one array of all parameters, consecutive arrays of the variables' sizes (a
     checkpoint has other parts around them), in the order of the file or of their names, and, where
     no more than the variables have these sizes, those of each size in the order of their names.
-
-    Args:
-      arrays: The arrays of the file.
-      sizes: The number of parameters of each variable.
     """
     dim, by_name = sum(sizes), sorted(arrays, key=lambda named: natural_order(named[0]))
     yield from ([array] for _, array in arrays if array.size == dim)

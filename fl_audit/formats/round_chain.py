@@ -4,7 +4,7 @@ r"""The chain of a folder: what an audit wrote, in order, each line with the dig
 line as soon as a round's rows are written, with the digest of each row. Every line has its link,
 the SHA-256 of the link before it and of the line itself, so that no line can be changed, dropped,
 repeated or moved without all later ones being written anew. Lines are only ever added: a run that
-was killed and goes on says so, and its rounds since the last checkpoint come again behind that. A
+was killed and goes on says so, and its rounds since the last checkpoint come again after that. A
 last line that a kill has torn counts for nothing.
 
 The chain is also what says which files belong together: scores are of a pool and of rounds, and
@@ -55,7 +55,6 @@ class Begun(_Line, frozen=True, tag="begun", kw_only=True):
     """The first line.
 
     Attributes:
-      format_version: The version of the format.
       files: The SHA-256 of each file that says what is audited, by its name.
     """
 
@@ -90,7 +89,6 @@ class Saved(_Line, frozen=True, tag="checkpoint", kw_only=True):
     """A checkpoint.
 
     Attributes:
-      rounds: The number of completed rounds.
       files: The SHA-256 of each whole file that the run would go on with, by its name.
     """
 
@@ -99,7 +97,7 @@ class Saved(_Line, frozen=True, tag="checkpoint", kw_only=True):
 
 
 class Resumed(_Line, frozen=True, tag="resumed", kw_only=True):
-    """A run that goes on after so many rounds; those behind them come again."""
+    """A run that goes on after so many rounds; later ones come again."""
 
     rounds: int
 
@@ -108,7 +106,6 @@ class Scored(_Line, frozen=True, tag="scored", kw_only=True):
     """Scores.
 
     Attributes:
-      rounds: The number of rounds that they are of.
       files: The SHA-256 of the score files and of what else is known once the rounds are over.
       model_sha256: The digest of the trained model (`formats.model_file`); empty for a log.
     """
@@ -146,7 +143,7 @@ def _link(unlinked: bytes, before: str) -> str:
 
 
 def linked(line: AnyLine, before: str) -> AnyLine:
-    """A line with its link behind the one before."""
+    """A line with its link to the one before."""
     return msgspec.structs.replace(line, link=link_of(line, before))
 
 
@@ -161,11 +158,7 @@ def digest(content: bytes) -> str:
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of a file, as hexadecimal digits.
-
-    Raises:
-      InputError: The file cannot be read.
-    """
+    """The SHA-256 of a file, as hexadecimal digits."""
     try:
         with open_foreign(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -178,7 +171,7 @@ def digests_of(files: Iterable[Path]) -> dict[str, str]:
     return {path.name: digest_of(path) for path in sorted(files) if path.exists()}
 
 
-# The rows of a log: of an array (NPY), or the lines of a CSV behind its header.
+# The rows of a log: of an array (NPY), or the lines of a CSV after its header.
 
 
 _LONGEST_ROW = 1 << 16
@@ -227,7 +220,7 @@ class ChainWriter:
     """
 
     def __init__(self, path: Path, head: str) -> None:
-        """Goes on behind a line; use `begin` or `go_on` instead."""
+        """Goes on after a line; use `begin` or `go_on` instead."""
         self._path = path
         self.head = head
 
@@ -236,7 +229,6 @@ class ChainWriter:
         """Starts a chain, in place of one that is there.
 
         Args:
-          path: The path of the chain.
           files: The files that say what is audited; those that are there.
         """
         first = linked(Begun(files=digests_of(files)), "")
@@ -245,11 +237,7 @@ class ChainWriter:
 
     @classmethod
     def go_on(cls, path: Path) -> "ChainWriter":
-        """Goes on behind the last whole line; a torn one is cut off.
-
-        Raises:
-          InputError: The chain is damaged.
-        """
+        """Goes on after the last whole line; a torn one is cut off."""
         chain = read_chain(path)
         chain.check(path)
         if chain.torn:
@@ -297,7 +285,6 @@ class ChangedRow:
     """A row of a log that is not what the chain says.
 
     Attributes:
-      name: The name of the log.
       round: The round, from 1, that it is of.
     """
 
@@ -310,10 +297,9 @@ class Chain:
     """A chain that was read.
 
     Attributes:
-      lines: The lines, in order.
       broken: The numbers, from 1, of lines whose link does not follow from the line before.
       length: The length of the whole lines, in bytes.
-      torn: Whether a last line is cut off behind them.
+      torn: Whether a last line is cut off after them.
     """
 
     lines: tuple[Line, ...]
@@ -365,29 +351,18 @@ class Chain:
 
     @property
     def is_scored(self) -> bool:
-        """Whether no round was logged behind the last scores."""
+        """Whether no round was logged after the last scores."""
         kinds = (Logged, Scored, Resumed)
         last = next((line for line in reversed(self.lines) if isinstance(line, kinds)), None)
         return isinstance(last, Scored)
 
     def until(self, link: str) -> "Chain":
-        """The chain up to the line with this link.
-
-        Raises:
-          ValueError: No line has it.
-        """
+        """The chain up to the line with this link."""
         at = [line.link for line in self.lines].index(link) + 1
         return Chain(self.lines[:at], self.broken, self.length, self.torn)
 
     def changed_rows(self, folder: Path) -> tuple[ChangedRow, ...]:
-        """The rows that are not what the chain says, of logs that are there.
-
-        Args:
-          folder: The folder of the logs.
-
-        Raises:
-          InputError: A log is damaged.
-        """
+        """The rows that are not what the chain says, of logs that are there."""
         rows_of: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         for number, line in self.rounds.items():
             for name, value in line.rows.items():
@@ -420,11 +395,7 @@ class Chain:
         return self.begun.files | (scored.files if scored is not None else {})
 
     def changed_files(self, folder: Path, names: Iterable[str]) -> list[str]:
-        """The names, of those given, of files that are there and are not what the chain says.
-
-        Raises:
-          InputError: A file cannot be read.
-        """
+        """The names, of those given, of files that are there and are not what the chain says."""
         compared = self.files.keys() & set(names)
         return [
             name
@@ -433,11 +404,7 @@ class Chain:
         ]
 
     def changed(self, folder: Path) -> list[str]:
-        """The names of all logs and files that are there and are not what the scores are of.
-
-        Raises:
-          InputError: A file cannot be read.
-        """
+        """The names of all logs and files that are there and are not what the scores are of."""
         rounds = self.rounds.values()
         logs = [] if self.is_scored else [name for line in rounds for name in line.rows]
         rows = [row.name for row in self.changed_rows(folder)]
@@ -445,11 +412,7 @@ class Chain:
 
 
 def read_chain(path: Path) -> Chain:
-    """Reads a chain; a last line without an end counts for nothing.
-
-    Raises:
-      InputError: The file cannot be read, has no first line, or a line is none of a chain.
-    """
+    """Reads a chain; a last line without an end counts for nothing."""
     lines: list[Line] = []
     broken: list[int] = []
     before, length, torn = "", 0, False
@@ -492,7 +455,9 @@ def _decoded(path: Path, number: int, text: bytes) -> Line:
         raise InputError(f"{path}: line {number}: steps count from 1, got {line.step}")
     for name in _names(line):
         if name in ("", ".", "..") or Path(name).name != name:
-            raise InputError(f"{path}: line {number}: names {name!r}, must name files beside it")
+            raise InputError(
+                f"{path}: line {number}: names {name!r}, must name files in its folder"
+            )
     return line
 
 

@@ -12,9 +12,8 @@ import os
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, Self, TypeAlias
+from typing import IO, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -104,59 +103,86 @@ def open_log(
     return rows
 
 
-@dataclass(frozen=True)
-class CosineLog:
-    """Cosines, float32 of shape (rounds, canaries), one row per round."""
+class RoundArray:
+    """An NPY file with a row for each round; NaN until a round is written."""
 
-    _cosines: MappedArray
+    dtype: ClassVar[npt.DTypeLike] = np.float32
+    what: ClassVar[str]
+    row_shape: ClassVar[tuple[int, ...]] = ()
+    """The last extents of every array of this kind, which callers do not pass."""
+
+    def __init__(self, array: MappedArray) -> None:
+        self.array = array
 
     @classmethod
-    def create(cls, path: Path, num_rounds: int, num_canaries: int) -> Self:
-        return cls(create_log(path, np.float32, (num_rounds, num_canaries)))
+    def create(cls, path: Path, *shape: int) -> Self:
+        return cls(create_log(path, cls.dtype, (*shape, *cls.row_shape)))
 
     @classmethod
-    def open(cls, path: Path, num_rounds: int, num_canaries: int) -> Self:
+    def open(cls, path: Path, *shape: int) -> Self:
         """Opens the log of an interrupted run, to continue it."""
-        return cls(open_log(path, "r+", np.float32, (num_rounds, num_canaries), "cosines"))
+        return cls(open_log(path, "r+", cls.dtype, (*shape, *cls.row_shape), cls.what))
 
     @classmethod
-    def at_round(cls, completed: int, path: Path, num_rounds: int, num_canaries: int) -> Self:
+    def at_round(cls, completed: int, path: Path, *shape: int) -> Self:
         """Creates a log if no round is completed, otherwise opens the existing one."""
-        make = cls.open if completed else cls.create
-        return make(path, num_rounds, num_canaries)
+        return (cls.open if completed else cls.create)(path, *shape)
 
     @classmethod
-    def read(cls, path: Path, num_canaries: int) -> Self:
-        """Opens a log of any number of rounds, read-only."""
-        return cls(open_log(path, "r", np.float32, ("rounds", num_canaries), "cosines"))
+    def continued(cls, path: Path, *shape: int) -> Self:
+        """Opens a log, which is created first, whole, if there is none."""
+        if not path.exists():
+            unfinished = path.with_name(f".{path.name}.part")
+            cls.create(unfinished, *shape).flush()
+            unfinished.rename(path)
+        return cls.open(path, *shape)
 
-    @property
-    def num_canaries(self) -> int:
-        return int(self._cosines.shape[1])
+    @classmethod
+    def read(cls, path: Path, *shape: int | str) -> Self:
+        """Opens a log for reading only; a word in its shape matches any extent."""
+        return cls(open_log(path, "r", cls.dtype, (*shape, *cls.row_shape), cls.what))
 
     @property
     def num_rounds(self) -> int:
         """The largest number of rounds."""
-        return int(self._cosines.shape[0])
+        return int(self.array.shape[0])
 
-    def write_round(self, round_index: int, cosines: FloatArray) -> None:
-        self._cosines[round_index] = cosines
+    def write_round(self, round_index: int, row: npt.ArrayLike) -> None:
+        self.array[round_index] = row
 
     def flush(self) -> None:
-        self._cosines.flush()
+        self.array.flush()
+
+    def values(self) -> AnyArray:
+        return np.array(self.array)
+
+
+class CosineLog(RoundArray):
+    """Cosines with every canary, float32 of shape (rounds, canaries)."""
+
+    what = "cosines"
+
+    @classmethod
+    def read(cls, path: Path, *shape: int | str) -> Self:
+        """Opens a log of any number of rounds, read-only; its shape is the number of canaries."""
+        return super().read(path, "rounds", *shape)
+
+    @property
+    def num_canaries(self) -> int:
+        return int(self.array.shape[1])
 
     def written(self) -> npt.NDArray[np.bool_]:
         """The rounds that are written as a whole, bool of shape (rounds,)."""
-        return np.array([bool(np.isfinite(row).all()) for row in self._cosines], dtype=bool)
+        return np.array([bool(np.isfinite(row).all()) for row in self.array], dtype=bool)
 
     def row(self, round_index: int) -> npt.NDArray[np.float32] | None:
         """One round's row, float32 of shape (canaries,); None until it is written."""
-        row: npt.NDArray[np.float32] = np.array(self._cosines[round_index])
+        row: npt.NDArray[np.float32] = np.array(self.array[round_index])
         return row if np.isfinite(row).all() else None
 
     def rows(self, rounds: range | None = None) -> Iterator[npt.NDArray[np.float32]]:
         """The written rows of all rounds, or of some, one at a time."""
-        selected = self._cosines if rounds is None else self._cosines[rounds.start : rounds.stop]
+        selected = self.array if rounds is None else self.array[rounds.start : rounds.stop]
         return (row for row in selected if np.isfinite(row).all())
 
 
@@ -167,40 +193,23 @@ class UploadCosines(CosineLog):
     """
 
     def write(self, round_index: int, canary: int, cosine: float) -> None:
-        self._cosines[round_index, canary] = cosine
-
-    def values(self) -> npt.NDArray[np.float32]:
-        return np.array(self._cosines)
+        self.array[round_index, canary] = cosine
 
 
-@dataclass(frozen=True)
-class ConcentrationLog:
-    """A log of two sums for each round's vector, float64 of shape (rounds, 2).
+class ConcentrationLog(RoundArray):
+    """Two sums for each round's vector, float64 of shape (rounds, 2).
 
     A row holds the sums of cubes and of fourth powers of the vector scaled to norm 1. It is zeros
     if the vector is zero, and NaN if the vector is unknown.
     """
 
-    _rows: MappedArray
+    dtype, what, row_shape = np.float64, "concentrations", (2,)
 
     @classmethod
-    def create(cls, path: Path, num_rounds: int) -> "ConcentrationLog":
-        return cls(create_log(path, np.float64, (num_rounds, 2)))
-
-    @classmethod
-    def open(cls, path: Path, num_rounds: int) -> "ConcentrationLog":
-        """Opens the log of an interrupted run to continue it."""
-        return cls(open_log(path, "r+", np.float64, (num_rounds, 2), "concentrations"))
-
-    @classmethod
-    def at_round(cls, completed: int, path: Path, num_rounds: int) -> "ConcentrationLog":
-        """Creates a log if no round is completed, otherwise opens the existing one."""
-        return (cls.open if completed else cls.create)(path, num_rounds)
-
-    @classmethod
-    def read(cls, path: Path, num_rounds: int) -> "ConcentrationLog":
+    def read(cls, path: Path, *shape: int | str) -> Self:
         """Opens a log for reading only; raises InputError for sums that no vector has."""
-        rows = open_log(path, "r", np.float64, (num_rounds, 2), "concentrations")
+        log = super().read(path, *shape)
+        rows = log.array
         cubes, fourths = rows.T
         rounding = 1 + 1e-7
         is_sum = (fourths > 0) & (fourths <= rounding * cubes) & (cubes <= 1)
@@ -212,81 +221,55 @@ class ConcentrationLog:
                 f"{path}: round {bad + 1} has the sums {rows[bad, 0]:g} and {rows[bad, 1]:g}, must "
                 "be those of a vector of norm 1, both 0 or NaN"
             )
-        return cls(rows)
-
-    def write_round(self, round_index: int, row: FloatArray) -> None:
-        self._rows[round_index] = row
-
-    def flush(self) -> None:
-        self._rows.flush()
-
-    def row(self, round_index: int) -> FloatArray:
-        return np.array(self._rows[round_index])
-
-    def rows(self) -> FloatArray:
-        return np.array(self._rows)
+        return log
 
 
 _COLUMNS = 1 << 14
 """Columns per read: 128 MB of 2,048 rounds."""
 
 
-@dataclass(frozen=True)
-class DirectionLog:
-    """A log of directions, float32 of shape (rounds, 1 + width).
+class DirectionLog(RoundArray):
+    """Directions with their 4-norms, float32 of shape (rounds, 1 + width).
 
     A row begins with the 4-norm of the direction, which is NaN until the row is written and 0 if
     the vector has no direction; the image of the direction follows.
     """
 
-    _rows: MappedArray
+    what = "directions"
 
     @classmethod
-    def create(cls, path: Path, num_rounds: int, width: int) -> "DirectionLog":
-        return cls.from_rows(create_zeros(path, np.float32, (num_rounds, 1 + width)))
+    def create(cls, path: Path, *shape: int) -> Self:
+        return cls.from_rows(create_zeros(path, np.float32, shape))
 
     @classmethod
-    def from_rows(cls, rows: MappedArray) -> "DirectionLog":
+    def from_rows(cls, rows: MappedArray) -> Self:
         """Makes an empty log of a new array."""
         rows[:, 0] = np.nan
         return cls(rows)
 
-    @classmethod
-    def open(cls, path: Path, num_rounds: int, width: int) -> "DirectionLog":
-        """Opens the log of an interrupted run or of an audit to continue it."""
-        return cls(open_log(path, "r+", np.float32, (num_rounds, 1 + width), "directions"))
-
-    @classmethod
-    def read(cls, path: Path, num_rounds: int, width: int) -> "DirectionLog":
-        """Opens a log for reading only."""
-        return cls(open_log(path, "r", np.float32, (num_rounds, 1 + width), "directions"))
-
     @property
     def width(self) -> int:
         """The length of an image."""
-        return int(self._rows.shape[1]) - 1
+        return int(self.array.shape[1]) - 1
 
     def forget(self, round_index: int) -> None:
         """Makes a round's direction unknown."""
-        self._rows[round_index, 0] = np.nan
+        self.array[round_index, 0] = np.nan
 
-    def write_round(self, round_index: int, fourth_norm: float, image: Float32Array) -> None:
+    def write_direction(self, round_index: int, fourth_norm: float, image: Float32Array) -> None:
         """Writes a round's row, the mark of a written row last."""
         self.forget(round_index)
-        self._rows[round_index, 1:] = image
-        self._rows[round_index, 0] = fourth_norm
-
-    def flush(self) -> None:
-        self._rows.flush()
+        self.array[round_index, 1:] = image
+        self.array[round_index, 0] = fourth_norm
 
     def fourth_norms(self) -> FloatArray:
         """The directions' 4-norms, float64 of shape (rounds,), with NaN and 0 as in the class."""
-        return np.array(self._rows[:, 0], np.float64)
+        return np.array(self.array[:, 0], np.float64)
 
     def columns(self, rounds: IndexArray) -> Iterator[FloatArray]:
         """The images of some rounds, consecutive columns of float64 at a time."""
-        for start in range(1, self._rows.shape[1], _COLUMNS):
-            yield self._rows[rounds, start : start + _COLUMNS].astype(np.float64)
+        for start in range(1, self.array.shape[1], _COLUMNS):
+            yield self.array[rounds, start : start + _COLUMNS].astype(np.float64)
 
 
 class LoggedTotal:

@@ -35,11 +35,8 @@ class RunRecord:
     """The facts of one training run that the report needs beyond scores and metrics.
 
     Attributes:
-      task: The name of the task.
-      runtime: The runtime that ran it.
       dim: The number of trainable parameters.
       num_clients: The number of real clients in the population.
-      num_canaries: The number of canaries in the pool.
       num_included: The number of canaries that the coins included.
       delta: The delta that estimates are computed at.
       release: What the run released; of a run that was stopped, what it would have released.
@@ -113,11 +110,7 @@ def write_record(folder: RunFolder, record: RunRecord) -> None:
 
 
 def read_record(folder: RunFolder) -> RunRecord:
-    """Reads `run.json`.
-
-    Raises:
-      InputError: The file is missing, damaged, or of another format version.
-    """
+    """Reads `run.json`."""
     fields = read_json(folder.record, dict[str, Any], "a run record")
     version = fields.get("format_version")
     if version != FORMAT_VERSION:

@@ -25,11 +25,7 @@ def write_secret(path: Path, secret: int) -> None:
 
 
 def read_secret(path: Path) -> int:
-    """Reads a secret.
-
-    Raises:
-      InputError: The file cannot be read or holds no secret; what it holds is not in the message.
-    """
+    """Reads a secret."""
     try:
         text = read_foreign(path).decode("ascii", errors="replace").strip()
     except OSError as error:

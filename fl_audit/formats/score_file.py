@@ -35,15 +35,7 @@ import numpy.typing as npt
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts
 from fl_audit.estimators.scores import CanaryScores, Inclusion
-from fl_audit.formats.text_files import (
-    atomic_writer,
-    check_header,
-    linked_unquoted,
-    read_csv,
-    read_csv_table,
-    read_flag,
-    read_foreign,
-)
+from fl_audit.formats import text_files
 from fl_audit.progress import warned_if_read
 
 
@@ -56,12 +48,7 @@ class ScoreFile:
       included: Whether each canary was included in training, bool of shape (k,).
       score: The scores, finite float64 of shape (k,); larger means more like a member.
       inclusion: How included canaries were chosen.
-      inclusion_probability: The probability with which a canary was included.
       pair: The name of each canary's pair; empty without pairs.
-
-    Raises:
-      ValueError: The lengths differ, there is no row, an id repeats or is empty, a score is not
-        finite, or a pair is not one included and one excluded canary.
     """
 
     canary_id: tuple[str, ...]
@@ -114,7 +101,7 @@ def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
     """
     path = Path(path)
     try:
-        with warned_if_read(), linked_unquoted(path, "a score file"):
+        with warned_if_read(), text_files.linked_unquoted(path, "a score file"):
             return _scores(path, read_table(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
@@ -155,7 +142,7 @@ def write_score_file(path: str | os.PathLike[str], scores: ScoreFile, mode: int 
     Scores are written with all their digits, so that reading returns the same numbers.
     """
     path = Path(path)
-    with atomic_writer(path, mode) as file:
+    with text_files.atomic_writer(path, mode) as file:
         if path.suffix == ".parquet":
             _write_parquet(file, scores)
         else:
@@ -190,7 +177,7 @@ def _write_parquet(file: IO[bytes], scores: ScoreFile) -> None:
 
 
 def _inclusion_columns(scores: ScoreFile) -> dict[str, list[str]]:
-    """The columns on the choice of included canaries; empty for fair coins."""
+    """The columns that say how included canaries were chosen; empty for fair coins."""
     k = len(scores.score)
     columns: dict[str, list[str]] = {}
     if scores.inclusion != "coins":
@@ -208,7 +195,7 @@ def _text(value: object) -> str:
 
 def _parse_included(values: Sequence[object]) -> tuple[npt.NDArray[np.bool_], "BadRow | None"]:
     flags = [_text(value) for value in values]
-    included = [read_flag(flag) for flag in flags]
+    included = [text_files.read_flag(flag) for flag in flags]
     if None in included:
         row = included.index(None)
         return np.empty(0, bool), BadRow(row, f"included must be 0 or 1, got {flags[row]!r}")
@@ -270,7 +257,7 @@ def read_table(path: Path) -> ScoreTable:
 
 
 def _read_csv(path: Path) -> ScoreTable:
-    table = read_csv_table(path, COLUMNS, INCLUSION_COLUMNS[:2])
+    table = text_files.read_csv_table(path, COLUMNS, INCLUSION_COLUMNS[:2])
     at = {name: table.header.index(name) for name in _used_columns(path, table.header)}
     columns = {name: [row[position] for row in table.rows] for name, position in at.items()}
     return ScoreTable(columns, lambda row: f"line {table.lines[row]}")
@@ -280,7 +267,7 @@ def _read_parquet(path: Path) -> ScoreTable:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    content = pa.BufferReader(read_foreign(path))
+    content = pa.BufferReader(text_files.read_foreign(path))
     try:
         num_rows = pq.read_metadata(content).num_rows
         table = pq.read_table(content) if num_rows <= _MOST_ROWS else None
@@ -301,7 +288,7 @@ def _used_columns(path: Path, header: Sequence[str]) -> tuple[str, ...]:
     # A column `pair` is ours only if the file also says how its canaries were chosen.
     names = INCLUSION_COLUMNS if INCLUSION in header else (PROBABILITY,)
     columns = (*COLUMNS, *(name for name in names if name in header))
-    check_header(path, header, columns, INCLUSION_COLUMNS[:2])
+    text_files.check_header(path, header, columns, INCLUSION_COLUMNS[:2])
     return columns
 
 
@@ -370,7 +357,7 @@ def bad_pair(pair: Sequence[str], included: npt.NDArray[np.bool_]) -> BadRow | N
 
 
 def _bad_word(words: Sequence[str], name_row: Callable[[int], str]) -> BadRow | None:
-    """The first row with an unknown choice, or with another one than the first row."""
+    """The first row whose choice is unknown or differs from that of row 1."""
     for row, word in enumerate(words):
         if word not in _KINDS:
             hint = nearest(word, _KINDS)
@@ -382,7 +369,7 @@ def _bad_word(words: Sequence[str], name_row: Callable[[int], str]) -> BadRow | 
 
 
 def _unequal(texts: Sequence[str], name_row: Callable[[int], str]) -> ReadInclusion:
-    """Coins of one probability, which is the same in every row."""
+    """Checks the probability of the coins, which must be the same in every row."""
     for row, text in enumerate(texts):
         if text != texts[0]:
             wrong = f"{PROBABILITY} must be the same in every row, got {text!r}; {name_row(0)} has"
@@ -414,7 +401,7 @@ def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
 
 
 def _counts(path: Path) -> ChallengeCounts:
-    rows = read_csv(path, COUNT_COLUMNS)
+    rows = text_files.read_csv(path, COUNT_COLUMNS)
     if not rows:
         raise InputError(f"{path}: must hold at least one row below the header, got none")
     for name in rows[0]:

@@ -249,7 +249,7 @@ def read_csv_table(path: Path, columns: Sequence[str], optional: Sequence[str] =
 
 
 def open_csv(path: Path, lines: Iterator[str]) -> "tuple[list[str], _reader]":
-    """The names of the columns, and a reader of the rows behind them.
+    """The names of the columns, and a reader of the rows below them.
 
     Raises InputError for a header of numbers alone: the first row of a file that has none.
     """

@@ -116,6 +116,14 @@ def fresh_in_each_round(table: object, num_rounds: int) -> None:
     """Returns None: noise is independent between rounds."""
 
 
+WITH_FIXED_CLIP = dict.fromkeys(
+    ("target_quantile", "clip_learning_rate", "clipped_count_stddev"),
+    "is of a clip norm that moves; noise that later rounds cancel is in units of one clip norm, "
+    "and would stay if it moved; set a fixed clip_norm, or take 'gaussian_adaptive'",
+)
+"""The keys of an adaptive clip norm, which mechanisms with correlated noise refuse."""
+
+
 # Keys of all mechanisms with noise.
 
 

@@ -8,6 +8,7 @@ same epsilon. A `NoiseStream` computes the noise round by round.
 
 import functools
 import typing
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -28,6 +29,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.mechanisms.kind import (
+    WITH_FIXED_CLIP,
     ClipAndNoise,
     MechanismKind,
     NoisyMechanism,
@@ -57,9 +59,6 @@ class MatrixFactorisation(
 ):
     """Noise correlated over rounds by a matrix: DP-FTRL with a Toeplitz strategy C.
 
-    The clip norm is fixed: noise is drawn in clip norms of one round and used in later ones, so
-    that no accountant covers an adaptive clip norm.
-
     Attributes:
       noise_multiplier: Standard deviation, in clip norms, of the noise that C^-1 correlates.
       clip_norm: L2 norm to which updates are clipped.
@@ -71,6 +70,7 @@ class MatrixFactorisation(
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("coefficients",)
+    refused_keys: ClassVar[Mapping[str, str]] = WITH_FIXED_CLIP
 
     clip_norm: PositiveFloat
     strategy: Literal["banded_sqrt", "sqrt", "blt", "banded_inverse_sqrt", "file"]

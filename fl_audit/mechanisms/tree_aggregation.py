@@ -1,7 +1,8 @@
 """Noise that is correlated over rounds: tree aggregation (Kairouz et al. 2021)."""
 
 import typing
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from fl_audit.accounting.noise_distributions import TREE
 from fl_audit.accounting.release import Noise
@@ -9,6 +10,7 @@ from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.config_tables.table import PositiveFloat, PositiveInt
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.mechanisms.kind import (
+    WITH_FIXED_CLIP,
     ClipAndNoise,
     MechanismKind,
     NoisyMechanism,
@@ -33,6 +35,8 @@ class TreeAggregation(
         epoch: clients / clients per round, rounded up.
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
+
+    refused_keys: ClassVar[Mapping[str, str]] = WITH_FIXED_CLIP
 
     clip_norm: PositiveFloat
     restart_every: PositiveInt | None = None

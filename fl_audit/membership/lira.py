@@ -45,8 +45,8 @@ def decide_member(
     ((m0 + R) / s0)^2. Small values are evidence for H1 if s0 > s1, large ones if s0 < s1; equal
     standard deviations leave a test of the loss itself. Algorithm 3.
 
-    Algorithm 3 as printed has the two terms of R's denominator exchanged and adds m0 / s0 to R / s0
-    all the same. That is no likelihood ratio test: with m0 = 0, s0 = 2, m1 = 3, s1 = 1 the printed
+    Algorithm 3 as printed exchanges the two terms of R's denominator but still adds m0 / s0 to
+    R / s0. That is not a likelihood ratio test: with m0 = 0, s0 = 2, m1 = 3, s1 = 1 the printed
     R is 4, and rejects around a loss of -4 instead of around 4, where H1 is likelier. The authors'
     own program has the sign used here.
 

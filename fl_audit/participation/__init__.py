@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.canaries.tables import AnyCanaries, Canaries
+from fl_audit.errors import InputError
 from fl_audit.participation.arms import arms_attendance
 from fl_audit.participation.client_patterns import (
     B_MIN_SEP,
@@ -37,6 +38,7 @@ from fl_audit.participation.client_patterns import (
     CyclicPoisson,
     RandomAllocation,
 )
+from fl_audit.participation.dropouts import Dropouts, with_dropouts
 from fl_audit.participation.logged_cohorts import REPLAY, Replay
 from fl_audit.participation.patterns import (
     BERNOULLI,
@@ -69,6 +71,7 @@ __all__ = [
     "Cohort",
     "CyclicPoisson",
     "DrawnParticipation",
+    "Dropouts",
     "EveryRound",
     "MinSeparation",
     "Participation",
@@ -103,6 +106,8 @@ def make_schedule(
     seed: int,
     client_ids: Sequence[str],
     included: npt.NDArray[np.bool_],
+    *,
+    dropouts: Dropouts | None = None,
 ) -> Schedule:
     """Makes the schedule of a config.
 
@@ -112,6 +117,7 @@ def make_schedule(
       seed: The seed of the run.
       client_ids: The names of the real clients in the population.
       included: The coins of the pool, bool of shape (num_canaries,).
+      dropouts: Who does not report; None if all that are sampled do.
 
     Raises:
       InputError: Keys contradict each other, a log cannot be used, the population cannot fill the
@@ -125,5 +131,9 @@ def make_schedule(
     if arms:
         attendance = arms_attendance(arms, seed, roster, schedule.num_rounds)
         schedule = dataclasses.replace(schedule, canary_attendance=attendance)
+    if dropouts is not None and PATTERNS.kind_of(config).names_clients:
+        raise InputError("dropouts: the log that is replayed says who reported; leave it out")
+    if dropouts is not None:
+        schedule = with_dropouts(schedule, dropouts, seed, roster)
     check_room_for_canaries(schedule.expected_canaries, canaries.max_per_round)
     return schedule

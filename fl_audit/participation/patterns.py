@@ -22,9 +22,11 @@ a function from the table, a seed and a roster to a `Schedule`, and the words of
 import bisect
 import dataclasses
 import functools
+import math
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -38,7 +40,13 @@ from fl_audit.accounting.sampling import (
     TruncatedPoissonSampling,
 )
 from fl_audit.array_types import IndexArray
-from fl_audit.config_tables.table import NumRounds, PositiveInt, Table
+from fl_audit.config_tables.table import (
+    NonNegativeInt,
+    NumRounds,
+    PositiveFloat,
+    PositiveInt,
+    Table,
+)
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.number_words import count, significant
@@ -470,6 +478,10 @@ UNIFORM = ParticipationPattern(
 # Minimum separation.
 
 
+_ROUNDING = 1e-9
+"""Relative error of hours over hours that is no further round."""
+
+
 class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="min_separation"):
     """A client participates at most every `separation` rounds, as DP-FTRL assumes.
 
@@ -481,7 +493,9 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
     Attributes:
       rounds: Number of training rounds.
       clients_per_round: Cohort of real clients; under `like_clients` its expected size.
-      separation: Least distance of a client's rounds.
+      separation: Least distance of a client's rounds; or `cool_down_hours` over `round_hours`.
+      cool_down_hours: Least hours from a client's round to its next.
+      round_hours: Least hours from a round to the next.
       client_rounds_at_most: Rounds after which a client is not sampled any more.
       canaries: Rounds of canaries (docs/participation.md).
       canary_mean_repeats: Mean rounds of a canary under `like_clients`; by default a client's.
@@ -489,10 +503,26 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
 
     rounds: NumRounds
     clients_per_round: PositiveInt
-    separation: PositiveInt
+    separation: NonNegativeInt = 0
+    cool_down_hours: PositiveFloat | None = None
+    round_hours: PositiveFloat | None = None
     client_rounds_at_most: PositiveInt | None = None
     canaries: Literal["like_clients", "most_frequent"] = "like_clients"
     canary_mean_repeats: MeanRounds | None = None
+
+    def __post_init__(self) -> None:
+        """Sets the separation by hours; raises ValueError if it is missing or contradicted."""
+        hours = (self.cool_down_hours, self.round_hours)
+        if hours[0] is None and hours[1] is None:
+            if self.separation == 0:
+                raise ValueError("separation is missing (or cool_down_hours and round_hours)")
+            return
+        if hours[0] is None or hours[1] is None:
+            raise ValueError("cool_down_hours and round_hours go together; set both")
+        rounds = math.ceil(hours[0] / hours[1] * (1 - _ROUNDING))
+        if self.separation not in (0, rounds):
+            raise ValueError(f"separation is {self.separation}, and {rounds} by hours; set one")
+        msgspec.structs.force_setattr(self, "separation", rounds)
 
     @property
     def sampling(self) -> OneGroup:
@@ -596,9 +626,11 @@ def _every_turn(canaries: IndexArray, seed: int, config: MinSeparation) -> Parti
 
 
 def _min_separation_client_rounds(record: RunRecord, config: MinSeparation) -> str:
+    hours = config.cool_down_hours
+    rest = "" if hours is None else f", after {hours:g} hours"
     return (
         f"Clients are split into {count(config.separation, 'group')} that take turns, so that a "
-        f"client checks in at most every {count(config.separation, 'round')}: "
+        f"client checks in at most every {count(config.separation, 'round')}{rest}: "
         f"{count(config.clients_per_round, 'client')} a round, {most_rounds_of_a_client(record)}."
     )
 

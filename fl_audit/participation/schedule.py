@@ -299,8 +299,10 @@ PATTERNS = Kinds[ParticipationPattern[Any]]("participation pattern", Participati
 # Sentences for the report.
 
 
-def client_rounds(record: RunRecord, participation: Participation) -> str:
-    return PATTERNS.kind_of(participation).client_rounds(record, participation)
+def client_rounds(record: RunRecord, participation: Participation, dropouts: str = "") -> str:
+    """A sentence on the rounds of clients, with one on those that drop out, if any do."""
+    rounds = PATTERNS.kind_of(participation).client_rounds(record, participation)
+    return f"{rounds} {dropouts}".rstrip()
 
 
 def canary_rounds(participation: Participation) -> str:

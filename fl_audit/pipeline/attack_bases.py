@@ -1,7 +1,8 @@
 """The models of an attack: their challenges, and the results of their outputs.
 
-Models on random halves of the members choose the member that is easiest to distinguish; then bases
-with and without it are trained. Their outputs become scores, error counts, losses and a report.
+Models trained on random halves of the members show which members are easiest to distinguish; then
+models are trained on bases with and without each. Their outputs become scores, error counts, losses
+and a report.
 """
 
 import abc
@@ -9,7 +10,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +34,6 @@ from fl_audit.report.attack import (
     render_attack,
 )
 from fl_audit.seeds import Stream, generator
-
-if TYPE_CHECKING:
-    pass
-
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -89,10 +85,7 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def base_without(self, member: int, random: np.random.Generator) -> BoolArray:
-        """The other members that all models of a base train on, bool of shape (members,).
-
-        The base is without `member`, an index.
-        """
+        """The members, without `member` (an index), on which all models of a base train (bool)."""
 
     @abc.abstractmethod
     def member(self, index: int, accuracy: float, separation: float) -> AttackedMember:
@@ -124,7 +117,6 @@ class AttackedBase:
     """The outputs of the models on one base, for its member.
 
     Attributes:
-      member: The index of the member.
       shadow: Margins of the member under shadow models, of shape (models, 1).
       challenged: Margins of the member under attacked models, of shape (challenges, 1).
       losses: Losses of the member under attacked models, float64 of shape (challenges,).
@@ -162,8 +154,8 @@ def choose_members(target: Target) -> Chosen:
 def attack_base(target: Target, number: int, member: int) -> AttackedBase:
     """Trains the models of one base (number from 0) with and without a member, an index.
 
-    Shadow models, half of them with the member, and attacked ones, each with it by a fair coin, are
-    all independent given the base. Experiment 2 of Zanella-Béguelin et al. (2022).
+    Half of the shadow models train with the member, and each attacked model by a fair coin. Given
+    the base, all models are independent. Experiment 2 of Zanella-Béguelin et al. (2022).
     """
     random = generator(target.seed, Stream.MODEL_POINTS, 1, number)
     base = target.base_without(member, random)
@@ -267,10 +259,7 @@ def error_counts(bases: Sequence[AttackedBase], false_positive_rate: float) -> C
 
 
 def make_report(
-    target: Target,
-    scores: Mapping[str, ScoreFile],
-    chosen: Chosen,
-    bases: Sequence[AttackedBase],
+    target: Target, scores: Mapping[str, ScoreFile], chosen: Chosen, bases: Sequence[AttackedBase]
 ) -> AttackReport:
     """The report of the challenges on all bases."""
     attack, worst = target.attack, chosen.worst
@@ -307,10 +296,7 @@ def make_report(
 
 
 def write_results(
-    folder: Path,
-    scores: Mapping[str, ScoreFile],
-    chosen: Chosen,
-    report: AttackReport,
+    folder: Path, scores: Mapping[str, ScoreFile], chosen: Chosen, report: AttackReport
 ) -> None:
     """Writes all files; report.json is the last, and its presence marks them as complete."""
     for name, file in scores.items():

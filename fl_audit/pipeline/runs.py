@@ -187,9 +187,6 @@ def at_work(folder: RunFolder) -> Iterator[RunFolder]:
     """Makes a folder, holds its lock, and deletes a killed process's temporary files.
 
     A folder created here is removed again if it stays empty.
-
-    Raises:
-      InputError: Another process holds the lock, or the file system refuses an operation.
     """
     existed = folder.path.exists()
     try:

@@ -8,14 +8,7 @@ from fl_audit.config.file import config_to_toml
 from fl_audit.engines.tff import environment
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import write_text
-from fl_audit.pipeline.attack_bases import (
-    Target,
-    attack_base,
-    choose_members,
-    make_report,
-    score_files,
-    write_results,
-)
+from fl_audit.pipeline import attack_bases
 from fl_audit.pipeline.runs import at_work
 from fl_audit.report.attack import AttackReport
 from fl_audit.run.training_folder import check_new, check_resumable
@@ -27,11 +20,7 @@ if TYPE_CHECKING:
 def start_attack(
     config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
 ) -> AttackReport:
-    """Trains and attacks in a new or empty folder; `after_block` reports progress.
-
-    Raises:
-      InputError: The folder is taken, or the task cannot be attacked; nothing is written then.
-    """
+    """Trains and attacks in a new or empty folder; `after_block` reports progress."""
     check_new(out)
     return _attack(config, out, after_block)
 
@@ -39,11 +28,7 @@ def start_attack(
 def continue_attack(
     config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
 ) -> AttackReport:
-    """Resumes an interrupted attack; trained models are not trained again.
-
-    Raises:
-      InputError: The folder holds no interrupted attack of this config.
-    """
+    """Resumes an interrupted attack; trained models are not trained again."""
     check_resumable(out, config)
     return _attack(config, out, after_block)
 
@@ -58,20 +43,20 @@ def _attack(
     with at_work(RunFolder(out)) as folder:
         write_text(folder.config, config_to_toml(config))
         models.mkdir(exist_ok=True)
-        chosen = choose_members(target)
+        chosen = attack_bases.choose_members(target)
         bases = [
-            attack_base(target, number, int(member))
+            attack_bases.attack_base(target, number, int(member))
             for number, member in enumerate(chosen.worst.points)
         ]
-        scores = score_files(bases)
-        report = make_report(target, scores, chosen, bases)
-        write_results(out, scores, chosen, report)
+        scores = attack_bases.score_files(bases)
+        report = attack_bases.make_report(target, scores, chosen, bases)
+        attack_bases.write_results(out, scores, chosen, report)
     return report
 
 
 def _target_of(
     config: AttackConfig | FederatedAttackConfig, models: Path, after_block: "AfterBlock"
-) -> Target:
+) -> attack_bases.Target:
     if isinstance(config, FederatedAttackConfig):
         from fl_audit.pipeline.attack_targets import AttackedClients
 

@@ -16,15 +16,14 @@ them.
 
 import dataclasses
 import itertools
+import math
 from dataclasses import dataclass
-from typing import assert_never
 
 import numpy as np
 
-from fl_audit.accounting.noise_distributions import noise_on_sum
+from fl_audit.accounting.noise_distributions import CLIENT_GAUSSIAN, noise_on_sum
 from fl_audit.accounting.sampling import UnknownRounds
 from fl_audit.array_types import FloatArray
-from fl_audit.config import ClientGaussian, GaussianAdaptive, GaussianFixed
 from fl_audit.errors import InputError
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.verdict import Background
@@ -78,7 +77,7 @@ ENDS = tuple(
 
 
 _MOST_CLIENTS = 1_000
-"""The largest number of clients simulated in a round; each stands for several if there are more."""
+"""The largest number of clients simulated in a round; each represents several if there are more."""
 
 
 _FARTHEST = 1e60
@@ -109,12 +108,13 @@ def simulate_clip_path(
     """
     shape = (trials, run.num_rounds)
     clip_norms, real_norms = np.empty(shape), np.empty(shape)
-    clip_norm: FloatArray = np.full(trials, run.mechanism.clip_norm)
+    clip_norm: FloatArray = np.full(trials, run.first_norm)
+    longest = 1.0 if run.fixed_norm is None else math.inf
     medians = clip_norm[0] * np.geomspace(unknowns.first_norm, unknowns.last_norm, run.num_rounds)
     for t, (median, clients) in enumerate(zip(medians, run.clients, strict=True)):
         num_simulated = min(int(clients), _MOST_CLIENTS)
         norms = median * np.exp(SPREAD * random.standard_normal((trials, num_simulated)))
-        clipped = np.minimum(norms / clip_norm[:, None], 1.0)
+        clipped = np.minimum(norms / clip_norm[:, None], longest)
         scale = clients / num_simulated if num_simulated else 0.0
         clip_norms[:, t] = clip_norm
         real_norms[:, t] = _norm_of_sum(clipped, scale, unknowns.alignment)
@@ -143,22 +143,17 @@ def _moved(
     as +1/2 and a clipped one as -1/2, divides the sum by the expected cohort (by the actual one
     without noise) and clips the share to [0, 1].
     """
-    mechanism = run.mechanism
-    match mechanism:
-        case GaussianFixed() | ClientGaussian():
-            return clip_norm
-        case GaussianAdaptive():
-            pass
-        case _:
-            assert_never(mechanism)
-    if mechanism.multiplier == 0:
-        share = unclipped / cohort if cohort else np.full(len(clip_norm), mechanism.target_quantile)
+    rule = run.clip_rule
+    if rule is None:
+        return clip_norm
+    if run.multiplier == 0:
+        share = unclipped / cohort if cohort else np.full(len(clip_norm), rule.target_quantile)
     else:
-        noise = run.noise.count_noise_stddev * random.standard_normal(len(clip_norm))
-        share = 0.5 + (unclipped - cohort / 2 + noise) / run.schedule.expected_cohort
-    error = np.clip(share, 0.0, 1.0) - mechanism.target_quantile
+        noise = rule.count_stddev * random.standard_normal(len(clip_norm))
+        share = 0.5 + (unclipped - cohort / 2 + noise) / rule.denominator
+    error = np.clip(share, 0.0, 1.0) - rule.target_quantile
     with np.errstate(over="ignore"):  # beyond every float is beyond the farthest, too
-        moved = clip_norm * np.exp(-mechanism.clip_learning_rate * error)
+        moved = clip_norm * np.exp(-rule.learning_rate * error)
     return np.asarray(np.clip(moved, 1 / _FARTHEST, _FARTHEST))
 
 
@@ -173,23 +168,26 @@ def predicted_background(run: PlannedRun, unknowns: Unknowns) -> Background:
     """
     path = simulate_clip_path(run, unknowns, 1, np.random.default_rng(_SEED))
     clip_norm, real_norm = path.clip_norm[0], path.real_norm[0]
-    noise, dim = noise_on_sum(run.noise, run.canaries + run.clients), run.task.dim
-    lengths = np.sqrt(run.canaries + real_norm**2 + dim * noise**2)
+    release, cohorts = run.release, run.canaries + run.clients
+    noise, ones = noise_on_sum(run.noise, cohorts), np.ones(run.num_rounds)
+    empty = Background.of_canaries(run.own_rounds, run.included, run.task.dim, release.correlation)
+    noised = empty.with_rounds(np.arange(run.num_rounds), ones, ones).with_noise(noise)
+    lengths = np.sqrt(run.canaries + real_norm**2 + noised.noise_squared)
     released = np.flatnonzero(lengths > 0)
     if not len(released):
         raise InputError("participation: no round has a client, a canary or noise")
     weights = initial = None
     if run.server is not None:
-        applied = run.round_weights(run.server) * clip_norm / run.schedule.expected_cohort
+        is_actual = release.denominator.divisor == "actual_cohort"
+        divisors = np.maximum(cohorts, 1) if is_actual else release.denominator.expected
+        applied = run.round_weights(run.server) * clip_norm / divisors
         weights, initial = applied[released], run.task.initial_norm
-    release = run.release
     if isinstance(release.client.sampling, UnknownRounds):
         release = dataclasses.replace(release, client=release.canary)
     common = (unknowns.drift * real_norm**2 + _overlap(run) * run.canaries)[released]
-    is_of_uploads = isinstance(run.mechanism, ClientGaussian)
-    empty = Background.of_canaries(run.own_rounds, run.included, dim)
+    is_of_uploads = run.noise.distribution == CLIENT_GAUSSIAN.name
     return dataclasses.replace(
-        empty.with_rounds(released, lengths[released], np.ones(len(released))),
+        empty.with_rounds(released, lengths[released], ones[released]),
         noise=noise[released],
         in_common=common,
         surely_common=common,

@@ -6,14 +6,14 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, assert_never
+from typing import ClassVar
 
 import msgspec
 import numpy as np
 
 from fl_audit.accounting.noise_distributions import noise_on_sum
 from fl_audit.canaries.store import make_family
-from fl_audit.config import ClientGaussian, Config, GaussianAdaptive, GaussianFixed
+from fl_audit.config import Config
 from fl_audit.formats.folders import RunFolder
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.resources import num_cores
@@ -113,8 +113,9 @@ class AccuracyCost:
         to each coordinate, in clip norms.
       canary_noise_of_run: The same over the run, sqrt(m p / d), as a canary that participates p
         times adds up along its direction; p is averaged over participations.
-      unclipped_quantile: Share of real updates below the clip norm at which an adaptive clip norm
-        settles; above 1 it grows without end. None for a fixed clip norm, or without real clients.
+      unclipped_quantile: Share gamma (n + m) / n of real updates below the clip norm at which an
+        adaptive clip norm settles, as no canary is below it; above 1 it grows without end. None
+        for a fixed clip norm, or without real clients.
     """
 
     JSON_COMPUTED: ClassVar[tuple[str, ...]] = ("total_noise",)
@@ -132,7 +133,7 @@ class AccuracyCost:
 
 
 def accuracy_cost(run: PlannedRun) -> AccuracyCost:
-    n, m = run.schedule.expected_clients, run.schedule.expected_canaries
+    n, m, rule = run.schedule.expected_clients, run.schedule.expected_canaries, run.clip_rule
     participations = np.bincount(run.canary)
     times = float(participations @ participations) / max(int(participations.sum()), 1)
     return AccuracyCost(
@@ -140,21 +141,8 @@ def accuracy_cost(run: PlannedRun) -> AccuracyCost:
         noise_multiplier=float(noise_on_sum(run.noise, run.schedule.expected_cohort)),
         canary_noise=math.sqrt(m / run.task.dim),
         canary_noise_of_run=math.sqrt(m * times / run.task.dim),
-        unclipped_quantile=_unclipped_quantile(run.mechanism, n, m),
+        unclipped_quantile=None if rule is None or not n else rule.target_quantile * (n + m) / n,
     )
-
-
-def _unclipped_quantile(
-    mechanism: GaussianAdaptive | GaussianFixed | ClientGaussian, n: float, m: float
-) -> float | None:
-    """The share gamma (n + m) / n of real updates below the clip norm, as no canary is below it."""
-    match mechanism:
-        case GaussianFixed() | ClientGaussian():
-            return None
-        case GaussianAdaptive(target_quantile=quantile):
-            return quantile * (n + m) / n if n else None
-        case _:
-            assert_never(mechanism)
 
 
 # The hours that a run takes on this machine, from about a minute of its own rounds.

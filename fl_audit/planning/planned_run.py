@@ -14,16 +14,12 @@ from fl_audit.attacks.statistics import RunFacts
 from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.canaries.store import make_family
 from fl_audit.canaries.tables import family_of
-from fl_audit.config import (
-    Canaries,
-    ClientGaussian,
-    Config,
-    GaussianAdaptive,
-    GaussianFixed,
-    ServerSgd,
-)
+from fl_audit.config import Canaries, Config, ServerSgd
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
+from fl_audit.mechanisms import MECHANISMS, Distributed, Mechanism
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
+from fl_audit.mechanisms.distributed import CLIP_QUANTILE, CLIP_RATE, FIRST_CLIP_NORM
 from fl_audit.tasks.facts import TaskFacts
 
 
@@ -40,7 +36,7 @@ class PlannedRun(RunDesign):
       round: The round of each participation, from 0, int64 of shape (participations,).
     """
 
-    mechanism: GaussianAdaptive | GaussianFixed | ClientGaussian
+    mechanism: Mechanism
     server: ServerSgd | None
     pool: Canaries
     task: TaskFacts
@@ -58,6 +54,36 @@ class PlannedRun(RunDesign):
         uploads = self.schedule.canary_attendance.sampling.most_drawn
         shift = upload_shift(self.noise, uploads)
         return RunFacts(self.config.audit, self.task.dim, "gaussian", compared, shift)
+
+    @property
+    def multiplier(self) -> float:
+        """The noise multiplier; 0 for a mechanism without noise."""
+        return float(getattr(self.mechanism, "noise_multiplier", 0.0))
+
+    @property
+    def fixed_norm(self) -> float | None:
+        """The norm of canaries where nothing is clipped; None where updates are."""
+        return MECHANISMS.kind_of(self.mechanism).canary_norm(self.mechanism)
+
+    @property
+    def first_norm(self) -> float:
+        """The norm of a canary in the first round: that of the config, or the first clip norm."""
+        clip_norm = getattr(self.mechanism, "clip_norm", None)
+        return float(self.fixed_norm or clip_norm or FIRST_CLIP_NORM)
+
+    @functools.cached_property
+    def clip_rule(self) -> AdaptiveClip | None:
+        """How the clip norm moves; None if it is fixed."""
+        mechanism, cohort = self.mechanism, self.schedule.expected_cohort
+        if isinstance(mechanism, Distributed) and mechanism.clip_norm is None:
+            return AdaptiveClip(
+                target_quantile=CLIP_QUANTILE,
+                learning_rate=CLIP_RATE,
+                count_stddev=self.noise.count_noise_stddev,
+                denominator=cohort,
+            )
+        rule = MECHANISMS.kind_of(mechanism).adaptive_clip
+        return None if rule is None else rule(mechanism, self.noise, cohort)
 
     @functools.cached_property
     def canaries(self) -> IndexArray:
@@ -77,17 +103,12 @@ class PlannedRun(RunDesign):
 
 def check_covered(config: Config) -> None:
     """Checks that the simulation covers a config."""
-    for section, known in (
-        ("mechanism", (GaussianAdaptive, GaussianFixed, ClientGaussian)),
-        ("canaries", (Canaries,)),
-    ):
-        table: Any = getattr(config, section)
-        if not isinstance(table, known):
-            names = " or ".join(repr(kind.__struct_config__.tag) for kind in known)
-            raise InputError(
-                f"{section}.kind: a plan does not cover {table.__struct_config__.tag!r}, "
-                f"only {names}"
-            )
+    canaries: Any = config.canaries
+    if not isinstance(canaries, Canaries):
+        raise InputError(
+            f"canaries.kind: a plan does not cover {canaries.__struct_config__.tag!r}, only "
+            f"{Canaries.__struct_config__.tag!r}"
+        )
     family = family_of(config.canaries)
     if family is not None and family not in WITH_KNOWN_NULL:
         raise InputError(
@@ -103,7 +124,6 @@ def check_covered(config: Config) -> None:
 def plan_run(config: Config, task: TaskFacts, clients: IndexArray | None = None) -> PlannedRun:
     """Flips the coins and draws the schedule."""
     check_covered(config)
-    mechanism: Any = config.mechanism
     pool: Any = config.canaries
     make_family(pool, config.seed, task.dim)  # refuses a pool that does not fit
     design = design_run(config, task.client_ids, pool.count)
@@ -113,7 +133,7 @@ def plan_run(config: Config, task: TaskFacts, clients: IndexArray | None = None)
         clients = np.array([len(schedule.clients(t)) for t in rounds], np.int64)
     return PlannedRun(
         **design.shared,
-        mechanism=mechanism,
+        mechanism=config.mechanism,
         server=config.server if isinstance(config.server, ServerSgd) else None,
         pool=pool,
         task=task,

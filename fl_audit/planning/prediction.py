@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fl_audit.accounting.noise_distributions import MATRIX, TREE
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.all_iterates import MAX, SUM
 from fl_audit.attacks.compared_vectors import ANY_VECTOR, ComparedVectors, Vectors
@@ -24,6 +25,7 @@ from fl_audit.config import Config, ServerSgd
 from fl_audit.errors import InputError
 from fl_audit.estimators import METHODS, CanaryScores, valid_methods
 from fl_audit.json_records import to_json
+from fl_audit.mechanisms import MECHANISMS
 from fl_audit.planning.background import ENDS, MIDDLE, Unknowns, predicted_background
 from fl_audit.planning.planned_run import PlannedRun, plan_run
 from fl_audit.progress import bar
@@ -89,6 +91,8 @@ def interval_over(middle: FloatArray, samples: Sequence[FloatArray]) -> Interval
 
 _OF_ROUNDS = frozenset(statistic.name for statistic in (MAX, SUM, OWN_ROUNDS, ONE_UPLOAD))
 _OF_MODELS = frozenset(statistic.name for statistic in (FINAL, FINAL_MINUS_INITIAL))
+_OF_CORRELATED = frozenset((OWN_ROUNDS.name,))
+"""The statistics that are simulated under noise that is correlated over rounds."""
 
 FIT = "gaussian_fit"
 """The paper's estimate; it takes little time, so it is made at every end of the range."""
@@ -110,6 +114,8 @@ def predicted_methods() -> tuple[str, ...]:
 def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
     """The statistics of a run of this config whose distribution is simulated."""
     known = _OF_ROUNDS | (_OF_MODELS if isinstance(config.server, ServerSgd) else set())
+    if MECHANISMS.kind_of(config.mechanism).noise_distribution in (TREE, MATRIX):
+        known = _OF_CORRELATED
     if isinstance(config.task, NumbersTask) and config.task.initial_norm is None:
         known -= {FINAL.name}
     logged = statistics_of(config.canaries, config.audit)
@@ -303,12 +309,16 @@ def changes(run: PlannedRun) -> list[Change]:
     everything = predicted_statistics(run.config)
     # Scores are cosines, so that a common factor of all clip norms changes only `final`.
     by_clip = [statistic for statistic in everything if statistic.name == FINAL.name]
-    noise, clip_norm = run.mechanism.multiplier, run.mechanism.clip_norm
+    noise, clip_norm = (
+        getattr(run.mechanism, key, None) for key in ("noise_multiplier", "clip_norm")
+    )
+    by_noise = everything if noise is not None else ()
+    clip_norms = {factor * (clip_norm or 0.0) for factor in _CLIP_FACTORS}
     return [
         *_series("canaries.count", _counts(run), run.pool.count, everything),
         *_repeats(run, everything),
-        *_series("mechanism.noise_multiplier", _noises(noise), noise, everything),
-        *_series("mechanism.clip_norm", {f * clip_norm for f in _CLIP_FACTORS}, clip_norm, by_clip),
+        *_series("mechanism.noise_multiplier", _noises(noise or 0.0), noise or 0.0, by_noise),
+        *_series("mechanism.clip_norm", clip_norms, clip_norm or 0.0, by_clip if clip_norm else ()),
     ]
 
 

@@ -160,7 +160,7 @@ def _variants(plan: Plan) -> list[str]:
             f"One key at a time (* is the config), medians of {plan.variant_trials} simulated "
             "runs in the middle of the unknowns. The clip norm's scale cancels in cosines with "
             "updates and with differences of models: only final depends on it, by the initial "
-            "model beside it."
+            "model."
         ),
         *_table([FIT, *names], fits),
         "",
@@ -218,10 +218,10 @@ def _power(plan: Plan) -> list[str]:
         *_paragraph(
             f"  {detectable_words(power.detectable_epsilon)} in {percent(ENOUGH_POWER)} of "
             + (
-                f"simulated audits; one of {power.ideal_epsilon:g} in "
+                f"simulations; one of {power.ideal_epsilon:g} in "
                 f"{percent(power.ideal_power)} of those with {k:,} canaries, {needed}"
                 if power.parts is None
-                else f"such audits, by its parts: the noise, and the rate of sampling{by_parts}"
+                else f"simulations, by its parts: the noise, and the rate of sampling{by_parts}"
             )
         ),
         *(
@@ -250,7 +250,7 @@ def _cost(plan: Plan) -> list[str]:
     rows = [
         [
             "updates a round",
-            f"{significant(cost.canaries_per_round)} beside those of "
+            f"{significant(cost.canaries_per_round)} in addition to those of "
             f"{significant(cost.clients_per_round)} clients ({percent(cost.update_share)} more, "
             f"{_bytes(cost.update_bytes)})",
         ],
@@ -287,7 +287,7 @@ def _accuracy(plan: Plan) -> list[str]:
         ],
         [
             "noise",
-            f"canaries add {significant(accuracy.canary_noise_of_run)} beside the noise multiplier "
+            f"canaries add {significant(accuracy.canary_noise_of_run)} to the noise multiplier "
             f"{significant(accuracy.noise_multiplier)}: "
             f"{significant(accuracy.total_noise)} together",
         ],
@@ -324,7 +324,7 @@ _LABEL = 14
 def answer_lines(plan: Plan) -> list[str]:
     """The strongest attacker's bound and estimate, the claim and the cost."""
     lines = [*head_lines(plan), *_largest_lower_bound(plan), *_claim(plan), *_cost_line(plan)]
-    return [*lines, "the tables behind it: --verbose"]
+    return [*lines, "for the tables: --verbose"]
 
 
 def _labelled(label: str, text: str) -> list[str]:

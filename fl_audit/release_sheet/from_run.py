@@ -156,7 +156,14 @@ def _protection(
             Line(mechanism_words(run, config.mechanism), CONFIGURED),
             *_noise_generator(run),
         ],
-        "participation": [Line(client_rounds(run, config.participation), CONFIGURED)],
+        "participation": [
+            Line(
+                client_rounds(
+                    run, config.participation, config.dropouts.words if config.dropouts else ""
+                ),
+                CONFIGURED,
+            )
+        ],
     }
 
 
@@ -427,9 +434,10 @@ def _detectable(verdict: Verdict) -> Line:
     words = detectable_words(verdict.detectable_epsilon)
     curve = verdict.detectable
     noise = None if curve is None else curve.noise_multiplier
-    less = "" if noise is None else f"; so would a noise multiplier of {significant(noise)} or less"
+    less = "" if noise is None else f", or a noise multiplier of {significant(noise)} or less"
     how = "simulated" if curve is None else "computed"
-    return Line(f"{words[0].upper()}{words[1:]}{less}.", f"{how}, 80 % power")
+    words = f"{words[0].upper()}{words[1:]}".removesuffix(",")
+    return Line(f"{words}{less}.", f"{how}, 80 % power")
 
 
 def _attack(report: Report) -> Iterator[Line]:

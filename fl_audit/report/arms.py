@@ -107,11 +107,7 @@ def _left_out(
 
 
 def _compared(
-    scores: ScoreFile,
-    arms: Sequence[str],
-    dim: int,
-    confidence: float,
-    left_out: Sequence[str],
+    scores: ScoreFile, arms: Sequence[str], dim: int, confidence: float, left_out: Sequence[str]
 ) -> ArmComparison | None:
     """The comparison; None without two arms, or if any has too few included canaries."""
     deviates = math.sqrt(dim) * scores.score
@@ -143,21 +139,10 @@ def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | Non
 # In words.
 
 
-@dataclass(frozen=True)
-class ArmRow:
-    """A table row: one arm, or the difference of two."""
-
-    name: str
-    canaries: str
-    shift: str
-    interval: str
-    allowed: str
-    epsilon: str
-
-
-def arm_rows(arms: ReportedArms) -> list[ArmRow]:
+def arm_rows(arms: ReportedArms) -> list[tuple[str, ...]]:
+    """Name, included canaries, shift, its interval, accounting, and the epsilon of the shift."""
     return [
-        ArmRow(
+        (
             arm.arm,
             f"{arm.num_included:,}",
             significant(arm.mu),
@@ -169,7 +154,8 @@ def arm_rows(arms: ReportedArms) -> list[ArmRow]:
     ]
 
 
-def difference_rows(arms: ReportedArms) -> list[ArmRow]:
+def difference_rows(arms: ReportedArms) -> list[tuple[str, ...]]:
+    """Names, the difference of their shifts, its interval, and accounting's."""
     rows = []
     for difference in arms.comparison.differences:
         allowed = "not known"
@@ -177,7 +163,7 @@ def difference_rows(arms: ReportedArms) -> list[ArmRow]:
             allowed = significant(arms.allowed[difference.second] - arms.allowed[difference.first])
         interval = f"{significant(difference.lower)} to {significant(difference.upper)}"
         name = f"{difference.second} − {difference.first}"
-        rows.append(ArmRow(name, "", significant(difference.mu), interval, allowed, ""))
+        rows.append((name, significant(difference.mu), interval, allowed))
     return rows
 
 
@@ -203,6 +189,7 @@ def arms_words(arms: ReportedArms) -> str:
 def arm_lines(arms: ReportedArms) -> list[str]:
     """The arms and their differences for the terminal."""
     lines = ["arms                shift of included canaries (accounting)"]
-    for row in (*arm_rows(arms), *difference_rows(arms)):
-        lines.append(f"  {row.name:<36}  {row.shift}, {row.interval} ({row.allowed})")
+    of_arms = [(name, *rest) for name, _, *rest, _ in arm_rows(arms)]
+    for name, shift, interval, allowed in (*of_arms, *difference_rows(arms)):
+        lines.append(f"  {name:<36}  {shift}, {interval} ({allowed})")
     return lines

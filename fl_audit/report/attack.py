@@ -65,10 +65,7 @@ class AttackWords:
     """Nouns and sentences that depend on what is attacked.
 
     Attributes:
-      models: The attacked models, in the plural.
       member: A single training example or client.
-      challenge: A sentence on the challenges.
-      accuracy: The meaning of the accuracy.
     """
 
     models: str
@@ -153,7 +150,7 @@ def render_attack(report: AttackReport) -> str:
             "report": report,
             "rows": [_row(name, result) for name, result in report.results.items()],
             "roc": draw("roc", 3.6, 2.7, lambda axes: _plot_roc(axes, report)),
-            "histogram": score_histogram(report.scores["lira"], None, report.words.models),
+            "histogram": score_histogram("lira", report.scores["lira"], None, report.words.models),
             "density": draw("density", 3.6, 2.7, lambda axes: _plot_density(axes, report)),
             "members": [(_picture(member), _caption(report, member)) for member in report.members],
             **_counts_posterior(report),

@@ -26,11 +26,7 @@ from fl_audit.verdict.exposure import Background
 
 
 def background_of_run(run: FinishedRun) -> Background | None:
-    """What hides the canaries of a run; None where they are no vectors, or no length is known.
-
-    Raises:
-      InputError: The log of cosines is damaged.
-    """
+    """What hides the canaries of a run; None where they are no vectors, or no length is known."""
     if not isinstance(run.config.canaries, Canaries):
         return None
     path, release = run.folder.round_cosines, run.record.release
@@ -69,11 +65,7 @@ def _sum_lengths(run: FinishedRun, found: Background, log: CosineLog) -> FloatAr
 
 
 def background_of_log(log: SeenLog) -> Background | None:
-    """What hides the canaries of a log; None where it does not say enough of its rounds.
-
-    Raises:
-      InputError: A file is damaged.
-    """
+    """What hides the canaries of a log; None where it does not say enough of its rounds."""
     own = log.listed.own_rounds
     if own is None or log.num_rounds == 0:
         return None

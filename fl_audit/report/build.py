@@ -61,12 +61,7 @@ from fl_audit.report.report import (
     SeenByAttacker,
     StatisticReport,
 )
-from fl_audit.report.statistics import (
-    efficiency_of,
-    estimates_on,
-    statistic_of_run,
-    with_checks,
-)
+from fl_audit.report.statistics import efficiency_of, estimates_on, statistic_of_run, with_checks
 from fl_audit.verdict import (
     Claim,
     ClaimTests,
@@ -88,7 +83,6 @@ from fl_audit.verdict.accounting_basis import (
     after_accounting,
 )
 from fl_audit.verdict.by_parts import SampledCanaries, point_verdict
-from fl_audit.verdict.chosen_tests import ChosenTests
 from fl_audit.verdict.claims import claim_to_test, configured_claim, one_round_claim, sampled_claim
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.exposure import Background
@@ -103,12 +97,8 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
     """Builds the report of a run.
 
     Args:
-      run: The finished run.
       estimated: Estimates and verdict requested apart from the run's config; None estimates as the
         config says.
-
-    Raises:
-      InputError: The record's noise is inconsistent, or no method applies to the scores.
     """
     release = _release(run)
     checks = checks_of_run(run)
@@ -120,6 +110,8 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
         verdict, statistics = estimated.verdict, dict(estimated.statistics)
     if run.config.plugins:
         statistics = {name: _with_knowledge(statistic) for name, statistic in statistics.items()}
+    included = np.flatnonzero(run.included)
+    arms = [run.arms[canary] for canary in included] if run.arms else []
     return Report(
         statistics=statistics,
         threat_models=_threat_models(run, statistics.values()),
@@ -131,15 +123,11 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
         run=run.record,
         config=run.config,
         arms=arms_of_run(run),
-        estimate_is_over=_unlike_of_run(run),
+        estimate_is_over=unlike_canaries(
+            arms, [run.rounds_of_canaries[canary] for canary in included]
+        ),
         fl_audit_version=__version__,
     )
-
-
-def _unlike_of_run(run: FinishedRun) -> str | None:
-    included = np.flatnonzero(run.included)
-    arms = [run.arms[canary] for canary in included] if run.arms else []
-    return unlike_canaries(arms, [run.rounds_of_canaries[canary] for canary in included])
 
 
 class _Accounted(TypedDict):
@@ -228,8 +216,14 @@ def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> 
         return after_accounting(stopped, accounted_of_run(run.record.release, _scope_of(run)))
     chosen = chosen_tests(run.config, run.record.release.client.participations)
     of_run = _scope_of(run)
-    others = [run.scored(statistic) for statistic in _left_out(run, chosen, of_run)]
-    scope, background = _covering(of_run, chosen), background_of_run(run)
+    others = [
+        run.scored(s)
+        for s in run.statistics
+        if s not in chosen.statistics and of_run.covers(s.name)
+    ]
+    names = [statistic.name for statistic in chosen.statistics]
+    scope = of_run if all(map(of_run.covers, names)) else without_cover(of_run, names)
+    background = background_of_run(run)
     if isinstance(claim, Claim):
         tested = [run.scored(statistic) for statistic in chosen.statistics]
         tests = ClaimTests(tested, chosen.confidence, chosen.methods)
@@ -266,17 +260,6 @@ def _sampled_canaries(run: FinishedRun, background: Background | None) -> Sample
     if background is None or not is_asked:
         return None
     return SampledCanaries("configured", run.scored(OWN_ROUNDS), background)
-
-
-def _left_out(run: FinishedRun, chosen: ChosenTests, scope: Scope) -> list[Statistic]:
-    """Statistics that cover the claim but were not chosen."""
-    return [s for s in run.statistics if s not in chosen.statistics and scope.covers(s.name)]
-
-
-def _covering(scope: Scope, chosen: ChosenTests) -> Scope:
-    """The scope of a run's canaries; unfit if all tested attackers know the sampled cohort."""
-    names = [statistic.name for statistic in chosen.statistics]
-    return scope if all(map(scope.covers, names)) else without_cover(scope, names)
 
 
 def _scope_of(run: FinishedRun) -> Scope:
@@ -356,9 +339,6 @@ def report_on_file(path: Path, statistic: ScoredStatistic, request: EstimateRequ
     """The report of a file of scores.
 
     `scores_NAME.csv` names a statistic on the page.
-
-    Raises:
-      InputError: No method applies to the scores, or the request is out of range.
     """
     name = path.stem.removeprefix("scores_")
     label = name if STATISTICS.get(name) is not None else "score"
@@ -380,9 +360,6 @@ def report_on_statistics(
 
     `statistics` come from `folder_statistics`, at least one; `others` are the folder's remaining
     ones.
-
-    Raises:
-      InputError: No method applies to some scores, or the request is out of range.
     """
     facts = read_folder_facts(folder)
     reports = {}
@@ -529,9 +506,7 @@ def _claim_verdict(
 
 
 def _sampled_canaries_of(
-    folder: AuditedFolder,
-    statistics: Sequence[ScoredStatistic],
-    background: Background | None,
+    folder: AuditedFolder, statistics: Sequence[ScoredStatistic], background: Background | None
 ) -> SampledCanaries | None:
     """A folder's canaries by their own rounds; None where these are not scored, or not asked."""
     own = next((one for one in statistics if one.name == OWN_ROUNDS.name), None)

@@ -1,179 +1,24 @@
-"""Charts of a page as inline SVG in the page's colours, drawn without a library.
-
-Bars from lower to upper bounds on epsilon, histograms of scores, training curves.
-"""
+"""Charts of a page: histograms of scores, training curves, and bars of bounds on epsilon."""
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import Markup
+from matplotlib.axes import Axes
 from scipy import special
 
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators import Gaussian
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.number_words import epsilon_text, lower_bound_text, significant, upper_bound_text
+from fl_audit.report.figure import BLUE, INK, ORANGE, draw
 from fl_audit.report.finished_run import Rounds
 from fl_audit.report.headline import Headline, headline_on, strongest_first
 from fl_audit.report.report import NOT_KNOWN, Report
 from fl_audit.verdict import ConfiguredClaim
-
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 10.0, 8.0, 42.0
-"""Margins in drawing units; a letter is 12 units high."""
-
-_LEGEND_ROW = 17.0
-_MOST_TICKS = 6
-
-
-Kind = Literal["bars", "line", "dashed", "dotted"]
-
-
-@dataclass(frozen=True, eq=False)
-class Series:
-    """One set of bars, or one line.
-
-    Attributes:
-      x: Float64 of shape (n,); for bars, the n + 1 edges.
-      y: Float64 of shape (n,), finite.
-      colour: A colour of the page: "blue", "orange" or "ink".
-      label: Text of the legend; empty for no entry.
-    """
-
-    x: FloatArray
-    y: FloatArray
-    colour: str
-    kind: Kind = "line"
-    label: str = ""
-
-
-@dataclass(frozen=True)
-class _Frame:
-    """Maps data coordinates to drawing units."""
-
-    width: float
-    height: float
-    top: float
-    x_low: float
-    x_high: float
-    y_low: float
-    y_high: float
-
-    def x(self, value: float) -> float:
-        share = (value - self.x_low) / (self.x_high - self.x_low)
-        return round(_LEFT + share * (self.width - _LEFT - _RIGHT), 2)
-
-    def y(self, value: float) -> float:
-        share = (value - self.y_low) / (self.y_high - self.y_low)
-        return round(self.height - _BOTTOM - share * (self.height - _BOTTOM - self.top), 2)
-
-
-def chart(
-    series: Sequence[Series], x_label: str, y_label: str, *, size: tuple[int, int] = (460, 270)
-) -> Markup:
-    """Draws series over common axes as an `<svg>` element; the axis of bars begins at 0.
-
-    Args:
-      series: From back to front; at least one has a point.
-      x_label: Label of the horizontal axis.
-      y_label: Label of the vertical axis.
-      size: Width and height in drawing units; the element scales to the available width.
-    """
-    labelled = [curve for curve in series if curve.label]
-    frame = _frame(series, size, _TOP + _LEGEND_ROW * math.ceil(len(labelled) / 2))
-    parts = [
-        *_axes(frame, x_label, y_label),
-        *(part for curve in series for part in _drawn(curve, frame)),
-        *(part for i, curve in enumerate(labelled) for part in _legend(curve, i, frame)),
-    ]
-    head = f'<svg class="chart" viewBox="0 0 {size[0]} {size[1]}" role="img">'
-    return Markup(head + "".join(parts) + "</svg>")
-
-
-def ticks(low: float, high: float) -> list[float]:
-    """At most six round numbers between two ends.
-
-    >>> ticks(0.0, 43.0), ticks(-0.02, 0.031)
-    ([0.0, 10.0, 20.0, 30.0, 40.0], [-0.02, -0.01, 0.0, 0.01, 0.02, 0.03])
-    """
-    power = 10.0 ** math.floor(math.log10((high - low) / _MOST_TICKS))
-    step = next(s * power for s in (1, 2, 5, 10) if (high - low) / (s * power) <= _MOST_TICKS)
-    numbers = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
-    return [float(f"{number * step:.12g}") for number in numbers][:_MOST_TICKS]
-
-
-def _frame(series: Sequence[Series], size: tuple[int, int], top: float) -> _Frame:
-    has_bars = any(curve.kind == "bars" for curve in series)
-    x_low, x_high = _ends(np.concatenate([curve.x for curve in series]), 0.02)
-    y_low, y_high = _ends(np.concatenate([curve.y for curve in series]), 0.05)
-    return _Frame(size[0], size[1], top, x_low, x_high, 0.0 if has_bars else y_low, y_high)
-
-
-def _ends(values: FloatArray, beyond: float) -> tuple[float, float]:
-    """The ends of an axis, extended on both sides by the share `beyond` of the range."""
-    low, high = float(values.min()), float(values.max())
-    margin = beyond * (high - low) or abs(high) / 10 or 0.5
-    return low - margin, high + margin
-
-
-def _axes(frame: _Frame, x_label: str, y_label: str) -> Iterator[str]:
-    left, right = _LEFT, frame.width - _RIGHT
-    bottom, middle = frame.height - _BOTTOM, (frame.top + frame.height - _BOTTOM) / 2
-    yield f'<path class="axis" d="M{left} {frame.top}V{bottom}H{right}"/>'
-    for tick in ticks(frame.x_low, frame.x_high):
-        x = frame.x(tick)
-        yield f'<path class="axis" d="M{x} {bottom}v4"/>'
-        yield f'<text x="{x}" y="{bottom + 17}" text-anchor="middle">{_number(tick)}</text>'
-    for tick in ticks(frame.y_low, frame.y_high):
-        y = frame.y(tick)
-        yield f'<path class="axis" d="M{left} {y}h-4"/>'
-        yield f'<text x="{left - 7}" y="{y + 4}" text-anchor="end">{_number(tick)}</text>'
-    centre = (left + right) / 2
-    yield f'<text x="{centre}" y="{frame.height - 6}" text-anchor="middle">{escape(x_label)}</text>'
-    yield (
-        f'<text transform="translate(12 {middle}) rotate(-90)" text-anchor="middle">'
-        f"{escape(y_label)}</text>"
-    )
-
-
-def _number(value: float) -> str:
-    return f"{value:g}".replace("-", "−")
-
-
-def _drawn(curve: Series, frame: _Frame) -> Iterator[str]:
-    if curve.kind == "bars":
-        steps = [
-            f"V{frame.y(y)}H{frame.x(x)}"
-            for x, y in zip(curve.x[1:].tolist(), curve.y.tolist(), strict=True)
-        ]
-        base, start = frame.y(0.0), frame.x(float(curve.x[0]))
-        yield f'<path class="bars {curve.colour}" d="M{start} {base}{"".join(steps)}V{base}Z"/>'
-        return
-    points = [
-        (frame.x(x), frame.y(y)) for x, y in zip(curve.x.tolist(), curve.y.tolist(), strict=True)
-    ]
-    joined = "L".join(f"{x} {y}" for x, y in points)
-    dash = " dashed" if curve.kind == "dashed" else ""
-    yield f'<path class="line {curve.colour}{dash}" d="M{joined}"/>'
-    if curve.kind == "dotted":
-        for x, y in points:
-            yield f'<circle class="dot {curve.colour}" cx="{x}" cy="{y}" r="3"/>'
-
-
-def _legend(curve: Series, index: int, frame: _Frame) -> Iterator[str]:
-    column = (frame.width - _LEFT - _RIGHT) / 2
-    x = _LEFT + 12 + column * (index % 2)
-    y = _TOP + _LEGEND_ROW * (index // 2) + 6
-    if curve.kind == "bars":
-        yield f'<path class="bars {curve.colour}" d="M{x} {y - 5}h18v10h-18Z"/>'
-    else:
-        dash = " dashed" if curve.kind == "dashed" else ""
-        yield f'<path class="line {curve.colour}{dash}" d="M{x} {y}h18"/>'
-    yield f'<text x="{x + 24}" y="{y + 4}">{escape(curve.label)}</text>'
-
 
 _MOST_BINS = 90
 
@@ -185,37 +30,30 @@ def has_range(scores: CanaryScores) -> bool:
 
 
 def score_histogram(
-    scores: CanaryScores, null: Gaussian | None, counted: str = "canaries"
+    name: str, scores: CanaryScores, null: Gaussian | None, counted: str = "canaries"
 ) -> Markup:
-    """Draws the histogram of one statistic's scores.
-
-    Args:
-      scores: The canaries' scores; their range is finite.
-      null: Distribution of an excluded score if known; None fits one.
-      counted: What has a score, in the plural.
-    """
+    """The histogram of a statistic's scores, of finite range; `null` None fits a distribution."""
     edges = _edges(scores)
-    groups = (("excluded", scores.excluded, "blue"), ("included", scores.included, "orange"))
-    bars = [
-        Series(edges, _counted(values, edges), colour, "bars", f"{label} ({len(values)})")
-        for label, values, colour in groups
-    ]
-    excluded_distribution, included_distribution = (
-        null or _fitted(scores.excluded),
-        _fitted(scores.included),
-    )
-    lines = []
-    if excluded_distribution is not None:
-        x, y = _expected_counts(excluded_distribution, scores.num_excluded, edges)
-        lines.append(Series(x, y, "ink", "line", "null distribution"))
-    if included_distribution is not None:
-        x, y = _expected_counts(included_distribution, scores.num_included, edges)
-        lines.append(Series(x, y, "orange", "dashed", "Gaussian fit to included"))
-    return chart([*bars, *lines], "score", counted)
+    null_distribution, included_fit = null or _fitted(scores.excluded), _fitted(scores.included)
 
+    def plot(axes: Axes) -> None:
+        for label, values, colour in (
+            ("excluded", scores.excluded, BLUE),
+            ("included", scores.included, ORANGE),
+        ):
+            bars, title = np.histogram(values, edges)[0], f"{label} ({len(values)})"
+            axes.stairs(bars, edges, fill=True, color=colour, alpha=0.4, label=title)
+        if null_distribution is not None:
+            curve = _expected_counts(null_distribution, scores.num_excluded, edges)
+            axes.plot(*curve, color=INK, linewidth=1.2, label="null distribution")
+        if included_fit is not None:
+            curve = _expected_counts(included_fit, scores.num_included, edges)
+            title = "Gaussian fit to included"
+            axes.plot(*curve, "--", color=ORANGE, linewidth=1.2, label=title)
+        axes.set(xlabel="score", ylabel=counted)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
-def _counted(values: FloatArray, edges: FloatArray) -> FloatArray:
-    return np.histogram(values, edges)[0].astype(np.float64)
+    return draw(f"histogram-{name}", 4.6, 2.7, plot)
 
 
 def _edges(scores: CanaryScores) -> FloatArray:
@@ -272,9 +110,13 @@ def training_curves(rounds: Rounds) -> dict[str, Markup]:
 
 def _curve(title: str, values: FloatArray) -> Markup:
     known = np.flatnonzero(np.isfinite(values))
-    kind: Kind = "dotted" if len(known) <= _MOST_MARKERS else "line"
-    rounds = (known + 1).astype(np.float64)
-    return chart([Series(rounds, values[known], "blue", kind)], "round", title, size=(340, 210))
+    marker = "o" if len(known) <= _MOST_MARKERS else ""
+
+    def plot(axes: Axes) -> None:
+        axes.plot(known + 1, values[known], color=BLUE, linewidth=1.2, marker=marker, markersize=3)
+        axes.set(xlabel="round", ylabel=title)
+
+    return draw(f"curve-{title}", 3.4, 2.1, plot)
 
 
 _FIRST, _LAST = 5.0, 93.0
@@ -412,7 +254,6 @@ class EpsilonBars:
 
     Attributes:
       by: What a bar represents: "attacker" or a setting.
-      claim: Place of the claimed epsilon.
       is_estimate_below: Whether any estimate is below its lower bound.
     """
 
@@ -455,19 +296,13 @@ def bars_of(
 
 def _attackers(report: Report) -> list[tuple[str, Headline]]:
     """The title of every threat model, with the headline on the first of its statistics."""
-    models, headlines = report.threat_models, []
-    for name in strongest_first(report.statistics):
-        statistic = report.statistics[name]
-        title = (
-            models[statistic.threat_model].title
-            if statistic.threat_model in models
-            else NOT_KNOWN.title
+    return [
+        (
+            report.threat_models.get(report.statistics[name].threat_model, NOT_KNOWN).title,
+            headline_on(report, name),
         )
-        against = report.upper_bounds_against(name)
-        upper_bound = None if against is None else against.canary.epsilon
-        headline = headline_on(statistic, upper_bound=upper_bound, confidence=report.confidence)
-        headlines.append((title, headline))
-    return headlines
+        for name in strongest_first(report.statistics)
+    ]
 
 
 def _values(answer: Headline) -> list[float]:

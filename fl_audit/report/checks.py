@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from markupsafe import Markup
 
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.logs import SeenLog
@@ -19,12 +20,7 @@ from fl_audit.attacks.measured_canary_check import (
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.canaries.tables import Canaries
-from fl_audit.checks import (
-    check_clip_norms,
-    check_logged_clip_norms,
-    check_rounds,
-    read_mechanism,
-)
+from fl_audit.checks import check_clip_norms, check_logged_clip_norms, check_rounds, read_mechanism
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.canary_check import CanaryCheck
 from fl_audit.checks.check import FALSE_ALARM, Check
@@ -39,6 +35,7 @@ from fl_audit.number_words import count, significant
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.folder import AuditedFolder
 from fl_audit.report.report import Checks
+from fl_audit.report.tables import Noted, Row
 from fl_audit.verdict import ScoredStatistic, separation
 
 
@@ -155,7 +152,7 @@ _WORDS = {
     ),
     "count_noise": _CheckWords(
         "Noise of the clip’s count",
-        "The counts behind an adaptive clip norm differ from whole numbers by noise of the "
+        "The counts that set an adaptive clip norm differ from whole numbers by noise of the "
         "configured size, fresh in each round.",
         _remainder,
     ),
@@ -288,6 +285,23 @@ def _with_meaning(check: Check) -> Check:
     return dataclasses.replace(check, meaning=_WORDS[check.name].meaning)
 
 
+def check_rows(checks: Checks) -> list[Row]:
+    """Title and meaning, the worst finding, the p-value, and the outcome."""
+    return [
+        (
+            Noted(title_of_check(check.name), check.meaning),
+            finding_words(check),
+            significant(check.p_value, 2) if check.p_value >= 1e-300 else "10⁻³⁰⁰",
+            "not tested"
+            if not check.was_made
+            else "passed"
+            if check.passed
+            else Markup("<strong>failed</strong>"),
+        )
+        for check in checks.results
+    ]
+
+
 def failed_checks(checks: Checks) -> list[str]:
     """The titles of the checks that failed."""
     return [title_of_check(check.name) for check in checks.results if check.failed]
@@ -324,40 +338,8 @@ def checks_words(checks: Checks) -> str:
     return f"{passed} ({'; '.join(remarks)})" if remarks else passed
 
 
-@dataclass(frozen=True)
-class CheckRow:
-    """One check on the page.
-
-    Attributes:
-      meaning: What a correct mechanism does, in a sentence.
-      was_made: Whether the data sufficed for the check.
-      measured: The worst result, with its round and variable.
-      p_value: Upper bound on the probability that a correct mechanism looks as bad.
-    """
-
-    title: str
-    meaning: str
-    passed: bool | None
-    was_made: bool
-    measured: str
-    p_value: str
-
-
-def check_rows(checks: Checks) -> list[CheckRow]:
-    return [
-        CheckRow(
-            title=title_of_check(check.name),
-            meaning=check.meaning,
-            passed=check.passed,
-            was_made=check.was_made,
-            measured=_finding_words(check),
-            p_value=_p_value(check.p_value),
-        )
-        for check in checks.results
-    ]
-
-
-def _finding_words(check: Check) -> str:
+def finding_words(check: Check) -> str:
+    """The worst result, with its round and variable."""
     if check.measured is not None:
         return check.measured
     if check.num_tests == 0:
@@ -365,10 +347,6 @@ def _finding_words(check: Check) -> str:
     if check.name not in _WORDS:  # of another version of fl_audit
         return f"ratio {significant(check.ratio)}"
     return _WORDS[check.name].worst(check)
-
-
-def _p_value(value: float) -> str:
-    return significant(value, 2) if value >= 1e-300 else "10⁻³⁰⁰"
 
 
 _CLIP = "a run that clips: without a clip, a client’s update may be longer than a canary"

@@ -57,9 +57,6 @@ def draw(name: str, width: float, height: float, plot: Callable[[Axes], None]) -
 
     Args:
       name: Unique on the page; the figure's internal references derive from it.
-      width: In inches.
-      height: In inches.
-      plot: Fills the axes.
     """
     with matplotlib.rc_context():
         matplotlib.rcParams.update(_STYLE)

@@ -35,7 +35,6 @@ class Rounds:
       train_loss: Mean loss over the cohort's examples in nats; NaN if not logged.
       accuracy: On held-out data; NaN in rounds without evaluation.
       participants: Number of clients and canaries together.
-      aggregate_norm: Norm of the noised aggregate.
     """
 
     train_loss: FloatArray
@@ -120,11 +119,7 @@ def check_together(folder: RunFolder, record: RunRecord) -> None:
 
 
 def read_finished_run(folder: RunFolder) -> FinishedRun:
-    """Reads a run folder.
-
-    Raises:
-      InputError: A file is missing or damaged, or two of them contradict each other.
-    """
+    """Reads a run folder."""
     record = read_record(folder)
     check_together(folder, record)
     pool = read_canaries(folder.canaries)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,10 +11,10 @@ import numpy as np
 from fl_audit.accounting.attacker_bounds import upload_shift
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.log_release import stated_uploads
-from fl_audit.attacks.log_scores import score_log
+from fl_audit.attacks.log_scores import audit_of_log, score_log
 from fl_audit.attacks.logs import Progress, SeenLog, read_log
 from fl_audit.attacks.statistics import RunFacts
-from fl_audit.attacks.threat_models import STATISTICS
+from fl_audit.attacks.threat_models import STATISTICS, statistics_for
 from fl_audit.canaries.pool import read_pool
 from fl_audit.canaries.tables import family_of
 from fl_audit.config.file import load_recorded
@@ -61,7 +61,6 @@ class FolderFacts:
     """A folder's facts on its audit other than scores.
 
     Attributes:
-      num_rounds: Number of scored rounds.
       audit: The config's table [audit]; the default one without a config.
     """
 
@@ -92,7 +91,7 @@ def recorded_delta(path: Path) -> float | None:
 
 def check_holds_scores(path: Path) -> None:
     """Raises InputError unless the folder holds a log or scores."""
-    if not (LogFolder(path).pool.exists() or any(path.glob("scores_*.csv"))):
+    if not (LogFolder(path).pool.exists() or _score_files(path)):
         raise _nothing_scored(path)
 
 
@@ -120,13 +119,9 @@ def folder_statistics(
     """Reads a folder's score files, or scores a log without any; writes nothing.
 
     Args:
-      folder: The folder.
       dim: Number of trainable parameters; None takes the folder's.
       null: One null distribution for all statistics; None takes each statistic's.
       family: The canaries' family; None takes the folder's.
-
-    Raises:
-      InputError: No log or scores, a damaged file, or an option that contradicts the folder.
     """
     path = folder.path
     scored = _scores_of(folder)
@@ -189,15 +184,27 @@ def folder_unlike(folder: AuditedFolder) -> str | None:
     return unlike_canaries([row.arm for row in included], rounds)
 
 
+def check_statistic(path: Path, name: str | None) -> None:
+    """Refuses, before a log is scored, a statistic that neither a file nor an attacker has."""
+    if name is not None:
+        is_log = LogFolder(path).pool.exists()
+        of_log = statistics_for("vectors", audit_of_log(has_uploads=True)) if is_log else ()
+        _check_known(name, {*_score_files(path), *(s.name for s in of_log)}, path)
+
+
+def _check_known(name: str, known: Collection[str], path: Path) -> None:
+    if name not in known:
+        raise InputError(f"--statistic: {path} has no {name!r}; {nearest(name, known)}")
+
+
 def chosen_statistic(
     path: Path, statistics: Sequence[ScoredStatistic], name: str | None
 ) -> list[ScoredStatistic]:
     """The requested statistic of a folder; all if `name` is None."""
-    chosen = [statistic for statistic in statistics if name in (None, statistic.name)]
-    if name is not None and not chosen:
-        known = [str(statistic.name) for statistic in statistics]
-        raise InputError(f"--statistic: {path} has no {name!r}; {nearest(name, known)}")
-    return chosen
+    if name is None:
+        return [*statistics]
+    _check_known(name, [str(statistic.name) for statistic in statistics], path)
+    return [statistic for statistic in statistics if statistic.name == name]
 
 
 def _scored(
@@ -223,9 +230,14 @@ def _null(name: str, facts: RunFacts, kind: NullKind | None) -> Null:
     return known if kind is None else dataclasses.replace(known, kind=kind)
 
 
+def _score_files(path: Path) -> list[str]:
+    """The statistics that have a score file in a folder."""
+    return [file.stem.removeprefix("scores_") for file in path.glob("scores_*.csv")]
+
+
 def _read_scores(path: Path) -> _Scores | None:
     """The scores in the folder's score files; None without any."""
-    names = [file.stem.removeprefix("scores_") for file in path.glob("scores_*.csv")]
+    names = _score_files(path)
     if not names:
         return None
     scores = {name: read_score_file(ScoredFolder(path).scores(name)) for name in names}

@@ -1,5 +1,6 @@
 """The answer of an audit: three numbers and a sentence on one attacker, and the verdict."""
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,13 +18,7 @@ from fl_audit.number_words import (
     significant,
     upper_bound_text,
 )
-from fl_audit.report.report import (
-    AS_THE_LOG_STATES,
-    NOT_KNOWN,
-    Checks,
-    Report,
-    StatisticReport,
-)
+from fl_audit.report.report import AS_THE_LOG_STATES, NOT_KNOWN, Checks, Report, StatisticReport
 from fl_audit.report.tables import Note
 from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.accounting_basis import MARGIN
@@ -88,8 +83,6 @@ class Headline:
       lower_bound: A lower bound that holds for any mechanism at its confidence.
       estimated: The estimate of the epsilon that the attack attains.
       sees: What the attacker sees, in words that follow "the attacker has".
-      threat_model: The title of the threat model.
-      lower_bound_if: What the lower bound assumes.
       most_of: The number of canaries, if the attack made no error, so that the lower bound is the
         largest that its method allows with so many.
       estimate_is_over: The unlike canaries over which the estimate is a mean; None if alike.
@@ -204,8 +197,8 @@ class Headline:
         if within is None:
             fit = epsilon_text(estimate.epsilon)
             return "none", (
-                f": no single shift fits all canaries (the best one gives {fit}, below the lower "
-                "bound)"
+                ": canaries differ too much for a one-parameter Gaussian fit (the best gives "
+                f"{fit}, below the lower bound)"
             )
         lower, upper = self.interval_within() or (within, within)
         middle, start = f"ε ≈ {epsilon_text(within)}", f" ({epsilon_text(lower)} … "
@@ -268,63 +261,40 @@ def headline(report: Report) -> Headline:
     model = report.threat_models.get(statistic.threat_model)
     is_known = model is not None and model.title != NOT_KNOWN.title
     sees, title = (model.sees, model.title) if model is not None and is_known else ("", "")
-    if against is None:
-        return headline_on(
-            statistic,
-            upper_bound=None,
-            why_unknown=report.why_not_accounted,
-            confidence=report.confidence,
-            sees=sees,
-            threat_model=title,
-            estimate_is_over=report.estimate_is_over,
-        )
-    canary = against.canary
-    return headline_on(
-        statistic,
-        upper_bound=canary.epsilon,
-        to_canary=_to_canary(against, report),
-        to_client=_to_client(against, report),
-        hidden=_hidden(against, report),
-        why_unknown=str(canary.by_accountant[0].reason) if canary.epsilon is None else "",
-        confidence=report.confidence,
+    made = dataclasses.replace(
+        headline_on(report, name),
         sees=sees,
         threat_model=title,
         estimate_is_over=report.estimate_is_over,
     )
+    if against is None:
+        return dataclasses.replace(made, why_unknown=report.why_not_accounted)
+    canary = against.canary
+    return dataclasses.replace(
+        made,
+        to_canary=_to_canary(against, report),
+        to_client=_to_client(against, report),
+        hidden=_hidden(against, report),
+        why_unknown=str(canary.by_accountant[0].reason) if canary.epsilon is None else "",
+    )
 
 
-def headline_on(
-    statistic: StatisticReport,
-    *,
-    upper_bound: float | None,
-    confidence: float,
-    to_canary: str = " for a canary",
-    to_client: str = "",
-    hidden: str = "",
-    why_unknown: str = "",
-    sees: str = "",
-    threat_model: str = "",
-    estimate_is_over: str | None = None,
-) -> Headline:
-    """The headline on one statistic; arguments are as the fields of `Headline`."""
+def headline_on(report: Report, name: str) -> Headline:
+    """The headline on a statistic, without words on its attacker."""
+    statistic, against = report.statistics[name], report.upper_bounds_against(name)
     bounds = filter(None, map(statistic.estimate_by, BOUNDS))
     lower_bound = next((bound for bound in bounds if bound.valid_for is not None), None)
     is_most = lower_bound is not None and lower_bound.is_without_error
     return Headline(
-        upper_bound=upper_bound,
-        to_canary=to_canary,
-        to_client=to_client,
-        hidden=hidden,
-        why_unknown=why_unknown,
+        upper_bound=None if against is None else against.canary.epsilon,
+        why_unknown="",
         lower_bound=lower_bound,
         lower_bound_if=_lower_bound_if(lower_bound),
         most_of=statistic.num_included + statistic.num_excluded if is_most else None,
         turned_round=statistic.turned_round,
         estimated=statistic.estimate_by(ESTIMATE),
-        confidence=confidence,
-        sees=sees,
-        threat_model=threat_model,
-        estimate_is_over=estimate_is_over,
+        confidence=report.confidence,
+        sees="",
     )
 
 
@@ -464,7 +434,7 @@ _MEANINGS = {
         "errors that the confidence level allows."
     ),
     "consistent": "This does not prove the upper bound: another attack may find more.",
-    "inconclusive": "The audit says nothing for or against the claim.",
+    "inconclusive": "The scores neither contradict nor support the claim.",
 }
 
 
@@ -474,10 +444,10 @@ def _meaning(verdict: Verdict, checks: Checks | None) -> str:
     return _MEANINGS[verdict.outcome]
 
 
-_STANDS_FOR_CLIENTS = (
+_BOUND_FOR_CLIENTS = (
     "A canary is such a client and participates no more often, so a bound for the canary counts."
 )
-_STANDS_FOR_THOSE_LIKE_IT = (
+_BOUND_FOR_CLIENTS_LIKE_IT = (
     "How often clients participate is not known here: a bound for a canary counts for clients "
     "that participate as often as canaries did; a claim about more rounds was not tested."
 )
@@ -551,7 +521,7 @@ def _claim(verdict: Verdict, report: Report) -> str:
     claim = f"for a {verdict.claim.whom}, added or removed, or zeroed out (it sends nothing)."
     if verdict.p_value is None or verdict.claim.whom == "canary":
         return claim
-    return f"{claim} {_STANDS_FOR_THOSE_LIKE_IT if report.run is None else _STANDS_FOR_CLIENTS}"
+    return f"{claim} {_BOUND_FOR_CLIENTS_LIKE_IT if report.run is None else _BOUND_FOR_CLIENTS}"
 
 
 def _accounting(verdict: Verdict, report: Report) -> str:
@@ -621,7 +591,7 @@ def _evidence(verdict: Verdict) -> list[Note]:
             Note(
                 "Power",
                 f"{detectable_words(verdict.detectable_epsilon)} in {100 * ENOUGH_POWER:g} % of "
-                f"simulated audits; twice the claim, ε = {significant(verdict.simulated_epsilon)}, "
+                f"simulations; twice the claim, ε = {significant(verdict.simulated_epsilon)}, "
                 f"in {100 * verdict.power:.3g} %. A verdict is consistent only if that is at least "
                 f"{100 * ENOUGH_POWER:g} %",
             )

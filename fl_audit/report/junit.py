@@ -11,7 +11,7 @@ from typing import Literal
 from xml.etree import ElementTree as ET
 
 from fl_audit.errors import visible
-from fl_audit.report.checks import check_rows
+from fl_audit.report.checks import finding_words, title_of_check
 from fl_audit.report.report import Report
 from fl_audit.report.terminal import verdict_lines
 
@@ -37,11 +37,12 @@ def cases(report: Report, required: Collection[str] = ()) -> Iterator[Case]:
     if report.canary_check is not None:
         outcome = _OUTCOMES[report.canary_check.state]
         yield Case("canary check", outcome, report.canary_check.reason)
-    for row in () if report.checks is None else check_rows(report.checks):
-        outcome = _CHECKED[row.passed]
-        if row.passed is None and "checks" in required:
+    for check in () if report.checks is None else report.checks.results:
+        outcome = _CHECKED[check.passed]
+        if check.passed is None and "checks" in required:
             outcome = "failure"
-        yield Case(f"mechanism: {row.title}", outcome, f"{row.meaning} Found: {row.measured}.")
+        words = f"{check.meaning} Found: {finding_words(check)}."
+        yield Case(f"mechanism: {title_of_check(check.name)}", outcome, words)
 
 
 _OUTCOMES: dict[str, Outcome] = {

@@ -20,6 +20,7 @@ from fl_audit.estimators.roc.summary import REPORTED_RATES
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import write_text
 from fl_audit.number_words import delta_text, duration, significant
+from fl_audit.report import tables
 from fl_audit.report.arms import arm_rows, arms_words, difference_rows
 from fl_audit.report.build import build_report
 from fl_audit.report.chart import epsilon_bars, has_range, score_histogram, training_curves
@@ -36,17 +37,6 @@ from fl_audit.report.report import (
     report_to_json,
 )
 from fl_audit.report.risk import attacker_risks
-from fl_audit.report.tables import (
-    accounting_rows,
-    attack_rows,
-    efficiency_rows,
-    group_rows,
-    noise_rows,
-    normality_rows,
-    null_rows,
-    refuted_rows,
-    threat_model_rows,
-)
 from fl_audit.report.terminal import canary_check_words
 from fl_audit.report.words import canary_cost, rounds_done, run_facts, scores_facts
 from fl_audit.verdict import Claim, ScoredStatistic, Verdict
@@ -85,10 +75,8 @@ def render_html(
     """Renders the page of a report; of scores alone it says what is left out.
 
     Args:
-      report: The report.
       scored: The scores of the report's statistics, in their order.
       run: The run that the report is about; None for scores alone.
-      command: The command that reproduces the report.
     """
     statistics = report.statistics
     answer = headline(report)
@@ -103,24 +91,24 @@ def render_html(
         "faults": report.faults,
         "bars": epsilon_bars(report),
         "statistics": {name: _shown(name, report) for name in statistics},
-        "refuted": refuted_rows(statistics),
-        "groups": group_rows(statistics),
-        "noise": noise_rows(report),
-        "threat_models": threat_model_rows(report),
-        "efficiency": efficiency_rows(report.efficiency),
+        "refuted": tables.refuted_rows(statistics),
+        "groups": tables.group_rows(statistics),
+        "noise": tables.noise_rows(report),
+        "threat_models": tables.threat_model_rows(report),
+        "efficiency": tables.efficiency_rows(report.efficiency),
         "histograms": {
-            name: _histogram(statistic)
+            name: _histogram(name, statistic)
             for name, statistic in zip(statistics, scored, strict=True)
             if has_range(statistic.scores)
         },
-        "attack": attack_rows(statistics),
-        "reported_rates": [f"{100 * rate:g} %" for rate in REPORTED_RATES],
-        "normality": normality_rows(statistics),
-        "null_checks": null_rows(statistics),
+        "attack": tables.attack_rows(statistics),
+        "rate_heads": [(f"TPR at FPR {100 * rate:g} %", "number") for rate in REPORTED_RATES],
+        "normality": tables.normality_rows(statistics),
+        "null_checks": tables.null_rows(statistics),
         "curves": {} if run is None else training_curves(run.rounds),
         "analytical": report.analytical,
         "stated": f", {AS_THE_LOG_STATES}" if report.is_stated_by_log else "",
-        "accounting": accounting_rows(report),
+        "accounting": tables.accounting_rows(report),
         "risks": attacker_risks(report),
         "arms": report.arms,
         "arm_rows": [] if report.arms is None else arm_rows(report.arms),
@@ -211,11 +199,11 @@ def _power_of_canaries(verdict: Verdict | None) -> dict[str, str]:
     return {"Power of the canaries": words}
 
 
-def _histogram(scored: ScoredStatistic) -> Markup:
+def _histogram(name: str, scored: ScoredStatistic) -> Markup:
     dim = scored.null.dim
     known = scored.null.kind == "closed_form" and dim is not None
     null = Gaussian(0.0, float(dim or 1) ** -0.5) if known else None
-    return score_histogram(scored.scores, null)
+    return score_histogram(name, scored.scores, null)
 
 
 def write_report(folder: RunFolder) -> Report:
@@ -272,13 +260,7 @@ def render_estimates(
 
 
 def render(package: str, name: str, context: Mapping[str, Any]) -> str:
-    """Renders a template that is installed with a package, control characters as escapes.
-
-    Args:
-      package: Name of the package that holds the template.
-      name: Name of the template file, which may include others of its package and of this one.
-      context: A value for each name in the template except `style`, the rules that all pages share.
-    """
+    """Renders a template that is installed with a package, control characters as escapes."""
     style = Markup(_text(__package__, "page.css"))
     return lines_visible(_environment(package).get_template(name).render(context, style=style))
 

@@ -160,7 +160,6 @@ class GaussianEfficiency:
 
     Attributes:
       lower_bound: The largest lower bound that holds for Gaussian mechanisms; None without any.
-      lower_bound_by: Its method.
       reachable: The median of the largest bound that such a test could give.
     """
 
@@ -176,7 +175,6 @@ class Efficiency:
     Attributes:
       lower_bound: The largest lower bound that holds for any mechanism, at the run's confidence;
         None without any.
-      lower_bound_by: Its method.
       reachable: The median bound of the best single threshold, had it been known in advance, with
         these included canaries at this confidence; None if unknown.
       upper_bound: Accounting for a canary against the statistic's attacker, possibly infinite; None
@@ -215,7 +213,6 @@ class ScoreSource:
 
     Attributes:
       name: The name of the folder or file.
-      num_rounds: Number of scored rounds.
     """
 
     name: str

@@ -5,9 +5,9 @@ The curve bounds the true positive rate of any attacker at a given false positiv
 excluded canaries, exceeds that bound by chance only.
 """
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fl_audit.accounting import FullGuarantee, FullGuarantees
 from fl_audit.attacks.threat_models import title_of
@@ -22,38 +22,18 @@ _ATTACKERS = {
 }
 
 
-@dataclass(frozen=True)
-class CurveRow:
-    """One party's privacy curve in words.
-
-    Attributes:
-      mu: Of Gaussian differential privacy.
-      rho: Of zero-concentrated differential privacy.
-      profile: Epsilon at several deltas; the reason if none is known.
-    """
+class CurveRow(NamedTuple):
+    """One party's curve in words: μ, ρ, and epsilon at several deltas, or why none is known."""
 
     party: str
     mu: str
     rho: str
     profile: str
-    is_known: bool = True
-
-    @property
-    def line(self) -> str:
-        if not self.is_known:
-            return f"{self.party.lower()}: none ({self.profile})"
-        return f"{self.party.lower()}: μ {self.mu}, ρ {self.rho}, ε ≤ {self.profile} (δ)"
+    is_known: bool
 
 
-@dataclass(frozen=True)
-class RiskRow:
-    """True positive rates at one false positive rate, in words.
-
-    Attributes:
-      client: Upper bound for clients.
-      canary: Upper bound for canaries.
-      rate_found: The rate of this audit's attack.
-    """
+class RiskRow(NamedTuple):
+    """True positive rates at one false positive rate: upper bounds, and this audit's attack."""
 
     false_alarms: str
     client: str
@@ -74,14 +54,6 @@ class AttackerRisk:
     curves: tuple[CurveRow, ...]
     attack: str | None
     risks: tuple[RiskRow, ...]
-
-    @property
-    def curve_cells(self) -> list[tuple[str, ...]]:
-        return [(row.party, row.mu, row.rho, row.profile) for row in self.curves]
-
-    @property
-    def risk_cells(self) -> list[tuple[str, ...]]:
-        return [dataclasses.astuple(row) for row in self.risks]
 
 
 def attacker_risks(report: Report) -> list[AttackerRisk]:
@@ -196,6 +168,8 @@ def risk_lines(report: Report) -> list[str]:
     lines = []
     for risk in attacker_risks(report):
         lines += ["", f"upper bounds in full: {risk.title[0].lower()}{risk.title[1:]}"]
-        lines += [f"  {row.line}" for row in risk.curves]
+        for party, mu, rho, profile, is_known in risk.curves:
+            curve = f"μ {mu}, ρ {rho}, ε ≤ {profile} (δ)" if is_known else f"none ({profile})"
+            lines.append(f"  {party.lower()}: {curve}")
         lines += [f"  {risk_sentence(risk, row)}" for row in risk.risks]
     return lines

@@ -10,11 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from fl_audit.accounting import (
-    AttackerBound,
-    AttackerBounds,
-    reachable_bound,
-)
+from fl_audit.accounting import AttackerBound, AttackerBounds, reachable_bound
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import THREAT_MODELS
@@ -45,17 +41,9 @@ _STOPPED = (
 def estimates_on(
     scored: ScoredStatistic, delta: float, confidence: float, methods: Sequence[str] | None = None
 ) -> AuditResult:
-    """The estimates on one statistic, by its null distribution.
-
-    Raises:
-      InputError: No method applies to the scores, or an argument is out of range.
-    """
+    """The estimates on one statistic, by its null distribution."""
     return estimate(
-        scored.scores,
-        delta=delta,
-        confidence=confidence,
-        methods=methods,
-        null=scored.null,
+        scored.scores, delta=delta, confidence=confidence, methods=methods, null=scored.null
     )
 
 

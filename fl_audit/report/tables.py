@@ -1,7 +1,8 @@
-"""The tables of a report's page as rows of text, ready for the template."""
+"""The tables of a report's page: rows of cells, which the template's macro `table` lays out."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fl_audit.accounting import Guarantee, Guarantees
 from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES
@@ -9,19 +10,18 @@ from fl_audit.attacks.threat_models import title_of
 from fl_audit.estimators import AndersonDarling
 from fl_audit.estimators.result import METHOD_GROUPS, MethodGroup, estimate_text
 from fl_audit.estimators.threshold.null_choice import refuted_nulls
-from fl_audit.number_words import (
-    count,
-    lower_bound_text,
-    significant,
-    upper_bound_text,
-)
-from fl_audit.report.report import (
-    NOT_KNOWN,
-    Efficiency,
-    Report,
-    SeenByAttacker,
-    StatisticReport,
-)
+from fl_audit.number_words import count, lower_bound_text, significant, upper_bound_text
+from fl_audit.report.report import NOT_KNOWN, Efficiency, Report, StatisticReport
+
+
+class Noted(NamedTuple):
+    """A cell with a note below its text."""
+
+    text: str
+    note: str
+
+
+Row = tuple[str | Noted, ...]
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,6 @@ class ThreatModelRow:
     """What one attacker sees.
 
     Attributes:
-      statistics: Titles of the statistics of the threat model.
       included: How many included canaries participated in the rounds that the attacker sees.
       sees_all: Whether all included canaries participated in these rounds.
     """
@@ -143,45 +142,23 @@ class ThreatModelRow:
     sees_all: bool
 
 
-def _titles_by_threat_model(statistics: Mapping[str, StatisticReport]) -> dict[str, list[str]]:
-    titles: dict[str, list[str]] = {}
-    for name, statistic in statistics.items():
-        titles.setdefault(statistic.threat_model, []).append(title_of(name))
-    return titles
-
-
 def threat_model_rows(report: Report) -> list[ThreatModelRow]:
     """A row per threat model, in the order of the statistics."""
-    titles = _titles_by_threat_model(report.statistics)
-    return [
-        _threat_model_row(report.threat_models.get(name, NOT_KNOWN), tuple(of_model), report)
-        for name, of_model in titles.items()
-    ]
+    titles: dict[str, list[str]] = {}
+    for name, statistic in report.statistics.items():
+        titles.setdefault(statistic.threat_model, []).append(title_of(name))
+    rows = []
+    for name, of_model in titles.items():
+        model = report.threat_models.get(name, NOT_KNOWN)
+        number, among = model.num_included_in_rounds, report.num_included
+        included = "not known" if number is None else f"{number:,} of {among:,}"
+        sees_all = number is None or number == among
+        rows.append(ThreatModelRow(model.title, model.sees, tuple(of_model), included, sees_all))
+    return rows
 
 
-def _threat_model_row(
-    model: SeenByAttacker, statistics: tuple[str, ...], report: Report
-) -> ThreatModelRow:
-    in_rounds = model.num_included_in_rounds
-    return ThreatModelRow(
-        title=model.title,
-        sees=model.sees,
-        statistics=statistics,
-        included="not known" if in_rounds is None else f"{in_rounds:,} of {report.num_included:,}",
-        sees_all=in_rounds is None or in_rounds == report.num_included,
-    )
-
-
-@dataclass(frozen=True)
-class NoiseRow:
-    """One party's upper bound against the attacker of each statistic."""
-
-    party: str
-    epsilons: tuple[str, ...]
-
-
-def noise_rows(report: Report) -> list[NoiseRow]:
-    """The upper bounds for a canary and a client, in one row if they agree."""
+def noise_rows(report: Report) -> list[tuple[str, ...]]:
+    """The upper bounds against each statistic's attacker; one row if a client's are a canary's."""
     against = [
         bounds for name in report.statistics if (bounds := report.upper_bounds_against(name))
     ]
@@ -190,78 +167,41 @@ def noise_rows(report: Report) -> list[NoiseRow]:
     canary = tuple(_upper_bound(bounds.canary.epsilon) for bounds in against)
     client = tuple(_upper_bound(bounds.client.epsilon) for bounds in against)
     if canary == client:
-        return [NoiseRow("accounting", canary)]
-    return [
-        NoiseRow("accounting, for a canary", canary),
-        NoiseRow("accounting, for a client", client),
-    ]
+        return [("accounting", *canary)]
+    return [("accounting, for a canary", *canary), ("accounting, for a client", *client)]
 
 
 def _upper_bound(epsilon: float | None) -> str:
     return "none known" if epsilon is None else f"≤ {upper_bound_text(epsilon)}"
 
 
-@dataclass(frozen=True)
-class RefutedRow:
-    """A statistic whose closed-form null was rejected, and why."""
-
-    statistic: str
-    reason: str
-
-
-def refuted_rows(statistics: Mapping[str, StatisticReport]) -> list[RefutedRow]:
-    """A row per statistic whose known null the scores reject, by the statistic's name."""
+def refuted_rows(statistics: Mapping[str, StatisticReport]) -> list[tuple[str, str]]:
+    """The statistics whose scores reject their closed-form null, by name, and why."""
     return [
-        RefutedRow(name, reason)
+        (name, reason)
         for name, statistic in statistics.items()
         for reason in refuted_nulls(estimate.details for estimate in statistic.estimates)
     ]
 
 
-@dataclass(frozen=True)
-class AttackRow:
-    """How well one statistic separates included from excluded canaries."""
-
-    statistic: str
-    auc: str
-    auc_interval: str
-    true_positive_rates: tuple[str, ...]
-
-
-def attack_rows(statistics: Mapping[str, StatisticReport]) -> list[AttackRow]:
-    """A row per statistic that has scores of included and of excluded canaries."""
+def attack_rows(statistics: Mapping[str, StatisticReport]) -> list[Row]:
+    """AUC, its interval and true positive rates, where canaries are included and excluded."""
     return [
-        AttackRow(
-            statistic=title_of(name),
-            auc=significant(roc.auc),
-            auc_interval=f"{significant(roc.auc_interval.lower)} … "
-            f"{significant(roc.auc_interval.upper)}",
-            true_positive_rates=tuple(
-                f"{significant(100 * point.true_positive_rate)} %" for point in roc.operating_points
-            ),
+        (
+            title_of(name),
+            significant(roc.auc),
+            f"{significant(roc.auc_interval.lower)} … {significant(roc.auc_interval.upper)}",
+            *(f"{significant(100 * at.true_positive_rate)} %" for at in roc.operating_points),
         )
         for name, statistic in statistics.items()
         if (roc := statistic.roc) is not None
     ]
 
 
-@dataclass(frozen=True)
-class NormalityRow:
-    """The Anderson-Darling test of one group of scores."""
-
-    statistic: str
-    group: str
-    num: int
-    value: str
-    at_15_percent: str
-    at_1_percent: str
-    reading: str
-
-
-def normality_rows(statistics: Mapping[str, StatisticReport]) -> list[NormalityRow]:
-    """A row per statistic and group of canaries, if the test is defined."""
+def normality_rows(statistics: Mapping[str, StatisticReport]) -> list[Row]:
+    """The Anderson-Darling test by statistic and group of canaries, if it is defined."""
     return [
-        _normality_row(name, group, num, test)
+        (title_of(name), group, str(num), *_normality(test))
         for name, statistic in statistics.items()
         for group, num, test in (
             ("included", statistic.num_included, statistic.anderson_darling.included),
@@ -271,101 +211,59 @@ def normality_rows(statistics: Mapping[str, StatisticReport]) -> list[NormalityR
     ]
 
 
-def _normality_row(name: str, group: str, num: int, test: AndersonDarling) -> NormalityRow:
-    value = test.statistic
-    lenient, strict = test.critical_values[0.15], test.critical_values[0.01]
+def _normality(test: AndersonDarling) -> tuple[str, ...]:
+    value, lenient, strict = test.statistic, test.critical_values[0.15], test.critical_values[0.01]
     if value > strict:
         reading = "not Gaussian (1 %)"
     else:
         reading = "in doubt (15 %)" if value > lenient else "may be Gaussian"
-    return NormalityRow(
-        statistic=title_of(name),
-        group=group,
-        num=num,
-        value=significant(value),
-        at_15_percent=significant(lenient),
-        at_1_percent=significant(strict),
-        reading=reading,
-    )
+    return significant(value), significant(lenient), significant(strict), reading
 
 
-@dataclass(frozen=True)
-class NullRow:
-    """A moment of excluded scores, and that of the null distribution."""
-
-    statistic: str
-    moment: str
-    value: str
-    expected: str
-    deviation: str
-
-
-def null_rows(statistics: Mapping[str, StatisticReport]) -> list[NullRow]:
+def null_rows(statistics: Mapping[str, StatisticReport]) -> list[Row]:
     """Mean and variance of excluded scores, for statistics with a closed-form null."""
     return [
-        row
+        (
+            title_of(name),
+            moment,
+            significant(value),
+            f"{significant(expected)} ± {significant(error, 2)}",
+            f"{(value - expected) / error:+.1f}".replace("-", "−"),
+        )
         for name, statistic in statistics.items()
         if (check := statistic.null_check) is not None
-        for row in (
-            _null_row(name, "mean", check.mean, check.mean_expected, check.mean_standard_error),
-            _null_row(
-                name,
-                "variance",
-                check.variance,
-                check.variance_expected,
-                check.variance_standard_error,
-            ),
+        for moment, value, expected, error in (
+            ("mean", check.mean, check.mean_expected, check.mean_standard_error),
+            ("variance", check.variance, check.variance_expected, check.variance_standard_error),
         )
     ]
 
 
-def _null_row(
-    name: str, moment: str, value: float, expected: float, standard_error: float
-) -> NullRow:
-    deviation = f"{(value - expected) / standard_error:+.1f}"
-    return NullRow(
-        statistic=title_of(name),
-        moment=moment,
-        value=significant(value),
-        expected=f"{significant(expected)} ± {significant(standard_error, 2)}",
-        deviation=deviation.replace("-", "−"),
-    )
-
-
-@dataclass(frozen=True)
-class AccountingRow:
-    """Epsilon of one party by one accountant."""
-
-    party: str
-    participations: str
-    accountant: str
-    epsilon: str
-    reason: str | None
-
-
-def accounting_rows(report: Report) -> list[AccountingRow]:
-    """A row per party and accountant; none without accounting."""
+def accounting_rows(report: Report) -> list[Row]:
+    """Party, rounds, accountant and its epsilon; none without accounting."""
     if report.analytical is None:
         return []
     plain = Guarantees(report.analytical.client, report.analytical.canary)
     parties = (("Real client", plain.client), ("Included canary", plain.canary))
     return [
-        AccountingRow(
-            party=party,
-            participations=_participations(guarantee.participations),
-            accountant=ACCOUNTANT_TITLES.get(by.accountant, by.accountant),
-            epsilon="–" if by.accountant == "none_known" else upper_bound_text(by.epsilon),
-            reason=by.reason or _accounted_lower_bound(guarantee, by.epsilon),
+        (
+            party,
+            "random" if (n := guarantee.participations) is None else count(n, "round"),
+            Noted(
+                ACCOUNTANT_TITLES.get(by.accountant, by.accountant),
+                by.reason or _accounted_lower_bound(guarantee, by.epsilon),
+            ),
+            "–" if by.accountant == "none_known" else upper_bound_text(by.epsilon),
         )
         for party, guarantee in (*parties, *_by_attacker(report.attackers, plain))
         for by in guarantee.by_accountant
     ]
 
 
-def _accounted_lower_bound(guarantee: Guarantee, epsilon: float | None) -> str | None:
-    """The accounting's lower bound on epsilon, shown with the tightest upper one; else None."""
+def _accounted_lower_bound(guarantee: Guarantee, epsilon: float | None) -> str:
+    """The accounting's lower bound on epsilon, shown with the tightest upper one; else empty."""
     if guarantee.at_least is None or epsilon is None or epsilon != guarantee.epsilon:
-        return None
+        return ""
     return f"at least {lower_bound_text(guarantee.at_least)} by what one attacker learns"
 
 
@@ -386,42 +284,26 @@ def _by_attacker(
             yield f"Included canary, {words}", attacker.canary
 
 
-def _participations(number: int | None) -> str:
-    return "random" if number is None else count(number, "round")
+def efficiency_rows(efficiency: Mapping[str, Efficiency]) -> list[Row]:
+    """Lower bound, reachable one and upper bound of each statistic."""
+    return [
+        (
+            Noted(title_of(name), _if_gaussian(row)),
+            _words(row.lower_bound, lower_bound_text, "none"),
+            _words(row.reachable, lower_bound_text, "unknown"),
+            _words(row.upper_bound, upper_bound_text, "none known"),
+        )
+        for name, row in efficiency.items()
+    ]
 
 
-@dataclass(frozen=True)
-class EfficiencyRow:
-    """The efficiency of the audit on one statistic, in words.
-
-    Attributes:
-      note: On bounds for Gaussian mechanisms; empty if they do not apply.
-    """
-
-    title: str
-    lower_bound: str
-    reachable: str
-    upper_bound: str
-    note: str
-
-
-def efficiency_rows(efficiency: Mapping[str, Efficiency]) -> list[EfficiencyRow]:
-    return [_row(name, row) for name, row in efficiency.items()]
-
-
-def _row(name: str, efficiency: Efficiency) -> EfficiencyRow:
-    gaussian = efficiency.gaussian
-    return EfficiencyRow(
-        title=title_of(name),
-        lower_bound=_words(efficiency.lower_bound, lower_bound_text, "none"),
-        reachable=_words(efficiency.reachable, lower_bound_text, "unknown"),
-        upper_bound=_words(efficiency.upper_bound, upper_bound_text, "none known"),
-        note=""
-        if gaussian is None
-        else "if the mechanism is Gaussian: lower bound "
-        f"{_words(gaussian.lower_bound, lower_bound_text, 'none')}, reachable "
-        f"{lower_bound_text(gaussian.reachable)}",
-    )
+def _if_gaussian(efficiency: Efficiency) -> str:
+    """The bounds for Gaussian mechanisms; empty if they do not apply."""
+    if (bounds := efficiency.gaussian) is None:
+        return ""
+    lower_bound = _words(bounds.lower_bound, lower_bound_text, "none")
+    reachable = lower_bound_text(bounds.reachable)
+    return f"if the mechanism is Gaussian: lower bound {lower_bound}, reachable {reachable}"
 
 
 def _words(epsilon: float | None, text: Callable[[float], str], otherwise: str) -> str:

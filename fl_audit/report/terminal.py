@@ -2,7 +2,7 @@
 
 import shutil
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 
 from fl_audit.accounting import Accounting
@@ -28,23 +28,38 @@ _STATES = {"arrived": "passed", "not_arrived": "FAILED", "cannot_tell": "not con
 
 def answer_lines(headline: Headline, width: int = 100) -> list[str]:
     """The three numbers and one sentence, in lines of at most `width` (at least 40) characters."""
-    indented = [
-        textwrap.wrap(line, max(width, 40), subsequent_indent=" " * INDENT, break_on_hyphens=False)
-        for line in headline.lines()
+    return _wrapped(headline.lines(), width, then=" " * INDENT)
+
+
+def _wrapped(
+    texts: Iterable[str], width: int | None = None, *, first: str = "", then: str = ""
+) -> list[str]:
+    """Texts in lines of a width, by default the terminal's, with indents of each text's lines."""
+    if width is None:
+        width = min(shutil.get_terminal_size((100, 24)).columns, 100)
+    return [
+        line
+        for text in texts
+        for line in textwrap.wrap(
+            text,
+            max(width, 40),
+            initial_indent=first,
+            subsequent_indent=then,
+            break_on_hyphens=False,
+        )
+        or [""]
     ]
-    return [part for parts in indented for part in parts]
 
 
 def brief_lines(report: Report) -> list[str]:
     """The run or scores, the checks and the canary check, in a few lines."""
     if report.run is None:
-        refuted = [f"{row.statistic}: {row.reason}" for row in refuted_rows(report.statistics)]
-        return [_scores_head(report), *_each_wrapped(refuted), *_checks_of_scores(report)]
+        refuted = [f"{name}: {reason}" for name, reason in refuted_rows(report.statistics)]
+        return [_scores_head(report), *_wrapped(refuted), *_checks_of_scores(report)]
     accuracy = f"accuracy {significant(100 * report.run.accuracy)} %"
     return [
         f"{_run_head(report.run)}, {accuracy}",
         *_checks(report, INDENT),
-        *_canary_check(report.canary_check, INDENT),
     ]
 
 
@@ -62,7 +77,7 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
             _scores_head(report),
             *_tables(report.statistics, width),
             "",
-            *_each_wrapped([f"{g.title}: {g.meaning}" for g in group_rows(report.statistics)]),
+            *_wrapped(f"{g.title}: {g.meaning}" for g in group_rows(report.statistics)),
             *(
                 line
                 for name, statistic in report.statistics.items()
@@ -75,24 +90,16 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
     return [
         _run_head(run),
         *_tables(report.statistics, width),
-        *(part for line in risk_lines(report) for part in _indented(line, width)),
+        *_wrapped(risk_lines(report), width, then="    "),
         "",
         f"{accuracy}({run.accuracy_description})",
         *([] if report.arms is None else arm_lines(report.arms)),
         *_analytical(report.analytical),
         *_checks(report, 20),
-        *_canary_check(report.canary_check, 20),
         *_absences(report),
         *(f"fault of training   {fault.name}: {fault.words}" for fault in report.faults),
-        *(f"{row.statistic}: {row.reason}" for row in refuted_rows(report.statistics)),
+        *(f"{name}: {reason}" for name, reason in refuted_rows(report.statistics)),
     ]
-
-
-def _indented(line: str, width: int) -> list[str]:
-    """Wraps a line; continuation lines are indented."""
-    return textwrap.wrap(
-        line, max(width, 40), subsequent_indent="    ", break_on_hyphens=False
-    ) or [""]
 
 
 def _run_head(run: RunRecord) -> str:
@@ -111,10 +118,14 @@ def _scores_head(report: Report) -> str:
 
 def _checks_of_scores(report: Report) -> list[str]:
     """The canary check and mechanism checks of a folder or log; empty for a score file."""
-    canary_check, checks = report.canary_check, report.checks
-    canaries = [] if canary_check is None else ["", *_wrapped(_canary_check_in_full(canary_check))]
-    check_lines = [] if checks is None else _wrapped(f"mechanism checks: {checks_words(checks)}")
-    return [*canaries, *check_lines]
+    lines, canary_check = [], report.canary_check
+    if canary_check is not None:
+        is_faulty = canary_check.state == "arrived" and canary_check.fault is not None
+        state = f"{_STATES[canary_check.state]}{', with a FAULT' if is_faulty else ''}"
+        lines += ["", f"canary check {state}: {canary_check.reason}"]
+    if report.checks is not None:
+        lines.append(f"mechanism checks: {checks_words(report.checks)}")
+    return _wrapped(lines)
 
 
 def verdict_lines(verdict: Verdict | None) -> list[str]:
@@ -127,38 +138,8 @@ def verdict_lines(verdict: Verdict | None) -> list[str]:
     return [
         "",
         f"verdict: {verdict.outcome.upper()}{claim_clause(verdict)}",
-        *(
-            part
-            for sentence in sentences
-            for part in textwrap.wrap(
-                sentence,
-                _room(),
-                initial_indent="  ",
-                subsequent_indent="    ",
-                break_on_hyphens=False,
-            )
-        ),
+        *_wrapped(sentences, first="  ", then="    "),
     ]
-
-
-def _canary_check_in_full(canary_check: CanaryCheck) -> str:
-    """The canary check in full."""
-    is_faulty = canary_check.state == "arrived" and canary_check.fault is not None
-    fault = ", with a FAULT" if is_faulty else ""
-    return f"canary check {_STATES[canary_check.state]}{fault}: {canary_check.reason}"
-
-
-def _wrapped(text: str) -> list[str]:
-    """A text in lines of the terminal's width."""
-    return textwrap.wrap(text, _room(), break_on_hyphens=False)
-
-
-def _room() -> int:
-    return max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
-
-
-def _each_wrapped(texts: list[str]) -> list[str]:
-    return [line for text in texts for line in _wrapped(text)]
 
 
 def _notes(name: str, statistic: StatisticReport) -> list[str]:
@@ -168,10 +149,10 @@ def _notes(name: str, statistic: StatisticReport) -> list[str]:
     texts = [
         *([] if statistic.roc is None else _separation(statistic.roc)),
         *(f"null distribution of the valid bounds: {null}" for null in known),
-        *(f"empirical null: {row.reason}" for row in refuted_rows({name: statistic})),
+        *(f"empirical null: {reason}" for _, reason in refuted_rows({name: statistic})),
         *(f"left out: {reason}" for reason in reasons(statistic.left_out)),
     ]
-    return ["", *_each_wrapped([f"{name}: {text}" for text in texts])]
+    return ["", *_wrapped(f"{name}: {text}" for text in texts)]
 
 
 def _separation(roc: RocSummary) -> list[str]:
@@ -189,9 +170,12 @@ def _separation(roc: RocSummary) -> list[str]:
 
 
 def _checks(report: Report, indent: int) -> list[str]:
-    """The checks after a label of width `indent`."""
-    checks = report.checks
-    return [] if checks is None else _labelled("checks", checks_words(checks), indent)
+    """The checks and the canary check, after labels of width `indent`."""
+    labelled = {} if report.checks is None else {"checks": checks_words(report.checks)}
+    if report.canary_check is not None:
+        labelled["canary check"] = canary_check_words(report.canary_check)
+    lines = (f"{label:<{indent}}{words}" for label, words in labelled.items())
+    return _wrapped(lines, then=" " * indent)
 
 
 def _analytical(analytical: Accounting | None) -> list[str]:
@@ -206,25 +190,6 @@ def _analytical(analytical: Accounting | None) -> list[str]:
         unknown = client if client.epsilon is None else canary
         words = f"none known ({unknown.by_accountant[0].reason})"
     return [f"upper bound         {words}"]
-
-
-def _canary_check(canary_check: CanaryCheck | None, indent: int) -> list[str]:
-    """The canary check after a label of width `indent`."""
-    return (
-        []
-        if canary_check is None
-        else _labelled("canary check", canary_check_words(canary_check), indent)
-    )
-
-
-def _labelled(label: str, words: str, indent: int) -> list[str]:
-    """Words after a label of width `indent`, in lines of the terminal's width."""
-    return textwrap.wrap(
-        f"{label:<{indent}}{words}",
-        _room(),
-        subsequent_indent=" " * indent,
-        break_on_hyphens=False,
-    )
 
 
 def canary_check_words(canary_check: CanaryCheck) -> str:

@@ -31,11 +31,11 @@ _INCLUDED_BY: dict[Inclusion, str] = {
 }
 
 _LEFT_OUT: dict[Inclusion, str] = {
-    "unequal_coins": "Methods that guess about fair coins are left out, but for one_run_valid, "
-    "which is proven for coins of any probability.",
-    "fixed_half": "Methods that guess about coins need one for each canary, and are left out.",
-    "pairs": "Methods that guess about a coin for each canary are left out, but for one_run_valid, "
-    "which guesses which one of a pair it is.",
+    "unequal_coins": "Methods that need fair coins are left out; one_run_valid is proven for "
+    "coins of any probability.",
+    "fixed_half": "Methods that need a coin for each canary are left out.",
+    "pairs": "Methods that need a coin for each canary are left out; one_run_valid guesses which "
+    "one of a pair was included.",
 }
 
 
@@ -58,7 +58,9 @@ def run_facts(run: FinishedRun) -> dict[str, str]:
         f"trained for {rounds_done(record)} on {count(record.num_clients, 'client')}.",
         "Accuracy": f"The final model’s accuracy is {significant(100 * record.accuracy)} % "
         f"({record.accuracy_description}).",
-        "Participation": client_rounds(record, config.participation),
+        "Participation": client_rounds(
+            record, config.participation, config.dropouts.words if config.dropouts else ""
+        ),
         "Canaries": _canaries(run),
         "Mechanism": mechanism_words(record, config.mechanism),
         "Clients": client_training(config.client),

@@ -14,16 +14,9 @@ from typing import Self
 import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks import example_statistics
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import AttackContext, Attacker, ModelAttacker, SeenRound
-from fl_audit.attacks.example_statistics import (
-    FINAL_LOSS,
-    LOSS_DIFFERENCE,
-    WHITE_BOX,
-    WHITE_BOX_MAX,
-    WHITE_BOX_OWN,
-    WHITE_BOX_RATIO,
-)
 from fl_audit.attacks.threat_models import make_attackers as make_attackers_of
 from fl_audit.attacks.threat_models import register_attacker, statistics_of
 from fl_audit.attacks.update_logs import UpdateLogs
@@ -69,23 +62,23 @@ class LossAttacker(ModelAttacker):
 class FinalLossAttacker(LossAttacker):
     """An attacker that can only query the final model for losses."""
 
-    statistics = (FINAL_LOSS,)
+    statistics = (example_statistics.FINAL_LOSS,)
 
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
         weights = unflatten(final, self._run.task.classifier.initial_weights)
-        return {FINAL_LOSS.name: -self._losses()(weights)}
+        return {example_statistics.FINAL_LOSS.name: -self._losses()(weights)}
 
 
 class LossDifferenceAttacker(LossAttacker):
     """An attacker that can query the initial and the final model (Algorithm 3, black box)."""
 
-    statistics = (LOSS_DIFFERENCE,)
+    statistics = (example_statistics.LOSS_DIFFERENCE,)
 
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
         """The losses of the initial model minus those of the final model (line 9)."""
         losses, initial = self._losses(), self._run.task.classifier.initial_weights
         before, after = (losses(w) for w in (initial, unflatten(final, initial)))
-        return {LOSS_DIFFERENCE.name: before - after}
+        return {example_statistics.LOSS_DIFFERENCE.name: before - after}
 
 
 class UpdateAttacker(Attacker):
@@ -101,7 +94,12 @@ class UpdateAttacker(Attacker):
     the attacker knows these rounds and an upper bound must not count on sampling.
     """
 
-    statistics = (WHITE_BOX, WHITE_BOX_MAX, WHITE_BOX_RATIO, WHITE_BOX_OWN)
+    statistics = (
+        example_statistics.WHITE_BOX,
+        example_statistics.WHITE_BOX_MAX,
+        example_statistics.WHITE_BOX_RATIO,
+        example_statistics.WHITE_BOX_OWN,
+    )
 
     def __init__(self, run: PreparedRun, updates: ClientUpdates, logs: UpdateLogs) -> None:
         self._updates = updates
@@ -178,10 +176,6 @@ def attack_context(
 
 
 def make_attackers(context: TrainingContext) -> tuple[Attacker, ...]:
-    """The attackers whose statistics a run logs.
-
-    Raises:
-      InputError: A log of completed rounds is missing or damaged, or a statistic has no attacker.
-    """
+    """The attackers whose statistics a run logs."""
     run = context.run
     return make_attackers_of(context, statistics_of(run.config.canaries, run.config.audit))

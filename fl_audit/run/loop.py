@@ -19,12 +19,7 @@ from fl_audit.array_types import IndexArray
 from fl_audit.attacks.attacker import Attacker, SeenRound
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRounds, why_no_live_test
-from fl_audit.checks import (
-    AggregateLog,
-    MechanismWatch,
-    configured,
-    why_not_checked,
-)
+from fl_audit.checks import AggregateLog, MechanismWatch, configured, why_not_checked
 from fl_audit.config.design import RunDesign
 from fl_audit.config_tables.audit import Audit
 from fl_audit.engines.cohort import prefetched
@@ -95,11 +90,7 @@ class LiveAudit:
 
     @classmethod
     def from_context(cls, context: TrainingContext) -> Self:
-        """The live audit of a run, continued after its completed rounds.
-
-        Raises:
-          InputError: A log of completed rounds is missing or damaged.
-        """
+        """The live audit of a run, continued after its completed rounds."""
         family, dim = context.family, context.run.task.classifier.dim
         live = cls.on(context.run, family, dim, lambda: context.round_cosines)
         for index in range(context.completed):
@@ -114,9 +105,6 @@ class LiveAudit:
 
         `family` is None for canaries of no family; `rounds` opens the log of the rounds, if they
         can be tested.
-
-        Raises:
-          InputError: The log is missing or damaged.
         """
         audit, own = design.config.audit, design.own_rounds
         why_not = why_no_live_test(own, family)
@@ -285,12 +273,7 @@ class RoundLoop:
         self._last = run.schedule.num_rounds
 
     def run_rounds(self, start: ReachedRound) -> ReachedRound:
-        """Runs the remaining rounds, or as many as a session or the live audit allow.
-
-        Raises:
-          Interrupted: A signal asked for a stop; the state is saved.
-          InputError: The training diverged.
-        """
+        """Runs the remaining rounds, or as many as a session or the live audit allow."""
         state, first = start.state, start.completed_rounds
         end = min(first + (self._engine.rounds_per_session or self._last), self._last)
         with prefetched(self._data, range(first, end)) as rounds:

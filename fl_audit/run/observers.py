@@ -1,6 +1,6 @@
 """Observers of a run: custom ones, metrics.csv, progress, warnings, and the list of tries.
 
-None imports TensorFlow; docs/observers.md explains how to write one.
+No observer imports TensorFlow; docs/observers.md explains how to write one.
 """
 
 import dataclasses
@@ -116,7 +116,7 @@ class FinishedRound:
       metrics: The metrics of the round.
       cosines: The cosines of canaries with its aggregate; None if no attacker computes them, and if
         it is secret who was in the round.
-      contradicted_at: The lower bound that contradicts the claim of a run that then stops; else 0.
+      contradicted_at: The lower bound that contradicts the claim and stops the run; 0 without one.
       is_secret: Whether it is secret who was in the round.
     """
 
@@ -145,7 +145,7 @@ class RoundObserver:
         """Called before the first round, and again when a run is resumed."""
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Called after every round; after a crash again with those since the last checkpoint."""
+        """Called after every round; after a crash, again for rounds since the last checkpoint."""
 
     def run_ended(self, *, finished: bool) -> None:
         """Called once after `run_started`, however the run ended.
@@ -162,27 +162,19 @@ _COLUMNS = [field.name for field in dataclasses.fields(RoundMetrics)]
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a metrics file, as strings by column.
-
-    Raises:
-      InputError: The file cannot be read, lacks a column or has an incomplete row.
-    """
+    """The rows of a metrics file, as strings by column."""
     return read_csv(path, _COLUMNS)
 
 
 def read_metrics(path: Path) -> list[RoundMetrics]:
-    """The rounds of a metrics file.
-
-    Raises:
-      InputError: The file cannot be read, lacks a column or has a value that is no number.
-    """
+    """The rounds of a metrics file."""
     try:
         return [
             RoundMetrics(**{name: _value(name, row[name]) for name in _COLUMNS})
             for row in read_rows(path)
         ]
     except ValueError as error:
-        raise InputError(f"{path}: holds what is no number: {error}") from error
+        raise InputError(f"{path}: holds a value that is not a number: {error}") from error
 
 
 def _value(name: str, text: str) -> Any:
@@ -201,11 +193,7 @@ class MetricsCsv(RoundObserver):
     """Appends rounds to metrics.csv, which can be read during the run."""
 
     def run_started(self, run: StartedRun) -> None:
-        """Starts the file, or continues it after the last checkpoint.
-
-        Raises:
-          InputError: The file of an earlier session is damaged, has other columns or too few rows.
-        """
+        """Starts the file, or continues it after the last checkpoint."""
         self._path = run.folder.metrics
         if run.completed_rounds:
             _truncate(self._path, run.completed_rounds)
@@ -312,7 +300,7 @@ class FaultLines(RoundObserver):
         self._rows = read_metrics(run.folder.metrics)
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Checks the rounds so far, each time their number has grown by a hundredth."""
+        """Checks the rounds so far, each time their number has grown by 1 %."""
         self._rows.append(finished.metrics)
         if len(self._rows) < self._next_look:
             return
@@ -384,7 +372,7 @@ class CanaryLines(RoundObserver):
 class TryLister(RoundObserver):
     """Lists a run in the file of its commitment's runs, and warns if it is not the first.
 
-    It is listed as soon as the chain of its rounds has begun.
+    The run is listed once its chain of rounds has begun.
     """
 
     def __init__(self, commitment: Path) -> None:

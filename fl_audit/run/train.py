@@ -41,19 +41,11 @@ _PACKAGES_BEFORE, _PACKAGES_AFTER = ("fl-audit", "numpy"), ("dp-accounting",)
 
 
 def train(
-    run: PreparedRun,
-    engine: Engine,
-    folder: RunFolder,
-    observers: Sequence[RoundObserver] = (),
+    run: PreparedRun, engine: Engine, folder: RunFolder, observers: Sequence[RoundObserver] = ()
 ) -> None:
     """Trains a run, scores its canaries and fills its folder; continues after a checkpoint.
 
     `observers` are added to those of every run.
-
-    Raises:
-      Interrupted: SIGTERM or SIGINT asked for a stop; the state is saved.
-      InputError: The folder's checkpoint or a log is damaged or does not belong to this run, or
-        the training diverged.
     """
     hint(f"runtime: {'; '.join(filter(None, (engine.description, engine.first_round)))}")
     replay_first_round(run, engine, folder)

@@ -22,14 +22,7 @@ from fl_audit.config_tables.table import Table
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LOCK_NAME, RunFolder
 from fl_audit.formats.npy_file import read_arrays
-from fl_audit.formats.round_chain import (
-    Chain,
-    ChainWriter,
-    Resumed,
-    Saved,
-    digest_of,
-    read_chain,
-)
+from fl_audit.formats.round_chain import Chain, ChainWriter, Resumed, Saved, digest_of, read_chain
 from fl_audit.formats.schedule_secret import new_secret, read_secret, write_secret
 from fl_audit.formats.text_files import (
     OWNER_ALONE,
@@ -109,11 +102,7 @@ def _write_schedule(folder: RunFolder, canaries_csv: str, secret: int | None) ->
 
 
 def secret_of(folder: RunFolder, config: Config) -> int:
-    """The secret of a run: from its folder, else from the config's file, else a new one.
-
-    Raises:
-      InputError: The file cannot be read or holds no secret.
-    """
+    """The secret of a run: from its folder, else from the config's file, else a new one."""
     if folder.schedule_secret.exists():
         return read_secret(folder.schedule_secret)
     if isinstance(config.schedule_secret, str):
@@ -164,11 +153,7 @@ def _first_difference(earlier: Any, now: Any, prefix: str) -> str | None:
 
 
 def open_chain(folder: RunFolder, completed: int) -> ChainWriter:
-    """The chain of a run, begun, or continued after its completed rounds.
-
-    Raises:
-      InputError: The chain is damaged, or is of another config or other canaries.
-    """
+    """The chain of a run, begun, or continued after its completed rounds."""
     if not folder.chain.exists():
         return ChainWriter.begin(folder.chain, folder.identity())
     chain = ChainWriter.go_on(folder.chain)
@@ -249,7 +234,6 @@ class Checkpoint:
     """A run between two rounds.
 
     Attributes:
-      completed_rounds: Number of completed rounds.
       leaves: The parts of the engine's state: arrays, NumPy scalars and bytes.
       link: The link of the checkpoint's line in the chain of the logs.
     """
@@ -273,11 +257,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path, like: Sequence[Any]) -> Checkpoint:
-    """Reads a checkpoint of the same engine and model, whose initial state is `like`.
-
-    Raises:
-      InputError: The file is damaged, of another format version, or belongs to another process.
-    """
+    """Reads a checkpoint of the same engine and model, whose initial state is `like`."""
     arrays = read_arrays(path, "a checkpoint")
     version = _number(path, arrays, "format_version")
     if version != _FORMAT_VERSION:

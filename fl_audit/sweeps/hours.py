@@ -16,7 +16,6 @@ class RunTime:
 
     Attributes:
       start_seconds: Seconds before the second round; 0 if only rounds were timed.
-      round_seconds: Seconds of a round, with its scoring.
       source: What was measured, in words.
     """
 
@@ -44,13 +43,7 @@ def time_of_finished(states: Sequence[RunState]) -> RunTime | None:
 
 
 def calibrated(config: Config, name: str, seconds: float) -> RunTime:
-    """The time of a run, from training its first rounds now on all cores.
-
-    Args:
-      config: The config of the run.
-      name: Its name in messages.
-      seconds: The seconds for rounds after the first.
-    """
+    """The time of a run, from training its first rounds now on all cores."""
     from fl_audit.planning.cost import calibrate
 
     measured = calibrate(config, seconds)

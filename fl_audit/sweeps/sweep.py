@@ -22,12 +22,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from fl_audit.comparison import (
-    comparison_of,
-    csv_text,
-    read_reported_runs,
-    render_comparison,
-)
+from fl_audit.comparison import comparison_of, csv_text, read_reported_runs, render_comparison
 from fl_audit.config import Config
 from fl_audit.config.file import config_of_table, config_to_toml, parse_config, set_key
 from fl_audit.config_tables.table import NonNegativeInt, Table
@@ -246,11 +241,7 @@ class RunState:
 
 
 def state_on_disk(run: SweepRun, out: Path) -> RunState:
-    """The state of a run in the sweep's folder `out`, matched by its resolved config.
-
-    Raises:
-      InputError: The run's folder holds something else, such as a run of another config.
-    """
+    """The state of a run in the sweep's folder `out`, matched by its resolved config."""
     folder = RunFolder(out / "runs" / run.name)
     if folder.config.exists() or folder.report_json.exists():
         check_same_config(folder, run.config)
@@ -309,10 +300,6 @@ def start_or_continue(
     """Starts or resumes a run; returns why it failed, else None.
 
     Args:
-      config_toml: The resolved config.
-      out: The run's folder.
-      shared: The folder of data that all runs of the sweep read.
-      cores: Number of cores that it may use.
       gpu_share: GPUs that it may use; below 1 it shares one with other runs.
     """
     # Imports TensorFlow, which a dry run does not need.
@@ -359,7 +346,6 @@ class Share:
     """The resources of one run of a sweep.
 
     Attributes:
-      jobs: Number of runs at a time.
       cores: Cores of each, at least 1.
       gpus: GPUs of each; a fraction if runs share one, 0 without a GPU.
     """
@@ -375,10 +361,6 @@ def share_of(jobs: int | None, cores: int, gpus: int, memory: int, runs: int) ->
     Args:
       jobs: Number of runs at a time; None takes one per GPU, or per core without a GPU, if memory
         suffices.
-      cores: Cores of the machine.
-      gpus: GPUs of the machine.
-      memory: Free memory in bytes.
-      runs: Number of remaining runs.
     """
     most = max(1, min(gpus or cores, memory // MEMORY_OF_A_RUN))
     at_a_time = min(most if jobs is None else jobs, max(runs, 1))
@@ -409,14 +391,7 @@ def run_on_ray(
     """Runs `work`, `jobs` at a time; the other runs continue if one fails.
 
     Args:
-      work: The runs, and their states.
-      shared: The folder of data that all runs read.
       jobs: Number of runs at a time; None chooses by the machine.
-      ended: Called with the state of each run as it ends.
-      look: Called every half second with the running runs.
-
-    Raises:
-      InputError: Ray itself has ended.
     """
     cores = num_cores()
     with ray_on_this_machine(max(cores, jobs or 1), _OBJECT_STORE) as ray:

@@ -8,12 +8,7 @@ if TYPE_CHECKING:  # a model alone needs neither a config nor what reads one
 
 
 def load_task(config: "Task", seed: int) -> "LearningTask":
-    """Loads the task of a config's table for the run's seed.
-
-    Raises:
-      InputError: The task's data cannot be used.
-      TypeError: No task is registered for the table.
-    """
+    """Loads the task of a config's table for the run's seed."""
     from fl_audit.progress import warned_if_read
     from fl_audit.tasks.kinds import TASKS
 

@@ -19,12 +19,7 @@ from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.images import image_classifier
 from fl_audit.tasks.kinds import ClientFilesTask, NpzTask, TableTask
-from fl_audit.tasks.learning_task import (
-    Examples,
-    InMemoryPopulation,
-    LearningTask,
-    say_left_out,
-)
+from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask, say_left_out
 
 _HOLD_OUT_EVERY = 10
 
@@ -33,9 +28,6 @@ def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
     """The task of a folder with an NPZ file per client; files are named after clients.
 
     The seed decides the initial weights and which examples are held out.
-
-    Raises:
-      InputError: A file cannot be read, or two files differ in shape.
     """
     shaped = _flat if config.model == "dense" else _with_channels
     folder = Path(config.path)
@@ -117,16 +109,7 @@ def clients_task(
     """The task of clients with examples of a classifier.
 
     Args:
-      config: The widths of a dense model and the number of classes.
-      name: The data's name in reports.
-      clients: The examples of each client.
       held_out: Held-out examples; None takes a tenth of the clients' examples.
-      seed: The seed of the run.
-      model: The model, `dense` or one of images.
-
-    Raises:
-      InputError: There is no client, clients differ in their features, the model does not take
-        these, a label is not a class, or there are too few examples to hold any out.
     """
     if not clients:
         raise InputError(f"task.path: {config.path} has no client other than the held-out examples")
@@ -224,9 +207,6 @@ def load_table_task(config: TableTask, seed: int) -> LearningTask:
     """The task of a table with an example per row.
 
     The seed decides the initial weights and which examples are held out.
-
-    Raises:
-      InputError: A table cannot be read, lacks a column, or has a feature that is not a number.
     """
     path = Path(config.path)
     columns = _read_table(path)

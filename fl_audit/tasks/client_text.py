@@ -109,10 +109,8 @@ def token_rows(
     """One row per sentence: the beginning, its words, the end if it still fits, padding.
 
     Args:
-      tokens: The tokens of the words of all sentences, concatenated.
       lengths: The number of words of each sentence, at most `length`; of shape (sentences,).
       vocabulary: The vocabulary of the tokens; it decides the dtype of the rows.
-      length: The maximum number of words in a row, after the beginning.
     """
     rows = np.zeros((len(lengths), length + 1), vocabulary.dtype)
     rows[:, 0] = vocabulary.beginning
@@ -171,7 +169,6 @@ class Corpus:
     """Sentences split into training and held-out ones, their words held as numbers.
 
     Attributes:
-      length: The number of words that are kept of each sentence.
       client_ids: The names of the clients, in order of appearance.
       all_words: All words; a word's number is its index here.
       counts: The occurrences of each word in training sentences, before these are cut; int64 of
@@ -315,14 +312,7 @@ def cached_arrays(name: str, source: Path, settings: str, make: Callable[[], Arr
     and the others wait.
 
     Args:
-      name: The first part of the file's name.
       source: The file from which the arrays are made; its name does not matter.
-      settings: Everything else that the arrays depend on.
-      make: Makes the arrays.
-
-    Raises:
-      OSError: The folder cannot be written.
-      InputError: The cached file is damaged.
     """
     folder = _folder.get()
     if folder is None:
@@ -377,9 +367,6 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
 
     A file whose name ends with `.gz` is decompressed. Clients without a word are left out, with a
     warning.
-
-    Raises:
-      InputError: The file cannot be read, or lacks a column.
     """
     try:
         yield from _sentences(path, _lines(path))

@@ -24,9 +24,6 @@ def dense_classifier(widths: Sequence[int], seed: int, accuracy_description: str
     """The classifier with weights drawn from the seed.
 
     `widths` are the number of features, the widths of hidden layers and the number of classes.
-
-    Raises:
-      InputError: The model is too large for the memory.
     """
     check_model_size((rows + 1, columns) for rows, columns in itertools.pairwise(widths))
     random = generator(seed, Stream.INITIAL_WEIGHTS)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from fl_audit.inner_products import euclidean_norm
-from fl_audit.tasks.kinds import NumbersTask
+from fl_audit.tasks import load_task
+from fl_audit.tasks.kinds import DigitsTask, NumbersTask
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class TaskFacts:
 
 
 class NumberedClients(Sequence[str]):
-    """The names of clients of whom no more is known than their number."""
+    """Names of clients known by number alone."""
 
     def __init__(self, count: int) -> None:
         """So many clients."""
@@ -44,13 +45,26 @@ class NumberedClients(Sequence[str]):
         return str(numbers) if isinstance(numbers, int) else [str(number) for number in numbers]
 
 
+_FOR_TRAINING = 1_500
+"""The images of digits that clients hold."""
+
+
+def load_client_ids(table: Any, seed: int) -> Sequence[str]:
+    """The names of a task's clients; digits, whose data takes a second to import, are not read."""
+    match table:
+        case NumbersTask(num_clients=number):
+            return NumberedClients(number)
+        case DigitsTask(num_clients=number) if number <= _FOR_TRAINING:
+            return [f"client-{index}" for index in range(number)]
+        case _:
+            return load_task(table, seed).population.client_ids
+
+
 def load_task_facts(table: Any, seed: int) -> TaskFacts:
     """The sizes of a task, which is loaded for them unless its table states them."""
     if isinstance(table, NumbersTask):
-        clients = NumberedClients(table.num_clients)
+        clients = load_client_ids(table, seed)
         return TaskFacts("these numbers", table.dim, table.initial_norm or 0.0, clients)
-    from fl_audit.tasks import load_task
-
     task = load_task(table, seed)
     weights = task.classifier.initial_weights
     return TaskFacts(

@@ -106,9 +106,6 @@ def wide_resnet_classifier(
     """The network with weights drawn from the seed; WRN-16-4 has 2,748,890 parameters for CIFAR-10.
 
     `depth` is 4 more than a multiple of 6; the widths are `widening` times 16, 32 and 64.
-
-    Raises:
-      InputError: The model is too large for the memory.
     """
     blocks = _blocks(depth, widening)
     plan = list(_plan(shape[2], blocks, num_classes))
@@ -178,18 +175,9 @@ _MAKERS: Mapping[str, Callable[[tuple[int, int, int], int, int, str], NetworkMod
 
 
 def image_classifier(
-    model: str,
-    shape: tuple[int, ...],
-    num_classes: int,
-    seed: int,
-    accuracy_description: str,
+    model: str, shape: tuple[int, ...], num_classes: int, seed: int, accuracy_description: str
 ) -> NetworkModel:
-    """A model of images, by its name in a config, with weights drawn from the seed.
-
-    Raises:
-      InputError: `shape` is not (height, width, channels), or the model is too large for the
-        memory.
-    """
+    """A model of images, by its name in a config, with weights drawn from the seed."""
     if len(shape) != 3 or min(shape[:2]) < _SMALLEST_SIDE:
         raise InputError(
             f"task.model: {model!r} takes images of height x width (x channels), at least "

@@ -17,11 +17,7 @@ from fl_audit.errors import InputError
 if TYPE_CHECKING:
     from fl_audit.tasks.learning_task import LearningTask
 
-__all__ = [
-    "TASKS",
-    "Task",
-    "TaskKind",
-]
+__all__ = ["TASKS", "Task", "TaskKind"]
 
 
 _Widths = Annotated[tuple[PositiveInt, ...], Meta(max_length=100)]

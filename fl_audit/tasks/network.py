@@ -26,9 +26,7 @@ class NetworkModel(Model):
       input_shape: The shape of one example's input.
       input_dtype: `float32`, or `int32` for tokens.
       label_shape: The shape of one example's labels: empty, or one label per token.
-      padding_label: As in `Model`.
       uncounted_labels: Further labels that do not count for accuracy.
-      accuracy_description: As in `Model`.
     """
 
     network: Network

@@ -80,12 +80,7 @@ def next_word_classifier(
 
 
 def load_text_task(config: "TextTask", seed: int) -> LearningTask:
-    """The task of a CSV's clients; the vocabulary is built from training rows only.
-
-    Raises:
-      InputError: The file cannot be read, lacks a column, has a client without a word, or too few
-        rows to hold any out.
-    """
+    """The task of a CSV's clients; the vocabulary is built from training rows only."""
     path = Path(config.path)
     corpus = _corpus(path, config.sequence_length)
     if not corpus.num_held_out:

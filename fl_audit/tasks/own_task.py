@@ -87,11 +87,7 @@ class _OwnPopulation(Population):
 
 
 def learning_task(task: OwnTask, source: str) -> LearningTask:
-    """Checks a custom task and converts it; `source` names it in messages, as "my_task:make".
-
-    Raises:
-      InputError: A part of the task is missing, has a wrong shape, or does not fit the others.
-    """
+    """Checks a custom task and converts it; `source` names it in messages, as "my_task:make"."""
     weights = _checked_weights(task.initial_weights, source)
     ids = [str(name) for name in task.client_ids]
     if not ids or len(set(ids)) < len(ids):
@@ -133,12 +129,7 @@ def checked_examples(arrays: Arrays, what: str, like: Examples | None = None) ->
     """Inputs and labels as examples: float32, or int32 if they are integers.
 
     Args:
-      arrays: The inputs and the labels.
-      what: Their name in messages.
       like: Examples whose shapes and dtypes these must have.
-
-    Raises:
-      InputError: They are not such arrays, or differ from `like`.
     """
     if not isinstance(arrays, tuple | list) or len(arrays) != 2:
         raise InputError(
@@ -183,11 +174,7 @@ def _numbers(array: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
 
 
 def load_python_task(config: PythonTask, seed: int) -> LearningTask:
-    """Imports the user's module, which runs it, and calls its function with the seed and options.
-
-    Raises:
-      InputError: The module or the function is missing or fails, or does not return a task.
-    """
+    """Imports the user's module, which runs it, and calls its function with seed and options."""
     name, _, function = config.module.partition(":")
     with users_code(f"task.module: {config.module}"):
         module = _module(name, Path(config.folder))

@@ -14,16 +14,9 @@ from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray
 from fl_audit.library_words import arrow_words
 from fl_audit.seeds import Stream, generator
+from fl_audit.tasks import kinds
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.images import image_classifier
-from fl_audit.tasks.kinds import (
-    BreastCancerTask,
-    CifarTask,
-    DigitsTask,
-    PartitionedTask,
-    PurchaseTask,
-    WineTask,
-)
 from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask
 
 
@@ -34,9 +27,6 @@ def partition(
 
     Returns:
       The clients, named client-0 and so on, and the held-out examples.
-
-    Raises:
-      InputError: There are more clients than training examples.
     """
     num_training = len(everything) - num_held_out
     if not 1 <= num_clients <= num_training:
@@ -60,7 +50,7 @@ _DIGITS = 10
 _NUM_HELD_OUT = 297
 
 
-def load_digits_task(config: DigitsTask, seed: int) -> LearningTask:
+def load_digits_task(config: kinds.DigitsTask, seed: int) -> LearningTask:
     """The task of 1,500 images, randomly split among clients; 297 are held out."""
     from sklearn.datasets import load_digits
 
@@ -84,14 +74,14 @@ def load_digits_task(config: DigitsTask, seed: int) -> LearningTask:
 _ROWS_HELD_OUT_EVERY = 6
 
 
-def load_breast_cancer_task(config: BreastCancerTask, seed: int) -> LearningTask:
+def load_breast_cancer_task(config: kinds.BreastCancerTask, seed: int) -> LearningTask:
     """The task of 569 tumours, 30 measurements each, benign or malignant; 94 are held out."""
     from sklearn.datasets import load_breast_cancer
 
     return _measurements_task("breast cancer", load_breast_cancer, config, seed)
 
 
-def load_wine_task(config: WineTask, seed: int) -> LearningTask:
+def load_wine_task(config: kinds.WineTask, seed: int) -> LearningTask:
     """The task of 178 wines, 13 measurements each, from three growers; 29 are held out."""
     from sklearn.datasets import load_wine
 
@@ -99,7 +89,7 @@ def load_wine_task(config: WineTask, seed: int) -> LearningTask:
 
 
 def _measurements_task(
-    name: str, load: Callable[..., Any], config: PartitionedTask, seed: int
+    name: str, load: Callable[..., Any], config: kinds.PartitionedTask, seed: int
 ) -> LearningTask:
     """The task of a table whose columns are scaled to mean 0 and standard deviation 1.
 
@@ -128,12 +118,8 @@ _SHOPPERS = 100
 _SHOPPERS_HELD_OUT_EVERY = 10
 
 
-def load_purchase_task(config: PurchaseTask, seed: int) -> LearningTask:
-    """The task of shoppers by which products they bought; a tenth of them is held out.
-
-    Raises:
-      InputError: The file cannot be read or has another format.
-    """
+def load_purchase_task(config: kinds.PurchaseTask, seed: int) -> LearningTask:
+    """The task of shoppers by which products they bought; a tenth of them is held out."""
     path = Path(config.path)
     everything = _examples(path, _purchases(path))
     num_held_out = max(1, len(everything) // _SHOPPERS_HELD_OUT_EVERY)
@@ -192,12 +178,8 @@ _SIDE, _CHANNELS = 32, 3
 _RECORD = 1 + _CHANNELS * _SIDE * _SIDE
 
 
-def load_cifar10_task(config: CifarTask, seed: int) -> LearningTask:
-    """The task of the training images, randomly split among clients; the test images are held out.
-
-    Raises:
-      InputError: A file is missing, truncated, or holds a label that is not a class.
-    """
+def load_cifar10_task(config: kinds.CifarTask, seed: int) -> LearningTask:
+    """The task of training images, randomly split among clients; test images are held out."""
     folder = Path(config.path)
     batches = sorted(folder.glob("data_batch_*.bin"))
     if not batches:

@@ -57,14 +57,8 @@ class SqliteClients(Population):
         """Reads the names of the clients, and no example.
 
         Args:
-          path: The SQLite file.
           split: The name of the split, such as "train".
-          features: The features to parse of each example.
-          to_examples: Converts features to inputs and labels.
           max_clients: The number of first clients to use; 0 for all.
-
-        Raises:
-          InputError: The file cannot be read, has another format, or lacks the split.
         """
         self._path = path
         self._split = split
@@ -85,11 +79,7 @@ class SqliteClients(Population):
         return int(self._num_examples[client])
 
     def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
-        """Parses a client's examples at these positions, in this order.
-
-        Raises:
-          InputError: The file's two tables disagree on the number of the client's examples.
-        """
+        """Parses a client's examples at these positions, in this order."""
         name = self.client_ids[client]
         rows = self._query(_EXAMPLES, self._split, name)
         if len(rows) != self._num_examples[client]:
@@ -179,11 +169,7 @@ def tff_database(path: str | None, kind: str, name: str) -> Path:
 
     Args:
       path: The path of an existing file; None downloads it once.
-      kind: The kind of the task.
       name: The name of the file at TFF, such as "emnist_all.sqlite".
-
-    Raises:
-      InputError: The file cannot be downloaded.
     """
     if path is not None:
         return Path(path)
@@ -218,11 +204,7 @@ _IMAGE = {
 
 
 def load_emnist_task(config: EmnistTask, seed: int) -> LearningTask:
-    """The task of 3,400 writers; the test images of the first 100 of them are held out.
-
-    Raises:
-      InputError: The file cannot be downloaded or used.
-    """
+    """The task of 3,400 writers; the test images of the first 100 of them are held out."""
     path = tff_database(config.path, "emnist", "emnist_all.sqlite")
     test = SqliteClients(path, "all_test", _IMAGE, _to_examples, _HELD_OUT_CLIENTS)
     return LearningTask(
@@ -249,11 +231,7 @@ _HELD_OUT_SENTENCES = 10_000
 
 
 def load_stackoverflow_task(config: StackOverflowTask, seed: int) -> LearningTask:
-    """The task of 342,477 clients; 10,000 sentences of the first test clients are held out.
-
-    Raises:
-      InputError: A file cannot be downloaded or used.
-    """
+    """The task of 342,477 clients; 10,000 sentences of the first test clients are held out."""
     path = tff_database(config.path, "stackoverflow", "stackoverflow.sqlite")
     vocabulary = vocabulary_of_words(_words(config), config.vocabulary_size)
 

@@ -1,4 +1,4 @@
-"""The claim against accounting: what the configured or stated noise gives those whom it protects.
+"""The claim against accounting: what the configured or stated noise gives those it protects.
 
 A claim below the exact epsilon of the noise, or below a lower bound on it, is false whatever the
 canaries show. One that is below an upper bound alone may be true, but is not called consistent.

@@ -271,14 +271,14 @@ def _power(
     parts: Parts, detectable: DetectableParts, length: float | None, *, is_enough: bool
 ) -> str:
     if math.isinf(detectable.epsilon):
-        seen = "no lack of noise, however large, would have been contradicted"
+        seen = "audits like this notice no lack of noise, however large"
     else:
         noise = significant(detectable.noise_multiplier, rounding=decimal.ROUND_DOWN)
         epsilon = significant(detectable.epsilon, 2, decimal.ROUND_UP)
         seen = (
-            f"{'' if is_enough else 'only '}a noise multiplier of {noise} or less, or a rate of "
-            f"{upper_bound_text(detectable.rate)} or more, would have been contradicted in "
-            f"{100 * ENOUGH_POWER:g} % of such audits: a true ε of {epsilon} or more"
+            f"audits like this notice {'' if is_enough else 'only '}a noise multiplier of {noise} "
+            f"or less, or a rate of {upper_bound_text(detectable.rate)} or more, in "
+            f"{100 * ENOUGH_POWER:g} % of simulations: a true ε of {epsilon} or more"
         )
     return (
         f"power by its parts: {seen} ({len(parts.z):,} included canaries with "

@@ -44,7 +44,7 @@ def reach_verdict(
     Args:
       claim: The claim for a client.
       tests: The tests, chosen before the scores were seen.
-      scope: For whom the canaries stand; by default for clients who take part as they did.
+      scope: What canaries can say about the claim; by default about clients like them.
       canary_check: Result of the canary check; by default of one on the scores alone.
         Without their arrival the claim is not called consistent.
       others: Statistics of the same audit that are not tested. If one of them separates canaries

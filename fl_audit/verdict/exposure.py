@@ -79,7 +79,7 @@ class Exposure(Protocol):
         """Number, mean and spread of included canaries with equal cosines; None if not Gaussian."""
 
     def shifts(self, factor: float, length: float) -> FloatArray:
-        """By how many standard deviations of its cosine each canary stands out."""
+        """Each canary's signal, in standard deviations of its cosine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +220,7 @@ class LargestExposure:
         return None
 
     def shifts(self, factor: float, length: float) -> FloatArray:
-        """See `Exposure.shifts`; by the participation that stands out most."""
+        """By each canary's participation of the largest signal."""
         largest = np.zeros(self.num_included)
         np.maximum.at(largest, self.canary, self.own.shifts(factor, length))
         return largest
@@ -309,8 +309,8 @@ class Background:
             surely_common=nothing,
         )
 
-    def with_noise(self, noise_multiplier: float) -> "Background":
-        """The background with noise of so many times a client's length."""
+    def with_noise(self, noise_multiplier: float | FloatArray) -> "Background":
+        """The background with noise of so many times a client's length, in all or each round."""
         return dataclasses.replace(self, noise=noise_multiplier * self.client_lengths)
 
     @functools.cached_property
@@ -329,7 +329,7 @@ class Background:
         return np.asarray(self.correlation.until(until).weights(whole)[:, self.rounds])
 
     @functools.cached_property
-    def _noise_squared(self) -> FloatArray:
+    def noise_squared(self) -> FloatArray:
         """The squared length that noise adds to each aggregate."""
         squared = self.dim * self.noise**2
         if self.correlation is None:
@@ -342,7 +342,7 @@ class Background:
 
         That of the noise itself varies by chance: rounds differ from their mean by what exceeds it.
         """
-        noise = self._noise_squared
+        noise = self.noise_squared
         excess = np.divide(
             self.aggregate_lengths**2, noise, out=np.ones_like(noise), where=noise > 0
         )
@@ -380,7 +380,7 @@ class Background:
         weights, of_set = self.own_weights, self.presences.of_set
         signal = (weights * of_set) @ self.client_lengths
         if self.correlation is None:
-            noise = weights**2 @ self._noise_squared
+            noise = weights**2 @ self.noise_squared
         else:  # weights are the noise's inverse covariance times the presences
             noise = self.dim * (weights * of_set) @ self.noise**2
         rest = weights**2 @ self._rest + self._shared(weights)
@@ -427,7 +427,7 @@ class Background:
         together = max(float(self._shared(weights)), float(repeated))  # canaries are in both
         rest = float(weights**2 @ self._rest) + max(together, 0.0)
         rest += initial**2
-        noise = float(weights**2 @ self._noise_squared)
+        noise = float(weights**2 @ self.noise_squared)
         ones = np.ones(int(self.included.sum()))
         return VectorExposure(signal[self.included], rest * ones, noise * ones, self.dim)
 
@@ -436,7 +436,7 @@ class Background:
         members = np.flatnonzero(self.included)
         parts = [np.flatnonzero(np.isin(self.rounds, self.own.of_canary[j])) for j in members]
         at = np.concatenate([np.zeros(0, np.int64), *parts])
-        noise = self._noise_squared[at]
+        noise = self.noise_squared[at]
         own = VectorExposure(self.client_lengths[at], self._rest[at], noise, self.dim)
         canary = np.repeat(np.arange(len(members)), [len(part) for part in parts])
         shares = self.in_common / self.aggregate_lengths**2

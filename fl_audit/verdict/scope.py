@@ -1,8 +1,8 @@
 """What an audit can say about a claim: which client its canaries represent, which statistics count.
 
-This is the one place that decides it. A claim that counts on sampling holds against attackers from
-whom the draw hides who participates in which round. A lower bound against an attacker who knows the
-rounds does not refute it: that bound is shown, and has to stay below the epsilon without sampling.
+This is the one place that decides it. A claim that counts on sampling holds against attackers who
+do not know who participates in which round. A lower bound against an attacker who knows the rounds
+does not refute it: that bound is shown, and has to stay below the epsilon without sampling.
 And a bound on a canary is one on a client who participates as canaries do: it contradicts a claim
 about clients who may participate more often, but canaries that participate less often can show
 nothing in favour of one.
@@ -235,10 +235,11 @@ def _number_of_rounds(
 
 def _whom(numbers: tuple[int, int] | None) -> str:
     if numbers is None or numbers == (1, 1):
-        return "for a client in one round of weight 1"
+        return "for a client that participates in one round with weight 1"
     if numbers[0] == numbers[1]:
-        return f"for a client in {numbers[0]} rounds of weight 1"
-    return f"for a client of weight 1 in {numbers[0]} to {numbers[1]} rounds, as canaries were"
+        return f"for a client that participates in {numbers[0]} rounds with weight 1"
+    rounds = f"{numbers[0]} to {numbers[1]} rounds"
+    return f"for a client that participates, as canaries did, in {rounds} with weight 1"
 
 
 def _rounds_left_out(

@@ -70,7 +70,7 @@ def tested_unstated(claim: Claim | CurveClaim, confidence: float) -> str | None:
     if claim.is_stated:
         return None
     return (
-        f"You stated no claim, so {claim.whom} privacy under the configured noise was tested, at "
+        "No claim was stated, so this tests whether the scores fit the configured noise, at "
         f"{100 * confidence:g} % confidence: at most one correct run in "
         f"{1 / (1 - confidence):,.0f} is contradicted"
     )
@@ -323,8 +323,8 @@ NOT_AT_DELTA_0 = (
 
 
 NO_SIGNAL = (
-    "the power is not simulated: scores show no canary, and nothing else says how far canaries "
-    "stand out",
+    "the power is not simulated: scores show no canary, and nothing else says how large the "
+    "signal of a canary is",
     f"{NEXT}audit with a log that says every canary's rounds and the lengths of aggregates",
 )
 
@@ -346,7 +346,7 @@ def power_words(
         return f"power of the canaries: {least} ({number}{_scored_by([statistic])}{lengths})"
     least = detectable_words(power.detectable_epsilon, only=not power.is_enough)
     return (
-        f"power of the canaries: {least} in {100 * ENOUGH_POWER:g} % of simulated audits, twice "
+        f"power of the canaries: {least} in {100 * ENOUGH_POWER:g} % of simulations, twice "
         f"the claim (ε = {FACTOR * claim.epsilon:g}) in {100 * power.power:.3g} % "
         f"({audit.num_canaries:,} canaries{_scored_by([statistic])}{lengths})"
     )
@@ -370,11 +370,11 @@ def _hidden_words(simulation: Simulation) -> str:
         what = "clients' updates hide" if simulation.knows_rounds else "more than noise hides"
         share = _percent(simulation.audit.exposure.clients_share)
         why = f"{what} the canaries ({share} of what hides them is not noise)"
-    return f"no true ε, however large, would have been contradicted, as {why}"
+    return f"audits like this notice no true ε, however large, as {why}"
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if share >= 0.995 else f"{100 * share:.0f} %"
+    return "more than 99 %" if share >= 0.995 else f"{100 * share:.0f} %"
 
 
 _NOTICED = 0.05
@@ -487,10 +487,9 @@ def on(statistics: Sequence[ScoredStatistic]) -> str:
 def detectable_words(epsilon: float | None, *, only: bool = False) -> str:
     """A clause on the smallest epsilon that an audit would have contradicted with enough power."""
     if epsilon is None:
-        return "no true ε, however large, would have been contradicted"
-    start = "only a true ε" if only else "a true ε"
+        return "audits like this notice no true ε, however large,"
     least = significant(epsilon, 2, decimal.ROUND_UP)
-    return f"{start} of {least} or more would have been contradicted"
+    return f"audits like this notice {'only ' if only else ''}a true ε of {least} or more"
 
 
 def curve_detectable_words(

@@ -117,11 +117,21 @@ def decided_curve(
 
 
 def _best(audits: Iterator[tuple[SimulatedAudit, bool]]) -> Simulation | None:
-    """The audit that detects the smallest epsilon, else the one with the largest power."""
+    """The audit that detects the smallest epsilon, else the one with the largest power.
+
+    Where none has any, it is one that more canaries would help, if there is one, and one whose
+    rounds are known.
+    """
     simulations = [Simulation(audit, audit.simulate(), known) for audit, known in audits]
 
-    def merit(simulation: Simulation) -> tuple[float, float]:
-        return simulation.power.detectable_factor or 0.0, simulation.power.power
+    def merit(simulation: Simulation) -> tuple[float, float, bool, bool]:
+        power, audit = simulation.power, simulation.audit
+        return (
+            power.detectable_factor or 0.0,
+            power.power,
+            audit.hidden is None,
+            simulation.knows_rounds,
+        )
 
     return max(simulations, key=merit) if simulations else None
 

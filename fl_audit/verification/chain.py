@@ -68,11 +68,11 @@ def _verify_files(folder: RunFolder | LogFolder, chain: Chain, findings: Finding
     _compare(folder.path, begun, "since the audit began", findings)
     scored, reported = chain.last(Scored), chain.last(Reported)
     if not chain.is_scored and isinstance(folder, RunFolder):
-        findings.add(folder.chain, "has rounds, or a resume, behind its last scores")
+        findings.add(folder.chain, "has rounds, or a resume, after its last scores")
     if scored is not None:
         _compare(folder.path, scored.files, "since scores were written", findings)
     if reported is None and isinstance(folder, RunFolder):
-        findings.note("the report is not in the chain: the run was killed right behind it")
+        findings.note("the report is not in the chain: the run was killed right after it")
     if reported is not None:
         _compare(folder.path, reported.files, "since the report was written", findings)
     _verify_added(folder, chain, findings)
@@ -150,19 +150,19 @@ def _verify_order(folder: RunFolder, chain: Chain, findings: Findings) -> None:
         if isinstance(line, Logged):
             if line.round != completed + 1:
                 wrong = (
-                    f"is round {line.round} behind round {completed}: rounds were dropped or moved"
+                    f"is round {line.round} after round {completed}: rounds were dropped or moved"
                 )
             completed = line.round
         elif isinstance(line, Saved):
             if line.rounds != completed:
-                wrong = f"is a checkpoint of {line.rounds} rounds behind round {completed}"
+                wrong = f"is a checkpoint of {line.rounds} rounds after round {completed}"
             saved = line.rounds
         elif isinstance(line, Resumed):
             if line.rounds > saved:
-                wrong = f"goes on behind round {line.rounds}; the last checkpoint is of {saved}"
+                wrong = f"goes on after round {line.rounds}; the last checkpoint is of {saved}"
             completed = saved = line.rounds
         elif isinstance(line, Scored) and line.rounds != completed:
-            wrong = f"has scores of {line.rounds} rounds behind round {completed}"
+            wrong = f"has scores of {line.rounds} rounds after round {completed}"
         if wrong is not None:
             findings.add(folder.chain, f"line {number}: {wrong}")
 

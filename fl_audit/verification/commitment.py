@@ -122,7 +122,9 @@ def _verify_tries(
                         f"{attempt.folder}",
                     )
     for other in _siblings(folder, recorded, link):
-        findings.add(folder.commitment, f"{other.name}, beside it, is another run under it")
+        findings.add(
+            folder.commitment, f"{other.name}, in the same directory, is another run under it"
+        )
 
 
 def _siblings(folder: RunFolder, recorded: Try, link: str | None) -> Iterator[Path]:

@@ -15,8 +15,8 @@ from fl_audit.verification.run import verify_run
 from fl_audit.verification.scores import compare_scores
 
 NOT_SHOWN = (
-    "not shown: that nobody wrote the whole folder anew, chain and all; that the logged rounds are "
-    "those of a training; that there was no other run (docs/verify.md)"
+    "not shown: that the folder was not written anew as a whole, with its chain; that the logged "
+    "rounds are those of a training; that there was no other run (docs/verify.md)"
 )
 """What no verification of a folder can show."""
 
@@ -85,12 +85,14 @@ def _verify_log(
         if chain is not None:
             findings.add(folder.canaries, words)
         else:
-            findings.note(f"{folder.canaries.name}: {words}: somebody else decided who takes part")
+            findings.note(
+                f"{folder.canaries.name}: {words}: another system decided who participates"
+            )
     if log.is_empty:
         findings.note("the folder shows no round")
         return
     if chain is not None and not chain.is_scored:
-        findings.note("rounds were logged behind the last scores, which are not compared")
+        findings.note("rounds were logged after the last scores, which are not compared")
         return
     with findings.reading(folder.round_cosines):
         scored = score_log(log)

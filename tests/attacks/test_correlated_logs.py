@@ -70,7 +70,7 @@ class Rounds:
 
 
 def own_rounds(path):
-    """The scores of own rounds, and what is known of the vectors behind them."""
+    """The scores of own rounds, and what is known of the vectors of them."""
     found = score_log(read_log(LogFolder(path), list))
     return found.scores["own_rounds"].score, found.compared["own_rounds"]
 
@@ -119,6 +119,7 @@ def test_a_log_gives_what_a_run_gives(tmp_path):
     np.testing.assert_array_equal(scores, run.scores)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("same", [Toeplitz.from_column(np.array([1.0]), ROUNDS), Trees(ROUNDS, 1)])
 def test_on_independent_noise_it_is_own_rounds_bit_for_bit(tmp_path, same, times):

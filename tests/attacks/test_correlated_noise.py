@@ -136,6 +136,7 @@ def test_on_independent_noise_it_is_the_own_round(tmp_path):
     assert known.setting().null.kind == unknown.setting().null.kind == "closed_form"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CORRELATIONS)
 def test_bounds_hold_with_clients_that_move_alike(tmp_path, name):
     times = {"sqrt": 1, "banded": 2, "blt": 5}.get(name, 1)

@@ -66,6 +66,7 @@ def vectors_of(kind: str, random: np.random.Generator, dim: int) -> np.ndarray:
     return few
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["orthogonal", "alike", "cancelling", "few coordinates"])
 @pytest.mark.parametrize("width", [64, 1024])
 def test_lengths_are_exceeded_no_more_often_than_is_said(monkeypatch, kind, width):
@@ -105,6 +106,7 @@ def test_a_long_sketch_of_dense_vectors_tells_the_length():
     assert math.sqrt(rounds) < bound < 1.15 * math.sqrt(rounds)
 
 
+@pytest.mark.slow
 def test_the_length_of_what_is_left_of_cancelling_directions_is_told():
     random = np.random.default_rng(1)
     dim, width, rounds = 1 << 20, 65_535, 60

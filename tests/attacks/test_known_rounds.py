@@ -237,6 +237,7 @@ def test_rounds_that_cancel_leave_the_empirical_null(tmp_path):
     assert "own_rounds" not in read_compared_vectors(scorer.folder.compared_vectors)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("most_bytes", [WHOLE, SKETCHED])
 @pytest.mark.parametrize("family", WITH_KNOWN_NULL)
 def test_excluded_scores_are_within_the_null_where_rounds_are_alike(
@@ -255,6 +256,7 @@ def test_excluded_scores_are_within_the_null_where_rounds_are_alike(
     assert stats.kstest(p_values, "uniform", alternative="greater").pvalue > 1e-6
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("family", "most_bytes"),
     [

@@ -25,6 +25,7 @@ def audit(folder, family="gaussian", noise=0.3, pool_size=300, dim=3000):
         yield scorer, rounds
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", ["gaussian", "rademacher", "hadamard"])
 def test_a_scorer_proves_more_and_more_up_to_what_noise_guarantees(tmp_path, family):
     lower_bound = [s.lower_bound_epsilon(1e-5) for s, _ in audit(tmp_path / "log", family)]

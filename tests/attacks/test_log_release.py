@@ -62,6 +62,7 @@ def test_a_statement_without_numbers_is_no_law():
     assert sampling_of(Participation("fixed_size", 0.1), ROUNDS) is None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", list(PATTERNS))
 def test_canaries_that_were_sampled_by_the_law_are_told_so(name):
     """Each of 7 patterns is denied with a chance of 1e-6 in each of 50 logs: 4e-4 in all."""
@@ -139,6 +140,7 @@ def _written(path, share, *, turns=None):
     return path
 
 
+@pytest.mark.slow
 @_WITH_ACCOUNTANT
 def test_estimate_tests_the_noise_that_a_sampled_log_tells(tmp_path, capsys):
     stated = stated_rounds(read_log(LogFolder(_written(tmp_path / "right", 1.0)), list))
@@ -213,6 +215,7 @@ def _worst(sets):
 PAIRS = list(itertools.combinations(range(8), 2))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("said", "client", "sets"),
     [

@@ -106,6 +106,7 @@ def test_a_config_takes_every_family():
     assert set(get_args(get_type_hints(Canaries)["family"])) == set(FAMILIES)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", list(FAMILIES))
 @pytest.mark.parametrize(
     ("dim", "nonzeros"),
@@ -148,6 +149,7 @@ def test_bounds_on_pure_noise_hold_for_every_statistic(tmp_path, family, dim, no
     assert len(wrong) == 16
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "family",
     [

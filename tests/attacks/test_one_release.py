@@ -50,6 +50,7 @@ def test_noise_has_the_deviation_asked_for():
     assert abs(noise.mean(dtype=np.float64)) < 5 * sigma / 200
 
 
+@pytest.mark.slow
 def test_the_spread_of_the_estimate():
     """1 / estimate is about N(1 / sigma', sigma^-2 (sigma^2 / k + 2 / d)).
 
@@ -77,6 +78,7 @@ def standard_error(epsilon: float, num_canaries: int, trials: int) -> float:
     return slope * sigma / math.sqrt(num_canaries * trials)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_a_small_release_gives_the_true_epsilon(epsilon):
     audit = audit_gaussian_mechanism(

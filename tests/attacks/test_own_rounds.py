@@ -52,6 +52,7 @@ CASES = list(
 )
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("family", "noise", "pattern"), CASES)
 def test_canaries_that_arrive_are_never_said_not_to(family, noise, pattern):
     # By design a false alarm has probability below 1e-6 in each of the 96 simulations.
@@ -61,6 +62,7 @@ def test_canaries_that_arrive_are_never_said_not_to(family, noise, pattern):
         assert noise >= 1 or canary_check.state == "arrived", canary_check.reason
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("dim", "count", "rounds"),
     [(2, 60, 3), (10, 200, 4), pytest.param(40, 400, 2, marks=pytest.mark.slow)],
@@ -89,6 +91,7 @@ def shown_in_rounds(along, lengths, *, dim=100, others=0, first=True):
     )
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dim", [2, 3, 10, 100, 10_000, 10**6])
 @pytest.mark.parametrize("noise", [0.3, 1.0, 3.0])
 def test_the_share_is_unbiased_and_its_error_as_stated_in_any_dimension(dim, noise):
@@ -183,6 +186,7 @@ QUICK = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in PARTIAL],

@@ -57,6 +57,7 @@ class LoggingServer(Attacker):
         return {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "runtime", ["jax", pytest.param("local", marks=(pytest.mark.slow, pytest.mark.tff))]
 )
@@ -83,7 +84,7 @@ def test_scores_equal_those_of_a_run_with_the_same_numbers(runtime, tmp_path, mo
         assert here.canary_id == of_run.canary_id
         np.testing.assert_array_equal(here.included, of_run.included)
         np.testing.assert_array_equal(here.score, of_run.score)
-    # And what is known of the vectors behind them.
+    # And what is known of the vectors of them.
     known = read_compared_vectors(RunFolder(run).compared_vectors)
     assert {name: of for name, of in known.items() if name != "own_rounds"} == scored.compared
     assert set(known) == {"final", "final_minus_initial", "max", "sum", "own_rounds"}

@@ -175,6 +175,7 @@ def bounds_of(pattern: KnownPattern, null: LikelihoodNull, seed: int) -> dict[st
 def test_it_proves_more_than_max_and_sum_and_less_than_accounting_allows(
     fewer_samples, sampling, noise
 ):
+    pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
     pattern = KnownPattern(sampling, 1 / noise, 60)
     null = likelihood_null(pattern, np.arange(60), 10**6)
     found = [bounds_of(pattern, null, seed) for seed in range(6)]

@@ -171,6 +171,7 @@ def test_families_are_independent_of_each_other():
     assert abs(cosine) < 7 / 100_000**0.5  # 7 standard deviations: below 1e-11
 
 
+@pytest.mark.sampled(3)
 @every_family
 @pytest.mark.parametrize("make_target", [embedding_like, dense_target])
 def test_null_law_of_the_cosine(family_type, make_target):
@@ -237,6 +238,7 @@ def test_gaussian_coordinates_are_normal():
         assert stats.kstest(row, "norm").pvalue > 1e-8
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("family_type", "counts"), [(RademacherFamily, (200, 2000)), (GaussianFamily, (50, 500))]
 )
@@ -256,6 +258,7 @@ def test_memory_of_scoring_does_not_grow_with_the_pool(family_type, counts, monk
     assert peaks[1] - peaks[0] < 1e6
 
 
+@pytest.mark.sampled(1)
 @regenerated
 def test_memory_per_canary_is_that_of_its_score(family_type, monkeypatch):
     monkeypatch.setattr(regenerated_module, "_MOST_KEPT", 0)
@@ -365,6 +368,7 @@ def test_each_canary_is_a_rademacher_vector():
         assert abs(overlap.sum()) < 7 * overlap.size**0.5
 
 
+@pytest.mark.slow
 def test_at_every_coordinate_the_canaries_of_a_pool_differ():
     """Column 0 of the matrix is all ones: it meets a random coordinate, or none.
 
@@ -554,6 +558,7 @@ def test_tails(normals, bound, side):
     assert distribution.cdf(found) > 1e-8
 
 
+@pytest.mark.slow
 def test_cosines_sines_and_neighbours_are_independent(normals):
     cosines, sines = normals[:, 0], normals[:, 1]
     pairs = [

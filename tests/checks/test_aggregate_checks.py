@@ -383,7 +383,7 @@ def test_a_little_too_much_noise_shows_in_all_rounds_together(make_run):
 
 
 def test_a_single_coordinate_near_zero_is_as_likely_as_it_is():
-    # Below 1e-16 the share and 1 cannot be told apart: the bound was 0, and correct noise failed.
+    # Below 1e-16 the share and 1 are equal in float64: the bound was 0, and correct noise failed.
     lengths = 10.0 ** -np.arange(1, 60)
     bound = log_p_shorter(lengths, np.ones_like(lengths))
     exact = scipy.stats.chi2.logcdf(lengths, 1)

@@ -65,3 +65,18 @@ def test_few_excluded_canaries_are_too_few_by_themselves():
     found = check_canaries(part(1.0, 80.0, 150), part(0.0, 80.0, 5), {})
     assert found.state == "cannot_tell"
     assert "participations of excluded canaries would be enough" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("share", "causes"),
+    [
+        (1.55, "each tensor clipped by itself, which lets n tensors be √n clip norms long, not"),
+        (2.0, "sent twice, each tensor clipped by itself"),
+        (3.0, "sent 3 times, each tensor clipped by itself"),
+        (1e3, "not clipped, or another denominator"),
+    ],
+)
+def test_longer_canaries_are_explained_by_how_much_longer(share, causes):
+    found = check_canaries(part(share, 5.0, COUNT), part(0.0, 5.0, COUNT), {})
+    assert found.state == "not_arrived"
+    assert f"longer than a client may be ({causes}" in found.fault

@@ -345,7 +345,6 @@ BAD_FOLDER = [
         ["{log}", "--delta", "1e-4", "--null", "closed_form"],
         "--null: the distribution of an excluded ",
     ),
-    (["{log}", "--delta=0", "--statistic=maxx"], "has no 'maxx'; did you mean 'max'?"),
     (["{log}", "--delta", "2"], "error: delta must be in [0, 1), got 2.0"),
     (["{log}/..", "--delta", "0"], "holds neither pool.json (a log) nor scores_STATISTIC.csv"),
     (
@@ -363,6 +362,12 @@ def test_a_bad_folder_is_one_line_and_status_2(argv, message, log_folder, capsys
     assert printed.err.startswith("fl-audit: error: ")
     assert message in printed.err
     assert printed.err.count("\n") == 1
+
+
+def test_a_misspelt_statistic_is_refused_before_a_log_is_read(log_folder, capsys, monkeypatch):
+    monkeypatch.setattr("fl_audit.report.folder.read_log", pytest.fail)
+    assert main(["estimate", str(log_folder.path), "--delta=0", "--statistic=maxx"]) == 2
+    assert "has no 'maxx'; did you mean 'max'?" in capsys.readouterr().err
 
 
 def test_a_statistic_of_a_file_is_refused(scores_csv, capsys):

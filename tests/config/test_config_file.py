@@ -268,7 +268,10 @@ KINDS = ", ".join(
 BAD_VALUES = [
     # Unknown keys, the nearest named.
     ("sed=3", "unknown key `sed`; did you mean 'seed'?"),
-    ("zzz=3", "unknown key `zzz`; known: audit, canaries, client, clients_per_block, log, "),
+    (
+        "zzz=3",
+        "unknown key `zzz`; known: audit, canaries, client, clients_per_block, dropouts, log, ",
+    ),
     ("rounds=3", "unknown key `rounds`; did you mean `participation.rounds`?"),
     ("client.clip_norm=3", "unknown key `client.clip_norm`; did you mean `mechanism.clip_norm`?"),
     (
@@ -427,6 +430,14 @@ def test_missing_section(tmp_path, section):
 )
 def test_missing_key(tmp_path, line, expected):
     assert message(tmp_path, SMALLEST.replace(line, "")) == expected
+
+
+@pytest.mark.parametrize("kind", ["tree_aggregation", "matrix_factorisation"])
+def test_an_adaptive_clip_under_correlated_noise_is_refused_with_the_reason(tmp_path, kind):
+    said = message(
+        tmp_path, SMALLEST.replace("gaussian_adaptive", kind), "mechanism.target_quantile=0.5"
+    )
+    assert said.startswith("key `mechanism.target_quantile`: is of a clip norm that moves; noise")
 
 
 @pytest.mark.parametrize(

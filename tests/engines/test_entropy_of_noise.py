@@ -72,15 +72,16 @@ def noise_of(engine, run, leaves=None):
 
 SLOW = pytest.mark.slow
 RUNTIMES = [
-    *(pytest.param("jax", mechanism) for mechanism in MECHANISMS),
+    *(
+        pytest.param("jax", mechanism, marks=[] if mechanism in ("adaptive", "tree") else SLOW)
+        for mechanism in MECHANISMS
+    ),
     *(
         pytest.param(runtime, mechanism, marks=[pytest.mark.tff, *marks])
         for runtime, mechanism, marks in [
             ("local", "adaptive", []),
-            ("local", "tree", []),
-            *(("local", m, [SLOW]) for m in MECHANISMS if m not in ("adaptive", "tree")),
-            ("native", "fixed", []),
-            *(("native", m, [SLOW]) for m in MECHANISMS if m != "fixed"),
+            *(("local", m, [SLOW]) for m in MECHANISMS if m != "adaptive"),
+            *(("native", m, [SLOW]) for m in MECHANISMS),
             *(("ray", m, [SLOW]) for m in MECHANISMS if m != "at clients"),
         ]
     ),

@@ -43,6 +43,7 @@ def ours(unclipped):
     return np.asarray(aggregate)[:, 0], np.asarray(norms.clip)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("unclipped", [2, 8])
 def test_a_round_has_the_distribution_of_tensorflow_privacys(unclipped):
     """Two samples' test at 1e-7 for each of four, as TensorFlow's noise has no seed."""
@@ -84,6 +85,7 @@ def test_a_round_has_the_distribution_of_tensorflow_privacys(unclipped):
     assert np.median(next_clips) == pytest.approx(np.median(clips), rel=0.02)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("restart_every", [None, 4])
 def test_trees_have_the_covariance_of_tensorflow_privacys(restart_every):
     """Covariances of 40,000 normals each, within six standard errors of their difference.

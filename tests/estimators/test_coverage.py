@@ -93,6 +93,7 @@ def test_valid_bounds_cover_the_gaussian_mechanism_and_prove_something(num_canar
         assert np.median(bounds) > 4 * (0.4 if method in FOR_GAUSSIANS else 0.25)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dim", [None, 10_000])
 @pytest.mark.parametrize("runs", [15, pytest.param(60, marks=pytest.mark.slow)])
 def test_bounds_that_need_no_coins_cover_under_fixed_halves_and_prove_something(runs, dim):
@@ -118,6 +119,7 @@ def test_bounds_that_need_no_coins_cover_every_mechanism_under_fixed_halves(epsi
         check(mechanism, methods, num_canaries, runs=500, inclusion="fixed_half")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("coins", OTHER_COINS, ids=["0.1", "0.7", "pairs"])
 @pytest.mark.parametrize("runs", [10, pytest.param(40, marks=pytest.mark.slow)])
 def test_valid_bounds_cover_by_other_coins_and_prove_something(runs, coins):

@@ -45,6 +45,7 @@ def as_bad_as_claimed(curve, shape, rng):
     return grid[np.maximum(len(grid) - 1 - np.searchsorted(tail[::-1], rng.random(shape)), 0)]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", CURVES)
 @pytest.mark.parametrize("num_included", [20, 200])
 def test_a_truth_equal_to_the_claim_is_contradicted_as_often_as_the_level_says(name, num_included):
@@ -148,6 +149,7 @@ def test_guesses_contradict_a_curve_that_is_too_low_and_not_the_true_one(mu):
 # Canary by canary.
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CURVES)
 def test_at_all_looks_together_a_true_claim_falls_as_rarely_as_the_level_says(name):
     rng, runs = np.random.default_rng(SEED), 150

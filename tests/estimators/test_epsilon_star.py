@@ -260,6 +260,7 @@ def literal(members: np.ndarray, others: np.ndarray, delta: float) -> float:
     return math.log(max(1.0, *(float(np.max((p[kept] - delta) / q[kept])) for p, q in pairs)))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("d", "n"), [(0, 1000), (3, 300)])
 @pytest.mark.parametrize("delta", [1e-2, 1e-4])
 def test_the_papers_procedure(d, n, delta):
@@ -438,6 +439,7 @@ def literal_empirical(members: np.ndarray, others: np.ndarray, delta: float) -> 
     return math.log(max(1.0, *(float(np.max((p - delta) / q)) for p, q in pairs)))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("d", [0, 3])
 def test_all_observed_thresholds_are_the_papers_two_million(d):
     rng = np.random.default_rng(d)

@@ -1,6 +1,7 @@
 """A 1-GDP mechanism under which the scores of canaries depend on each other."""
 
 import numpy as np
+import pytest
 from scipy import stats
 
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
@@ -27,6 +28,7 @@ def test_the_mechanism_is_1_gdp():
     assert alpha >= stats.norm.cdf(stats.norm.isf(alpha) - 1)
 
 
+@pytest.mark.slow
 def test_bounds_for_independent_scores_exceed_its_epsilon_and_others_do_not():
     truth = epsilon_of_mu(1.0, DELTA)
     exceeding = dict.fromkeys(("threshold_gdp", "one_run_fdp"), 0)

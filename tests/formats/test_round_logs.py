@@ -98,7 +98,7 @@ def full_disk(most_bytes: int):
     "make",
     [
         lambda folder: create_log(folder / "log.npy", np.float32, (1_000, 1_000)),
-        lambda folder: DirectionLog.create(folder / "log.npy", 1_000, 999),
+        lambda folder: DirectionLog.create(folder / "log.npy", 1_000, 1_000),
         lambda folder: unnamed_log((1_000, 1_000)),
     ],
 )
@@ -113,7 +113,7 @@ def test_all_of_a_log_has_room_on_the_disk_or_none_of_it(tmp_path, make):
 
 
 def test_a_log_of_directions_takes_its_room_at_once(tmp_path):
-    DirectionLog.create(tmp_path / "log.npy", 1_000, 999)
+    DirectionLog.create(tmp_path / "log.npy", 1_000, 1_000)
     assert (tmp_path / "log.npy").stat().st_blocks * 512 >= 4_000_000
 
 
@@ -186,7 +186,7 @@ def test_sums_that_no_vector_has_are_refused_with_their_round(tmp_path, cubes):
     log = ConcentrationLog.create(path, 4)
     for index, row in enumerate([[0.5, 0.25], [0.0, 0.0], [1.0, 1.0]]):
         log.write_round(index, np.array(row))
-    assert len(ConcentrationLog.read(path, 4).rows()) == 4  # the last one is not known
+    assert len(ConcentrationLog.read(path, 4).values()) == 4  # the last one is not known
     log.write_round(2, np.array([cubes, 0.25]))
     log.flush()
     message = f"{path}: round 3 has the sums {cubes:g} and 0.25, must be those of a vector"

@@ -73,6 +73,7 @@ ZEROED = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("config", ZEROED)
 def test_a_canary_survives_zeroing_and_arrives_at_the_clip_norm(aggregation_of, config):
     aggregation = aggregation_of(config)
@@ -132,6 +133,7 @@ SUMS = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "restart_every", [None, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3))]
 )
@@ -178,6 +180,7 @@ def test_distributed_noise_zeroing_and_clip(aggregation_of):
     assert abs(added @ canary) < 5.5
 
 
+@pytest.mark.slow
 def test_distributed_noise_at_a_fixed_clip_norm(aggregation_of):
     dim = 3000
     config = Distributed(noise_multiplier=0.3, clip_norm=CLIP)

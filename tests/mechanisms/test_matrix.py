@@ -111,6 +111,7 @@ def noise_of(aggregation, rounds=ROUNDS):
     return np.array(added, np.float64)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.tff
 @pytest.mark.parametrize("strategy", KEYS)
 def test_whitened_noise_is_white(aggregation_of, table_of, strategy):
@@ -124,6 +125,7 @@ def test_whitened_noise_is_white(aggregation_of, table_of, strategy):
     assert np.abs(covariance - np.diag(np.diag(covariance))).max() < 6 * dim**-0.5
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.tff
 @pytest.mark.parametrize("strategy", ["sqrt", "banded_inverse_sqrt"])
 @pytest.mark.parametrize("most", [1, 2, 4])
@@ -160,6 +162,7 @@ def test_two_runs_and_two_tensors_have_different_noise(aggregation_of, table_of)
     assert abs(np.corrcoef(first[:half], first[half : 2 * half])[0, 1]) < 6 * half**-0.5
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.tff
 @pytest.mark.parametrize("strategy", ["banded_sqrt", "blt"])
 def test_a_stream_goes_on_from_a_checkpoint(aggregation_of, table_of, strategy, tmp_path):

@@ -11,7 +11,7 @@ from fl_audit.cli import main
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.run.loop import RoundLoop
 
-pytestmark = pytest.mark.tff
+pytestmark = [pytest.mark.tff, pytest.mark.slow]
 
 STATISTICS = (
     "final_loss",

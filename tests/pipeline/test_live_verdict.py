@@ -98,6 +98,7 @@ def test_a_run_says_why_it_stops(folders, told):
     assert f"round {len(listener.rounds)}: the claim of epsilon 2 is contradicted, at" in last
 
 
+@pytest.mark.slow
 def test_a_claimed_curve_stops_a_run_too(tmp_path, capsys):
     curve = CONFIG.replace("claimed_epsilon = 2.0", "claimed_mu = 0.5")
     (tmp_path / "stop.toml").write_text(curve + "stop_when_contradicted = true\n")

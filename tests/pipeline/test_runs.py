@@ -96,6 +96,7 @@ def test_a_run_folder_holds_what_the_contract_says(noiseless):
     assert report["accuracy"] > 0.6  # ten classes: it has learned
 
 
+@pytest.mark.slow
 def test_a_run_without_canaries_learns_and_audits_nothing(config_path, tmp_path, capsys):
     without = ["run", str(config_path), "--set", "canaries.count=0"]
     assert main([*without, "--out", str(tmp_path / "claim"), "--set", "audit.claimed_epsilon=1"])
@@ -307,6 +308,7 @@ def test_a_finished_run_stays_as_it_is(config_path, noiseless, capsys):
     assert {path: path.stat().st_mtime_ns for path in noiseless.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_a_training_that_diverges_ends_in_one_line_with_its_round(tmp_path, capsys):
     config, out = tmp_path / "config.toml", tmp_path / "out"
     unclipped = 'kind = "none"\ncanary_norm = 1.0'

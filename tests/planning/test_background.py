@@ -8,6 +8,7 @@ from planned_runs import facts, planned, small_config
 
 from fl_audit.accounting import Noise
 from fl_audit.accounting.noise_distributions import noise_on_sum
+from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.errors import InputError
 from fl_audit.planning.background import (
     MIDDLE,
@@ -168,6 +169,82 @@ def test_scores_of_uploads_have_the_moments_of_those_of_vectors(repeats):
         a, b = np.array(vectors), np.array(distribution)
         error = np.sqrt((a.var(0) + b.var(0)) / TRIALS)
         assert np.abs((a.mean(0) - b.mean(0)) / error).max() < 5
+
+
+def _tree_noise(trees, z, dim, random):
+    """The noise of each round: differences of sums of nodes' estimates (Honaker 2015)."""
+    estimates, rounds = {}, []
+
+    def estimate(first, height):
+        """A node's estimate from its own noise and its children's, and its variance."""
+        if (first, height) not in estimates:
+            found, variance = z * random.standard_normal(dim), 1.0
+            if height:
+                halves = (first, first + (1 << height - 1))
+                (left, below), (right, _) = (estimate(half, height - 1) for half in halves)
+                variance = 1 / (1 + 1 / (2 * below))
+                found = variance * found + (1 - variance) * (left + right)
+            estimates[first, height] = found, variance
+        return estimates[first, height]
+
+    for start in range(0, trees.num_rounds, trees.period):
+        before = np.zeros(dim)
+        for end in range(start + 1, min(start + trees.period, trees.num_rounds) + 1):
+            first, total = start, np.zeros(dim)
+            while first < end:
+                height = (end - first).bit_length() - 1
+                total = total + estimate(first, height)[0]
+                first += 1 << height
+            rounds.append(total - before)
+            before = total
+    return np.array(rounds)
+
+
+def _matrix_noise(column, z, shape, random):
+    strategy = sum(np.diag(np.full(shape[0] - lag, c), -lag) for lag, c in enumerate(column))
+    return np.linalg.solve(strategy, z * random.standard_normal(shape))
+
+
+@pytest.mark.parametrize("pattern", ["shuffle", "balls_in_bins"])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        {"kind": "matrix_factorisation", "strategy": "sqrt"},
+        {"kind": "tree_aggregation"},
+        {"kind": "tree_aggregation", "restart_every": 5},
+    ],
+)
+def test_own_rounds_under_correlated_noise_are_those_of_vectors(mechanism, pattern):
+    """Mean scores of included canaries differ by less than 5 standard errors: chance 6e-7."""
+    changes = {
+        "mechanism": {**mechanism, "noise_multiplier": 0.6, "clip_norm": 0.5},
+        "participation": {"kind": pattern, "rounds": 12, "clients_per_round": 6},
+    }
+    run, z, random = planned(small_config(changes), facts(dim=1000)), 0.6, np.random.default_rng(3)
+    path, exposure = planned_path(run, MIDDLE), predicted_background(run, MIDDLE)
+    exposure = exposure.exposure("own_rounds")
+    presences = np.zeros((run.num_canaries, run.num_rounds))
+    for canary, own in enumerate(run.own_rounds.of_canary):
+        presences[canary, own] = 1
+    correlation = run.release.correlation
+    weights, shape = correlation.weights(presences), (run.num_rounds, run.task.dim)
+    found, drawn = [], []
+    for _ in range(40):
+        pool = random.standard_normal((run.num_canaries, run.task.dim))
+        pool /= np.linalg.norm(pool, axis=1, keepdims=True)
+        sums = _real_sums(run, MIDDLE, path, 0, random)
+        if isinstance(correlation, Trees):
+            sums += _tree_noise(correlation, z, run.task.dim, random)
+        else:
+            sums += _matrix_noise(correlation.first_column, z, shape, random)
+        np.add.at(sums, run.round, pool[run.canary])
+        compared = (weights @ sums)[run.included]
+        cosines = np.sum(pool[run.included] * compared, 1) / np.linalg.norm(compared, axis=1)
+        found.append(np.mean(cosines))
+        lengths = np.ones(exposure.num_included)
+        drawn.append(np.mean(exposure.scores(exposure.draw(1, random), 1.0, lengths)[0]))
+    error = np.hypot(np.std(found), np.std(drawn)) / 40**0.5
+    assert abs(np.mean(found) - np.mean(drawn)) < 5 * error
 
 
 def test_the_comparison_finds_a_wrong_law():

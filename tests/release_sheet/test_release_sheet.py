@@ -112,7 +112,7 @@ def test_claim_verdict_and_detectable_violation_are_the_reports(claimed):
     assert texts(sheet, "detectable").startswith("Not simulated, as the claim is ")
     simulated = dataclasses.replace(report.verdict, power=0.9, detectable_epsilon=1.23)
     again = sheet_of_run(dataclasses.replace(report, verdict=simulated), ReleaseStatement(), HELD)
-    assert texts(again, "detectable") == "A true ε of 1.3 or more would have been contradicted."
+    assert texts(again, "detectable") == "Audits like this notice a true ε of 1.3 or more."
     (verdict,) = sheet.lines("verdict")
     assert "95 %" in verdict.evidence
 

@@ -65,7 +65,10 @@ def test_known_rounds_count_where_no_claim_counts_on_sampling(tmp_path):
         assert verdict_on(folder, 1.0, "own_rounds").outcome == "contradicted"
         right = verdict_on(folder, 7.6, "own_rounds")
         assert right.outcome == "consistent"
-        assert "exceeds the claim for a client in one round of weight 1." in right.reason
+        assert (
+            "exceeds the claim for a client that participates in one round with weight 1."
+            in right.reason
+        )
         assert 7.6 < right.detectable_epsilon <= 15.2
 
 

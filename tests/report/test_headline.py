@@ -170,8 +170,8 @@ def test_a_bound_above_the_estimate_of_uneven_canaries():
     )
     assert made.estimate_within() is None
     assert made.lines()[-2] == (
-        "estimate      none: no single shift fits all canaries (the best one gives 3.00, below the "
-        "lower bound)"
+        "estimate      none: canaries differ too much for a one-parameter Gaussian fit (the best "
+        "gives 3.00, below the lower bound)"
     )
 
 

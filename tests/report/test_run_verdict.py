@@ -80,7 +80,7 @@ def test_without_a_claim_the_configured_noise_is_tested_and_sets_no_status(run_f
     assert report.verdict.confidence == UNSTATED_CONFIDENCE
     contradicted = dataclasses.replace(report.verdict, outcome=Outcome.CONTRADICTED)
     assert exit_status(dataclasses.replace(report, verdict=contradicted)) == 0
-    assert "You stated no claim" in run_folder.report_html.read_text()
+    assert "No claim was stated" in run_folder.report_html.read_text()
     print_report(report)
     assert "the configured noise (multiplier 0.3" in capsys.readouterr().out
 

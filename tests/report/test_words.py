@@ -251,6 +251,6 @@ def test_a_fixed_half_and_no_canaries(run_folder):
     config = msgspec.structs.replace(run.config, canaries=half)
     said = run_facts(dataclasses.replace(run, config=config))["Canaries"]
     assert "a random half was included, 94; an included canary participated in" in said
-    assert "guess about coins need one for each canary, and are left out." in said
+    assert "Methods that need a coin for each canary are left out." in said
     without = dataclasses.replace(run, record=dataclasses.replace(run.record, num_canaries=0))
     assert run_facts(without)["Canaries"] == "There are no canaries, so nothing is audited."

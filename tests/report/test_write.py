@@ -207,7 +207,7 @@ def test_the_answer_is_there_before_anything_is_unfolded(reported):
     shown = Shown(reported.html)
     text = " ".join(shown.words)
     assert len(shown.words) < 450
-    assert "You stated no claim, so canary privacy under the configured noise" in text
+    assert "No claim was stated, so this tests whether the scores fit the configured noise" in text
     answer = headline(reported.report)
     assert answer.sentence() in text
     for number in answer.answers():

@@ -173,6 +173,7 @@ def attacker_of(run, folder, completed=0):
     return found
 
 
+@pytest.mark.slow
 def test_white_box_scores_are_inner_products_with_clipped_updates(run, tmp_path):
     attacker = attacker_of(run, tmp_path)
     data = run.cohort_data

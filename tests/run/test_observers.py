@@ -220,7 +220,7 @@ def test_metrics_are_read_as_they_were_written(tmp_path):
     for read, number in zip(read_metrics(folder.metrics), (1, 2, 10), strict=True):
         assert dataclasses.asdict(read) == pytest.approx(dataclasses.asdict(diverging(number)))
     folder.metrics.write_text(folder.metrics.read_text().replace("0.02", "nothing"))
-    with pytest.raises(InputError, match=r"metrics\.csv: holds what is no number"):
+    with pytest.raises(InputError, match=r"metrics\.csv: holds a value that is not a number"):
         read_metrics(folder.metrics)
 
 

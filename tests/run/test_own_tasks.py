@@ -55,6 +55,7 @@ def test_the_task_of_the_docs_gives_one_model_however_it_is_run(own_task, capsys
         np.testing.assert_allclose(other, scores[0], atol=2e-4)
 
 
+@pytest.mark.slow
 def test_the_task_of_the_docs_is_run_and_its_folder_read(own_task, capsys, monkeypatch):
     monkeypatch.chdir(own_task.parent)
     report = finished(own_task, "run", SILENT, capsys=capsys)
@@ -101,6 +102,7 @@ def _own_data(kind: str, folder: Path) -> Path:
     return folder / "config.toml"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["table", "npz"])
 def test_data_of_the_docs_is_prepared(kind, tmp_path):
     task = prepare(load_config(_own_data(kind, tmp_path))).task

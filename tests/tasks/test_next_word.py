@@ -302,6 +302,7 @@ def loss_and_gradients(weights, inputs, labels, loss_of=Classifier.loss):
     return loss, [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, weights)]
 
 
+@pytest.mark.slow
 def test_a_block_of_clients_gets_the_gradients_of_each(model, tokens):
     random = np.random.default_rng(4)
     clients = [

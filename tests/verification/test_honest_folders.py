@@ -313,7 +313,7 @@ def test_a_log_whose_coins_were_somebody_elses(tmp_path):
     np.save(folder.aggregates / "round_1.npy", AGGREGATES[0])
     rows = [f"{canary},{canary % 2}" for canary in range(POOL.count)]
     folder.canaries.write_text("canary_id,included\n" + "\n".join(rows) + "\n")
-    assert "somebody else decided who takes part" in check(folder.path)
+    assert "another system decided who participates" in check(folder.path)
 
 
 @pytest.mark.slow

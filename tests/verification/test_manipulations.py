@@ -325,9 +325,9 @@ CAREFUL = {
         ("run.json", "client.sampling.at_most` is 1"),
     ),
     "metric": (_metric_and_report, ("run.json", "and 0.99 follows")),
-    "round_left_out": (_round_left_out, ("chain.jsonl", "is round 5 behind round 3")),
-    "round_twice": (_round_twice, ("chain.jsonl", "is round 4 behind round 4")),
-    "last_rounds_left_out": (_last_rounds_left_out, ("chain.jsonl", "8 rounds behind round 6")),
+    "round_left_out": (_round_left_out, ("chain.jsonl", "is round 5 after round 3")),
+    "round_twice": (_round_twice, ("chain.jsonl", "is round 4 after round 4")),
+    "last_rounds_left_out": (_last_rounds_left_out, ("chain.jsonl", "8 rounds after round 6")),
     "cosines": (_cosines_and_chain, ("scores_own_rounds.csv", "; the logs give")),
     "commitment_left_out": (_commitment_left_out, ("commitment.json", "is missing")),
 }

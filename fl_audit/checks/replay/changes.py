@@ -209,7 +209,7 @@ def _by_variable(
         rests.append(rest)
     if not rests:
         return squared, float(np.linalg.norm(change)), ""
-    words = f"; not told apart in variables {', '.join(small)}, which are small" if small else ""
+    words = f"; not distinguished in variables {', '.join(small)}, which are small" if small else ""
     return np.sqrt(squared), math.hypot(*rests), words
 
 
@@ -235,7 +235,7 @@ def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
     if rest > max(tolerance, 0.1 * float(np.linalg.norm(change))):
         share = rest / float(np.linalg.norm(change))
         why = f"{100 * share:.2g} % of the release is no sum of scaled updates"
-        return inconclusive(name, expected, f"{why}, so that the clients cannot be told apart")
+        return inconclusive(name, expected, f"{why}, so that the clients cannot be distinguished")
     # The rounding error across the updates lies along each of them by chance, too.
     allowed = 1.01 * most + 6 * rest / math.sqrt(len(change)) * math.sqrt(len(ruler.sizes))
     ratio = np.abs(whole) / np.where(most > 0, most, ruler.promise.denominator**-1)

@@ -61,9 +61,6 @@ def stream_finding(
     Args:
       starts: The states from which the two computations start; the same, or two that began with
         other randomness.
-      few: The smallest cohort.
-      stddev: The promised standard deviation of the independent noise in a release, positive.
-      rounds_before: The number of rounds before the states.
       touched: Whether any client changes a variable, of shape (variables,); a variable that neither
         clients nor noise change is frozen.
     """
@@ -143,7 +140,7 @@ def _judged(white: FloatArray, sizes: Sequence[int]) -> Finding:
     place = f"round {worst + 1}" if worst < number else f"variable {worst - number + 1}"
     detectable = (stats.norm.isf(FALSE_ALARM / tests) + _QUANTILE) / math.sqrt(dim)
     words = (
-        f"{ratio:.3g} times as long as promised in {place}, correlation "
+        f"norm {ratio:.3g} × expected in {place}, correlation "
         f"{normal[pair] / math.sqrt(dim):.2g} of rounds {earlier[pair] + 1} and {later[pair] + 1}, "
         f"of {number}; one of {detectable:.2g} would have been seen"
     )

@@ -20,10 +20,7 @@ _ROUNDS = 2
 
 
 def memory_finding(
-    rounds: TrialRounds,
-    answers: Sequence[Answer],
-    few: Sequence[FloatArray],
-    ruler: Ruler,
+    rounds: TrialRounds, answers: Sequence[Answer], few: Sequence[FloatArray], ruler: Ruler
 ) -> Finding:
     """Compares rounds of the smallest cohort after the recorded one and after one without clients.
 

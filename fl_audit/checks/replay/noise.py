@@ -73,7 +73,7 @@ def length_finding(
     *,
     may_be_longer: bool,
 ) -> Finding:
-    """Whether noise is as long as promised in every variable, by the chi-square distribution.
+    """Whether noise has the expected norm in every variable, by the chi-square distribution.
 
     The squared distance of several releases from their mean is chi-square with as many degrees of
     freedom as there are numbers in all but one of them. A variable without noise and clients is
@@ -95,7 +95,7 @@ def length_finding(
     is_whole = at == len(widths) - 1
     low, high = stats.chi2.ppf(FALSE_ALARM / tests, dof[0]), stats.chi2.ppf(0.95, dof[0])
     detectable = np.sqrt(low / high)
-    measured = f"{ratio:.3g} times as long as promised"
+    measured = f"norm {ratio:.3g} × expected"
     measured += "" if is_whole else f" in variable {at + 1}"
     measured += "" if len(rounds) == 1 else f", in {rounds[group].words}"
     if not squared.any():
@@ -188,7 +188,6 @@ class NoiseQuestions:
     """The questions about noise.
 
     Attributes:
-      recorded: The round as it is.
       without: The cohort of a trial without its client.
       begun: Two first states with other randomness, of a server whose state determines future
         noise; None of one that draws noise in its round.
@@ -203,7 +202,7 @@ class NoiseQuestions:
 
     def findings(self, touched: FloatArray) -> Iterator[Finding]:
         """The findings on noise, if it is promised; `touched` marks variables clients change."""
-        expected = "another seed gives noise as long as promised in every variable"
+        expected = "another seed gives noise of the expected norm in every variable"
         promise = self.trials.promise
         stddev = promise.new_noise()
         if stddev is None or promise.noise_stddev is None:
@@ -265,7 +264,7 @@ class NoiseQuestions:
 
     def _next_noise(self, coordinates: FloatArray, sizes: list[int], stddev: float) -> Finding:
         """Whether the next round's noise is new, in proportion to a client's effect there."""
-        name, expected = "noise_next", "the next round draws new noise, as long as promised there"
+        name, expected = "noise_next", "the next round draws new noise, of the norm expected there"
         # A clip norm that follows the updates is longer after long ones.
         longer = self.rounds.run([20 * vector for vector in self.trials.vectors]).state
         most = max(self.trials.promise.sensitivity, self._longest_after(None))

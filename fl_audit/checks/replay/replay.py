@@ -14,7 +14,7 @@ import numpy as np
 
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.replay.changes import Change, Ruler, at_most, every_client, half_precision
-from fl_audit.checks.replay.clip import ClipNormOf, ClipQuestions
+from fl_audit.checks.replay.clip import ClipNormOf, ClipQuestions, ZeroingNormOf, zeroing_finding
 from fl_audit.checks.replay.memory import memory_finding
 from fl_audit.checks.replay.noise import NoiseQuestions
 from fl_audit.checks.replay.trial_rounds import (
@@ -31,7 +31,6 @@ from fl_audit.checks.replay.trial_rounds import (
     held,
     inconclusive,
 )
-from fl_audit.checks.replay.zeroing import ZeroingNormOf, zeroing_finding
 from fl_audit.errors import InputError
 
 _ROUNDING = 8 * float(np.finfo(np.float32).eps)

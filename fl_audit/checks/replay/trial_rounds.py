@@ -304,7 +304,6 @@ class Trial:
 
     Attributes:
       words: The round, to follow "in a round of" or "of".
-      cohort: The clients' updates.
       left: The client that is left out, by number from 0.
     """
 

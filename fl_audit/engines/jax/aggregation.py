@@ -39,7 +39,6 @@ class Summed(NamedTuple):
     Attributes:
       updates: The sum of the zeroed and clipped updates, a list of arrays like the weights; under
         `IntegerSums` one array of integers.
-      participants: The number of participants.
       unclipped: How many of them had at most the clip norm.
       below_zeroing: How many had no coordinate above the zeroing estimate.
       totals: The sum of the losses over the tokens that they trained on, and the number of these.
@@ -87,14 +86,8 @@ class Aggregation:
         """The sum over a block of participants.
 
         Args:
-          norms: The norms of the round.
-          updates: The updates, whose first axis is the participant.
           totals: The summed loss and the tokens of each, of shape (participants, 2).
           numbers: The number of each in the round, int32 of shape (participants,); -1 is padding.
-          key: The round's key, by which participants who add noise draw it.
-
-        Returns:
-          A `Summed`.
         """
         takes_part = numbers >= 0
         rows = [update.reshape(update.shape[0], -1) for update in updates]
@@ -145,10 +138,7 @@ class Aggregation:
         """The noise that a participant adds to its upload.
 
         Args:
-          norms: The norms of the round.
           like: Arrays in the shapes of its update.
-          number: Its number in the round.
-          key: The round's key.
         """
         stddev = norms.clip * self.noise.sum_noise_multiplier
         own = fold_in(key, number)

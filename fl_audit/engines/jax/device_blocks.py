@@ -79,17 +79,8 @@ class Blocks:
         """Functions are compiled when they are first called.
 
         Args:
-          training: The training of a client.
-          aggregation: The aggregation of updates.
-          devices: The devices, of one kind.
-          clients_per_block: The number of clients that train at once on a device.
-          batch_size: The number of examples in a step.
-          padding_label: The task's label of padding.
           precision: The precision of the factors of clients' products, as JAX names it. Below
             `float32` it has no effect on a CPU.
-          side_by_side: Whether the clients of a block share matrix products, the default except on
-            a CPU. There batched products are no faster than separate ones, and clients without
-            batches take no time if they are separate.
         """
         self._precision = precision
         self._training = training
@@ -137,13 +128,6 @@ class Blocks:
 
         Participants are numbered in the order in which they are summed: those that train by their
         numbers of examples, then the vectors.
-
-        Args:
-          weights: The round's model.
-          norms: Its norms.
-          clients: The examples of each participant that trains.
-          vectors: The update of each participant that sends a vector, in arrays like the weights.
-          key: The round's key, by which participants who add noise draw it.
         """
         first = self._devices[0]
         model = jax.device_put(list(weights), self._copied)

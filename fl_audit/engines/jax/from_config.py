@@ -73,14 +73,7 @@ def aggregation_of(
     """The aggregation of a mechanism.
 
     Args:
-      table: The mechanism table of a config.
-      noise: The noise of a round.
-      expected_cohort: The expected number of clients and canaries in a round.
-      num_rounds: The number of rounds of training, for matrices and trees.
       shapes: The shapes of the weights, for which a grid of integers must be fine enough.
-
-    Raises:
-      InputError: Runtime `jax` does not have the mechanism, or the grid is too coarse.
     """
     process: NoiseProcess = FreshNoise()
     match table:

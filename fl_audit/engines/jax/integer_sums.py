@@ -27,7 +27,7 @@ from jax import lax
 
 from fl_audit.canaries.families import factor_sizes
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
-from fl_audit.engines.jax.hadamard import sylvester_factors, walsh_hadamard
+from fl_audit.engines.jax.scoring import sylvester_factors, walsh_hadamard
 from fl_audit.engines.jax.skellam_draws import skellam
 from fl_audit.engines.jax.threefry import fold_in, random_bits
 from fl_audit.mechanisms.distributed import padded_size
@@ -66,7 +66,6 @@ def rounded(key: Array, values: Array) -> Array:
     4.1, with beta = 0).
 
     Args:
-      key: The key.
       values: The values, float32, below 2^31 in absolute value.
     """
     floor = jnp.floor(values)

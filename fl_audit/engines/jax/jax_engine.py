@@ -16,6 +16,7 @@ from fl_audit.attacks.uploads import ScoredCanaries
 from fl_audit.checks import Finding, replay_round
 from fl_audit.engines import engine
 from fl_audit.engines.cohort import RoundData
+from fl_audit.engines.engine import promise_of, trial_updates
 from fl_audit.engines.jax import environment
 from fl_audit.engines.jax.aggregation import Norms
 from fl_audit.engines.jax.compilation import CompilationClock
@@ -25,7 +26,6 @@ from fl_audit.engines.jax.from_config import aggregation_of, local_training, ser
 from fl_audit.engines.jax.noise_processes import NoiseKeys, fresh_keys, keys_of
 from fl_audit.engines.jax.scoring import scored_on
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.trial_round import promise_of, trial_updates
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.mechanisms.mechanism_of_run import canary_length
 from fl_audit.tasks.jax.networks import as_jax_model
@@ -63,12 +63,8 @@ class JaxEngine(engine.Engine):
         """Creates the functions of a run.
 
         Args:
-          run: The run, made by `prepare`.
           devices: The devices to train on, of one kind; by default all that JAX sees.
           noise_keys: The keys of the rounds' noise; by default fresh ones.
-
-        Raises:
-          InputError: The config needs something that the engine does not have.
         """
         self._compilation = CompilationClock()
         config, model = run.config, run.task.classifier
@@ -140,29 +136,13 @@ class JaxEngine(engine.Engine):
         if self._aggregation.process.is_at_clients:
             stddev *= math.sqrt(len(data.clients) + len(data.canaries))
         return engine.TrainedRound(
-            after,
-            seen,
-            noise_stddev=stddev,
-            train_loss=float(loss / tokens) if tokens else 0.0,
+            after, seen, noise_stddev=stddev, train_loss=float(loss / tokens) if tokens else 0.0
         )
 
     def sum_of(
-        self,
-        weights: engine.Weights,
-        norms: Norms,
-        data: Any,
-        length: float,
-        key: Any = NO_KEY,
+        self, weights: engine.Weights, norms: Norms, data: Any, length: float, key: Any = NO_KEY
     ) -> Any:
-        """The `Summed` of a round's participants, on the first device.
-
-        Args:
-          weights: The round's model.
-          norms: Its norms.
-          data: What the reader gave for the round.
-          length: The length of the update of a canary that is a vector.
-          key: The round's key, by which participants who add noise draw it.
-        """
+        """The `Summed` of a round's participants, on the first device."""
         vectors = (
             unflatten(self._run.family.vector(int(canary)) * np.float32(length), weights)
             for canary in data.vectors
@@ -254,10 +234,6 @@ class JaxEngine(engine.Engine):
 
 
 def make_jax(run: PreparedRun) -> JaxEngine:
-    """The engine of a run on all devices that JAX sees.
-
-    Raises:
-      InputError: The config needs something that the engine does not have.
-    """
+    """The engine of a run on all devices that JAX sees."""
     environment.set_defaults()
     return JaxEngine(run)

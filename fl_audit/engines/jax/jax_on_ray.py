@@ -34,11 +34,7 @@ class JaxOnRay(JaxEngine):
     first_round = "before the first round each actor loads the task and compiles, up to a minute"
 
     def __init__(self, run: PreparedRun, noise_keys: NoiseKeys | None = None) -> None:
-        """Creates the functions of a run; Ray starts with its first round.
-
-        Raises:
-          InputError: The config needs something that the engine does not have.
-        """
+        """Creates the functions of a run; Ray starts with its first round."""
         size = run.config.clients_per_block or CLIENTS_PER_BLOCK_ON_CPU
         config = msgspec.structs.replace(run.config, clients_per_block=size)
         super().__init__(dataclasses.replace(run, config=config), noise_keys=noise_keys)
@@ -71,14 +67,7 @@ class JaxOnRay(JaxEngine):
 
 
 def make_jax_on_ray(run: PreparedRun) -> JaxOnRay:
-    """The engine of a run on Ray's actors.
-
-    Raises:
-      InputError: The cluster or the config does not pass `check_for_ray`, an actor would have
-        several devices, clients add shares of the noise, or the config needs something that the
-        engine does not have.
-      ModuleNotFoundError: Ray is not installed.
-    """
+    """The engine of a run on Ray's actors."""
     cluster = run.config.ray or RayCluster()
     one_device = "as each actor of engine 'jax' trains on one device; take more actors"
     if cluster.gpus_per_actor > 1:

@@ -35,8 +35,6 @@ class LocalTraining(abc.ABC):
         """A client after some more batches.
 
         Args:
-          initial: The round's model.
-          client: The client before them.
           inputs: The inputs, of shape (batches, examples, ...).
           labels: The labels, of shape (batches, examples, ...).
           num_examples: The examples of each batch without padding, float32 of shape (batches,);

@@ -109,7 +109,6 @@ class ClientNoiseState(NamedTuple):
     """The state of participants' noise between two rounds.
 
     Attributes:
-      key: The key of all rounds.
       calls: The number of rounds so far, int32.
     """
 
@@ -140,7 +139,6 @@ class CorrelatedState(NamedTuple):
     """The state of correlated noise between two rounds.
 
     Attributes:
-      key: The key of all rounds.
       calls: The number of rounds so far, int32.
       past: The vectors of past noise, stacked, one array for each of the sum.
       released: Under trees, the noise of the sum over the tree's rounds so far, in the shapes of

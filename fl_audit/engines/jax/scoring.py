@@ -28,8 +28,8 @@ from fl_audit.canaries.families import (
     GaussianFamily,
     HadamardFamily,
     cosines_of,
+    sylvester,
 )
-from fl_audit.engines.jax.hadamard import sylvester_factors, walsh_hadamard
 from fl_audit.resources import num_cores
 from fl_audit.tasks.jax.classifier import Array
 
@@ -249,3 +249,21 @@ def _total(rows: Array) -> Array:
     missing = -rows.shape[0] % _RUN
     padded = jnp.pad(rows, ((0, missing), (0, 0)))
     return jnp.sum(jnp.sum(padded.reshape(-1, _RUN, rows.shape[1]), axis=1), axis=0)
+
+
+# Products with a Walsh-Hadamard matrix.
+
+
+def sylvester_factors(sizes: Sequence[int]) -> list[Float32Array]:
+    """The matrices whose Kronecker product is H, of sizes from `factor_sizes`."""
+    return [sylvester(size).astype(np.float32) for size in sizes]
+
+
+def walsh_hadamard(values: Array, factors: Sequence[Array]) -> Array:
+    """H times 2^p float32 values, as `fl_audit.canaries.families.walsh_hadamard` defines it."""
+    first, middle, last = factors
+    sizes = [factor.shape[0] for factor in factors]
+    with jax.default_matmul_precision("float32"):
+        values = first @ values.reshape(sizes[0], -1)
+        values = jnp.einsum("ij,ajc->aic", middle, values.reshape(sizes))
+        return (values.reshape(-1, sizes[2]) @ last).reshape(-1)

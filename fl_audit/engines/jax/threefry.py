@@ -16,11 +16,7 @@ from jax import lax
 from fl_audit.tasks.jax.classifier import Array
 
 _ROTATIONS = np.array(
-    [
-        [(10, 26), (11, 21), (13, 27), (23, 5)],
-        [(6, 20), (17, 11), (25, 10), (18, 20)],
-    ],
-    np.uint32,
+    [[(10, 26), (11, 21), (13, 27), (23, 5)], [(6, 20), (17, 11), (25, 10), (18, 20)]], np.uint32
 )
 """By how much words are rotated: two groups of four rounds that take turns, two pairs in each."""
 
@@ -37,7 +33,6 @@ def threefry(key: Array, counter: list[Array]) -> list[Array]:
     """Four random words for each counter.
 
     Args:
-      key: The key.
       counter: The four words of the counters, uint32 arrays that broadcast.
     """
     words = jnp.stack([*key, key[0] ^ key[1] ^ key[2] ^ key[3] ^ jnp.uint32(_PARITY)])
@@ -67,7 +62,6 @@ def random_words(key: Array, blocks: int) -> list[Array]:
     """Four arrays of independent random words, each uint32 of shape (blocks,).
 
     Args:
-      key: The key.
       blocks: The number of words of each, at most 2^32.
     """
     zero = jnp.uint32(0)
@@ -85,7 +79,6 @@ def fold_in(key: Array, number: int | Array) -> Array:
     """The key with a number among those that follow from a key; all are independent.
 
     Args:
-      key: The key.
       number: The number, an integer that 32 bits hold.
     """
     zero = jnp.zeros((), jnp.uint32)

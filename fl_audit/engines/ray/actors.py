@@ -83,12 +83,7 @@ class Actors:
         self._grow()
 
     def total(self, sent: Sent, shards: Sequence[Cohort], merge: Merge) -> Any:
-        """The sum over all shards of a round, in the order of the tree.
-
-        Raises:
-          InputError: An actor cannot read its data, or no actor is left.
-          ConnectionError: Ray itself has ended.
-        """
+        """The sum over all shards of a round, in the order of the tree."""
         self._check_ray()
         if self._cluster.lost_actors == "replace":
             self._grow()
@@ -181,13 +176,7 @@ class Actors:
             self._busy[remote.reference] = _Call(in_flight=remote)
 
     def _next_end(self) -> tuple[_Call, Any]:
-        """The next call that ends, with its result or the error that lost its actor.
-
-        Raises:
-          InputError: No actor was ready for longer than `wait_seconds`, or an actor reports an
-            error of the run.
-          ConnectionError: Ray itself has ended.
-        """
+        """The next call that ends, with its result or the error that lost its actor."""
         began = time.monotonic()
         while True:
             calls = list(self._busy)

@@ -110,12 +110,6 @@ def ray_at(address: str) -> Iterator[Any]:
     """Connects to a running Ray cluster; yields the module.
 
     docs/runtimes.md says how such a cluster is closed to others.
-
-    Args:
-      address: `host:port` of its head, or `auto` for the cluster of this machine.
-
-    Raises:
-      InputError: The cluster asks for a token that this program does not have, or does not answer.
     """
     ray = quiet_ray()
     try:

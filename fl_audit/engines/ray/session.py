@@ -84,16 +84,7 @@ class RaySession:
         """The sum over the participants of a round; None if the round is empty.
 
         Args:
-          unread: The participants.
-          prepared: As in `Sent`.
-          weights: As in `Sent`.
-          canary_norm: As in `Sent`.
-          merge: Adds the sum of later participants to that of earlier ones.
           parts: As in `WorkerSetup`; the same in every round.
-
-        Raises:
-          InputError: An actor cannot read its data, or no actor is left.
-          ConnectionError: Ray itself has ended.
         """
         shards = shards_of(unread.cohort, self._shard_size)
         if not shards:
@@ -133,13 +124,7 @@ class RaySession:
 
 
 def check_for_ray(run: PreparedRun) -> None:
-    """Raises unless a run can be trained on Ray's actors.
-
-    Raises:
-      InputError: The cluster does not answer, `clients_per_block` is missing with GPUs, or clients
-        add the noise.
-      ModuleNotFoundError: Ray is not installed.
-    """
+    """Raises unless a run can be trained on Ray's actors."""
     check_ray()
     if isinstance(run.config.mechanism, ClientGaussian):
         raise InputError(

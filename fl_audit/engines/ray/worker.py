@@ -34,7 +34,6 @@ class Sent:
       prepared: What the engine sends to clients besides the weights, in the engine's order.
       weights: The model's weights; empty if `prepared` has them.
       canary_norm: The norm of a canary's update, for canaries that are vectors.
-      num_shards: The number of shards in the cohort.
     """
 
     round_index: int
@@ -70,11 +69,7 @@ class ClientWorker(abc.ABC):
         end_with_parent()
 
     def load(self, setup: WorkerSetup) -> str:
-        """Loads the task and what trains it; returns the actor's node.
-
-        Raises:
-          InputError: The task's data cannot be read here, or fl_audit has another version here.
-        """
+        """Loads the task and what trains it; returns the actor's node."""
         if not setup.gpus:
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
         if setup.version != __version__:

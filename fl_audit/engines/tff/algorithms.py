@@ -266,11 +266,7 @@ def _initial_weights(model: Model) -> tff.Computation:
 def create_aggregator(
     factory: tff.aggregators.AggregationFactory, weights_type: tff.types.Type
 ) -> tff.templates.AggregationProcess:
-    """A factory's aggregator of updates, which takes weights even if it does not use them.
-
-    Raises:
-      InputError: `factory` is not an aggregator factory.
-    """
+    """A factory's aggregator of updates, which takes weights even if it does not use them."""
     if isinstance(factory, tff.aggregators.UnweightedAggregationFactory):
         factory = tff.aggregators.as_weighted_aggregator(factory)
     if not isinstance(factory, tff.aggregators.WeightedAggregationFactory):

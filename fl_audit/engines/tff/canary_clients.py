@@ -163,7 +163,6 @@ def canary_client_data(
     """A canary's data as an audited process takes it: no examples, and its vector.
 
     Args:
-      process: A process of `compose_audited_process`.
       vector: The direction in which the model should move, of shape (dim,), at its full norm.
     """
     examples_type = process.next.type_signature.parameter[1].member["examples"]
@@ -262,11 +261,7 @@ def _number(owner: Any, name: str) -> float | None:
 
 
 def norm_to_clip(state: Any) -> float:
-    """The norm that a round just clips, and does not zero if possible.
-
-    Raises:
-      InputError: The state of the process has no clip norm.
-    """
+    """The norm that a round just clips, and does not zero if possible."""
     clip = read_clip(state)
     if clip.norm is None:
         raise InputError(
@@ -426,16 +421,12 @@ def _probed(
     # All canaries are alike, so their mean is as long as one of them.
     counted = 1.0 if clip.denominator is None else _COPIES / clip.denominator
     copies = 1.0 if clip.denominator is None else float(_COPIES)
+    metric = metrics.get("aggregator") if hasattr(metrics, "get") else None
+    value = metric.get("zeroed_count") if hasattr(metric, "get") else None
     return ProbedCanary(
         norm=norm,
         arrived=along / copies,
         promised=promised * counted / copies,
         error=across / copies,
-        zeroed=_count(metrics, "zeroed_count"),
+        zeroed=None if value is None else int(value),
     )
-
-
-def _count(metrics: Any, name: str) -> int | None:
-    metric = metrics.get("aggregator") if hasattr(metrics, "get") else None
-    value = metric.get(name) if hasattr(metric, "get") else None
-    return None if value is None else int(value)

@@ -100,10 +100,6 @@ def with_canary_clients(
     becomes `OrderedDict(canary, examples)`: a sequence of float32 vectors as long as an update, and
     the sequence (or structure of sequences) of examples; with `uploads` also `noise_key`, a
     sequence of the client's key.
-
-    Raises:
-      InputError: An update holds something other than floating-point numbers, or the weight is not
-        positive.
     """
     if not 0 < canary_weight < math.inf:
         raise InputError(f"canary_weight: must be positive and finite, got {canary_weight}")
@@ -241,13 +237,6 @@ def process_over_results(
 ) -> tff.templates.IterativeProcess:
     """The part of a process's rounds that comes after the clients' training.
 
-    Args:
-      process: A process whose distributor and client work have no state.
-      aggregator: The aggregator of that process.
-      finalizer: The finalizer of that process.
-      model: The model whose metrics the process reports.
-      uploads: As in `compose_audited_process`.
-
     Returns:
       A process with the same state and metrics whose clients' data is `OrderedDict(update,
       metrics)`: initial minus trained weights, and the model's unfinalized metrics; with `uploads`
@@ -281,11 +270,7 @@ def process_over_results(
         applied = finalizer.next(state.finalizer, state.global_model_weights, aggregated.result)
         train = aggregate_metrics(tff.federated_map(metrics_of, data))
         next_state = tff.learning.templates.LearningAlgorithmState(
-            applied.result,
-            state.distributor,
-            state.client_work,
-            aggregated.state,
-            applied.state,
+            applied.result, state.distributor, state.client_work, aggregated.state, applied.state
         )
         metrics = collections.OrderedDict(
             client_work=tff.federated_zip(collections.OrderedDict(train=train)),

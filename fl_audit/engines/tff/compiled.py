@@ -44,13 +44,9 @@ class ImportedComputation:
         """Imports the computation's graph.
 
         Args:
-          computation: A computation whose body is TensorFlow.
           seed: The seed of the random operations that have none of their own, positive; None for
             one that differs at each import. The same calls in the same order after two imports with
             one seed give the same on a CPU.
-
-        Raises:
-          TypeError: The body is not TensorFlow.
         """
         proto = tff.framework.serialize_computation(computation)
         if proto.WhichOneof("computation") != "tensorflow":
@@ -304,15 +300,8 @@ class LocalContext(tff.framework.SyncContext):
     def compile(self, computation: tff.Computation) -> Callable[[Any], Any]:
         """Compiles a computation, once.
 
-        Args:
-          computation: The computation `initialize` or `next` of a learning process, or plain
-            TensorFlow.
-
         Returns:
           A function of the argument; the argument is `None` for a computation without one.
-
-        Raises:
-          NotCompilableError: The computation is none of these.
         """
         if id(computation) not in self._compiled:
             self._compiled[id(computation)] = (computation, self._compile(computation))
@@ -389,11 +378,7 @@ class SeededRounds:
     """Rounds of a process whose randomness is fixed by a seed."""
 
     def __init__(self, computation: tff.Computation, num_threads: int = 1) -> None:
-        """Compiles the computation `next` of a learning process.
-
-        Raises:
-          NotCompilableError: The local runtime cannot run it, or it uses secure sums.
-        """
+        """Compiles the computation `next` of a learning process."""
         self._signature = computation.type_signature
         self._form = _form(computation)
         self._num_threads = num_threads

@@ -13,10 +13,7 @@ from fl_audit.config import Mechanism
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.engine import as_vector, shows_uploads
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.tff.algorithms import (
-    build_process,
-    build_process_over_results,
-)
+from fl_audit.engines.tff.algorithms import build_process, build_process_over_results
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.engines.tff.data_sets import DataSets, key_data_set, with_noise_keys
 from fl_audit.engines.tff.rounds import model_weights
@@ -103,11 +100,7 @@ class LocalBlocks(InThisProcess):
 
 
 def trained_blocks_of(run: PreparedRun) -> TrainedBlocks | None:
-    """The trainer of a run's blocks; None if clients train one by one.
-
-    Raises:
-      InputError: `clients_per_block` is set, but the model cannot be trained in blocks.
-    """
+    """The trainer of a run's blocks; None if clients train one by one."""
     asked_for = run.config.clients_per_block
     classifier = run.task.classifier
     size = asked_for or default_clients_per_block(classifier.dim)
@@ -133,23 +126,14 @@ def process_of(
 
 
 def make_local(run: PreparedRun) -> Local | LocalBlocks:
-    """The local runtime of a run, with its process compiled.
-
-    Raises:
-      NotCompilableError: The runtime cannot run the run's process.
-      InputError: `clients_per_block` is set, but the model cannot be trained in blocks.
-    """
+    """The local runtime of a run, with its process compiled."""
     runtime = local_of(run)
     runtime.context.compile(runtime.process.next)
     return runtime
 
 
 def local_of(run: PreparedRun) -> Local | LocalBlocks:
-    """The local runtime of a run; its process is compiled when it is first used.
-
-    Raises:
-      InputError: `clients_per_block` is set, but the model cannot be trained in blocks.
-    """
+    """The local runtime of a run; its process is compiled when it is first used."""
     blocks = trained_blocks_of(run)
     process, mechanism = process_of(run, blocks), run.config.mechanism
     context = LocalContext(num_threads=clients_in_parallel(num_cores()))

@@ -51,16 +51,10 @@ def make_native(run: PreparedRun, worker_log: Path, why: str) -> Native:
     """The native runtime of a run; it can run any process.
 
     `why` is the reason for this runtime, for its description.
-
-    Raises:
-      InputError: The run's attackers see single uploads.
     """
     refuse_uploads(run, "native")
     process = build_process(
-        as_classifier(run.task.classifier),
-        run.config,
-        run.schedule.expected_cohort,
-        run.num_rounds,
+        as_classifier(run.task.classifier), run.config, run.schedule.expected_cohort, run.num_rounds
     )
     description = f"native, on CPUs ({why})"
     return Native(description, process, run.config.mechanism, data_sets_of(run), worker_log)

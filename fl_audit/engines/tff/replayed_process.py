@@ -14,17 +14,15 @@ import tensorflow_federated as tff
 
 from fl_audit.array_types import Float32Array
 from fl_audit.checks import Finding, Promise, Replay, replay_round
-from fl_audit.checks.replay.clip import ClipNormOf
+from fl_audit.checks.replay.clip import ClipNormOf, ZeroingNormOf
 from fl_audit.checks.replay.trial_rounds import flat
-from fl_audit.checks.replay.zeroing import ZeroingNormOf
-from fl_audit.engines.engine import not_replayed
+from fl_audit.engines.engine import not_replayed, promise_of, trial_updates
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.canary_clients import canary_client_data
 from fl_audit.engines.tff.canary_process import released_aggregate
 from fl_audit.engines.tff.compiled import NotCompilableError, SeededRounds
 from fl_audit.engines.tff.rounds import model_weights
 from fl_audit.engines.tff.trained_blocks import as_leaves
-from fl_audit.engines.trial_round import promise_of, trial_updates
 from fl_audit.mechanisms import MECHANISMS, clip_and_noise
 from fl_audit.mechanisms.zeroing import zeroing_norm
 

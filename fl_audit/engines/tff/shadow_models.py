@@ -112,9 +112,7 @@ class ModelBlockTrainer:
                 takes_part = tf.reduce_any(rows >= 0, axis=1)
             else:
                 sums = tf.vectorized_map(
-                    lambda model: self._clipped_sum(*model),
-                    (weights, inputs, labels, rows),
-                    False,
+                    lambda model: self._clipped_sum(*model), (weights, inputs, labels, rows), False
                 )
                 gradients = self._noised_mean(sums, keys, step, recipe.privacy)
                 takes_part = tf.ones_like(rows[:, 0], tf.bool)
@@ -211,11 +209,8 @@ class ModelJob:
     """What all models of an attack share.
 
     Attributes:
-      classifier: The model.
       identity: Text that identifies the task, such as its config table as JSON.
       points: The points; each model trains on some and is evaluated at all.
-      recipe: How models are trained.
-      seed: The seed of the run.
     """
 
     classifier: Classifier
@@ -255,16 +250,9 @@ def train_models(
     """Trains models block by block, or reads those that an earlier call has trained.
 
     Args:
-      job: What the models share.
       training: The points that each model is trained on, at least one, bool of shape (models,
         points).
       first: The number of the first model; a model's seeds come from its number.
-      folder: The folder of the blocks' files, which exists.
-      models_per_block: The number of models that train at once.
-      after_block: A callback.
-
-    Raises:
-      InputError: A model has no training point, or a block's file is damaged.
     """
     if not training.any(axis=1).all():
         raise InputError("every model must have at least one training point")
@@ -341,11 +329,7 @@ def name_of(common: "hashlib._Hash", training: npt.NDArray[np.bool_], first: int
 def cached_arrays(
     path: Path, shapes: Shapes, make: Callable[[], Mapping[str, AnyArray]]
 ) -> Mapping[str, AnyArray]:
-    """The arrays of a file, which is first written by `make` if it does not exist.
-
-    Raises:
-      InputError: The file is damaged.
-    """
+    """The arrays of a file, which is first written by `make` if it does not exist."""
     arrays = read_or_make(path, "a file of trained models", make)
     if {name: array.shape for name, array in arrays.items()} != shapes:
         raise InputError(f"{path}: is damaged; remove it to train its models again")

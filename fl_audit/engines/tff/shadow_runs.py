@@ -64,11 +64,7 @@ class FederatedRuns:
     """Runs of one config, trained one after another."""
 
     def __init__(self, run: PreparedRun, start: InitialWeights) -> None:
-        """Compiles the process of a run with all clients and without canaries.
-
-        Raises:
-          InputError: The process cannot run in this Python process.
-        """
+        """Compiles the process of a run with all clients and without canaries."""
         self._run = run
         self._start = start
         self._runtime = local_of(run)
@@ -91,11 +87,7 @@ class FederatedRuns:
         Args:
           training: The clients of each run, bool of shape (runs, clients).
           first: The number of the first run; a run's seeds come from its number.
-          folder: The folder of the runs' files, which exists.
           after_run: A callback after each run, with 1 and how many this call trained.
-
-        Raises:
-          InputError: Training diverged, or a run's file is damaged.
         """
         clients = training.shape[1:]
         shapes = {"margins": clients, "losses": clients, "accuracy": ()}
@@ -152,7 +144,12 @@ class FederatedRuns:
         config = msgspec.structs.replace(self._run.config, seed=int(random.integers(2**62)))
         ids = self._run.task.population.client_ids
         schedule = make_schedule(
-            config.participation, config.canaries, config.seed, ids, self._run.included
+            config.participation,
+            config.canaries,
+            config.seed,
+            ids,
+            self._run.included,
+            dropouts=config.dropouts,
         )
         return dataclasses.replace(self._run, config=config, schedule=schedule)
 

@@ -103,13 +103,7 @@ class OnRay(TffEngine):
 
 
 def make_ray(run: PreparedRun) -> OnRay:
-    """The runtime of a run on Ray, with its process compiled; Ray starts with the first round.
-
-    Raises:
-      NotCompilableError: TFF cannot compile the run's process for it.
-      InputError: The cluster or the config does not pass `check_for_ray`.
-      ModuleNotFoundError: Ray is not installed.
-    """
+    """The runtime of a run on Ray, with its process compiled; Ray starts with the first round."""
     check_for_ray(run)
     blocks = trained_blocks_of(run)
     process = process_of(run, blocks)

@@ -146,12 +146,7 @@ class BlockTrainer:
     """Trains blocks of clients of one model."""
 
     def __init__(self, classifier: Classifier, local_training: LocalTraining) -> None:
-        """Builds the TensorFlow graph of the training.
-
-        Raises:
-          NotVectorizedError: One of the model's operations cannot run with separate weights for
-            each client.
-        """
+        """Builds the TensorFlow graph of the training."""
         self._classifier = classifier
         self._logits = classifier.logits_in_blocks or classifier.logits
         self._local = local_training
@@ -228,11 +223,7 @@ def _repeat(leaf: Any, clients: tf.Tensor) -> tf.Tensor:
 
 
 def block_trainer(run: "PreparedRun") -> BlockTrainer:
-    """The trainer of blocks of a run's clients.
-
-    Raises:
-      NotVectorizedError: The model cannot be trained in blocks.
-    """
+    """The trainer of blocks of a run's clients."""
     from fl_audit.config import FedSgd
     from fl_audit.engines.tff.algorithms import client_optimizer
 

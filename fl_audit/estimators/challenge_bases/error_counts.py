@@ -308,9 +308,6 @@ class CorrelatedCounts:
     The auxiliary distribution is a mixture of Beta distributions, of counts reduced as by tau, so
     that it is never much narrower than the likelihood; its shapes of 1/2 match the likelihood's
     poles at rates of 0 and 1.
-
-    Raises:
-      InputError: A base has no challenge on one of its sides.
     """
 
     def __init__(self, counts: ChallengeCounts, prior: CorrelationPrior) -> None:

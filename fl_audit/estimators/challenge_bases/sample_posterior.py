@@ -8,11 +8,7 @@ from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts, Prior
 from fl_audit.estimators.challenge_bases.grid import GridPosterior, grid_posterior
-from fl_audit.estimators.challenge_bases.mhaar import (
-    ChainSettings,
-    MhaarDraws,
-    mhaar_posterior,
-)
+from fl_audit.estimators.challenge_bases.mhaar import ChainSettings, MhaarDraws, mhaar_posterior
 from fl_audit.estimators.challenge_bases.posterior_summary import PosteriorSummary
 
 Method = Literal["grid", "mhaar"]

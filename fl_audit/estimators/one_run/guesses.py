@@ -187,10 +187,7 @@ def one_run(setting: AuditSetting) -> Estimate:
 
 
 def best_guesses(
-    scores: CanaryScores,
-    delta: float,
-    confidence: float,
-    exhaustive_up_to: int = EXHAUSTIVE_UP_TO,
+    scores: CanaryScores, delta: float, confidence: float, exhaustive_up_to: int = EXHAUSTIVE_UP_TO
 ) -> Guesses:
     """The numbers of guesses that give the largest one-run bound; no guesses if none exceeds 0.
 

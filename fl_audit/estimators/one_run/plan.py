@@ -337,7 +337,6 @@ class GuessPlan:
     """What is guessed, and how the failure probability is distributed over numbers of guesses.
 
     Attributes:
-      order: The order of guesses.
       total: The number of guesses with the largest expected bound; None if all have one level.
       fewest: The smallest number of guesses that is tested.
       most: The largest, at least 2.

@@ -46,7 +46,6 @@ class WalkEvent:
     Attributes:
       m_delta: Number of coins times delta.
       boundary: The boundary through the observed correct guesses.
-      plan: The plan of the guesses.
       alpha: The failure probability.
       start: Log odds at which the search for the largest rejected ones begins.
     """

@@ -114,7 +114,7 @@ def _by_argument(setting: AuditSetting, tail: NullTail, confidence: float) -> Ch
         return ChosenNull(tail, confidence, assumption)
     nothing = (
         " Nothing is proven, as included scores do not differ from excluded ones by more than "
-        "chance, and the null is somebody's word (dim)."
+        "chance, and the null is only stated (dim)."
     )
     return ChosenNull(tail, confidence, f"{assumption}{nothing}", allows_no_bound=True)
 

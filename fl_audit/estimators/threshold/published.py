@@ -109,6 +109,9 @@ def threshold_as_published(setting: AuditSetting, bounds: PublishedBounds) -> Es
     FNR)), where "score >= threshold" means included, FNR is its upper bound, and FPR is exact under
     the closed-form null and its upper bound under the empirical one.
 
+    It spends alpha, one minus the confidence, on each rate: 2 alpha on both together under the
+    empirical null.
+
     Raises NotApplicableError without included scores, or with fewer than 2 excluded scores under
     the empirical null.
     """

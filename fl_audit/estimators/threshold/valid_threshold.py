@@ -135,8 +135,7 @@ def _by_ranks(setting: AuditSetting, null: ChosenNull) -> Estimate:
         valid_for="independent scores",
         assumes=f"{_SHARED}.{null.assumption}",
         guarantee=_guarantee(
-            setting,
-            "the candidates were fixed ranks of the excluded scores, and corrected for",
+            setting, "the candidates were fixed ranks of the excluded scores, and corrected for"
         ),
         source=(
             "Andrew et al. (2023), arXiv:2302.03098, section 5, by exact tests at ranks of "

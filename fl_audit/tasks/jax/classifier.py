@@ -35,7 +35,6 @@ class JaxModel:
         a model without log-odds.
       scores: Each label's part of the accuracy, in [0, 1].
       is_token: Whether a label counts for the loss.
-      is_counted: Whether it counts for the accuracy.
     """
 
     outputs: Logits

@@ -73,9 +73,6 @@ def checked_classes(
 
     Returns:
       The last extent of the outputs, or 1 if each example has one output.
-
-    Raises:
-      InputError: A function returns another shape; `source` names its origin.
     """
     outputs = functions.outputs(
         [jnp.asarray(weight) for weight in weights], jnp.asarray(like.inputs)

@@ -25,9 +25,7 @@ class Classifier(Model):
       logits: The function of (weights, inputs) whose result has the class as its last axis.
       input_spec: The specification of a batch of inputs; the first dimension is None.
       label_spec: The specification of a batch of labels.
-      padding_label: As in `Model`.
       uncounted_labels: Further labels that do not count for accuracy.
-      accuracy_description: As in `Model`.
       logits_in_blocks: `logits` made of operations that `tf.vectorized_map` supports with weights
         that differ along the block; None if `logits` itself is.
     """

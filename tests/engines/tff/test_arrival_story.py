@@ -95,9 +95,8 @@ def audit(process, clients, path, norm):
     return report_on_folder(AuditedFolder(path), EstimateRequest(1e-3, claim=Claim(8.0, 1e-3)))
 
 
-@pytest.mark.parametrize(
-    "norm", [1e15, *(pytest.param(norm, marks=pytest.mark.slow) for norm in (10.0, 1.0))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", [1e15, 10.0, 1.0])
 def test_with_canaries_of_any_length_the_claim_is_never_consistent(
     process, clients, tmp_path, norm
 ):
@@ -152,6 +151,7 @@ def test_a_probe_finds_a_length_where_the_state_shows_no_clip_norm():
         probe(process_with(mean))
 
 
+@pytest.mark.slow
 def test_noise_that_hides_a_canary_is_said_to(clients):
     noisy = process_with(
         tff.aggregators.DifferentiallyPrivateFactory.gaussian_fixed(50.0, 15.0, 0.3)
@@ -173,6 +173,7 @@ def test_without_a_norm_the_state_is_asked_for(process, clients):
     assert unclipped.noise_stddev(state) is None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("is_adaptive", [False, True])
 def test_under_tree_aggregation_the_clip_and_the_noise_of_a_node_are_read(is_adaptive):
     numbers = {"noise_multiplier": 0.5, "clients_per_round": 20, "record_specs": SPECS}
@@ -203,6 +204,7 @@ os._exit(0)  # without TFF's own clearing up
 """
 
 
+@pytest.mark.slow
 def test_a_probe_outside_a_runtime_leaves_no_worker_and_no_pipe():
     argv = [sys.executable, "-c", _PROBED_OUTSIDE]
     assert subprocess.check_output(argv, text=True, timeout=300) == "arrived\n"

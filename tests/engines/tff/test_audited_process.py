@@ -185,6 +185,7 @@ def test_of_keras_layers_fed_sgd_and_fed_prox_are_the_functional_ones():
         np.testing.assert_allclose(_moved(functional, ours), _moved(keras, theirs), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_scheduled_client_work_and_a_counting_distributor_keep_their_states():
     """Clients learn at rate 0 in the first round and at 0.1 afterwards."""
     work = fed_avg_with_optimizer_schedule.build_scheduled_client_work(

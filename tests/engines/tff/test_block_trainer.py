@@ -85,16 +85,15 @@ def numpy_model(recipe, batches):
 MEMBERS = [list(range(12)), list(range(5, 30)), [3, 9, 27]]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "recipe",
     [
         Recipe(4, 5, 0.2, 0.9),
         Recipe(3, 50, 0.5),
-        pytest.param(Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15)), marks=pytest.mark.slow),
-        pytest.param(Recipe(4, 5, 0.2, 0.0, DpSgd(100.0, 0.0, 15)), marks=pytest.mark.slow),
-        pytest.param(
-            Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15, microbatches=1)), marks=pytest.mark.slow
-        ),
+        Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15)),
+        Recipe(4, 5, 0.2, 0.0, DpSgd(100.0, 0.0, 15)),
+        Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15, microbatches=1)),
         Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15, microbatches=3)),
     ],
 )
@@ -106,9 +105,8 @@ def test_a_block_trains_each_model_as_numpy_does_one(recipe):
         np.testing.assert_allclose(weights[1][model], expected[-1], atol=2e-6)
 
 
-@pytest.mark.parametrize(
-    "privacy", [pytest.param(None, marks=pytest.mark.slow), DpSgd(0.5, 1.0, 12)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("privacy", [None, DpSgd(0.5, 1.0, 12)])
 def test_a_model_does_not_depend_on_its_block(privacy):
     recipe = Recipe(5, 4, 0.1, 0.9, privacy, output_noise=0.1)
     together, _, _ = trained(recipe, MEMBERS, hidden=(8,))
@@ -136,6 +134,7 @@ def test_noise_has_the_law_of_dp_sgd_and_of_the_output():
     assert abs(correlation) < 5.4 / np.sqrt(draws[1:].size)
 
 
+@pytest.mark.slow
 def test_one_point_more_turns_a_micro_batch_by_more_than_the_clip_norm():
     """By at most twice that: 1.85 of it where a second point's gradient points the other way."""
     recipe = Recipe(1, 12, 1.0, 0.0, DpSgd(0.01, 0.0, 12, microbatches=1))
@@ -144,6 +143,7 @@ def test_one_point_more_turns_a_micro_batch_by_more_than_the_clip_norm():
     assert moved == pytest.approx(0.0185, rel=0.01)
 
 
+@pytest.mark.slow
 def test_steps_have_noise_of_their_own():
     recipe = Recipe(2, 12, 1.0, 0.0, DpSgd(1e-6, 1e6, 12))
     both, _, _ = trained(recipe, [MEMBERS[0]] * 200)
@@ -174,18 +174,13 @@ def test_clipped_sums_are_those_of_tensorflow_privacy():
     np.testing.assert_allclose(moved * 12, total, atol=1e-5)
 
 
-def test_logits_are_the_models_own():
-    weights, _, trainer = trained(Recipe(2, 5, 0.2), MEMBERS)
-    logits = trainer.logits([tf.constant(w) for w in weights], data().inputs)
-    for model in range(3):
-        expected = data().inputs @ weights[0][model] + weights[1][model]
-        np.testing.assert_allclose(logits[model], expected, rtol=1e-4, atol=1e-5)
-
-
-def test_logits_in_parts_are_the_same_and_traced_once(monkeypatch):
+def test_logits_are_the_models_own_and_in_parts_the_same_and_traced_once(monkeypatch):
     weights, _, trainer = trained(Recipe(1, 5, 0.2), MEMBERS)
     tensors = [tf.constant(w) for w in weights]
     whole = trainer.logits(tensors, data().inputs)
+    for model in range(3):
+        expected = data().inputs @ weights[0][model] + weights[1][model]
+        np.testing.assert_allclose(whole[model], expected, rtol=1e-4, atol=1e-5)
     monkeypatch.setattr("fl_audit.engines.tff.shadow_models._NUMBERS_AT_ONCE", 7 * 3 * FEATURES)
     np.testing.assert_allclose(trainer.logits(tensors, data().inputs), whole, atol=1e-6)
     one = [w[:1] for w in tensors]

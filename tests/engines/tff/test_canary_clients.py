@@ -105,6 +105,7 @@ def test_there_is_no_such_round(process, pool, round_number):
         CanaryClients(process, pool, 4, norm=1.0).in_round(round_number)
 
 
+@pytest.mark.slow
 def test_the_documents_process_in_its_program_runs_and_finds_the_canaries(tmp_path, monkeypatch):
     """The page's composed process takes the place of the program's own, under Python's runtime."""
     monkeypatch.chdir(tmp_path)

@@ -46,6 +46,7 @@ class KilledError(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_killed_and_started_again_nothing_is_trained_twice(noised, tmp_path, monkeypatch):
     training = np.random.default_rng(0).random((4, CLIENTS)) < 0.5
     whole, parts = tmp_path / "whole", tmp_path / "parts"

@@ -63,15 +63,16 @@ def _is_alive(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ending", "status"),
     [
         ("sigkill", -signal.SIGKILL),
-        pytest.param("sigterm", -signal.SIGTERM, marks=pytest.mark.slow),
-        pytest.param("return", 0, marks=pytest.mark.slow),
-        pytest.param("exception", 1, marks=pytest.mark.slow),
-        pytest.param("sys_exit", 3, marks=pytest.mark.slow),
-        pytest.param("os_exit", 4, marks=pytest.mark.slow),
+        ("sigterm", -signal.SIGTERM),
+        ("return", 0),
+        ("exception", 1),
+        ("sys_exit", 3),
+        ("os_exit", 4),
     ],
 )
 def test_no_worker_outlives_its_program(tmp_path, ending, status):

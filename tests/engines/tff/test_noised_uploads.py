@@ -38,6 +38,7 @@ def whole(in_blocks):
     return rounds(*in_blocks)
 
 
+@pytest.mark.slow
 def test_uploads_are_clipped_canaries_with_noise_of_their_own(in_blocks, whole):
     check_uploads(in_blocks[0], whole)
 

@@ -118,6 +118,7 @@ def test_the_model_moves_along_the_canary_and_the_aggregate(rounds_of):
     assert rounds.family.cosines(moved)[3] > 0.3
 
 
+@pytest.mark.slow
 def test_with_momentum_the_aggregate_is_not_the_models_difference(rounds_of):
     config = _config(NO_NOISE, ServerSgd(learning_rate=0.5, momentum=0.9))
     rounds = rounds_of(config)
@@ -148,6 +149,7 @@ def test_without_canaries_it_is_stock_federated_averaging(task, rounds_of):
     np.testing.assert_allclose(ours.weights, flatten_weights(model_weights(theirs)), atol=1e-7)
 
 
+@pytest.mark.slow
 def test_an_empty_cohort_releases_noise_alone(rounds_of):
     mechanism = GaussianFixed(noise_multiplier=2.0, clip_norm=CLIP)
     result = rounds_of(_config(mechanism)).run([], [])
@@ -159,6 +161,7 @@ def test_an_empty_cohort_releases_noise_alone(rounds_of):
     assert abs((noise**2).mean() - 1) < 5.5 * (2 / noise.size) ** 0.5
 
 
+@pytest.mark.slow
 def test_every_round_and_every_process_draws_its_noise_anew(task, rounds_of):
     config = _config(GaussianFixed(noise_multiplier=2.0, clip_norm=CLIP))
     tf.random.set_seed(7)
@@ -206,6 +209,7 @@ def test_adaptive_clip_adds_the_noise_that_the_record_states(rounds_of):
     assert result.noise_stddev == pytest.approx(noise.sum_noise_multiplier * CLIP)
 
 
+@pytest.mark.slow
 def test_adaptive_clip_follows_canaries_upward(rounds_of):
     # Every canary is clipped, so that the quantile estimate, and the clip with it, must rise.
     mechanism = GaussianAdaptive(noise_multiplier=0.0, clip_norm=CLIP)

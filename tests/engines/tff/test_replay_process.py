@@ -8,9 +8,9 @@ import tensorflow_privacy as tfp
 from experiments.broken_mechanisms import queries
 from fl_audit.checks import AdaptiveClip, Promise
 from fl_audit.config import DigitsTask
+from fl_audit.engines.engine import trial_updates
 from fl_audit.engines.tff.algorithms import functional_model
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
-from fl_audit.engines.trial_round import trial_updates
 from fl_audit.mechanisms import clip_and_noise
 from fl_audit.mechanisms.independent import GaussianAdaptive
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing, zeroing_norm
@@ -46,6 +46,7 @@ def right():
     return replayed(mean_of(tfp.GaussianSumQuery(CLIP, 0.5 * CLIP)))
 
 
+@pytest.mark.slow
 def test_the_right_process_passes(right):
     assert right.passed, str(right)
     assert right.sensitivity[-1] == pytest.approx(CLIP / COHORT, rel=1e-4)
@@ -119,5 +120,5 @@ def test_trial_updates_lie_on_both_sides_of_the_clip_norm(monkeypatch):
     assert len(updates) == 32
     assert lengths[:2] == pytest.approx([3 * CLIP, 0.5 * CLIP])
     assert np.linalg.norm(updates[0][0]) == pytest.approx(np.linalg.norm(updates[0][1]))
-    monkeypatch.setattr("fl_audit.engines.trial_round._MOST_NUMBERS", 1 << 12)
+    monkeypatch.setattr("fl_audit.engines.engine._MOST_NUMBERS", 1 << 12)
     assert len(trial_updates([(1 << 10,)], PROMISE, seed=1)) == 4

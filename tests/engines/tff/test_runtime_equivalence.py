@@ -139,6 +139,7 @@ def test_the_runs_hold_what_makes_them_differ(any_run):
     assert {size % any_run.config.client.batch_size for size in sizes} >= {0, 3}
 
 
+@pytest.mark.slow
 def test_one_by_one(any_run, native_results, local):
     with local.session():
         results = _train(any_run, local)

@@ -70,6 +70,7 @@ def test_native_has_no_blocks(dense_run, clients_per_block, tmp_path):
         make_runtime(run, tmp_path / "worker.log")
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_train_in_blocks_trains_one_by_one(convolution_run, tmp_path):
     runtime = make_runtime(_asking_for(convolution_run, "auto"), tmp_path / "worker.log")
     assert isinstance(runtime, Local)
@@ -123,6 +124,7 @@ def test_auto_falls_back_to_native_and_says_why(dense_run, clients_per_block, tm
         runtime.process.next(runtime.process.initialize(), [1])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_secure_sums")
 def test_local_is_refused_where_it_cannot_run_the_process(dense_run, tmp_path):
     expected = r"^runtime: must be 'native' for this process: its aggregation asks for secure sums"

@@ -124,6 +124,7 @@ def test_a_block_trains_as_a_loop_over_each_client(dense_run, optimizer):
         assert float(trained.num_tokens[i]) == num_tokens
 
 
+@pytest.mark.slow
 def test_a_block_of_fed_sgd_gives_each_client_its_mean_gradient(dense_run):
     classifier = as_classifier(dense_run.task.classifier)
     clients = _ragged_clients(dense_run, [1, 14, 4, 7])
@@ -136,6 +137,7 @@ def test_a_block_of_fed_sgd_gives_each_client_its_mean_gradient(dense_run):
         assert float(trained.num_tokens[i]) == len(client)
 
 
+@pytest.mark.slow
 def test_an_update_that_is_not_finite_is_zeroed_as_tff_does(dense_run, worker):
     """One client of a block overflows; TFF's own client work says what becomes of it."""
     classifier = as_classifier(dense_run.task.classifier)

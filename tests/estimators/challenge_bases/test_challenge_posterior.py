@@ -140,16 +140,17 @@ def test_correlated_chain_agrees_with_importance_sampling():
         assert marginal.mean == pytest.approx(mean, abs=error)
 
 
-def test_chain_in_fine_steps_agrees_where_it_mixes():
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("prior", [Prior(), Prior(strength=FixedStrength(0.3))])
+def test_chain_in_fine_steps_agrees_where_it_mixes(prior):
     counts = ChallengeCounts([1, 3, 2], [20, 20, 20], [4, 2, 5], [20, 20, 20])
-    for prior in (Prior(), Prior(strength=FixedStrength(0.3))):
-        grid = grid_posterior(counts, 0.01, prior).summary(0.9)
-        settings = ChainSettings(draws=4_000, burn_in=500, auxiliary=16)
-        chain = posterior(counts, 0.01, method="mhaar", prior=prior, settings=settings, seed=2)
-        deviation = (grid.epsilon.upper - grid.epsilon.lower) / 3.29
-        assert chain.ess > 100
-        error = 6 * deviation / np.sqrt(chain.ess)
-        assert chain.epsilon.mean == pytest.approx(grid.epsilon.mean, abs=error)
+    grid = grid_posterior(counts, 0.01, prior).summary(0.9)
+    settings = ChainSettings(draws=4_000, burn_in=500, auxiliary=16)
+    chain = posterior(counts, 0.01, method="mhaar", prior=prior, settings=settings, seed=2)
+    deviation = (grid.epsilon.upper - grid.epsilon.lower) / 3.29
+    assert chain.ess > 100
+    error = 6 * deviation / np.sqrt(chain.ess)
+    assert chain.epsilon.mean == pytest.approx(grid.epsilon.mean, abs=error)
 
 
 def test_no_counts_leave_the_prior():
@@ -160,6 +161,7 @@ def test_no_counts_leave_the_prior():
         np.testing.assert_allclose(six(summary), expected, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_prior_that_knows_the_strength_is_a_fixed_strength():
     counts = ChallengeCounts([4], [40], [8], [40])
     known = Prior(strength=BetaStrength(1200, 800))
@@ -191,6 +193,7 @@ def test_figure_2_stronger_assumptions_narrow_the_interval():
     assert widths[0] > 20 * widths[-1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "counts",
     [
@@ -211,6 +214,7 @@ def test_extreme_counts_give_finite_ordered_numbers(counts, delta):
     assert 0 <= s_lower <= s_mean <= s_upper <= 1
 
 
+@pytest.mark.slow
 def test_error_rates_may_be_exchanged_and_mirrored():
     """R_s is symmetric under alpha <-> beta and under complements of both."""
     counts = ChallengeCounts([3, 8], [30, 40], [9, 2], [20, 50])
@@ -223,7 +227,7 @@ def test_error_rates_may_be_exchanged_and_mirrored():
 
 def test_the_same_seed_gives_the_same_draws():
     counts = ChallengeCounts([3], [10], [2], [10])
-    settings = ChainSettings(draws=400, burn_in=100)
+    settings = ChainSettings(draws=80, burn_in=20)
     runs = [
         mhaar_posterior(
             counts, 0.0, Prior(), correlated=True, settings=settings, rng=np.random.default_rng(5)
@@ -231,7 +235,7 @@ def test_the_same_seed_gives_the_same_draws():
         for _ in range(2)
     ]
     assert np.array_equal(runs[0].epsilon, runs[1].epsilon)
-    assert runs[0].epsilon.shape == (8, 50)
+    assert runs[0].epsilon.shape == (8, 10)
 
 
 def test_json_is_what_the_contract_says():
@@ -240,7 +244,7 @@ def test_json_is_what_the_contract_says():
     assert list(grid) == ["epsilon", "strength", "acceptance", "ess", "r_hat"]
     assert list(grid["epsilon"]) == list(grid["strength"]) == ["mean", "lower", "upper"]
     assert grid["acceptance"] is grid["ess"] is grid["r_hat"] is None
-    settings = ChainSettings(draws=400, burn_in=50)
+    settings = ChainSettings(draws=80, burn_in=20)
     chain = posterior(counts, 1e-5, method="mhaar", correlated=True, settings=settings).to_json()
     assert {"tau", "rho"} < set(chain)
     assert 0 < chain["acceptance"] < 1

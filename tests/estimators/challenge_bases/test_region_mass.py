@@ -77,6 +77,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES)
 def test_masses_agree_with_brute_force(case):
     """To 1e-5, the brute force's own error: with twice the points it halves."""

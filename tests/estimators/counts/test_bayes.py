@@ -48,6 +48,7 @@ def test_small_sets_against_every_threshold(included, excluded, delta):
     json.dumps(made.to_json(), allow_nan=False)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shift", [0, 0.5, 3, -1])
 def test_blocks_of_thresholds_against_every_threshold(shift):
     rng = np.random.default_rng(5)
@@ -58,6 +59,7 @@ def test_blocks_of_thresholds_against_every_threshold(shift):
     assert max(float(posterior.sf(lower + 1e-7)) for posterior in posteriors) < 0.975
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("num_scores", [20_000, 200_000])
 def test_deep_blocks_against_neighbours_and_a_sample(num_scores):
     rng = np.random.default_rng(6)

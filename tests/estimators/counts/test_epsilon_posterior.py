@@ -94,6 +94,7 @@ def two_dimensional(counts, delta, epsilon):
     return corner(fn, tp, fp, tn) + corner(tp, fn, tn, fp)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("counts", TABLES, ids=str)
 def test_cdf_against_another_quadrature(counts):
     for delta in (0, 1e-15, 1e-5, 0.7, 1 - 1e-6):
@@ -103,6 +104,7 @@ def test_cdf_against_another_quadrature(counts):
             assert found == pytest.approx(expected, abs=1e-8)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "counts",
     [
@@ -154,6 +156,7 @@ def test_cdf_against_draws_of_the_rates(counts):
             assert stats.binomtest(hits, draws, min(max(p, 0.0), 1.0)).pvalue > 1e-8
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("counts", TABLES, ids=str)
 @pytest.mark.parametrize("delta", [0, 1e-5, 0.2])
 def test_atom_and_density_integrate_to_one(counts, delta):

@@ -133,6 +133,7 @@ PAIRS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2, 0.2, 0.5])
 @pytest.mark.parametrize(("mean", "std"), PAIRS)
 def test_global_maximum_by_brute_force(mean, std, delta):
@@ -338,6 +339,7 @@ def hockey_stick(p: Gaussian, q: Gaussian, epsilon: float) -> float:
     return sum(integrate.quad(gain, a, b)[0] for a, b in itertools.pairwise(edges))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_unequal_deviations_by_quadrature(seed):
     rng = np.random.default_rng(seed)

@@ -40,6 +40,7 @@ def with_one_shifted(rng, count, rounds, shifts):
     return own if rounds == 1 else np.maximum(largest(rng, count, rounds - 1), own)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shift", [0.2, 1.0, 5.0])
 @pytest.mark.parametrize("rounds", [1, 2, 30, 2000])
 def test_epsilon_of_the_largest_by_quadrature(rounds, shift):
@@ -86,6 +87,7 @@ def test_interval_for_one_vector_is_students_where_canaries_differ():
     assert made.upper == pytest.approx(epsilon_of_mu(mean + half, DELTA), rel=1e-3)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("rounds", "epsilon", "runs"),
     [

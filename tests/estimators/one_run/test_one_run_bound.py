@@ -56,6 +56,7 @@ def exact_p_value(m: int, r: int, v: int, odds: int, delta: Fraction) -> Fractio
     return min(tail(v) + 2 * m * delta * steepest, Fraction(1))
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("odds", [1, 2, 7, 1000])
 @pytest.mark.parametrize("delta", ["0", "1/100000", "1/1000", "1/20"])
 @pytest.mark.parametrize(("m", "r"), [(1, 1), (5, 3), (12, 12), (40, 25)])
@@ -83,6 +84,7 @@ def test_steepest_mean_matches_a_running_mean():
     assert p_value(m, r, v, epsilon, delta) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("delta", [0.0, 1e-12, 1e-5])
 @pytest.mark.parametrize(("r", "v"), [(100, 75), (1000, 1000), (60_000, 59_000), (10, 10)])
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 1 - 1e-9])
@@ -391,6 +393,7 @@ def test_simulated_runs_follow_the_tail():
     assert stats.chisquare(np.count_nonzero(T, axis=0)).pvalue > 1e-6
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("delta", [1e-5, 1e-4, 1e-3])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
 @pytest.mark.parametrize(("m", "r"), [(1000, 1000), (1000, 100), (100, 30)])

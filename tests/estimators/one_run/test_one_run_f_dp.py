@@ -55,6 +55,7 @@ def gaussian_tail(mu, m, r, v):
     return integrate.quad(integrand, 0, mu / 2 + 9, limit=500, epsabs=1e-13, epsrel=1e-9)[0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
 @pytest.mark.parametrize(
     ("m", "r"), [(4, 4), (8, 3), (30, 30), pytest.param(30, 8, marks=pytest.mark.slow)]
@@ -140,6 +141,7 @@ def test_the_bound_on_mu_is_where_the_p_value_is_alpha():
         assert f_dp_p_value(GaussianTradeOff(mu), 2000, 250, 230) == pytest.approx(alpha, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_published_table_does_not_come_out():
     """Mahloujifar et al. (2024), table 1, prints 3.61 for noise 1, 1e5 canaries and delta 1e-5.
 
@@ -272,6 +274,7 @@ def largest_tail(mu: float, m: int, r: int, v: int) -> float:
     return -made.fun
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("m", "r"), [(3, 3), (6, 6), (6, 4), (10, 3)])
 @pytest.mark.parametrize("mu", [0.3, 1.0, 2.0])
 def test_the_recursion_solves_the_linear_program(m, r, mu):
@@ -335,10 +338,3 @@ def test_epsilon_is_that_of_mu():
     assert made.details["guesses"] == made.details["correct"]
     assert made.epsilon == epsilon_of_sigma(1 / made.details["mu"], 1e-5)
     assert one_run_fdp(AuditSetting(scores, 0.0, 0.95)).epsilon == math.inf
-
-
-def test_a_million_canaries_take_a_moment():
-    rng = np.random.default_rng(5)
-    scores = CanaryScores(rng.normal(1, 1, 500_000), rng.normal(0, 1, 500_000))
-    made = one_run_fdp(AuditSetting(scores, 1e-6, 1 - 1e-9))
-    assert 1 < made.epsilon < epsilon_of_sigma(1.0, 1e-6)

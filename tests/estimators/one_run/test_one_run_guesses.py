@@ -29,6 +29,7 @@ def correct_guesses(scores: CanaryScores, k_plus: int, k_minus: int) -> int:
     return top + sum(1 - label for _, label in from_bottom[:k_minus])
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("delta", [0.0, 1e-4, 1e-2])
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("decimals", [0, 12])  # 0: many ties
@@ -130,6 +131,7 @@ def test_the_peers_numbers_are_those_of_the_paper(arguments, printed):
     assert eps_lower_bound(*arguments) == pytest.approx(printed, abs=5e-4)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(not PSEUDOCODE.exists(), reason="the benchmarks are not part of this tree")
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 def test_best_of_all_pairs_is_that_of_the_pseudocode(delta):

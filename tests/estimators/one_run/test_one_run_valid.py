@@ -89,6 +89,7 @@ def test_at_both_ends_the_two_roles_may_be_exchanged():
         np.testing.assert_array_equal(right, GUESS_ORDERS[0].correct(mirrored, totals))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_better_than_fixed_numbers_with_a_bonferroni_correction(seed, delta):
@@ -163,6 +164,7 @@ def test_equal_scores_prove_nothing(delta):
     assert (made.details["guesses"], made.details["correct"]) == (0, 0)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("confidence", [1e-9, 0.5, 1 - 1e-9, 1 - 2.0**-53])
 @pytest.mark.parametrize("delta", [0.0, 1e-15, 1e-6, 0.3])
 @pytest.mark.parametrize("sizes", [(1, 1), (64, 64), (3, 200)])
@@ -226,6 +228,7 @@ def limit(runs: int) -> float:
     return float(stats.binom.isf(1e-6, runs, 0.05))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("mechanism", "epsilon", "delta"), MECHANISMS)
 def test_covers_epsilon(mechanism, epsilon, delta):
     # 30 runs find a bound with 99 % that fails in 56 % of them; many runs are slow.
@@ -431,6 +434,7 @@ def test_nothing_is_rejected_where_the_method_cannot_be_applied():
 
 # 14 of 14 guesses right with m = 60 once gave 0 beside a p-value of 0.008, as delta took a little
 # more than was spared for it. The bound and the p-value are now of one test.
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("m", [12, 30, 60, 100])
 @pytest.mark.parametrize("inclusion", ["coins", "unequal_coins", "pairs"])
 def test_a_bound_above_0_and_a_p_value_below_the_level_go_together(m, inclusion):

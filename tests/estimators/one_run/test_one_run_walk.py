@@ -56,6 +56,7 @@ def test_what_is_negligible_counts_as_crossed(epsilon):
     assert boundary.crossing(epsilon, negligible=1e-12) == pytest.approx(exact, abs=1e-6)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("totals", "heights"), SMALL)
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 2.0])
 def test_delta_term_is_an_upper_bound_and_not_a_loose_one(totals, heights, epsilon):

@@ -186,6 +186,7 @@ def test_classes_are_resampled_apart():
     assert seen == {(5, 3, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rate", [0.0, 0.01, 0.1, 0.5, 0.999])
 @pytest.mark.parametrize("ties", [False, True])
 def test_fast_replicates_have_the_law_of_resampled_scores(rate, ties):
@@ -301,6 +302,7 @@ def test_refuses_a_confidence_out_of_range(confidence):
         katz_log_bound(ConfusionCounts(1, 9, 1, 9), "included", confidence)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("audit", "failing", "defined"),
     [
