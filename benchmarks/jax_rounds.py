@@ -153,7 +153,6 @@ def print_tables(time_limit: float, tiny: bool) -> bool:
     rows = Rows(time_limit)
     peaks: list[float] = []
     rows.row("peak of float32 products", lambda: _peak(plan.products, peaks))
-    # `fl_audit.planning.machine` reads this line, the device's, and the rows that it needs.
     shape = f"d = {plan.sizes.dim:,}, {plan.batches} batches of {BATCH_SIZE}"
     print(f"rounds of LSTM clients, {shape}; a sum of two within 1e-4 of the CPU's (float32)")
     print(f"{'':34}{'clients/s':>12}{'GFLOP/s':>12}{'of peak':>10}{'difference':>12}{'compile':>9}")
@@ -162,7 +161,6 @@ def print_tables(time_limit: float, tiny: bool) -> bool:
         name = f"{plan.clients} clients, {block} at once"
         made = (plan.sizes, plan.clients, plan.batches, block)
         rows.row(name, lambda made=made: _trained(Round(*made), peaks, rates, 1e-4))
-    # First what `plan --machine` needs, should the time end.
     rows.row("audited round over unaudited", lambda: _audited(plan))
     if rates:
         hours = _PAPER_CLIENTS / max(rates) / 3600

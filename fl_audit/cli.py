@@ -4,7 +4,6 @@ import argparse
 import itertools
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from fl_audit.commands import (
     account,
@@ -27,13 +26,10 @@ from fl_audit.commands import (
     sweep,
     verify,
 )
-from fl_audit.commands.parser import Parser
+from fl_audit.commands.parser import Commands, Parser
 from fl_audit.errors import InputError, Interrupted, one_line
 from fl_audit.extras import missing_extra
 from fl_audit.progress import doing, set_verbosity
-
-if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
 
 EXIT_BAD_INPUT = 2
 EXIT_BROKEN_PIPE = 141
@@ -142,7 +138,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _group_texts(commands: "Commands") -> Iterator[str]:
+def _group_texts(commands: Commands) -> Iterator[str]:
     """The commands of each group, a line each, in the order in which they were added."""
     width = max(map(len, commands.choices))
     lines = iter(

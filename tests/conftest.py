@@ -43,7 +43,8 @@ def pytest_collection_modifyitems(items):
     """
     cases = defaultdict(list)
     for item in items:
-        if sampled := item.get_closest_marker("sampled"):
+        sampled = item.get_closest_marker("sampled")
+        if sampled and not item.get_closest_marker("slow"):
             cases[item.path, item.originalname, sampled.args[0]].append(item)
     for (*_, kept), of_one in cases.items():
         quick = {round((i + 0.5) * len(of_one) / kept - 0.5) for i in range(kept)}

@@ -30,7 +30,7 @@ def test_a_round_that_keeps_its_promise_passes_and_says_what_it_does_not_answer(
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        (server(multiplier=0.5), "norm 0.5 × expected"),
+        (server(multiplier=0.5), "× expected"),
         (server(clip_norm=1.0), "2 times what one client may change"),
         (lambda state, updates, random: (state, [np.zeros(s) for s in SHAPES]), "noise_length"),
     ],

@@ -89,6 +89,11 @@ BUGS = (
         _at("meta-pytorch/opacus", 571),
     ),
     Bug(
+        "denominator: follows the size of the data set",
+        servers.server(denominator=servers.share_of_data_set),
+        _at("meta-pytorch/opacus", 819),
+    ),
+    Bug(
         "shuffled batches, accounted as Poisson",
         thread=_at("meta-pytorch/opacus", 128, "pull"),
         sampler=samplers.shuffled,

@@ -26,7 +26,7 @@ environment.set_defaults()
 
 import tensorflow as tf  # noqa: E402
 
-from fl_audit.tasks.tff_datasets import new_sqlite_file  # noqa: E402
+from experiments.sqlite_file import new_sqlite_file  # noqa: E402
 
 WRITERS = 3_400
 CLASSES = 62

@@ -30,7 +30,7 @@ environment.set_defaults()
 
 import tensorflow as tf  # noqa: E402
 
-from fl_audit.tasks.tff_datasets import NewSqliteFile, new_sqlite_file  # noqa: E402
+from experiments.sqlite_file import NewSqliteFile, new_sqlite_file  # noqa: E402
 
 CLIENTS = 342_477
 WORDS = 100_000

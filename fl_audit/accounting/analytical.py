@@ -158,7 +158,7 @@ def _participation_assumption(distribution: NoiseDistribution, party: Party) -> 
         case OneRoundPerBlock(is_drawn=True) if distribution is GAUSSIAN:
             return (
                 "With the schedule no amplification is counted. Without it, a client’s round in "
-                "each block is drawn uniformly, and nobody sees which (random allocation)."
+                "each block is uniform and secret (random allocation)."
             )
         case _:
             return (
@@ -186,14 +186,14 @@ _LARGE_EXCESS = 50.0
 """Cap on the log of a ratio of epsilons, for the solver."""
 
 
-def noise_multiplier_for(epsilon: float, epsilon_of: Callable[[float], float | None]) -> float:
+def noise_multiplier_for(epsilon: float, epsilon_of: Callable[[float], float]) -> float:
     """The smallest noise multiplier whose analytical epsilon is at most a target, to 1e-4.
 
     It is rounded up to six digits, and the rounded value has itself been accounted. `epsilon_of`
-    must not increase; it returns None where no epsilon is known.
+    must not increase.
 
     Raises:
-      InputError: The target is out of range, no epsilon is known, or no noise is enough.
+      InputError: The target is out of range, or no noise is enough.
 
     >>> round(noise_multiplier_for(0.5, lambda z: 1 / z), 3)
     2.0
@@ -204,12 +204,8 @@ def noise_multiplier_for(epsilon: float, epsilon_of: Callable[[float], float | N
     @functools.cache
     def excess(log_multiplier: float) -> float:
         """Log of epsilon over the target, kept finite for the solver."""
-        reached = epsilon_of(math.exp(log_multiplier))
-        if reached is None:
-            raise InputError("no accountant knows the analytical epsilon of such a run")
-        if reached == 0:
-            return -_LARGE_EXCESS
-        return min(max(math.log(reached / epsilon), -_LARGE_EXCESS), _LARGE_EXCESS)
+        over = epsilon_of(math.exp(log_multiplier)) / epsilon
+        return min(max(math.log(over), -_LARGE_EXCESS), _LARGE_EXCESS) if over else -_LARGE_EXCESS
 
     below, above = 0.0, _STEP
     while excess(above) > 0:

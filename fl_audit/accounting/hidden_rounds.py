@@ -82,9 +82,10 @@ class RatioDistribution:
 
     def deltas(self, epsilon: float) -> tuple[float, float]:
         """The smallest deltas with which (P, Q) and (Q, P) are (epsilon, delta)-close."""
-        above, below = self.logs > epsilon, self.logs < -epsilon
-        forth = -self.p_masses[above] @ np.expm1(epsilon - self.logs[above])
-        back = -self.masses[below] @ np.expm1(epsilon + self.logs[below])
+        above = int(np.searchsorted(self.logs, epsilon, side="right"))
+        below = int(np.searchsorted(self.logs, -epsilon))
+        forth = -self.p_masses[above:] @ np.expm1(epsilon - self.logs[above:])
+        back = -self.masses[:below] @ np.expm1(epsilon + self.logs[:below])
         return self.at_infinity + float(forth), self.at_zero + float(back)
 
     def epsilon(self, delta: float) -> float:

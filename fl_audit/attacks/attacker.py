@@ -209,6 +209,27 @@ class Attacker(abc.ABC):
         return {}
 
 
+class RoundsAttacker(Attacker):
+    """An attacker who sees every round's noised aggregate.
+
+    `directions` is None for a log, which may have its own, and where none are needed.
+    """
+
+    def __init__(self, cosines: RoundCosines, directions: RoundDirections | None) -> None:
+        self._cosines = cosines
+        self._directions = directions
+
+    def see_round(self, seen: SeenRound) -> None:
+        self._cosines.see_aggregate(seen.index, seen.aggregate)
+        if self._directions is not None:
+            self._directions.add(seen.index, seen.aggregate)
+
+    def flush(self) -> None:
+        self._cosines.flush()
+        if self._directions is not None:
+            self._directions.flush()
+
+
 class ModelAttacker(Attacker):
     """An attacker who sees no round, and scores by the final model."""
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
-from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
+from fl_audit.attacks.attacker import AttackContext, RoundsAttacker
 from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
 from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights, sums_in_own_rounds
@@ -74,11 +74,11 @@ def lengths_in_metrics(metrics: Path, rounds: IndexArray) -> FloatArray:
         raise InputError(f"{metrics}: lacks the length of an aggregate") from error
 
 
-class KnownRoundsAttacker(Attacker):
+class KnownRoundsAttacker(RoundsAttacker):
     """An attacker who sees every round's noised aggregate, and knows each canary's rounds.
 
-    `directions` is None for a log, which may have its own, and if no canary has several rounds and
-    noise is independent. `correlated` needs directions, of the attacker or of the log.
+    Directions are needed only if a canary has several rounds or noise is correlated; `correlated`
+    needs them, of the attacker or of the log.
     """
 
     statistics = (OWN_ROUNDS,)
@@ -91,9 +91,8 @@ class KnownRoundsAttacker(Attacker):
         correlated: "CorrelatedRounds | None" = None,
         kept: Path | None = None,
     ) -> None:
-        self._cosines = cosines
+        super().__init__(cosines, directions)
         self._own = own
-        self._directions = directions
         self._correlated = correlated
         self._kept = kept
         self._sums: OwnSums | None = None
@@ -111,16 +110,6 @@ class KnownRoundsAttacker(Attacker):
         elif context.correlation is not None and context.aggregate_lengths is not None:
             correlated = CorrelatedRounds(context.correlation, context.aggregate_lengths)
         return cls(context.round_cosines, own, directions, correlated, kept)
-
-    def see_round(self, seen: SeenRound) -> None:
-        self._cosines.see_aggregate(seen.index, seen.aggregate)
-        if self._directions is not None:
-            self._directions.add(seen.index, seen.aggregate)
-
-    def flush(self) -> None:
-        self._cosines.flush()
-        if self._directions is not None:
-            self._directions.flush()
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """The cosine with the canary's own round, or with the sum of its rounds' directions.

@@ -9,6 +9,7 @@ were sampled as clients are is read from the rounds of all canaries.
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,11 +32,14 @@ from fl_audit.accounting.sampling import (
 from fl_audit.accounting.sampling_accountants import worst_sensitivity
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.array_types import FloatArray, IndexArray
-from fl_audit.attacks.log_scores import correlated_rounds
+from fl_audit.attacks.known_rounds import CorrelatedRounds
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.measured_canary_check import logged_lengths
 from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.round_cosines import RoundCosines
 from fl_audit.checks.coordinates import binomial_divergence
+from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.participation_files import Participation, read_participation
 
 _FALSE_DEPARTURE = 1e-6
@@ -67,6 +71,19 @@ def sampling_of(participation: Participation, num_rounds: int) -> Sampling | Non
         case "b_min_sep" if q and separation:
             sampling = MinSeparationSampling(q, separation, num_rounds)
     return sampling
+
+
+def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRounds | None:
+    """The correlated noise that a log states; None if it is independent."""
+    if not folder.noise_correlation.exists():
+        return None
+    numbers = [index + 1 for index, _ in cosines.numbered_rows()]
+    correlation = read_correlation(folder, max(numbers)) if numbers else None
+    if correlation is None or correlation.is_identity:
+        return None
+    return CorrelatedRounds(
+        correlation, lambda rounds: logged_lengths(folder, cosines.measured_lengths()).at(rounds)[0]
+    )
 
 
 def rounds_of_training(
@@ -165,19 +182,21 @@ def stated_shifts(log: SeenLog) -> FloatArray | None:
     return np.asarray(clients / stddevs) if is_stated.all() else None
 
 
-def _most_noise(log: SeenLog, shifts: FloatArray) -> float:
-    """The largest noise multiplier of any scored round, infinite where one does not state it.
+def _noise_range(log: SeenLog) -> tuple[float, float]:
+    """The least and the largest noise multiplier of any scored round with known canary rounds.
 
-    In a round without canaries a client is as long as it is stated, else as in the others, at
-    least.
+    They are 0 and infinite where a round does not state its noise. In a round without canaries a
+    client is as long as it is stated, else as in any of the others.
     """
     indices = np.array([index for index, _ in log.cosines.numbered_rows()], np.int64)
     clients, stddevs = _lengths_and_stddevs(log, indices)
-    known = clients[np.isfinite(clients) & (clients > 0)]
-    shortest = known.min() if len(known) else np.nan
-    lengths = np.where(np.isfinite(clients) & (clients > 0), clients, shortest)
-    most = float(np.max(np.where(np.isfinite(stddevs), stddevs / lengths, np.inf)))
-    return max(most, 1 / float(shifts.min()))
+    is_known = np.isfinite(clients) & (clients > 0)
+    if not np.isfinite(stddevs).all():
+        return 0.0, math.inf
+    longest, shortest = (
+        np.where(is_known, clients, end(clients[is_known])) for end in (np.max, np.min)
+    )
+    return float(np.min(stddevs / longest)), float(np.max(stddevs / shortest))
 
 
 def _lengths_and_stddevs(log: SeenLog, indices: IndexArray) -> tuple[FloatArray, FloatArray]:
@@ -192,14 +211,17 @@ def _lengths_and_stddevs(log: SeenLog, indices: IndexArray) -> tuple[FloatArray,
     return clients, stddevs
 
 
+_UNKNOWN = Party(UnknownRounds())
+
+
 @dataclass(frozen=True)
 class StatedRounds:
     """The release that a log states.
 
     Attributes:
-      release: The release to canaries, and to clients if the log states how often they participate
-        and they weigh no more than a canary, whose noise multiplier the release has, the
-        smallest of any round.
+      release: The release to canaries, and to clients if the log states how often they participate,
+        they weigh no more than a canary, and every round states its noise. It has the smallest
+        noise multiplier of any round, of those with canaries where others do not state it.
       most_noise: The largest noise multiplier of any scored round, infinite where one does not
         state it.
       says_all_rounds: Whether the log states the sampling of clients or the correlation of noise;
@@ -216,27 +238,28 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
     own, shifts = log.listed.own_rounds, stated_shifts(log)
     if own is None or own.most == 0 or shifts is None:
         return None
-    shift, most_noise = float(shifts.max()), _most_noise(log, shifts)
+    least_noise, most_noise = _noise_range(log)
+    noise = least_noise or 1 / float(shifts.max())
     participation = read_participation(log.folder.participation)
     released = [index for index, _ in log.cosines.numbered_rows()]
     correlated = correlated_rounds(log.folder, log.cosines)
     if correlated is not None:
-        release = release_under(correlated.correlation, own, 1 / shift)
+        release = release_under(correlated.correlation, own, noise)
         client = _client_under(correlated.correlation, release.rounds, participation)
-        release = dataclasses.replace(release, client=client)
+        release = dataclasses.replace(release, client=client if least_noise else _UNKNOWN)
         return StatedRounds(release, most_noise, says_all_rounds=True)
     sampled = None
     if participation is not None:
-        sampled = release_of(participation, own, released, 1 / shift)
+        sampled = release_of(participation, own, released, noise)
     if sampled is not None:
-        if not _weigh_as_canaries(participation):
-            sampled = dataclasses.replace(sampled, client=Party(UnknownRounds()))
+        if not _weigh_as_canaries(participation) or not least_noise:
+            sampled = dataclasses.replace(sampled, client=_UNKNOWN)
         return StatedRounds(sampled, most_noise, says_all_rounds=True)
     release = Release(
         rounds=1 + max(released),
-        noise=GAUSSIAN.noise(1 / shift, 1 / shift),
+        noise=GAUSSIAN.noise(noise, noise),
         denominator=Denominator("expected_cohort", 1.0),
-        client=_client_of(participation),
+        client=_client_of(participation) if least_noise else _UNKNOWN,
         canary=Party(FixedRounds(own.most)),
     )
     return StatedRounds(release, most_noise, says_all_rounds=False)
@@ -277,7 +300,7 @@ def _client_of(participation: Participation | None) -> Party:
         or participation.client_rounds is None
         or not _weigh_as_canaries(participation)
     ):
-        return Party(UnknownRounds())
+        return _UNKNOWN
     return Party(FixedRounds(participation.client_rounds))
 
 
@@ -289,17 +312,17 @@ def _client_under(
     Without sampling its rounds may be any `client_rounds` that are at least `separation` apart.
     """
     if participation is None or not _weigh_as_canaries(participation):
-        return Party(UnknownRounds())
+        return _UNKNOWN
     over_all = correlation.until(max(participation.rounds or 1, logged))
     number = participation.client_rounds
     if participation.sampling == "none":
         if number is None:
-            return Party(UnknownRounds())
+            return _UNKNOWN
         squared = over_all.min_separation(number, participation.separation or 1)
         return Party(FixedRounds(number), squared)
     sampling = sampling_of(participation, over_all.num_rounds)
     worst = None if sampling is None else worst_sensitivity(sampling, over_all)
-    return Party(UnknownRounds()) if sampling is None or worst is None else Party(sampling, worst)
+    return _UNKNOWN if sampling is None or worst is None else Party(sampling, worst)
 
 
 def _weigh_as_canaries(participation: Participation | None) -> bool:

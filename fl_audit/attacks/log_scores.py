@@ -6,16 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.accounting.release import Release
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
-from fl_audit.attacks.known_rounds import CorrelatedRounds
+from fl_audit.attacks.log_release import correlated_rounds, stated_rounds
 from fl_audit.attacks.logs import SeenLog, read_vector
-from fl_audit.attacks.measured_canary_check import logged_lengths
 from fl_audit.attacks.one_upload import ONE_UPLOAD_MODEL
-from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.attacks.round_cosines import RoundCosines
-from fl_audit.attacks.statistics import Sight
+from fl_audit.attacks.secret_rounds import SECRET_ROUNDS, states_pattern
+from fl_audit.attacks.statistics import Sight, Statistic
 from fl_audit.attacks.threat_models import (
     STATISTICS,
     compared_by,
@@ -23,12 +22,10 @@ from fl_audit.attacks.threat_models import (
     scores_of,
     statistics_for,
 )
-from fl_audit.attacks.uploads import CanaryUploads
 from fl_audit.canaries.pool import CanaryPool, pair_names
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder
-from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.round_chain import ChainWriter, Scored, digests_of
 from fl_audit.formats.score_file import ScoreFile, write_score_file
 
@@ -56,70 +53,59 @@ def score_log(log: SeenLog) -> ScoredLog:
 
     Memory grows neither with the number of rounds nor with that of canaries times dim.
     """
-    folder, listed = log.folder, log.listed
+    folder = log.folder
     initial, final = (
         read_vector(path, log.pool.dim) if path.exists() else None
         for path in (folder.initial, folder.final)
     )
-    seen = score_seen(
-        log.pool,
-        log.cosines,
-        log.num_rounds,
-        own_rounds=listed.own_rounds,
-        uploads=log.uploads,
-        initial=initial,
-        final=final,
-        correlated=correlated_rounds(folder, log.cosines),
-    )
+    seen = score_seen(log, initial, final)
     if not seen.scores:
         raise InputError(
             f"{folder.path}: shows nothing to score: needs {folder.aggregates.name}/"
             f"round_000001.npy, {folder.round_cosines.name}, {folder.upload_cosines.name} or "
             f"{folder.final.name}"
         )
-    scores = score_files(log.pool, listed.included, seen.scores)
+    scores = score_files(log.pool, log.listed.included, seen.scores)
     return ScoredLog(log.pool, log.num_rounds, scores, seen.compared)
 
 
 def score_seen(
-    pool: CanaryPool,
-    cosines: RoundCosines,
-    num_rounds: int,
-    *,
-    own_rounds: OwnRounds | None,
-    uploads: CanaryUploads | None,
-    initial: Float32Array | None,
-    final: Float32Array | None,
-    correlated: CorrelatedRounds | None,
+    log: SeenLog, initial: Float32Array | None, final: Float32Array | None
 ) -> SeenScores:
-    """Scores every canary by what was seen, under the threat models that need no keys.
+    """Scores every canary by what a log shows, under the threat models that need no keys.
 
-    None marks what was not seen; `num_rounds` is 0 if no round was, and `correlated` None if each
-    round draws its own noise. Models are float32 of shape (dim,).
+    Models are float32 of shape (dim,), None where not seen.
     """
+    pool, own_rounds = log.pool, log.listed.own_rounds
     available: dict[Sight, bool] = {
-        "round_cosines": num_rounds > 0,
+        "round_cosines": log.num_rounds > 0,
         "canary_rounds": own_rounds is not None,
         "initial_model": initial is not None,
         "final_model": final is not None,
-        "uploads": uploads is not None,
+        "uploads": log.uploads is not None,
     }
     seen = {sight for sight, is_seen in available.items() if is_seen}
-    audit = audit_of_log(uploads is not None)
-    statistics = [s for s in statistics_for("vectors", audit) if s.needs <= seen]
+    release = _pattern_stated(log)
+    statistics = [
+        s
+        for s in statistics_of_logs()
+        if s.needs <= seen and (release is not None or s.threat_model != SECRET_ROUNDS.name)
+    ]
+    correlated = correlated_rounds(log.folder, log.cosines)
     context = AttackContext(
         canaries=pool,
         num_canaries=pool.count,
-        num_rounds=num_rounds,
-        audit=audit,
+        num_rounds=log.num_rounds,
+        audit=Audit(),
         initial=initial,
-        given_cosines=cosines,
+        given_cosines=log.cosines,
         family=pool.family,
         canary_rounds=own_rounds,
         seed=pool.seed,
         correlation=None if correlated is None else correlated.correlation,
         aggregate_lengths=None if correlated is None else correlated.lengths,
-        given_uploads=uploads,
+        given_uploads=log.uploads,
+        release=release,
     )
     attackers = make_attackers(context, statistics)
     scores = scores_of(attackers, final)
@@ -129,23 +115,20 @@ def score_seen(
     )
 
 
-def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRounds | None:
-    """The correlated noise that a log states; None if it is independent."""
-    if not folder.noise_correlation.exists():
-        return None
-    numbers = [index + 1 for index, _ in cosines.numbered_rows()]
-    correlation = read_correlation(folder, max(numbers)) if numbers else None
-    if correlation is None or correlation.is_identity:
-        return None
-    return CorrelatedRounds(
-        correlation, lambda rounds: logged_lengths(folder, cosines.measured_lengths()).at(rounds)[0]
-    )
+def statistics_of_logs() -> tuple[Statistic, ...]:
+    """Those that a log may have: of the threat models that need no keys."""
+    models = (*Audit().threat_models, ONE_UPLOAD_MODEL.name, SECRET_ROUNDS.name)
+    return statistics_for("vectors", Audit(threat_models=models))
 
 
-def audit_of_log(has_uploads: bool) -> Audit:
-    """The table [audit] of a log: the threat models that need no keys."""
-    models = Audit().threat_models
-    return Audit(threat_models=(*models, ONE_UPLOAD_MODEL.name) if has_uploads else models)
+def _pattern_stated(log: SeenLog) -> Release | None:
+    """The release of a log that states the pattern of its `gaussian` canaries and its noise."""
+    if not log.num_rounds or not log.folder.participation.exists():
+        return None
+    stated = stated_rounds(log)
+    if stated is None or not stated.says_all_rounds:
+        return None
+    return stated.release if states_pattern(stated.release, log.pool.family) else None
 
 
 def score_files(

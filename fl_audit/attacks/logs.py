@@ -33,6 +33,7 @@ from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, LoggedTotal
+from fl_audit.formats.text_files import reading
 
 _AGGREGATE = re.compile(r"round_(\d+)\.npy")
 
@@ -102,10 +103,8 @@ def read_uploads(
 
 
 def _names(folder: Path) -> list[str]:
-    try:
+    with reading(folder):
         return sorted(path.name for path in folder.iterdir())
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
 
 
 def _rounds(
@@ -195,10 +194,8 @@ def _aggregates(folder: LogFolder) -> dict[int, Path]:
     if not folder.aggregates.exists():
         return {}
     paths: dict[int, Path] = {}
-    try:
+    with reading(folder.aggregates):
         files = sorted(path for path in folder.aggregates.iterdir() if path.name[0] != ".")
-    except OSError as error:
-        raise InputError(f"{folder.aggregates}: cannot be read: {error.strerror}") from error
     for path in files:
         match = _AGGREGATE.fullmatch(path.name)
         if not match:

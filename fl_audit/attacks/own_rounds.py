@@ -1,5 +1,6 @@
 """Canaries' rounds, and their scores in these."""
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -24,11 +25,26 @@ class OwnRounds:
         """The largest number of rounds of a canary; 0 for an empty pool."""
         return max(map(len, self.of_canary), default=0)
 
-    def members(self) -> dict[int, IndexArray]:
-        """The canaries of each round that has any, by the round's index from 0."""
+    @functools.cached_property
+    def participations(self) -> tuple[IndexArray, IndexArray]:
+        """The canary and the round of each participation, int64 of shape (participations,)."""
         counts = [len(rounds) for rounds in self.of_canary]
         canaries = np.repeat(np.arange(len(counts)), counts)
-        rounds = np.concatenate([np.zeros(0, np.int64), *self.of_canary])
+        return canaries, np.concatenate([np.zeros(0, np.int64), *self.of_canary])
+
+    def among(self, rounds: IndexArray) -> tuple[IndexArray, IndexArray]:
+        """The canary of each participation in one of some rounds, which rise, and its index there.
+
+        By canary, and then as in `of_canary`.
+        """
+        canaries, own = self.participations
+        at = np.searchsorted(rounds, own)
+        is_among = np.isin(own, rounds)
+        return canaries[is_among], at[is_among]
+
+    def members(self) -> dict[int, IndexArray]:
+        """The canaries of each round that has any, by the round's index from 0."""
+        canaries, rounds = self.participations
         order = np.argsort(rounds, kind="stable")
         present, starts = np.unique(rounds[order], return_index=True)
         return dict(zip(present.tolist(), np.split(canaries[order], starts[1:]), strict=True))
@@ -50,8 +66,7 @@ class RoundWeights:
     def from_presences(cls, own: OwnRounds, rounds: IndexArray) -> "RoundWeights":
         """Weight 1 in each of a canary's scored rounds; in the first scored one if it has none."""
         participates = np.zeros((len(own.of_canary), len(rounds)), bool)
-        for canary, canary_rounds in enumerate(own.of_canary):
-            participates[canary] = np.isin(rounds, canary_rounds)
+        participates[own.among(rounds)] = True
         participates[~participates.any(axis=1), 0] = True
         sets, set_of = np.unique(participates, axis=0, return_inverse=True)
         return cls(sets.astype(np.float64), set_of.reshape(-1))

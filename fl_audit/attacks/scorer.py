@@ -19,8 +19,14 @@ from fl_audit.attacks.compared_vectors import concentration_row, depends_on_vect
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, add_direction
 from fl_audit.attacks.listed_canaries import ListedCanaries, read_listed, write_listed
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
-from fl_audit.attacks.log_scores import correlated_rounds, score_files, score_seen, write_scores
-from fl_audit.attacks.logs import check_pool, logged_rounds, pool_of_uploads, read_uploads
+from fl_audit.attacks.log_scores import score_files, score_seen, write_scores
+from fl_audit.attacks.logs import (
+    SeenLog,
+    check_pool,
+    logged_rounds,
+    pool_of_uploads,
+    read_uploads,
+)
 from fl_audit.attacks.measured_canary_check import canary_check_in_rounds, logged_lengths
 from fl_audit.attacks.round_cosines import numbered_rows, scored_round
 from fl_audit.attacks.uploads import CanaryUploads
@@ -472,14 +478,10 @@ class RoundScorer:
         }
         rounds = logged_rounds(self.folder, self.pool, self._log)
         listed = read_listed(self.folder, self.pool)
+        uploads = read_uploads(self.folder, self.pool, listed.own_rounds)
+        number = len(self.scored_rounds)
         seen = score_seen(
-            self.pool,
-            rounds,
-            len(self.scored_rounds),
-            own_rounds=listed.own_rounds,
-            uploads=read_uploads(self.folder, self.pool, listed.own_rounds),
-            **models,
-            correlated=correlated_rounds(self.folder, rounds),
+            SeenLog(self.folder, self.pool, listed, rounds, number, uploads), **models
         )
         if not seen.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")

@@ -27,9 +27,10 @@ from fl_audit.accounting.sampling import (
     FixedRounds,
     OneGroup,
     PoissonSampling,
+    Sampling,
 )
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
-from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
+from fl_audit.attacks.attacker import AttackContext, RoundsAttacker
 from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.likelihood_null import likelihood_null
 from fl_audit.attacks.own_rounds import RoundWeights
@@ -63,15 +64,9 @@ _CHUNK = 4_000_000
 """The number of scores that are standardized at once: 32 MB."""
 
 
-def known_pattern(release: Release | None, rounds: int) -> KnownPattern:
+def known_pattern(release: Release | None) -> KnownPattern:
     """The pattern of a release's canaries; InputError if their rounds have no likelihood."""
-    sampling = None if release is None else release.canary.sampling
-    match sampling:
-        case OneGroup(separation=groups):
-            sampling = BallsInBinsSampling(groups, rounds)
-        case FixedRounds(at_most=most) if most == rounds:
-            sampling = PoissonSampling(1.0)
-    if release is None or sampling is None or not has_likelihood(sampling):
+    if release is None or (sampling := _drawn(release.canary.sampling, release.rounds)) is None:
         raise InputError(
             "audit.threat_models: 'secret_rounds' needs canaries whose rounds have a known "
             "distribution; set participation.canaries to 'like_clients' or 'repeats', without "
@@ -83,37 +78,46 @@ def known_pattern(release: Release | None, rounds: int) -> KnownPattern:
             "leave it out"
         )
     z = release.noise.noise_multiplier
-    return KnownPattern(sampling, min(1 / z, _LARGEST_SHIFT) if z else _LARGEST_SHIFT, rounds)
+    shift = min(1 / z, _LARGEST_SHIFT) if z else _LARGEST_SHIFT
+    return KnownPattern(sampling, shift, release.rounds)
 
 
-class SecretRoundsAttacker(Attacker):
+def _drawn(sampling: Sampling, rounds: int) -> Sampling | None:
+    """A sampling with this distribution of rounds and a likelihood; None if there is none."""
+    match sampling:
+        case OneGroup(separation=groups):
+            return BallsInBinsSampling(groups, rounds)
+        case FixedRounds(at_most=most) if most == rounds:
+            return PoissonSampling(1.0)
+    return sampling if has_likelihood(sampling) else None
+
+
+def states_pattern(release: Release, family: str) -> bool:
+    """Whether the attacker of a log with this release has a score and its null distribution."""
+    return (
+        family == _WITH_NULL
+        and release.correlation is None
+        and _drawn(release.canary.sampling, release.rounds) is not None
+    )
+
+
+class SecretRoundsAttacker(RoundsAttacker):
     """An attacker who sees every round's noised aggregate, and knows the pattern."""
 
     statistics = (LIKELIHOOD_RATIO,)
 
     def __init__(self, context: AttackContext, pattern: KnownPattern) -> None:
-        self._cosines = context.round_cosines
+        super().__init__(context.round_cosines, context.round_directions)
         self._own = context.own_rounds
         self._pattern = pattern
         self._dim = len(context.canaries.vector(0))
         self._is_gaussian = context.family == _WITH_NULL
-        self._directions = context.round_directions
         self._kept = None if context.folder is None else context.folder.kept_directions
         self._whitened: IndexArray | None = None
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
-        return cls(context, known_pattern(context.release, context.num_rounds))
-
-    def see_round(self, seen: SeenRound) -> None:
-        self._cosines.see_aggregate(seen.index, seen.aggregate)
-        if self._directions is not None:
-            self._directions.add(seen.index, seen.aggregate)
-
-    def flush(self) -> None:
-        self._cosines.flush()
-        if self._directions is not None:
-            self._directions.flush()
+        return cls(context, known_pattern(context.release))
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """The log likelihood ratios; scores are whitened where directions are known."""

@@ -29,7 +29,7 @@ from fl_audit.canaries.families import (
 )
 from fl_audit.canaries.tables import Canaries
 from fl_audit.errors import InputError
-from fl_audit.formats.text_files import atomic_writer, open_foreign
+from fl_audit.formats.text_files import atomic_writer, open_foreign, reading
 from fl_audit.inner_products import inner_product
 from fl_audit.resources import available_memory
 
@@ -86,12 +86,10 @@ def write_pool(
 def open_pool(path: Path, identity: Identity) -> StoredPool:
     """Maps a pool into memory, read-only; refuses another pool and a damaged file."""
     count, dim = _shape(identity)
-    try:
+    with reading(path):
         with open_foreign(path) as file:
             header = file.read(_HEADER_SIZE)
         size = path.stat().st_size
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     if header != _header(identity):
         raise InputError(
             f"{path}: must start with {_header(identity).rstrip().decode()}, starts with "

@@ -113,6 +113,12 @@ LESS = 0.3
 an audit that detects a violation with 80 % by what it measured does so with 72 % on average over
 what is measured, as far as that is the only error, and then with 79 %."""
 
+_AS_EXPECTED = 0.5
+"""Standard errors by which canaries may be measured shorter and still be simulated as long as
+expected. Most are that long, and none is longer, so that errors are on one side: what is called
+detectable with 80 % is detected with 88 % of such canaries otherwise, where only this error counts.
+With it, that is 86 %, and 77 % for a true norm one standard error below."""
+
 _SIGNAL_ERRORS = -float(special.ndtri(SIGNAL_LEVEL))
 
 _WIDE = 0.5
@@ -154,7 +160,9 @@ def check_canaries(
     first, words = _FirstRounds.from_participations(scored.first, alarm), _words(of_included)
     mixture = None if first is None else first.mixture_beyond(alarm)
     signal = _signal(of_included, mixture)
-    length = _length(of_included.ratio - LESS * of_included.standard_error, mixture)
+    error = of_included.standard_error
+    is_full = mixture is None and of_included.ratio >= 1 - _AS_EXPECTED * error
+    length = 1.0 if is_full else _length(of_included.ratio - LESS * error, mixture)
     canary_check = CanaryCheck(
         "not_arrived", of_included.ratio, words, signal=signal, length=length
     )

@@ -8,7 +8,8 @@ t rounds with probability q at most (M - t is a supermartingale), coordinate by 
 g were independent: the number of coordinates above is at most binomial. M is large if a coordinate
 has had little noise for a while, whenever that began, so a tenth of the coordinates is found that
 has none from round 11 on. Values that are rounded to a grid of r leave the mean of L at 1, up to
-1e-8 (Poisson's summation formula).
+1e-8 (Poisson's summation formula). On a coarser grid, half of its step is added to |y|, so that L
+is no more than before rounding.
 
 **Spread.** Likewise |s + g| exceeds a threshold at least as often as |g|, for any s chosen before
 g. Uniform noise and random signs of the right variance exceed two standard deviations never.
@@ -30,7 +31,14 @@ THRESHOLDS = np.array([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0])
 """Absolute values, over the noise, above which coordinates are counted."""
 
 _ROUNDED = 0.125
-"""The largest rounding error of a coordinate, over the noise: a grid of a quarter of it."""
+"""The largest rounding error of a coordinate, over the noise, for which thresholds allow: a grid of
+a quarter of it."""
+
+_SAMPLE = 4096
+"""The number of coordinates by which a grid is recognised."""
+
+_ON_GRID = 1e-3
+"""The largest distance of a rounded value from its grid, over the grid's step."""
 
 _LESS = (0.25, 0.6)
 """The shares of the noise against which its absence is tested."""
@@ -68,8 +76,11 @@ class SilentCoordinates:
         self._mean = np.zeros(0, np.float32)
         self._evidence = np.zeros((len(_LESS), 0), np.float32)
 
-    def see_round(self, aggregate: Float32Array, stddev: float) -> Scarcity:
-        """The coordinates with too little noise after a round with noise of this size."""
+    def see_round(self, aggregate: Float32Array, stddev: float, error: float = 0.0) -> Scarcity:
+        """The coordinates with too little noise after a round with noise of this size.
+
+        `error` is that of `rounding_error`.
+        """
         dim = len(aggregate)
         if self._rounds == 0:
             self._mean = np.zeros(dim, np.float32)
@@ -85,6 +96,8 @@ class SilentCoordinates:
             self._mean[here] += weight * change
             with np.errstate(over="ignore"):
                 change *= unit
+                if error:
+                    change = np.abs(change) + np.float32(error)
                 np.square(change, out=change)
             for at, less in enumerate(_LESS):
                 evidence = self._evidence[at, here]
@@ -104,9 +117,27 @@ def _scarcity(above: FloatArray, dim: int) -> Scarcity:
     return Scarcity(min(0.0, float(log_p[at]) + math.log(log_p.size)), float(ratio))
 
 
-def exceeding(aggregate: Float32Array, stddev: float) -> FloatArray:
-    """The number of coordinates whose absolute value exceeds each threshold."""
-    limits = THRESHOLDS * stddev
+def rounding_error(aggregate: Float32Array, stddev: float) -> float:
+    """Half the step of the grid through 0 to which all values are rounded, over the noise.
+
+    It is 0 unless the step is more than a quarter of the noise. Rounding what is released is as
+    private; rounded noise on updates that are on no grid is not recognised.
+    """
+    values = np.unique(np.abs(aggregate[:_SAMPLE]).astype(np.float64)) / stddev
+    if len(values) < 3 or len(values) > min(len(aggregate), _SAMPLE) / 2:
+        return 0.0
+    step = float(np.diff(values[values > 0], prepend=0.0).min())
+    multiples = values / max(step, _ON_GRID)
+    is_on_grid = np.abs(multiples - np.round(multiples)).max() < _ON_GRID
+    return step / 2 if is_on_grid and step > 2 * _ROUNDED else 0.0
+
+
+def exceeding(aggregate: Float32Array, stddev: float, error: float = 0.0) -> FloatArray:
+    """The number of coordinates whose absolute value exceeds each threshold.
+
+    By so much more as `error`, that of `rounding_error`, is more than thresholds allow for.
+    """
+    limits = (THRESHOLDS - max(error - _ROUNDED, 0.0)) * stddev
     counts = np.zeros(len(limits))
     for start in range(0, len(aggregate), _PIECE):
         piece = np.abs(aggregate[start : start + _PIECE])

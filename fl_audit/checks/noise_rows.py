@@ -14,7 +14,12 @@ import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.checks.autocorrelation import EVERY_ROUND, strongest_autocorrelation
-from fl_audit.checks.coordinates import THRESHOLDS, SilentCoordinates, exceeding
+from fl_audit.checks.coordinates import (
+    THRESHOLDS,
+    SilentCoordinates,
+    exceeding,
+    rounding_error,
+)
 from fl_audit.checks.sketches import sketch, sketch_size
 from fl_audit.inner_products import euclidean_norm
 
@@ -90,7 +95,8 @@ class NoiseWatch:
             strongest = strongest_autocorrelation(aggregate, stddev, norm_bound)
             if strongest is not None:
                 echo = (strongest.log_p, strongest.correlation)
-        silent = self._silent.see_round(aggregate, stddev)
-        counts = exceeding(aggregate, stddev)
+        error = rounding_error(aggregate, stddev)
+        silent = self._silent.see_round(aggregate, stddev, error)
+        counts = exceeding(aggregate, stddev, error)
         images = sketch(aggregate) / stddev
         return np.array([*echo, silent.log_p, silent.ratio, *counts, *images], np.float32)

@@ -5,13 +5,12 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fl_audit.commands.parser import add_command, add_set
+from fl_audit.commands.parser import Commands, add_command, add_set
 from fl_audit.commands.printing import print_json, print_lines
 from fl_audit.errors import InputError
 
 if TYPE_CHECKING:
     from fl_audit.account import Source
-    from fl_audit.commands.parser import Commands
 
 _KEYS = {"restart_every": int, "strategy": str, "bands": int, "buffers": int, "coefficients": str}
 """Further keys of mechanisms, by name, as options."""
@@ -19,7 +18,7 @@ _KEYS = {"restart_every": int, "strategy": str, "bands": int, "buffers": int, "c
 _RELEASE = ("noise_multiplier", "rounds", "sampling", "rate", "participations", "separation")
 
 
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     """Adds the command to the command line."""
     parser = add_command(
         commands,

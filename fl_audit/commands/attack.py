@@ -2,17 +2,13 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command, add_config_arguments
+from fl_audit.commands.parser import Commands, add_command, add_config_arguments
 from fl_audit.commands.printing import print_json, print_path
 from fl_audit.number_words import delta_text, epsilon_text, lower_bound_text, upper_bound_text
 
-if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
 
-
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     parser = add_command(
         commands,
         _attack,

@@ -2,20 +2,22 @@
 
 import argparse
 import secrets
-from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command, add_config_arguments, config_of, output_file
+from fl_audit.commands.parser import (
+    Commands,
+    add_command,
+    add_config_arguments,
+    config_of,
+    output_file,
+)
 from fl_audit.commands.printing import print_lines
 from fl_audit.progress import doing, warn
-
-if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
 
 _EASILY_TRIED = 2**40
 """Smaller seeds can be found by trying them all, given the rounds."""
 
 
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     parser = add_command(
         commands,
         _commit,

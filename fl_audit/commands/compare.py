@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands import printing
-from fl_audit.commands.parser import add_command, output_file
+from fl_audit.commands.parser import Commands, add_command, output_file
 
 if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
     from fl_audit.comparison import Comparison
 
 
@@ -18,7 +17,7 @@ EXIT_WORSE = 5
 """The exit status where the new run leaks significantly more."""
 
 
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     """Adds the command to the command line."""
     parser = add_command(
         commands,

@@ -2,12 +2,8 @@
 
 import argparse
 import functools
-from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command
-
-if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
+from fl_audit.commands.parser import Commands, add_command
 
 _BASH = """\
 _fl_audit() {{
@@ -25,7 +21,7 @@ _BEFORE = {"bash": "", "zsh": "autoload -U +X compinit bashcompinit && compinit 
 """Lines that make a shell understand bash's completion."""
 
 
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     """Adds the command, after all others."""
     parser = add_command(
         commands,
@@ -38,7 +34,7 @@ def add(commands: "Commands") -> None:
     parser.add_argument("shell", choices=sorted(_BEFORE))
 
 
-def _completion(commands: "Commands", arguments: argparse.Namespace) -> int:
+def _completion(commands: Commands, arguments: argparse.Namespace) -> int:
     options = {
         name: " ".join(o for o in parser._option_string_actions if o.startswith("--"))
         for name, parser in commands.choices.items()

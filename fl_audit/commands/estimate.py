@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands import printing
-from fl_audit.commands.parser import add_command, output_file
+from fl_audit.commands.parser import Commands, add_command, output_file
+from fl_audit.errors import InputError
 
 if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
     from fl_audit.estimators.null import NullKind, NullTail
     from fl_audit.report.build import EstimateRequest
     from fl_audit.report.folder import AuditedFolder
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fl_audit.verdict.claims import Claim, CurveClaim, ProfileClaim
 
 
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     """Adds the command to the command line."""
     parser = add_command(
         commands,
@@ -116,13 +116,12 @@ def _add_claims(parser: argparse.ArgumentParser) -> None:
 
 
 def _estimate(arguments: argparse.Namespace) -> int:
-    from fl_audit.commands.printing import scoring_progress
     from fl_audit.report.folder import AuditedFolder
 
     _check_source(arguments.scores)
     is_claimed = _settle_claim(arguments)
     printing.check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
-    source = AuditedFolder(arguments.scores, scoring_progress)
+    source = AuditedFolder(arguments.scores, printing.scoring_progress)
     if arguments.delta is None:
         arguments.delta = _recorded_delta(arguments.scores)
     audit = _folder_report if arguments.scores.is_dir() else _file_report
@@ -141,7 +140,6 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
 def _check_source(scores: Path) -> None:
     """Raises InputError unless the path holds scores, before their options are checked."""
-    from fl_audit.errors import InputError
     from fl_audit.report.folder import check_holds_scores
 
     try:
@@ -158,7 +156,6 @@ def _check_source(scores: Path) -> None:
 
 def _recorded_delta(scores: Path) -> float:
     """The delta that a folder records; InputError without one."""
-    from fl_audit.errors import InputError
     from fl_audit.report.folder import recorded_delta
 
     if (delta := recorded_delta(scores)) is None:
@@ -181,7 +178,6 @@ def _json(report: "Report", is_folder: bool) -> dict[str, object]:
 def _file_report(
     source: "AuditedFolder", arguments: argparse.Namespace, request: "EstimateRequest"
 ) -> "tuple[Report, list[ScoredStatistic]]":
-    from fl_audit.errors import InputError
     from fl_audit.estimators.null import Null
     from fl_audit.formats.score_file import read_score_file
     from fl_audit.report.build import report_on_file
@@ -204,7 +200,6 @@ def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTa
     if family is None:
         return None
     from fl_audit.attacks.compared_vectors import ANY_VECTOR
-    from fl_audit.errors import InputError
     from fl_audit.estimators.arguments import check_dim
 
     if dim is None or kind == "empirical":
@@ -272,7 +267,6 @@ def _claim(arguments: argparse.Namespace) -> "Claim | CurveClaim | None":
 
 
 def _profile_claim(path: Path, delta: float) -> "ProfileClaim":
-    from fl_audit.errors import InputError
     from fl_audit.formats.profile_file import read_profile
     from fl_audit.verdict.claims import ProfileClaim
 
@@ -286,11 +280,8 @@ def _profile_claim(path: Path, delta: float) -> "ProfileClaim":
 def _write_page(
     report: "Report", scored: "list[ScoredStatistic]", source: "AuditedFolder", out: Path
 ) -> None:
-    from fl_audit.commands.printing import write_page
-    from fl_audit.errors import InputError
-
     try:
         from fl_audit.report.page import render_estimates
     except ModuleNotFoundError as error:  # installed without the extra
         raise InputError(f"--out: a page needs the package {error.name}; install it") from error
-    write_page(render_estimates(source, report, scored), out)
+    printing.write_page(render_estimates(source, report, scored), out)

@@ -3,17 +3,13 @@
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command, output_file
+from fl_audit.commands.parser import Commands, add_command, output_file
 from fl_audit.commands.printing import print_lines
 from fl_audit.errors import InputError
 
-if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
 
-
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     parser = add_command(
         commands,
         _init,

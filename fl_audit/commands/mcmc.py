@@ -4,12 +4,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command, output_file
+from fl_audit.commands.parser import Commands, add_command, output_file
 from fl_audit.commands.printing import print_json, print_path
+from fl_audit.errors import InputError
 from fl_audit.progress import warn
 
 if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
     from fl_audit.estimators.challenge_bases import ChallengeCounts, PosteriorSummary, Prior
     from fl_audit.estimators.challenge_bases.grid import GridPosterior
     from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws
@@ -25,7 +25,7 @@ _CHAIN_FLAGS = {
 }
 
 
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     """Adds the command to the command line."""
     parser = add_command(
         commands,
@@ -157,7 +157,6 @@ def _write_page(
     posterior: "GridPosterior | MhaarDraws",
 ) -> None:
     from fl_audit.commands.printing import write_page
-    from fl_audit.errors import InputError
 
     try:
         from fl_audit.report.posterior import PosteriorReport, render_posterior

@@ -1,16 +1,12 @@
 """`fl-audit mechanism`: one-shot audits of the Gaussian mechanism."""
 
 import argparse
-from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command
+from fl_audit.commands.parser import Commands, add_command
 from fl_audit.commands.printing import print_json
 
-if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
 
-
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     parser = add_command(
         commands,
         _mechanism,

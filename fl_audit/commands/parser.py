@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from fl_audit.errors import InputError, nearest
 from fl_audit.library_words import argument_words
@@ -16,7 +16,7 @@ from fl_audit.progress import VERBOSITIES
 if TYPE_CHECKING:
     from fl_audit.config import Config
 
-    Commands = argparse._SubParsersAction["Parser"]
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
 _LARGEST = 2**63 - 1
@@ -122,7 +122,7 @@ def _check_writable(path: Path) -> None:
 
 
 def add_command(
-    commands: "Commands",
+    commands: Commands,
     command: Callable[[argparse.Namespace], int],
     *,
     name: str,

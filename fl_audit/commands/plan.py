@@ -1,10 +1,10 @@
 """`fl-audit plan`: expected report, power and cost of an audit, before any training."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import (
+    Commands,
     add_calibrate,
     add_command,
     add_config_arguments,
@@ -12,17 +12,16 @@ from fl_audit.commands.parser import (
     config_of,
 )
 from fl_audit.commands.printing import add_verbose, print_json
+from fl_audit.errors import InputError
 from fl_audit.progress import hint
 
 if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
     from fl_audit.config import Config
     from fl_audit.planning import Plan
     from fl_audit.planning.cost import Calibration
-    from fl_audit.planning.machine import Machine, MachineHours
 
 
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     """Adds the command to the command line."""
     parser = add_command(
         commands,
@@ -42,12 +41,6 @@ def add(commands: "Commands") -> None:
     )
     add_calibrate(parser, "train the first rounds for SECONDS (default: 60), and predict hours")
     parser.add_argument(
-        "--machine",
-        metavar="FILE",
-        type=Path,
-        help="predict hours on another machine, from the output of benchmarks/gpu.py there",
-    )
-    parser.add_argument(
         "--runs", metavar="N", type=int, default=1, help="number of runs to estimate hours for"
     )
     parser.add_argument(
@@ -64,7 +57,6 @@ def add(commands: "Commands") -> None:
 def _plan(arguments: argparse.Namespace) -> int:
     _check_options(arguments)
     config = config_of(arguments)
-    machine = _machine(arguments.machine)
     hint("loading the task; the plan takes some seconds, and longer for 10,000 rounds or more")
     from fl_audit.engines.tff import environment
 
@@ -72,37 +64,25 @@ def _plan(arguments: argparse.Namespace) -> int:
     from fl_audit.planning import make_plan
 
     plan = make_plan(config, arguments.trials)
-    runs, machines = arguments.runs, arguments.machines
-    elsewhere = None if machine is None else machine.hours(plan.run, runs, machines)
-    measured = _calibrated(plan.run.config, arguments.calibrate)
-    _print_plan(plan, measured, elsewhere, arguments)
+    _print_plan(plan, _calibrated(plan.run.config, arguments.calibrate), arguments)
     return 0
 
 
 def _print_plan(
-    plan: "Plan",
-    measured: "Calibration | None",
-    elsewhere: "MachineHours | None",
-    arguments: argparse.Namespace,
+    plan: "Plan", measured: "Calibration | None", arguments: argparse.Namespace
 ) -> None:
-    from fl_audit.json_records import to_json
     from fl_audit.planning import answer_lines, plan_lines
-    from fl_audit.planning.machine import machine_lines
 
     if arguments.json:
         hours = measured and measured.to_json(arguments.runs, arguments.machines)
-        other_machine = {} if elsewhere is None else {"machine": to_json(elsewhere)}
-        print_json(plan.to_json() | {"hours": hours} | other_machine)
+        print_json(plan.to_json() | {"hours": hours})
     else:
         lines = plan_lines if arguments.verbose else answer_lines
-        other_hours = [] if elsewhere is None else machine_lines(elsewhere)
-        hours_text = [*_hours_lines(measured, arguments), *other_hours]
-        print("\n".join([*lines(plan), *hours_text]))
+        print("\n".join([*lines(plan), *_hours_lines(measured, arguments)]))
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
     """Raises InputError for numbers of runs, machines or trials that are out of range."""
-    from fl_audit.errors import InputError
     from fl_audit.planning import LEAST_TRIALS
 
     for name, least in (("runs", 1), ("machines", 1), ("trials", LEAST_TRIALS)):
@@ -110,13 +90,6 @@ def _check_options(arguments: argparse.Namespace) -> None:
         if value is not None and value < least:
             raise InputError(f"--{name} {value}: must be at least {least}")
     check_calibrate(arguments.calibrate)
-
-
-def _machine(path: Path | None) -> "Machine | None":
-    """The machine described by a file, if given."""
-    from fl_audit.planning.machine import read_machine
-
-    return None if path is None else read_machine(path)
 
 
 def _calibrated(config: "Config", seconds: float | None) -> "Calibration | None":

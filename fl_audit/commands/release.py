@@ -2,9 +2,8 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command, output_file
+from fl_audit.commands.parser import Commands, add_command, output_file
 from fl_audit.commands.printing import (
     add_commitment,
     print_json,
@@ -15,14 +14,11 @@ from fl_audit.commands.printing import (
 from fl_audit.errors import InputError
 from fl_audit.progress import warn
 
-if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
-
 EXIT_BROKEN = 1
 """The exit status where something in the folder does not fit."""
 
 
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     """Adds the command to the command line."""
     parser = add_command(
         commands,

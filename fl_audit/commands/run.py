@@ -2,17 +2,13 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fl_audit.commands import printing
-from fl_audit.commands.parser import add_command, add_config_arguments, config_of
+from fl_audit.commands.parser import Commands, add_command, add_config_arguments, config_of
 from fl_audit.progress import hint
 
-if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
 
-
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     """Adds the command to the command line."""
     parser = add_command(
         commands,

@@ -3,17 +3,13 @@
 import argparse
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command
+from fl_audit.commands.parser import Commands, add_command
 from fl_audit.commands.printing import add_verbose, print_report
 from fl_audit.formats.folders import RunFolder
 
-if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
 
-
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     parser = add_command(
         commands,
         _show,

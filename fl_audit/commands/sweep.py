@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_calibrate, add_command, check_calibrate
+from fl_audit.commands.parser import Commands, add_calibrate, add_command, check_calibrate
 from fl_audit.commands.printing import print_json, print_lines
 from fl_audit.errors import InputError, visible
 
 if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
     from fl_audit.sweeps import RunState
 
 EXIT_RUN_FAILED = 1
 
 
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     """Adds the command to the command line."""
     parser = add_command(
         commands,

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.parser import add_command, output_file
+from fl_audit.commands.parser import Commands, add_command, output_file
 from fl_audit.commands.printing import (
     add_commitment,
     print_json,
@@ -16,7 +16,6 @@ from fl_audit.commands.printing import (
 from fl_audit.progress import hint
 
 if TYPE_CHECKING:
-    from fl_audit.commands.parser import Commands
     from fl_audit.formats.folders import RunFolder
     from fl_audit.verification import Verified
 
@@ -29,7 +28,7 @@ _WORDS = {
 }
 
 
-def add(commands: "Commands") -> None:
+def add(commands: Commands) -> None:
     """Adds the command to the command line."""
     parser = add_command(
         commands,

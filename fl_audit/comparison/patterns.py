@@ -18,7 +18,7 @@ from fl_audit.comparison.comparison import Comparison
 from fl_audit.comparison.order import by_participations
 from fl_audit.comparison.settings import Setting, rounds_words
 from fl_audit.estimators.roc import RocSummary
-from fl_audit.number_words import epsilon_text, upper_bound_text
+from fl_audit.number_words import lower_bound_text, upper_bound_text
 from fl_audit.text_table import TextTable
 
 _ATTACKERS = (
@@ -189,8 +189,9 @@ def _certain(attacker: Attacker) -> Iterator[str]:
         is_equal_noise = more.setting.noise_multiplier == less.setting.noise_multiplier
         if is_equal_noise and lower is not None and upper is not None and lower > upper:
             yield (
-                f"The ε of “{more.setting.label}” exceeds that of “{less.setting.label}” "
-                f"{attacker.words}: ≥ {epsilon_text(lower)}, ≤ {upper_bound_text(upper)}."
+                f"The most exposed canary of “{more.setting.label}” leaks more than any of "
+                f"“{less.setting.label}” to an attacker {attacker.words}: "
+                f"ε ≥ {lower_bound_text(lower)}, ≤ {upper_bound_text(upper)}."
             )
 
 
@@ -216,7 +217,7 @@ def _cells(found: Detection, confidence: float) -> tuple[str, ...]:
     return (
         found.setting.label,
         "none known" if upper is None else f"ε ≤ {upper_bound_text(upper)}",
-        "–" if lower is None else f"ε ≥ {epsilon_text(lower)}",
+        "–" if lower is None else f"ε ≥ {lower_bound_text(lower)}",
         f"{found.auc:.3f} ({low:.3f} … {high:.3f})",
     )
 

@@ -15,7 +15,6 @@ wrong. So a curve that is known at points only becomes a step function that is n
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,11 +25,6 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.optimal_tests import OptimalTests
-
-LeastProbability = Callable[[float], float]
-"""L(x): the least probability, on a neighbouring input, of an event that has probability x; it is
-increasing, convex and at most x.
-"""
 
 _GRID = special.log_ndtr(np.concatenate([np.arange(-45, -12, 0.05), np.arange(-12, 9, 0.005)]))
 """Logs of the false positive rates at which a curve has points, rising from about e^-1017."""
@@ -48,11 +42,7 @@ class TradeOff(Protocol):
     """The trade-off curve that a claim of privacy allows."""
 
     def log_power(self, log_fpr: npt.ArrayLike) -> FloatArray:
-        """Log of an upper bound on T, the largest true positive rate, at a log false positive
-        rate.
-
-        Elementwise, at most 0, and it never falls with `log_fpr`.
-        """
+        """Log of an upper bound on T at log false positive rates; at most 0, never falling."""
 
     def least(self, probability: float) -> float:
         """L: the least probability, on either neighbour, of an event that has this one."""
@@ -190,10 +180,7 @@ def epsilon_of_curve(curve: TradeOff, delta: float) -> float:
 
 
 def trade_off_of_tests(tests: OptimalTests) -> TabulatedTradeOff:
-    """The curve of a pair of distributions, from the rates of its likelihood ratio tests.
-
-    By Neyman and Pearson no other test is above their rates.
-    """
+    """The curve of two distributions by their likelihood ratio tests (Neyman & Pearson)."""
     with np.errstate(divide="ignore"):
         log_tpr, log_tnr, log_fnr = np.log(tests.tpr), np.log(tests.tnr), np.log(tests.fnr)
     return TabulatedTradeOff(

@@ -36,7 +36,13 @@ import msgspec
 
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import opened, read_header
-from fl_audit.formats.text_files import append_whole, open_foreign, read_foreign, write_text
+from fl_audit.formats.text_files import (
+    append_whole,
+    open_foreign,
+    read_foreign,
+    reading,
+    write_text,
+)
 from fl_audit.library_words import json_words
 
 # The lines.
@@ -159,11 +165,8 @@ def digest(content: bytes) -> str:
 
 def digest_of(path: Path) -> str:
     """The SHA-256 of a file, as hexadecimal digits."""
-    try:
-        with open_foreign(path) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    with reading(path), open_foreign(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digests_of(files: Iterable[Path]) -> dict[str, str]:
@@ -416,21 +419,18 @@ def read_chain(path: Path) -> Chain:
     lines: list[Line] = []
     broken: list[int] = []
     before, length, torn = "", 0, False
-    try:
-        with open_foreign(path) as file:
-            for number, text in enumerate(file, start=1):
-                if not text.endswith(b"\n"):
-                    torn = True
-                    break
-                line = _decoded(path, number, text)
-                unlinked = text[:-1].replace(f'"link":"{line.link}"'.encode(), b'"link":""', 1)
-                if line.link != _link(unlinked, before):
-                    broken.append(number)
-                before = line.link
-                lines.append(line)
-                length += len(text)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    with reading(path), open_foreign(path) as file:
+        for number, text in enumerate(file, start=1):
+            if not text.endswith(b"\n"):
+                torn = True
+                break
+            line = _decoded(path, number, text)
+            unlinked = text[:-1].replace(f'"link":"{line.link}"'.encode(), b'"link":""', 1)
+            if line.link != _link(unlinked, before):
+                broken.append(number)
+            before = line.link
+            lines.append(line)
+            length += len(text)
     if not lines:
         raise InputError(f"{path}: is not a chain: has no line")
     return Chain(tuple(lines), tuple(broken), length, torn)

@@ -9,7 +9,7 @@ import secrets
 from pathlib import Path
 
 from fl_audit.errors import InputError
-from fl_audit.formats.text_files import OWNER_ALONE, read_foreign, write_text
+from fl_audit.formats.text_files import OWNER_ALONE, read_foreign, reading, write_text
 
 _BITS = 256
 
@@ -26,10 +26,8 @@ def write_secret(path: Path, secret: int) -> None:
 
 def read_secret(path: Path) -> int:
     """Reads a secret."""
-    try:
+    with reading(path):
         text = read_foreign(path).decode("ascii", errors="replace").strip()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     if not re.fullmatch(rf"[0-9a-f]{{{_BITS // 4}}}", text):
         raise InputError(
             f"{path}: holds no secret of a schedule; must be {_BITS // 4} hexadecimal digits, such "

@@ -100,11 +100,9 @@ def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
         names the file and the row (of a CSV: the line).
     """
     path = Path(path)
-    try:
-        with warned_if_read(), text_files.linked_unquoted(path, "a score file"):
-            return _scores(path, read_table(path))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    linked = text_files.linked_unquoted(path, "a score file")
+    with text_files.reading(path), warned_if_read(), linked:
+        return _scores(path, read_table(path))
 
 
 def _scores(path: Path, table: "ScoreTable") -> ScoreFile:

@@ -115,6 +115,17 @@ def text_lines(path: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Says in a line that the block could not read a file, or that it is not UTF-8."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {not_utf8(error)}") from error
+
+
+@contextlib.contextmanager
 def linked_unquoted(path: Path, what: str) -> Iterator[None]:
     """Lets errors of the block quote a file, but not the target of a link.
 
@@ -229,7 +240,7 @@ def read_csv_table(path: Path, columns: Sequence[str], optional: Sequence[str] =
     rows: list[list[str]] = []
     lines: list[int] = []
     try:
-        with linked_unquoted(path, f"a CSV file with {', '.join(columns)}"):
+        with reading(path), linked_unquoted(path, f"a CSV file with {', '.join(columns)}"):
             header, reader = open_csv(path, text_lines(path))
             check_header(path, header, columns, optional)
             for row in filter(None, reader):
@@ -240,10 +251,6 @@ def read_csv_table(path: Path, columns: Sequence[str], optional: Sequence[str] =
                 lines.append(reader.line_num)
             table = CsvTable(header, rows, lines)
             return table if reader.dialect.delimiter == "," else _with_points(path, table)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: {not_utf8(error)}") from error
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num}: {csv_words(error)}") from error
 
@@ -368,10 +375,8 @@ Read = TypeVar("Read")
 
 def read_json(path: Path, kind: type[Read], what: str) -> Read:
     """Reads a JSON file as an object of a type; an error message says that it is not `what`."""
-    try:
+    with reading(path):
         content = read_foreign(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     return decode_json(content, kind, str(path), what)
 
 

@@ -1,7 +1,7 @@
 """The least noise of a mechanism for a stated epsilon."""
 
 from fl_audit.accounting.analytical import guarantee_to, noise_multiplier_for
-from fl_audit.accounting.release import Noise, Release
+from fl_audit.accounting.release import Release
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.kind import Mechanism, NoisyMechanism
 from fl_audit.mechanisms.mechanism_of_run import MECHANISMS, round_noise
@@ -24,36 +24,23 @@ def mechanism_for_epsilon(
     if not isinstance(mechanism, NoisyMechanism) or mechanism.epsilon is None:
         raise InputError("mechanism.epsilon: this kind of mechanism has no noise to find")
     distribution = MECHANISMS.kind_of(mechanism).noise_distribution
-    _check_known(release.with_noise(_unit_noise(mechanism, expected_cohort)), delta)
 
-    def epsilon_of(multiplier: float) -> float | None:
+    def epsilon_of(multiplier: float) -> float:
         try:
             noise = round_noise(mechanism.with_multiplier(multiplier), expected_cohort)
         except InputError:
             # The kind cannot add so much noise; its error message says how much is needed.
             noise = distribution.noise(multiplier, multiplier)
         noised = release.with_noise(noise)
-        return guarantee_to(noised, noised.client, delta).epsilon
+        guarantee = guarantee_to(noised, noised.client, delta)
+        if guarantee.epsilon is None:
+            reasons = "; ".join(by.reason for by in guarantee.by_accountant if by.reason)
+            raise InputError(f"no analytical epsilon is known here: {reasons}")
+        return guarantee.epsilon
 
     try:
         solved = mechanism.with_multiplier(noise_multiplier_for(mechanism.epsilon, epsilon_of))
         round_noise(solved, expected_cohort)
     except InputError as error:
-        raise InputError(f"mechanism.epsilon: {mechanism.epsilon:g}: {error}") from error
+        raise InputError(f"mechanism.epsilon: {error}") from error
     return solved
-
-
-def _unit_noise(mechanism: NoisyMechanism, expected_cohort: float) -> Noise:
-    """The noise of multiplier 1, from which accountants see the kind of noise."""
-    try:
-        return round_noise(mechanism.with_multiplier(1.0), expected_cohort)
-    except InputError:
-        return MECHANISMS.kind_of(mechanism).noise_distribution.noise(1.0, 1.0)
-
-
-def _check_known(release: Release, delta: float) -> None:
-    """Raises InputError if no accountant knows the epsilon of any noise."""
-    guarantee = guarantee_to(release, release.client, delta)
-    if guarantee.epsilon is None:
-        reasons = "; ".join(by.reason for by in guarantee.by_accountant if by.reason)
-        raise InputError(f"mechanism.epsilon: no analytical epsilon is known here: {reasons}")

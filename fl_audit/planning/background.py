@@ -146,7 +146,7 @@ def _moved(
     rule = run.clip_rule
     if rule is None:
         return clip_norm
-    if run.multiplier == 0:
+    if run.noise.noise_multiplier == 0:
         share = unclipped / cohort if cohort else np.full(len(clip_norm), rule.target_quantile)
     else:
         noise = rule.count_stddev * random.standard_normal(len(clip_norm))

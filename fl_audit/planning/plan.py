@@ -1,19 +1,17 @@
-"""The whole plan of a run, and the noise that it needs for a stated epsilon; nothing is trained."""
+"""The whole plan of a run; nothing is trained."""
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fl_audit.accounting import Accounting, account
+from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.json_records import to_json
 from fl_audit.planning.cost import AccuracyCost, Cost, accuracy_cost, measure_cost
-from fl_audit.planning.planned_run import (
-    PlannedRun,
-    check_covered,
-    plan_run,
-)
+from fl_audit.planning.planned_run import PlannedRun, check_covered, plan_run
 from fl_audit.planning.power import (
     ClaimPower,
     CurvePower,
@@ -30,6 +28,7 @@ from fl_audit.planning.prediction import (
     predict,
     predicted_statistics,
     sample_middle,
+    strongest,
     variants,
 )
 from fl_audit.progress import doing
@@ -45,7 +44,7 @@ _FEW_TRIALS = 19
 """Trials of variants and claims, and of predictions where each trial takes long; 90 %."""
 
 _FEWEST_TRIALS = 9
-"""Trials of variants and claims where each trial takes long."""
+"""Trials of variants and claims where each trial takes long, and of the strongest statistic."""
 
 _MANY_CANARIES = 10_000
 """Number of canaries above which each trial takes long, as the estimators sort the scores."""
@@ -55,14 +54,16 @@ _MANY_CANARIES = 10_000
 class Plan:
     """What is known of a run before it is trained.
 
-    Predictions over the whole range of the unknowns and variants are simulated where they are first
-    asked for: the answer in a few lines takes one prediction and no variant.
+    What other statistics than the strongest show, predictions over the whole range of the unknowns
+    and variants are simulated where they are first asked for: the answer in a few lines takes one
+    prediction and no variant.
 
     Attributes:
       run: The run as its config fixes it.
       trials: Number of simulated runs at every point of the range of the unknowns.
       variant_trials: Number of simulated runs of each variant.
-      middle: The epsilons of simulated runs in the middle of the unknowns.
+      strongest: The statistic with the largest lower bound.
+      middle: Its epsilons in simulated runs in the middle of the unknowns.
       not_predicted: Names of the run's statistics whose distribution is not simulated.
       power: Power against the config's claim of an epsilon; None where it makes none.
       detectable: What would be noticed of a claimed curve, or of the configured noise; None where
@@ -70,12 +71,12 @@ class Plan:
       cost: What the audit adds to the cost of training.
       accuracy: Effect of canaries on the model.
       accounting: The analytical epsilon.
-      efficiency: The lower bound and what limits it, one entry per predicted statistic.
     """
 
     run: PlannedRun
     trials: int
     variant_trials: int
+    strongest: Statistic
     middle: Samples
     not_predicted: tuple[str, ...]
     power: ClaimPower | None
@@ -83,29 +84,36 @@ class Plan:
     cost: Cost
     accuracy: AccuracyCost
     accounting: Accounting
-    efficiency: tuple[PlannedEfficiency, ...]
+
+    @functools.cached_property
+    def _every(self) -> tuple[Sequence[Statistic], Samples]:
+        """All predicted statistics, and their epsilons in the middle of the unknowns."""
+        statistics = predicted_statistics(self.run.config)
+        others = [statistic for statistic in statistics if statistic is not self.strongest]
+        return statistics, {**self.middle, **sample_middle(self.run, self.trials, others)}
 
     @functools.cached_property
     def predictions(self) -> tuple[StatisticPrediction, ...]:
         """The predictions, one per statistic."""
-        statistics = predicted_statistics(self.run.config)
-        return predict(self.run, self.trials, self.middle, statistics)
+        statistics, middle = self._every
+        return predict(self.run, self.trials, middle, statistics)
+
+    @functools.cached_property
+    def efficiency(self) -> tuple[PlannedEfficiency, ...]:
+        """The lower bounds and what limits them, one per statistic."""
+        statistics, middle = self._every
+        return planned_efficiency(self.run, middle, statistics)
 
     @functools.cached_property
     def variants(self) -> tuple[Variant, ...]:
         """Predictions with one key of the config changed."""
         return variants(self.run, self.variant_trials)
 
-    @property
-    def best(self) -> PlannedEfficiency:
-        """The statistic with the largest lower bound."""
-        return max(self.efficiency, key=lambda efficiency: efficiency.lower_bound or 0.0)
-
-    def prediction_of(self, name: str) -> StatisticPrediction:
-        """The prediction for the statistic of a name, alone."""
-        statistics = [s for s in predicted_statistics(self.run.config) if s.name == name]
-        (prediction,) = predict(self.run, self.trials, self.middle, statistics)
-        return prediction
+    def of_strongest(self) -> tuple[StatisticPrediction, PlannedEfficiency]:
+        """The prediction and the efficiency of the strongest statistic, alone."""
+        (prediction,) = predict(self.run, self.trials, self.middle, [self.strongest])
+        (efficiency,) = planned_efficiency(self.run, self.middle, [self.strongest])
+        return prediction, efficiency
 
     def to_json(self) -> dict[str, object]:
         """The JSON object that `fl-audit plan --json` prints."""
@@ -131,7 +139,10 @@ class Plan:
             "detectable": to_json(self.detectable),
             "cost": to_json(self.cost),
             "accuracy": to_json(self.accuracy),
-            "analytical": _analytical(self.accounting),
+            "analytical": {
+                party: to_json(getattr(self.accounting, party).epsilon)
+                for party in ("client", "canary")
+            },
         }
 
 
@@ -157,7 +168,8 @@ def make_plan(config: Config, trials: int | None = None) -> Plan:
     trials = trials or (_FEW_TRIALS if takes_long else _TRIALS)
     logged = [statistic.name for statistic in statistics_of(config.canaries, config.audit)]
     with doing(f"simulating {trials} audits"):
-        middle = sample_middle(run, trials)
+        statistic = strongest(run, min(trials, _FEWEST_TRIALS))
+        middle = sample_middle(run, trials, [statistic])
     with doing("simulating audits of wrong claims"):
         power, detectable = claim_power(run, few), curve_power(run)
     with doing("accounting, and timing the scores of a round"):
@@ -165,6 +177,7 @@ def make_plan(config: Config, trials: int | None = None) -> Plan:
             run=run,
             trials=trials,
             variant_trials=few,
+            strongest=statistic,
             middle=middle,
             not_predicted=tuple(n for n in logged if n not in {s.name for s in predicted}),
             power=power,
@@ -172,10 +185,4 @@ def make_plan(config: Config, trials: int | None = None) -> Plan:
             cost=measure_cost(run),
             accuracy=accuracy_cost(run),
             accounting=account(run.release, run.delta),
-            efficiency=planned_efficiency(run, middle),
         )
-
-
-def _analytical(accounting: Accounting) -> dict[str, object]:
-    parties = {"client": accounting.client, "canary": accounting.canary}
-    return {name: to_json(party.epsilon) for name, party in parties.items()}

@@ -17,7 +17,7 @@ from fl_audit.canaries.tables import family_of
 from fl_audit.config import Canaries, Config, ServerSgd
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
-from fl_audit.mechanisms import MECHANISMS, Distributed, Mechanism
+from fl_audit.mechanisms import MECHANISMS, Distributed
 from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 from fl_audit.mechanisms.distributed import CLIP_QUANTILE, CLIP_RATE, FIRST_CLIP_NORM
 from fl_audit.tasks.facts import TaskFacts
@@ -36,7 +36,6 @@ class PlannedRun(RunDesign):
       round: The round of each participation, from 0, int64 of shape (participations,).
     """
 
-    mechanism: Mechanism
     server: ServerSgd | None
     pool: Canaries
     task: TaskFacts
@@ -56,25 +55,21 @@ class PlannedRun(RunDesign):
         return RunFacts(self.config.audit, self.task.dim, "gaussian", compared, shift)
 
     @property
-    def multiplier(self) -> float:
-        """The noise multiplier; 0 for a mechanism without noise."""
-        return float(getattr(self.mechanism, "noise_multiplier", 0.0))
-
-    @property
     def fixed_norm(self) -> float | None:
         """The norm of canaries where nothing is clipped; None where updates are."""
-        return MECHANISMS.kind_of(self.mechanism).canary_norm(self.mechanism)
+        mechanism = self.config.mechanism
+        return MECHANISMS.kind_of(mechanism).canary_norm(mechanism)
 
     @property
     def first_norm(self) -> float:
         """The norm of a canary in the first round: that of the config, or the first clip norm."""
-        clip_norm = getattr(self.mechanism, "clip_norm", None)
-        return float(self.fixed_norm or clip_norm or FIRST_CLIP_NORM)
+        clip_norm: float | None = getattr(self.config.mechanism, "clip_norm", None)
+        return self.fixed_norm or clip_norm or FIRST_CLIP_NORM
 
     @functools.cached_property
     def clip_rule(self) -> AdaptiveClip | None:
         """How the clip norm moves; None if it is fixed."""
-        mechanism, cohort = self.mechanism, self.schedule.expected_cohort
+        mechanism, cohort = self.config.mechanism, self.schedule.expected_cohort
         if isinstance(mechanism, Distributed) and mechanism.clip_norm is None:
             return AdaptiveClip(
                 target_quantile=CLIP_QUANTILE,
@@ -102,7 +97,7 @@ class PlannedRun(RunDesign):
 
 
 def check_covered(config: Config) -> None:
-    """Checks that the simulation covers a config."""
+    """Raises an error for a config that the simulation does not cover."""
     canaries: Any = config.canaries
     if not isinstance(canaries, Canaries):
         raise InputError(
@@ -133,7 +128,6 @@ def plan_run(config: Config, task: TaskFacts, clients: IndexArray | None = None)
         clients = np.array([len(schedule.clients(t)) for t in rounds], np.int64)
     return PlannedRun(
         **design.shared,
-        mechanism=config.mechanism,
         server=config.server if isinstance(config.server, ServerSgd) else None,
         pool=pool,
         task=task,

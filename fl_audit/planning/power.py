@@ -41,9 +41,9 @@ from fl_audit.verdict import (
 )
 from fl_audit.verdict.accounting_basis import accounted_of_run, given_instead
 from fl_audit.verdict.by_parts import SHARE, expected_parts
+from fl_audit.verdict.chosen_tests import shared_confidence
 from fl_audit.verdict.claims import CurveClaim, bound_against, claim_to_json, claim_to_test
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
-from fl_audit.verdict.live_verdict import shared_confidence
 from fl_audit.verdict.parts import DetectableParts, Parts
 from fl_audit.verdict.power import FACTOR, SimulatedAudit
 from fl_audit.verdict.record import Detectable
@@ -77,10 +77,11 @@ class PlannedEfficiency:
     canaries_for_95_percent: int | None
 
 
-def planned_efficiency(run: PlannedRun, middle: Samples) -> tuple[PlannedEfficiency, ...]:
+def planned_efficiency(
+    run: PlannedRun, middle: Samples, statistics: Sequence[Statistic]
+) -> tuple[PlannedEfficiency, ...]:
     release = run.release
     bounds = attacker_bounds(release, release.canary, run.delta)
-    statistics = predicted_statistics(run.config)
     against = [bound_against(bounds, statistic) for statistic in statistics]
     needed = {id(bound): _needed(bound, run) for bound in against}
     return tuple(
@@ -123,11 +124,9 @@ _FAULTS = (1.0, 0.5, 0.0)
 
 @dataclass(frozen=True)
 class FaultPower:
-    """Share of simulated audits that contradict the claim.
+    """Share of simulated audits that contradict the claim, in the middle of the unknowns.
 
-    Attributes:
-      noise_factor: Noise on the sum that is really added, over what the config asks for.
-      contradicted: Share in the middle of the unknowns.
+    `noise_factor` is the noise on the sum that is really added, over what the config asks for.
     """
 
     noise_factor: float
@@ -312,12 +311,9 @@ class NeededCanaries:
 
 @dataclass(frozen=True)
 class CurvePower:
-    """What a planned audit of a claimed curve would notice.
+    """What a planned audit of a claimed curve would notice: the smallest violation, if any.
 
-    Attributes:
-      detectable: The smallest violation that 80 % of audits would contradict; None where there is
-        none.
-      needed: How many canaries some violations take, the largest violation first.
+    `needed` says how many canaries some violations take, the largest violation first.
     """
 
     claim: CurveClaim

@@ -38,13 +38,7 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """The interval in which a real run's number is expected.
-
-    Attributes:
-      median: Median in the middle of the unknowns.
-      lower: Lower end over the whole range of the unknowns.
-      upper: Upper end over the whole range of the unknowns.
-    """
+    """The median in the middle of the unknowns, and the ends over their whole range."""
 
     median: float
     lower: float
@@ -96,6 +90,8 @@ _OF_CORRELATED = frozenset((OWN_ROUNDS.name,))
 
 FIT = "gaussian_fit"
 """The paper's estimate; it takes little time, so it is made at every end of the range."""
+
+_QUICK = "threshold_valid"
 
 _SEED = 20_230_206
 
@@ -184,10 +180,17 @@ class StatisticPrediction:
         return {method: to_json(self.epsilons.get(method)) for method in predicted_methods()}
 
 
-def sample_middle(run: PlannedRun, trials: int) -> Samples:
-    """The epsilons of all predicted statistics and methods in the middle of the unknowns."""
-    statistics = predicted_statistics(run.config)
+def sample_middle(run: PlannedRun, trials: int, statistics: Sequence[Statistic]) -> Samples:
+    """The epsilons of some statistics by all methods, in the middle of the unknowns."""
     return sample(run, MIDDLE, trials, list(itertools.product(statistics, predicted_methods())))
+
+
+def strongest(run: PlannedRun, trials: int) -> Statistic:
+    """The statistic with the largest median bound, by the method that takes least time."""
+    statistics = predicted_statistics(run.config)
+    bounds = sample(run, MIDDLE, trials, [(s, _QUICK) for s in statistics])
+    medians = {name: median_of(values) for (name, _), values in bounds.items()}
+    return max(statistics, key=lambda statistic: medians.get(statistic.name, 0.0))
 
 
 def predict(
@@ -310,7 +313,7 @@ def changes(run: PlannedRun) -> list[Change]:
     # Scores are cosines, so that a common factor of all clip norms changes only `final`.
     by_clip = [statistic for statistic in everything if statistic.name == FINAL.name]
     noise, clip_norm = (
-        getattr(run.mechanism, key, None) for key in ("noise_multiplier", "clip_norm")
+        getattr(run.config.mechanism, key, None) for key in ("noise_multiplier", "clip_norm")
     )
     by_noise = everything if noise is not None else ()
     clip_norms = {factor * (clip_norm or 0.0) for factor in _CLIP_FACTORS}

@@ -336,11 +336,10 @@ def _labelled(label: str, text: str) -> list[str]:
 
 def _largest_lower_bound(plan: Plan) -> list[str]:
     """The expected bound and fit of the statistic that shows most, in simulated runs."""
-    best = plan.best
-    of_best = plan.prediction_of(best.statistic)
+    prediction, efficiency = plan.of_strongest()
     return [
-        *_labelled("lower bound", f"ε ≥ {_best_bound(of_best)}{_efficiency_words(best)}"),
-        *_labelled("estimate", f"ε ≈ {interval_text(of_best.epsilons.get(ESTIMATE))}"),
+        *_labelled("lower bound", f"ε ≥ {_best_bound(prediction)}{_efficiency_words(efficiency)}"),
+        *_labelled("estimate", f"ε ≈ {interval_text(prediction.epsilons.get(ESTIMATE))}"),
     ]
 
 

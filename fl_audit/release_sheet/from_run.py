@@ -28,7 +28,7 @@ from fl_audit.release_sheet.selection import SweepRuns
 from fl_audit.release_sheet.sheet import NOT_AUDITED, Line, ReleaseSheet, laid_out
 from fl_audit.report.checks import checks_words, failed_checks, title_of_check
 from fl_audit.report.headline import headline, reason_sentences
-from fl_audit.report.report import Checks, Report
+from fl_audit.report.report import ATTACKERS, Checks, Report
 from fl_audit.report.risk import attacker_risks, mu_words, profile_words, rho_words
 from fl_audit.report.terminal import canary_check_words
 from fl_audit.report.words import mechanism_words, rounds_done
@@ -253,12 +253,7 @@ def _against(report: Report) -> dict[str, FullGuarantee]:
     }
     if len(set(full.values())) == 1:
         return {"Any attacker": next(iter(full.values()))}
-    words = {
-        "knows_rounds": "Attacker who knows the participation schedule",
-        "does_not_know_rounds": "Attacker who does not know the schedule",
-        "sees_uploads": "Attacker who sees single uploads",
-    }
-    return {words[name]: guarantees for name, guarantees in full.items()}
+    return {ATTACKERS[name].capitalize(): guarantees for name, guarantees in full.items()}
 
 
 def _curves(report: Report) -> Iterator[Line]:

@@ -156,7 +156,7 @@ def arm_rows(arms: ReportedArms) -> list[tuple[str, ...]]:
 
 def difference_rows(arms: ReportedArms) -> list[tuple[str, ...]]:
     """Names, the difference of their shifts, its interval, and accounting's."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for difference in arms.comparison.differences:
         allowed = "not known"
         if arms.allowed:

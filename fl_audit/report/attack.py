@@ -237,8 +237,7 @@ def _plot_roc(axes: Axes, report: AttackReport) -> None:
             label=_TITLES.get(name, name),
         )
     axes.plot([0, 1], [0, 1], ":", color=FAINT)
-    axes.set_xlabel("false positive rate")
-    axes.set_ylabel("true positive rate")
+    axes.set(xlabel="false positive rate", ylabel="true positive rate")
     axes.legend(loc="lower right")
 
 
@@ -258,8 +257,7 @@ def _plot_density(axes: Axes, report: AttackReport) -> None:
     if report.upper_bound.epsilon < epsilon[-1]:
         axes.axvline(report.upper_bound.epsilon, color=INK, linestyle="--", label="upper bound")
         axes.legend(loc="upper right")
-    axes.set_xlabel("ε")
-    axes.set_ylabel("posterior density")
+    axes.set(xlabel="ε", ylabel="posterior density")
 
 
 def _picture(member: AttackedMember) -> Markup | None:

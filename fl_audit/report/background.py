@@ -10,8 +10,7 @@ from fl_audit.accounting.release import Release
 from fl_audit.accounting.sampling import UnknownRounds
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
-from fl_audit.attacks.log_release import stated_rounds, stated_uploads
-from fl_audit.attacks.log_scores import correlated_rounds
+from fl_audit.attacks.log_release import correlated_rounds, stated_rounds, stated_uploads
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.measured_canary_check import RoundLengths, logged_lengths
 from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds, RoundWeights

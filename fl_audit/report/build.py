@@ -83,10 +83,11 @@ from fl_audit.verdict.accounting_basis import (
     after_accounting,
 )
 from fl_audit.verdict.by_parts import SampledCanaries, point_verdict
+from fl_audit.verdict.chosen_tests import shared_confidence
 from fl_audit.verdict.claims import claim_to_test, configured_claim, one_round_claim, sampled_claim
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
+from fl_audit.verdict.decision import live_verdict
 from fl_audit.verdict.exposure import Background
-from fl_audit.verdict.live_verdict import live_verdict
 from fl_audit.verdict.scope import Scope, scope_of_log, scope_of_run, sees_uploads, without_cover
 from fl_audit.version import __version__
 
@@ -212,7 +213,7 @@ def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> 
         return None
     live = run.record.live
     if run.record.stopped_after is not None and live is not None and claim.is_stated:
-        stopped = live_verdict(claim, run.record, live, audit)
+        stopped = live_verdict(claim, run.record, live, shared_confidence(audit))
         return after_accounting(stopped, accounted_of_run(run.record.release, _scope_of(run)))
     chosen = chosen_tests(run.config, run.record.release.client.participations)
     of_run = _scope_of(run)

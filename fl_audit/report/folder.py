@@ -11,10 +11,10 @@ import numpy as np
 from fl_audit.accounting.attacker_bounds import upload_shift
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.log_release import stated_uploads
-from fl_audit.attacks.log_scores import audit_of_log, score_log
+from fl_audit.attacks.log_scores import score_log, statistics_of_logs
 from fl_audit.attacks.logs import Progress, SeenLog, read_log
 from fl_audit.attacks.statistics import RunFacts
-from fl_audit.attacks.threat_models import STATISTICS, statistics_for
+from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.canaries.pool import read_pool
 from fl_audit.canaries.tables import family_of
 from fl_audit.config.file import load_recorded
@@ -188,7 +188,7 @@ def check_statistic(path: Path, name: str | None) -> None:
     """Refuses, before a log is scored, a statistic that neither a file nor an attacker has."""
     if name is not None:
         is_log = LogFolder(path).pool.exists()
-        of_log = statistics_for("vectors", audit_of_log(has_uploads=True)) if is_log else ()
+        of_log = statistics_of_logs() if is_log else ()
         _check_known(name, {*_score_files(path), *(s.name for s in of_log)}, path)
 
 

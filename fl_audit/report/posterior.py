@@ -160,8 +160,7 @@ def plot_joint(axes: Axes, posterior: Posterior) -> None:
             posterior.strength.ravel(), posterior.epsilon.ravel(), _BINS, ((0, 1), (start, end))
         )[0]
     axes.pcolormesh(epsilons, strengths, masses, cmap=_HEAT, rasterized=True)
-    axes.set_xlabel("ε")
-    axes.set_ylabel("strength s")
+    axes.set(xlabel="ε", ylabel="strength s")
 
 
 def plot_rates(axes: Axes, counts: ChallengeCounts, delta: float, interval: Marginal) -> None:
@@ -175,11 +174,9 @@ def plot_rates(axes: Axes, counts: ChallengeCounts, delta: float, interval: Marg
     some = (counts.n0 > 0) & (counts.n1 > 0)
     rates = counts.fp[some] / counts.n0[some], counts.fn[some] / counts.n1[some]
     axes.plot(*rates, "o", color=ORANGE, ms=4, alpha=0.7, label="a challenge base")
-    axes.set_xlim(-0.02, 1)
-    axes.set_ylim(-0.02, 1.4)  # room for the legend above the rates
-    axes.set_yticks(np.linspace(0, 1, 6))
-    axes.set_xlabel("false positive rate")
-    axes.set_ylabel("false negative rate")
+    # Room for the legend above the rates.
+    axes.set(xlim=(-0.02, 1), ylim=(-0.02, 1.4), yticks=np.linspace(0, 1, 6))
+    axes.set(xlabel="false positive rate", ylabel="false negative rate")
     axes.legend(loc="upper right")
 
 
@@ -199,8 +196,7 @@ def plot_trace(axes: Axes, name: str, chains: FloatArray) -> None:
             rasterized=True,
             label=label,
         )
-    axes.set_xlabel("iteration after the burn-in")
-    axes.set_ylabel(name)
+    axes.set(xlabel="iteration after the burn-in", ylabel=name)
     # Room for the legend above the chains.
     low, high = axes.get_ylim()
     axes.set_ylim(low, high + 0.25 * (high - low))
@@ -214,8 +210,7 @@ def plot_autocorrelation(axes: Axes, chains_by_name: dict[str, FloatArray]) -> N
     ):
         axes.plot(autocorrelations(chains, _NUM_LAGS), color=colour, label=name)
     axes.axhline(0, color=FAINT, lw=0.6)
-    axes.set_xlabel("lag")
-    axes.set_ylabel("autocorrelation")
+    axes.set(xlabel="lag", ylabel="autocorrelation")
     axes.legend(loc="upper right")
 
 
@@ -256,7 +251,6 @@ def _histogram(axes: Axes, draws: npt.NDArray[np.float64], start: float, end: fl
 def _finish(axes: Axes, name: str, interval: Marginal) -> None:
     for end in (interval.lower, interval.upper):
         axes.axvline(end, color=INK, lw=0.8, linestyle=":")
-    axes.set_xlabel(name)
-    axes.set_ylabel("density")
+    axes.set(xlabel=name, ylabel="density")
     axes.set_ylim(bottom=0)
     axes.legend(loc="best")

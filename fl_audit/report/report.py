@@ -122,6 +122,13 @@ class SeenByAttacker:
     num_included_in_rounds: int | None = None
 
 
+ATTACKERS = {
+    "knows_rounds": "attacker who knows the participation schedule",
+    "does_not_know_rounds": "attacker who does not know the participation schedule",
+    "sees_uploads": "attacker who sees single uploads",
+}
+"""The attackers of upper bounds, in words."""
+
 NOT_KNOWN = SeenByAttacker("Not known", "what these scores are made from")
 
 

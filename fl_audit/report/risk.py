@@ -13,13 +13,7 @@ from fl_audit.accounting import FullGuarantee, FullGuarantees
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.number_words import delta_text, significant, upper_bound_text
 from fl_audit.report.headline import strongest_first
-from fl_audit.report.report import Report, StatisticReport
-
-_ATTACKERS = {
-    "knows_rounds": "An attacker who knows the participation schedule",
-    "does_not_know_rounds": "An attacker who does not know the participation schedule",
-    "sees_uploads": "An attacker who sees single uploads",
-}
+from fl_audit.report.report import ATTACKERS, Report, StatisticReport
 
 
 class CurveRow(NamedTuple):
@@ -66,11 +60,11 @@ def attacker_risks(report: Report) -> list[AttackerRisk]:
 
 
 def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) -> AttackerRisk:
-    statistic = _leading_of(report, tuple(_ATTACKERS) if is_alone else (name,))
+    statistic = _leading_of(report, tuple(ATTACKERS) if is_alone else (name,))
     measured = None if statistic is None else report.statistics[statistic]
     rates = in_full.client.found or in_full.canary.found
     return AttackerRisk(
-        title="Any attacker" if is_alone else _ATTACKERS[name],
+        title="Any attacker" if is_alone else f"An {ATTACKERS[name]}",
         curves=tuple(_curves(in_full)),
         attack=None if statistic is None else title_of(statistic),
         risks=tuple(

@@ -30,7 +30,7 @@ from fl_audit.report.report import (
     StatisticReport,
 )
 from fl_audit.verdict import ScoredStatistic, separation
-from fl_audit.verdict.live_verdict import LIVE_ASSUMES
+from fl_audit.verdict.decision import LIVE_ASSUMES
 
 _STOPPED = (
     "None: the run was stopped because of these canaries' scores, and a bound that is made then "

@@ -11,7 +11,7 @@ from fl_audit.estimators import AndersonDarling
 from fl_audit.estimators.result import METHOD_GROUPS, MethodGroup, estimate_text
 from fl_audit.estimators.threshold.null_choice import refuted_nulls
 from fl_audit.number_words import count, lower_bound_text, significant, upper_bound_text
-from fl_audit.report.report import NOT_KNOWN, Efficiency, Report, StatisticReport
+from fl_audit.report.report import ATTACKERS, NOT_KNOWN, Efficiency, Report, StatisticReport
 
 
 class Noted(NamedTuple):
@@ -271,11 +271,7 @@ def _by_attacker(
     attackers: Mapping[str, Guarantees], plain: Guarantees
 ) -> Iterator[tuple[str, Guarantee]]:
     """Upper bounds that depend on whether the attacker knows the rounds."""
-    for name, words in (
-        ("knows_rounds", "attacker knows its rounds"),
-        ("does_not_know_rounds", "attacker does not know its rounds"),
-        ("sees_uploads", "attacker sees its uploads"),
-    ):
+    for name, words in ATTACKERS.items():
         if (attacker := attackers.get(name)) is None:
             continue
         if attacker.client != plain.client:

@@ -118,7 +118,8 @@ def _scores_head(report: Report) -> str:
 
 def _checks_of_scores(report: Report) -> list[str]:
     """The canary check and mechanism checks of a folder or log; empty for a score file."""
-    lines, canary_check = [], report.canary_check
+    lines: list[str] = []
+    canary_check = report.canary_check
     if canary_check is not None:
         is_faulty = canary_check.state == "arrived" and canary_check.fault is not None
         state = f"{_STATES[canary_check.state]}{', with a FAULT' if is_faulty else ''}"

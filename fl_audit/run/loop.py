@@ -40,8 +40,8 @@ from fl_audit.run.observers import (
     flush_rows,
 )
 from fl_audit.run.training_folder import Checkpoint, kept_files, save_checkpoint
+from fl_audit.verdict.chosen_tests import shared_confidence
 from fl_audit.verdict.claims import Claim, CurveClaim, claim_to_test
-from fl_audit.verdict.live_verdict import shared_confidence
 
 
 class StopRequest:

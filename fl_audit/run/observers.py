@@ -27,7 +27,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.anytime import LARGEST_TESTED
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_logs import CosineLog
-from fl_audit.formats.text_files import append_whole, read_csv, write_text
+from fl_audit.formats.text_files import append_whole, read_csv, reading, write_text
 from fl_audit.mechanisms import client_lengths
 from fl_audit.number_words import lower_bound_text
 from fl_audit.progress import Progress, warn
@@ -211,10 +211,8 @@ def _row(metrics: RoundMetrics) -> str:
 
 def _truncate(path: Path, completed_rounds: int) -> None:
     """Drops the rows of rounds after the checkpoint, and an incomplete last line."""
-    try:
+    with reading(path):
         header, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True) or [""]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
     if header.rstrip("\n") != ",".join(_COLUMNS):
         raise InputError(f"{path}: columns must be {','.join(_COLUMNS)}")
     if len(lines) < completed_rounds:

@@ -29,6 +29,7 @@ from fl_audit.formats.text_files import (
     atomic_writer,
     read_foreign,
     read_toml,
+    reading,
     unfinished_files,
     write_text,
 )
@@ -123,10 +124,8 @@ def check_same_canaries(folder: RunFolder, canaries_csv: str, secret: int | None
             f"{folder.schedule_secret}: is missing, and the run's rounds were drawn from it; put "
             "it back, or start the run anew"
         )
-    try:
+    with reading(folder.canaries):
         earlier = read_foreign(folder.canaries).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{folder.canaries}: cannot be read: {error}") from error
     if earlier != canaries_csv:
         raise InputError(
             f"{folder.canaries}: has other canaries or rounds than this version of fl-audit gives "

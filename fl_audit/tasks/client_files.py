@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.npy_file import AnyArray, read_arrays
-from fl_audit.formats.text_files import is_number, is_plain_csv, read_csv_table
-from fl_audit.library_words import arrow_words, not_utf8
+from fl_audit.formats.text_files import is_number, is_plain_csv, read_csv_table, reading
+from fl_audit.library_words import arrow_words
 from fl_audit.progress import warn
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.dense import dense_classifier
@@ -25,10 +25,7 @@ _HOLD_OUT_EVERY = 10
 
 
 def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
-    """The task of a folder with an NPZ file per client; files are named after clients.
-
-    The seed decides the initial weights and which examples are held out.
-    """
+    """The task of a folder with an NPZ file per client; the seed decides what is held out."""
     shaped = _flat if config.model == "dense" else _with_channels
     folder = Path(config.path)
     paths = sorted(folder.glob("*.npz")) if folder.is_dir() else []
@@ -67,10 +64,7 @@ def _read(path: Path) -> Examples | None:
 def as_examples(
     inputs: AnyArray, labels: AnyArray, source: str, columns: Sequence[str] = ()
 ) -> Examples:
-    """Arrays as a classifier's examples: inputs in float32, labels as int32 classes from 0.
-
-    `source` and the names of `columns` are for messages; an `InputError` says what is wrong.
-    """
+    """Arrays as float32 inputs and int32 classes; `source` and `columns` are for messages."""
     if labels.ndim != 1 or inputs.ndim < 2 or len(inputs) != len(labels) or not inputs.size:
         raise InputError(
             f"{source}: must have one label for each input, at least one; inputs have shape "
@@ -106,11 +100,7 @@ def clients_task(
     *,
     model: str = "dense",
 ) -> LearningTask:
-    """The task of clients with examples of a classifier.
-
-    Args:
-      held_out: Held-out examples; None takes a tenth of the clients' examples.
-    """
+    """The task of clients with examples of a classifier, a tenth held out if none is given."""
     if not clients:
         raise InputError(f"task.path: {config.path} has no client other than the held-out examples")
     names = [*clients, "held out"]
@@ -204,10 +194,7 @@ def _is_index(name: str, column: AnyArray) -> bool:
 
 
 def load_table_task(config: TableTask, seed: int) -> LearningTask:
-    """The task of a table with an example per row.
-
-    The seed decides the initial weights and which examples are held out.
-    """
+    """The task of a table with an example per row; the seed decides what is held out."""
     path = Path(config.path)
     columns = _read_table(path)
     owners = _column(path, columns, config.client_column)
@@ -263,16 +250,13 @@ def _read_table(path: Path) -> dict[str, AnyArray]:
     import pyarrow.csv
     import pyarrow.parquet
 
+    options = pa.csv.ReadOptions(use_threads=False)  # with threads no error names its row
     try:
-        if path.suffix == ".parquet":
-            table = pa.parquet.read_table(path)
-        else:
-            options = pa.csv.ReadOptions(use_threads=False)  # with threads no error names its row
-            table = pa.csv.read_csv(_plain_csv(path), read_options=options)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: {not_utf8(error)}") from error
+        with reading(path):
+            if path.suffix == ".parquet":
+                table = pa.parquet.read_table(path)
+            else:
+                table = pa.csv.read_csv(_plain_csv(path), read_options=options)
     except pa.ArrowException as error:
         raise InputError(f"{path}: {arrow_words(error)}") from error
     if len(set(table.column_names)) < table.num_columns or not table.num_rows:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray
+from fl_audit.formats.text_files import reading
 from fl_audit.library_words import arrow_words
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks import kinds
@@ -23,11 +24,7 @@ from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningT
 def partition(
     everything: Examples, num_clients: int, num_held_out: int, seed: int
 ) -> tuple[InMemoryPopulation, Examples]:
-    """Splits shuffled examples among clients in equal shares, and holds out the last ones.
-
-    Returns:
-      The clients, named client-0 and so on, and the held-out examples.
-    """
+    """Shuffled examples as clients client-0, ... of equal shares, and the last ones, held out."""
     num_training = len(everything) - num_held_out
     if not 1 <= num_clients <= num_training:
         raise InputError(
@@ -91,11 +88,7 @@ def load_wine_task(config: kinds.WineTask, seed: int) -> LearningTask:
 def _measurements_task(
     name: str, load: Callable[..., Any], config: kinds.PartitionedTask, seed: int
 ) -> LearningTask:
-    """The task of a table whose columns are scaled to mean 0 and standard deviation 1.
-
-    Both are taken from the whole published table and are the same for every training set, so they
-    do not reveal which of its rows a model was trained on.
-    """
+    """A task whose columns are scaled by the whole table, which no member's row changes."""
     features, labels = load(return_X_y=True)
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
     everything = Examples(scaled.astype(np.float32), labels.astype(np.int32))
@@ -158,11 +151,10 @@ def _purchases(path: Path) -> AnyArray:
     import pyarrow as pa
     import pyarrow.csv
 
+    options = pa.csv.ReadOptions(autogenerate_column_names=True)
     try:
-        options = pa.csv.ReadOptions(autogenerate_column_names=True)
-        table = pa.csv.read_csv(path, read_options=options)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        with reading(path):
+            table = pa.csv.read_csv(path, read_options=options)
     except pa.ArrowException as error:
         raise InputError(f"{path}: {arrow_words(error)}") from error
     columns = [column.to_numpy() for column in table.columns]
@@ -206,10 +198,8 @@ def load_cifar10_task(config: kinds.CifarTask, seed: int) -> LearningTask:
 
 def _images(path: Path) -> Examples:
     """The images of a file; each is a class byte, then red, green and blue row by row."""
-    try:
+    with reading(path):
         data = np.fromfile(path, np.uint8)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     if not data.size or data.size % _RECORD:
         raise InputError(
             f"{path}: must hold whole images of {_RECORD:,} bytes each, has {data.size:,} bytes"

@@ -11,7 +11,7 @@ that TFF publishes have an index on (split_name, client_id). Files written by
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -54,12 +54,7 @@ class SqliteClients(Population):
         to_examples: Callable[[Features], Examples],
         max_clients: int = 0,
     ) -> None:
-        """Reads the names of the clients, and no example.
-
-        Args:
-          split: The name of the split, such as "train".
-          max_clients: The number of first clients to use; 0 for all.
-        """
+        """Reads the names of a split's first `max_clients` clients (0 for all), and no example."""
         self._path = path
         self._split = split
         self._features = features
@@ -116,61 +111,13 @@ class SqliteClients(Population):
         return connection
 
 
-# Writing files in this format, as synthetic replacements of TFF's data.
-
-_TABLES = """
-    PRAGMA journal_mode = OFF;
-    PRAGMA synchronous = OFF;
-    CREATE TABLE examples (
-        split_name TEXT NOT NULL, client_id TEXT NOT NULL, serialized_example_proto BLOB NOT NULL);
-    CREATE TABLE client_metadata (
-        client_id TEXT NOT NULL, split_name TEXT NOT NULL, num_examples INTEGER NOT NULL);
-"""
-_INDEX = "CREATE INDEX idx_examples_client_id_split ON examples (split_name, client_id)"
-
-
-class NewSqliteFile:
-    """A file that is being written."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        """Creates the tables in an empty file."""
-        self._connection = connection
-        connection.executescript(_TABLES)
-
-    def add_examples(self, rows: Iterable[tuple[str, str, bytes]]) -> None:
-        """Adds rows of split, client and serialized `tf.train.Example`."""
-        self._connection.executemany("INSERT INTO examples VALUES (?, ?, ?)", rows)
-
-    def add_clients(self, rows: Iterable[tuple[str, str, int]]) -> None:
-        """Adds rows of client, split and number of examples."""
-        self._connection.executemany("INSERT INTO client_metadata VALUES (?, ?, ?)", rows)
-
-
-@contextlib.contextmanager
-def new_sqlite_file(path: Path) -> Iterator[NewSqliteFile]:
-    """Writes a file, and its folder; it appears, indexed, if the block ends without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.part")
-    unfinished.unlink(missing_ok=True)
-    with contextlib.closing(sqlite3.connect(unfinished)) as connection:
-        yield NewSqliteFile(connection)
-        connection.execute(_INDEX)
-        connection.commit()
-    unfinished.replace(path)
-
-
 # Files that TFF downloads, or that the user has already.
 
 _ORIGIN = "https://storage.googleapis.com/tff-datasets-public"
 
 
 def tff_database(path: str | None, kind: str, name: str) -> Path:
-    """The SQLite file of one of TFF's data sets: `path`, or TFF's download in ~/.tff.
-
-    Args:
-      path: The path of an existing file; None downloads it once.
-      name: The name of the file at TFF, such as "emnist_all.sqlite".
-    """
+    """TFF's SQLite file of this name: `path`, or a download in ~/.tff if that is None."""
     if path is not None:
         return Path(path)
     with download_of(kind, "path"):

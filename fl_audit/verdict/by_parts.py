@@ -112,8 +112,8 @@ def _of_included(background: Background) -> list[IndexArray]:
 
 
 def _scored_rounds(background: Background) -> IndexArray:
-    of_included = _of_included(background)
-    return np.array([np.isin(own, background.rounds).sum() for own in of_included], np.int64)
+    canary, _ = background.own.among(background.rounds)
+    return np.bincount(canary, minlength=len(background.included))[background.included]
 
 
 def _crowd(background: Background) -> float:

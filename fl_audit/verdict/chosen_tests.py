@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from fl_audit.attacks.statistics import RunFacts, Statistic
 from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config import Config
+from fl_audit.config_tables.audit import Audit
 from fl_audit.estimators import CanaryScores, valid_methods
 from fl_audit.estimators.scores import Inclusion
 from fl_audit.verdict.claim_tests import ScoredStatistic, level_of_each
-from fl_audit.verdict.live_verdict import shared_confidence
 from fl_audit.verdict.scope import is_about_sampling, sees_uploads
 
 
@@ -37,16 +37,20 @@ class ChosenTests:
         return level_of_each(self.confidence, len(self))
 
 
+def shared_confidence(audit: Audit) -> float:
+    """The confidence of the live test, and that of all tests at the end together.
+
+    A run that stops when it is contradicted is tested in both ways. Each has half of the level, so
+    that both hold together at the audit's confidence (Bonferroni).
+    """
+    share = 0.5 if audit.stop_when_contradicted else 1.0
+    return 1 - share * (1 - audit.confidence)
+
+
 def scored_statistic(
     statistic: Statistic, scores: CanaryScores, facts: RunFacts
 ) -> ScoredStatistic:
-    """Joins scores with what is known of their null distribution.
-
-    Args:
-      statistic: The statistic on which canaries are scored.
-      scores: The canaries' scores on it.
-      facts: What the null distribution depends on.
-    """
+    """Joins scores with what is known of their null distribution."""
     return ScoredStatistic(statistic.name, scores, statistic.null(facts))
 
 
@@ -56,10 +60,7 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
     Where sampling decides which rounds a client takes part in, a claim may count on it. Statistics
     of attackers that know the rounds are then left out, unless no other statistic is selected. A
     claim is about sums, and about uploads where a statistic of these is the only one selected.
-
-    Args:
-      config: The config of the run.
-      participations: Largest number of rounds of a client; None where sampling decides.
+    `participations` is the largest number of rounds of a client; None where sampling decides.
     """
     audit = config.audit
     logged = statistics_of(config.canaries, audit)
@@ -75,11 +76,7 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
 def chosen_methods(
     names: Collection[str] | None, inclusion: Inclusion = "coins"
 ) -> tuple[str, ...]:
-    """The valid methods among those that are asked for, in the order of reports.
-
-    Args:
-      names: Names of methods, also of those that are not valid; None takes all.
-      inclusion: How it was decided which canaries take part.
+    """The valid methods among those that are asked for, None for all, in the order of reports.
 
     >>> chosen_methods(["one_run", "one_run_valid"])
     ('one_run_valid',)

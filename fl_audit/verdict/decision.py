@@ -12,6 +12,7 @@ from fl_audit.checks import CanaryCheck
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
 from fl_audit.estimators.roc import auc_interval
 from fl_audit.estimators.trade_off import GaussianTradeOff
+from fl_audit.formats.run_record import LiveRecord, RunRecord
 from fl_audit.verdict import sentences
 from fl_audit.verdict.claim_tests import (
     Bound,
@@ -287,13 +288,8 @@ def after_checks(
     """The verdict with the results of the mechanism checks.
 
     Canaries may have missed what a check finds: with a failed one no claim is called consistent. A
-    contradiction stays one. What was not looked at is said where a claim is consistent.
-
-    Args:
-      verdict: The verdict that canaries lead to.
-      failed: Titles of the checks that failed.
-      not_checked: Why aggregates, or some of them, were not checked; None where they were.
-      of_log: Whether another system trained, of whose aggregates noise was checked.
+    contradiction stays one. What was not looked at is said where a claim is consistent: why
+    aggregates were not checked, and what no check sees in the logs of other systems (`of_log`).
     """
     if failed:
         reason = sentences.after_failed_checks(failed, verdict)
@@ -310,12 +306,7 @@ def after_checks(
 
 
 def after_missing_rounds(verdict: Verdict, missing: Sequence[int]) -> Verdict:
-    """The verdict on a log of which rounds are missing: where it is inconclusive, they come first.
-
-    Args:
-      verdict: The verdict by the rounds that the log has.
-      missing: The rounds, from 1, that it does not have, rising.
-    """
+    """The verdict on a log without some rounds, from 1: where inconclusive, they come first."""
     if not missing or verdict.outcome is not Outcome.INCONCLUSIVE or verdict.p_value is None:
         return verdict
     return dataclasses.replace(verdict, reason=sentences.missing_first(missing, verdict.reason))
@@ -344,6 +335,34 @@ def _ended(verdict: Verdict, reason: str, **rest: Any) -> Verdict:
     unstated = sentences.tested_unstated(verdict.claim, verdict.confidence)
     reason = sentences.lines((unstated, *reason.splitlines()))
     return dataclasses.replace(verdict, reason=reason, **rest)
+
+
+LIVE_ASSUMES = (
+    "Canaries' scores are independent given inclusion, and excluded canaries' scores in their own "
+    "rounds have the closed-form null distribution, which a test does not reject."
+)
+
+_SMALLEST_P_VALUE = 1e-300
+
+
+def live_verdict(
+    claim: Claim | CurveClaim, record: RunRecord, live: LiveRecord, confidence: float
+) -> Verdict:
+    """The verdict on a run that the test after every round stopped."""
+    p_value = max(live.claim_p_value or 0.0, _SMALLEST_P_VALUE)
+    rounds = f"{record.rounds_done} of {record.rounds}"
+    return Verdict(
+        outcome=Outcome.CONTRADICTED,
+        reason=sentences.stopped_live(claim, rounds, live.claim_epsilon, confidence, p_value),
+        claim=claim,
+        confidence=confidence,
+        num_tests=1,
+        epsilon_lower=live.claim_epsilon,
+        method="live",
+        statistic="own_rounds",
+        assumes=LIVE_ASSUMES,
+        p_value=p_value,
+    )
 
 
 # What was tested, and what was not.

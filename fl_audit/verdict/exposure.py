@@ -17,7 +17,6 @@ import dataclasses
 import functools
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy import special
@@ -43,45 +42,6 @@ _LEAST_SPREAD = 1e-12
 """The least variance of a cosine, times dim: where noise is gone it would be 0."""
 
 
-class Exposure(Protocol):
-    """How far included canaries stand out on one statistic, by how much of the noise is left."""
-
-    @property
-    def num_included(self) -> int:
-        """The number of included canaries."""
-
-    @property
-    def dim(self) -> int:
-        """The dimension of the vectors."""
-
-    @property
-    def clients_share(self) -> float:
-        """The share of what hides canaries that is not noise, in [0, 1]."""
-
-    def without_clients(self) -> "Exposure":
-        """The same canaries, hidden by noise alone."""
-
-    def resized(self, num_included: int, random: np.random.Generator) -> "Exposure":
-        """So many canaries like these, drawn from them."""
-
-    def draw(self, num_excluded: int, random: np.random.Generator) -> tuple[FloatArray, ...]:
-        """What chance adds to scores, whatever the noise; excluded canaries' last."""
-
-    def scores(
-        self, chance: tuple[FloatArray, ...], factor: float, lengths: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """The cosines of included and of excluded canaries.
-
-        `chance` is what `draw` returned; `lengths` are canaries' lengths over those expected.
-        """
-
-    def groups(self, factor: float, lengths: FloatArray) -> list[tuple[int, float, float]] | None:
-        """Number, mean and spread of included canaries with equal cosines; None if not Gaussian."""
-
-    def shifts(self, factor: float, length: float) -> FloatArray:
-        """Each canary's signal, in standard deviations of its cosine."""
-
-
 @dataclass(frozen=True, eq=False)
 class VectorExposure:
     """Canaries that are compared with one vector each.
@@ -105,13 +65,16 @@ class VectorExposure:
 
     @property
     def clients_share(self) -> float:
+        """The share of what hides canaries that is not noise, in [0, 1]."""
         hides = np.maximum(self.rest - self.signal**2, 0.0)
         return float(np.sum(hides) / max(np.sum(hides + self.noise), 1e-300))
 
     def without_clients(self) -> "VectorExposure":
+        """The same canaries, hidden by noise alone."""
         return dataclasses.replace(self, rest=self.signal**2)
 
     def resized(self, num_included: int, random: np.random.Generator) -> "VectorExposure":
+        """So many canaries like these, drawn from them."""
         drawn = _drawn(self.num_included, num_included, random)
         return dataclasses.replace(
             self,
@@ -121,6 +84,7 @@ class VectorExposure:
         )
 
     def draw(self, num_excluded: int, random: np.random.Generator) -> tuple[FloatArray, ...]:
+        """What chance adds to scores, whatever the noise; excluded canaries' last."""
         return (
             random.standard_normal(self.num_included),
             random.standard_normal(num_excluded) / math.sqrt(self.dim),
@@ -129,12 +93,19 @@ class VectorExposure:
     def scores(
         self, chance: tuple[FloatArray, ...], factor: float, lengths: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
+        """The cosines of included and of excluded canaries.
+
+        `chance` is what `draw` returned; `lengths` are canaries' lengths over those expected.
+        """
         cosines = self._cosines(factor, lengths)
         spread = np.sqrt((1 - cosines**2) / self.dim)
         return np.clip(cosines + spread * chance[0], -1.0, 1.0), chance[1]
 
     def groups(self, factor: float, lengths: FloatArray) -> list[tuple[int, float, float]] | None:
-        """See `Exposure.groups`; cosines in one cell of a grid count as its mean."""
+        """Number, mean and spread of included canaries with equal cosines; None if not Gaussian.
+
+        Cosines in one cell of a grid count as its mean.
+        """
         cosines = self._cosines(factor, lengths)
         cells = np.round(cosines * math.sqrt(self.dim) / _ALIKE)
         _, of, counts = np.unique(cells, return_inverse=True, return_counts=True)
@@ -143,6 +114,7 @@ class VectorExposure:
         return list(zip(counts.tolist(), means.tolist(), spreads.tolist(), strict=True))
 
     def shifts(self, factor: float, length: float) -> FloatArray:
+        """Each canary's signal, in standard deviations of its cosine."""
         cosines = self._cosines(factor, np.full(self.num_included, length))
         with np.errstate(divide="ignore"):
             return np.asarray(math.sqrt(self.dim) * cosines / np.sqrt(1 - cosines**2))
@@ -224,6 +196,10 @@ class LargestExposure:
         largest = np.zeros(self.num_included)
         np.maximum.at(largest, self.canary, self.own.shifts(factor, length))
         return largest
+
+
+Exposure = VectorExposure | LargestExposure
+"""How far included canaries stand out on one statistic, by how much of the noise is left."""
 
 
 def _drawn(number: int, wanted: int, random: np.random.Generator) -> IndexArray:
@@ -355,7 +331,8 @@ class Background:
 
     @functools.cached_property
     def _is_scored(self) -> BoolArray:
-        return np.array([np.isin(own, self.rounds).any() for own in self.own.of_canary], bool)
+        canary, _ = self.own.among(self.rounds)
+        return np.bincount(canary, minlength=len(self.included)) > 0
 
     def exposure(self, statistic: str | None) -> Exposure | None:
         """How far included canaries stand out on a statistic; None where that is not simulated."""
@@ -433,19 +410,20 @@ class Background:
 
     def _largest(self) -> LargestExposure:
         """Canaries' largest cosines with aggregates."""
-        members = np.flatnonzero(self.included)
-        parts = [np.flatnonzero(np.isin(self.rounds, self.own.of_canary[j])) for j in members]
-        at = np.concatenate([np.zeros(0, np.int64), *parts])
+        canary, at = self.own.among(self.rounds)
+        at = at[self.included[canary]]
+        canary = (np.cumsum(self.included) - 1)[canary[self.included[canary]]]
         noise = self.noise_squared[at]
         own = VectorExposure(self.client_lengths[at], self._rest[at], noise, self.dim)
-        canary = np.repeat(np.arange(len(members)), [len(part) for part in parts])
         shares = self.in_common / self.aggregate_lengths**2
         in_common = float(np.clip(shares.mean(), 0.0, 1.0))
-        return LargestExposure(canary, own, len(self.rounds), len(members), in_common)
+        num_included = int(self.included.sum())
+        return LargestExposure(canary, own, len(self.rounds), num_included, in_common)
 
     def _of_uploads(self, noise_multiplier: float) -> VectorExposure:
         """Canaries compared with the sum of their own uploads, which have their noise alone."""
-        numbers = np.array([len(own) for own in self.own.of_canary], np.float64)[self.included]
+        canary, _ = self.own.participations
+        numbers = np.bincount(canary, minlength=len(self.included))[self.included].astype(float)
         noise = self.dim * numbers * noise_multiplier**2
         return VectorExposure(numbers, numbers**2, noise, self.dim)
 

@@ -21,6 +21,7 @@ than the claim by accounting's lower bound, the claim is contradicted.
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +64,10 @@ Both parts add up in log epsilon, nearly as independent normal numbers with stan
 and b. Where each is 0.84 of its own below its mean, the sum is 0.84 (a + b) below, which is from
 0.84 to 1.19 of its standard deviation: it is that or better with a probability of 80 to 88 %.
 """
+
+
+_Epsilon = Callable[[float, float, float], float]
+"""The epsilon at a noise multiplier, a rate and a delta."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,8 +250,9 @@ class Parts:
         Their weighted sum counts as normal. None if MOST_CANARIES do not notice it.
         """
         level, limit, target = self.level / 2 - self.spent, (1 + MARGIN) * claimed, FACTOR * claimed
-        noise, stated = self._too_little(self.stated_rate, target, delta), self.stated_noise
-        rate = self._too_often(stated, target, delta)
+        noise = self._too_little(self.stated_rate, target, delta, self._epsilon)
+        stated = self.stated_noise
+        rate = self._too_often(stated, target, delta, self._epsilon)
         if level <= 0 or noise == 0 or math.isinf(rate):
             return None
         number = len(self.numbers)
@@ -273,35 +279,36 @@ class Parts:
     ) -> bool:
         """Whether a limit is exceeded where each round shifts a canary by so much, at least."""
         rate = lower_rate(participations, trials, self.level / 2)
-        return shift > 0 and rate > 0 and self._epsilon(1 / shift, rate, delta) > limit
+        return shift > 0 and rate > 0 and self._shown(1 / shift, rate, delta) > limit
 
     def power_at(self, factor: float, claimed: float, delta: float) -> float:
         """The probability that the claim is contradicted, with a share of the stated noise."""
         level, limit = self.level / 2 - self.spent, (1 + MARGIN) * claimed
         usual = int(_binomial(self.trials, self.stated_rate).median())
-        too_little = self._too_little(lower_rate(usual, self.trials, self.level / 2), limit, delta)
+        rate = lower_rate(usual, self.trials, self.level / 2)
+        too_little = self._too_little(rate, limit, delta, self._shown)
         if level <= 0 or too_little == 0:
             return 0.0
         hidden = math.hypot(factor, math.sqrt(self.crowd)) * self.stated_noise
         critical = self.noise_test.critical_value(too_little, level)
         return self.noise_test.power(critical, 1 / max(hidden, 1 / LARGEST_SHIFT))
 
-    def _too_little(self, rate: float, limit: float, delta: float) -> float:
+    def _too_little(self, rate: float, limit: float, delta: float, epsilon: _Epsilon) -> float:
         """The largest noise with which an epsilon exceeds a limit at a rate; 0 where none does."""
         lowest = 1 / (self.stated_noise * _WIDEST)
         # In inverses, which rise with epsilon.
         return 1 / least(
-            lambda inverse: self._epsilon(1 / inverse, rate, delta) > limit,
+            lambda inverse: epsilon(1 / inverse, rate, delta) > limit,
             lowest,
             LARGEST_SHIFT,
             _PRECISION,
         )
 
-    def _too_often(self, noise: float, limit: float, delta: float) -> float:
+    def _too_often(self, noise: float, limit: float, delta: float, epsilon: _Epsilon) -> float:
         """The least rate at which an epsilon exceeds a limit; infinite where none does."""
         lowest = self.stated_rate / _WIDEST
         return least(
-            lambda rate: self._epsilon(noise, rate, delta) > limit,
+            lambda rate: epsilon(noise, rate, delta) > limit,
             lowest,
             _LARGEST_RATE,
             _PRECISION,
@@ -316,7 +323,7 @@ class Parts:
         """The largest noise that is noticed at the stated rate; 0 where none is."""
         seldom = int(_binomial(self.trials, self.stated_rate).ppf(1 - EACH_POWER))
         rate = lower_rate(seldom, self.trials, self.level / 2)
-        too_little = self._too_little(rate, limit, delta)
+        too_little = self._too_little(rate, limit, delta, self._shown)
         if too_little == 0:
             return 0.0
         critical, lowest = self.noise_test.critical_value(too_little, level), 1 / too_little
@@ -338,7 +345,7 @@ class Parts:
         noise = least(is_bound, stated / _WIDEST, stated * _WIDEST, _PRECISION)
         if math.isinf(noise):
             return 1.0
-        enough = self._too_often(noise, limit, delta)
+        enough = self._too_often(noise, limit, delta, self._shown)
         if math.isinf(enough):
             return 1.0
         needed = int(_binomial(self.trials, enough).isf(self.level / 2)) + 1
@@ -348,17 +355,24 @@ class Parts:
 
     def _epsilon(self, multiplier: float, rate: float, delta: float) -> float:
         """The epsilon of accounting for a noise multiplier and a rate; infinite out of reach."""
-        if multiplier < 1 / LARGEST_SHIFT:
-            return math.inf
-        release = self._with_noise(multiplier)
-        z, sampling = release.noise.noise_multiplier, release.client.sampling
-        by_coins = sampled_rounds(z, min(rate, _LARGEST_RATE), release.rounds, delta).epsilon(delta)
-        if not isinstance(sampling, FixedSizeSampling):
-            return by_coins
+        sampling = self.release.client.sampling
+        if not isinstance(sampling, FixedSizeSampling) or multiplier < 1 / LARGEST_SHIFT:
+            return self._shown(multiplier, rate, delta)
         members = sampling.sampled_from
         sample = min(max(math.ceil(rate * members), 1), members)
         party = Party(FixedSizeSampling(sample, members))
-        return guarantee_to(release, party, delta).epsilon or math.inf
+        return guarantee_to(self._with_noise(multiplier), party, delta).epsilon or math.inf
+
+    def _shown(self, multiplier: float, rate: float, delta: float) -> float:
+        """The epsilon that is certain, within the rounding of accounting.
+
+        Samples of a fixed size show as much as those of coins, and accounting gives more.
+        """
+        if multiplier < 1 / LARGEST_SHIFT:
+            return math.inf
+        release = self._with_noise(multiplier)
+        z, rate = release.noise.noise_multiplier, min(rate, _LARGEST_RATE)
+        return sampled_rounds(z, rate, release.rounds, delta).epsilon(delta)
 
 
 _SMALLEST_LEVEL, _COARSE = 1e-9, 1.33

@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from scipy import special
@@ -51,7 +51,10 @@ MOST_CANARIES = 100_000
 _SEED = 20_230_516
 
 _PRECISION = 0.005
-"""Relative precision of the share of the noise that is detected."""
+"""Relative precision of the share of the noise that is detected, where audits are sampled."""
+
+_PRECISION_OF_EXACT = 0.0005
+"""The same where their power is computed."""
 
 _LEAST_FACTOR = 1e-4
 """The smallest share of the noise that is distinguished from none."""
@@ -70,24 +73,6 @@ Groups = Sequence[tuple[int, float, float]]
 """Numbers of canaries whose scores have a Gaussian distribution, with its mean and spread."""
 
 
-class AuditTests(Protocol):
-    @property
-    def number(self) -> int:
-        """The number of tests, fast ones first."""
-
-    def contradict_by(self, number: int, samples: Sequence[ScoredStatistic]) -> BoolArray:
-        """Whether one of the tests contradicts the claim, bool of shape (samples,)."""
-
-    def resized(self, num_included: int) -> "AuditTests":
-        """The tests of so many included canaries."""
-
-    def may_contradict(self, shift: float) -> bool:
-        """Whether ever so many canaries that are shifted so far could contradict the claim."""
-
-    def chance(self, null: NullTail | None, groups: Groups) -> float | None:
-        """The probability of a contradiction, where it can be computed without samples."""
-
-
 @dataclass(frozen=True, eq=False)
 class PointTests:
     """The tests of a claimed (epsilon, delta) by several methods."""
@@ -98,19 +83,24 @@ class PointTests:
 
     @property
     def number(self) -> int:
+        """The number of tests, fast ones first."""
         return len(self.methods)
 
     def contradict_by(self, number: int, samples: Sequence[ScoredStatistic]) -> BoolArray:
+        """Whether one of the tests contradicts the claim, bool of shape (samples,)."""
         settings = [sample.setting(self.claim.delta, 1 - self.level) for sample in samples]
         return self._rejections[number](settings)
 
     def resized(self, num_included: int) -> "PointTests":
+        """The tests of so many included canaries."""
         return self
 
     def may_contradict(self, shift: float) -> bool:
+        """Whether ever so many canaries that are shifted so far could contradict the claim."""
         return shift > claimed_mu(self.claim)
 
     def chance(self, null: NullTail | None, groups: Groups) -> float | None:
+        """The probability of a contradiction, where it can be computed without samples."""
         return None
 
     @functools.cached_property
@@ -164,6 +154,9 @@ class CurveSum:
     def _critical_value(self) -> int:
         return self.test.critical_value(self.leading.level)
 
+
+AuditTests = PointTests | CurveSum
+"""The tests that are made on a simulated audit."""
 
 _BELOW, _SCORES = 10.0, 4_000
 """How far beyond the edges of a sum's cells scores are looked at, and how many of them."""
@@ -354,6 +347,8 @@ class SimulatedAudit:
 class _Asked(abc.ABC):
     """The power of an audit by the share of the noise that is left."""
 
+    precision = _PRECISION
+
     @abc.abstractmethod
     def power(self, factor: float) -> float:
         """The share of audits that contradict the claim."""
@@ -362,7 +357,7 @@ class _Asked(abc.ABC):
         return self.power(factor) >= ENOUGH_POWER
 
     def detectable(self, most: float, likely: float, at_most: float) -> float:
-        """The largest share of the noise with ENOUGH_POWER, to _PRECISION from below; 0 if none.
+        """The largest share of the noise with ENOUGH_POWER, to `precision` from below; 0 if none.
 
         `likely` is tried before smaller shares; at `most` next to no sample contradicts the claim.
         """
@@ -378,7 +373,7 @@ class _Asked(abc.ABC):
         if low >= high:
             return low
         return 1 / bisected(
-            lambda inverse: self.has_power(1 / inverse), 1 / high, 1 / low, 1 + _PRECISION
+            lambda inverse: self.has_power(1 / inverse), 1 / high, 1 / low, 1 + self.precision
         )
 
 
@@ -388,6 +383,8 @@ class _Exact(_Asked):
 
     audit: SimulatedAudit
     lengths: FloatArray
+
+    precision = _PRECISION_OF_EXACT
 
     def power(self, factor: float) -> float:
         return self.audit.exact(factor, self.lengths) or 0.0

@@ -433,15 +433,7 @@ def more_power(
     names: Sequence[str | None],
     decided: DecidedCurve | None,
 ) -> str:
-    """The sentence on what to do next where an audit had little power against a claim.
-
-    Args:
-      simulation: What such audits contradict.
-      canaries_needed: The number of canaries with enough power; None where none is known.
-      scope: What the canaries can say about the claim.
-      names: The names of the tested statistics.
-      decided: The curve through a claimed point that few canaries decide; None without one.
-    """
+    """The sentence on what to do next where an audit had little power against a claim."""
     steps, audit, hidden = [], simulation.audit, simulation.power.hidden
     if decided is not None:
         steps.append(
@@ -466,6 +458,9 @@ def more_power(
         steps.append("audit with a log that says every canary's rounds and the noise")
     elif hidden == "by clients":
         steps.append("audit with fewer clients in a round")
+    elif hidden == "by little signal" and scope.counts_on_sampling:
+        if not audit.less_noise.is_stated:
+            steps.append("state each round’s noise (noise_stddev), and the claim’s parts count")
     elif hidden == "by little signal":
         steps.append("let canaries participate as often as a client may, at the full norm")
     return f"{NEXT}{', or '.join(steps or ['claim a larger ε'])}"

@@ -17,9 +17,6 @@ def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
     The check passes if scores of included canaries exceed those of excluded ones by more than
     chance on one of the statistics: the rank test of Mann and Whitney, each at ARRIVED_LEVEL over
     their number. It does not notice that some canaries were dropped.
-
-    Args:
-      statistics: The scores, at least one statistic of them.
     """
     tested = [
         statistic

@@ -14,7 +14,7 @@ import mpmath
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
-from scipy import stats
+from scipy import special, stats
 
 from fl_audit.account import accounted
 from fl_audit.account.files import source_of_path
@@ -120,6 +120,7 @@ FIXED_SIZE = [
     (1.0, 0.1, 50, 1e-5), (2.0, 0.02, 300, 1e-6), (0.6, 0.25, 20, 1e-4), (5.0, 0.5, 40, 1e-5),
 ]  # fmt: skip
 CLIENT_NOISE = [(1.0, 20, 5), (0.3, 50, 1), (3.0, 4, 12), (1.0, 7, 30)]
+DISTRIBUTED = [(1.0, 12, 20, 1), (2.0, 12, 20, 30), (0.5, 14, 50, 3), (4.0, 10, 8, 100)]
 CAPS = [
     ("gaussian_fixed", "", 3),
     ("tree_aggregation", "", 3),
@@ -147,6 +148,7 @@ def check(bounds, expected: float, *, is_exact: bool = True) -> None:
 def test_there_are_sixty():
     number = len(FIXED) + len(SHUFFLE) + len(TREES) + len(MATRICES) * (len(PARTICIPATION) + 1)
     number += len(POISSON) + len(FIXED_SIZE) + len(CLIENT_NOISE) + len(CAPS)
+    number += len(DISTRIBUTED)
     assert number >= 60
 
 
@@ -316,6 +318,43 @@ def test_noise_of_clients(noise, clients, rounds, tmp_path):
     check(bounds["knows_rounds"][0], epsilon_of_shift(math.sqrt(rounds / clients) / noise, 1e-5))
     uploads = epsilon_of_shift(math.sqrt(rounds) / noise, 1e-5)
     assert bounds["sees_uploads"][0].guarantee.epsilon == pytest.approx(uploads, rel=1e-6)
+
+
+def skellam_epsilon(shift: int, variance: float, rounds: int) -> float:
+    """By the exact Rényi divergences of one coordinate of integers that moves by a shift."""
+    reach = math.ceil(30 * math.sqrt(variance))
+    points = np.arange(-reach, reach + 1)
+    moved, rest = (np.log(special.ive(np.abs(points - by), variance)) for by in (shift, 0))
+    epsilons = []
+    for order in range(2, 13):  # the best ones are 2 to 6
+        divergence = special.logsumexp(order * moved - (order - 1) * rest) / (order - 1)
+        # Canonne, Kamath & Steinke 2020, proposition 12
+        slack = math.log1p(-1 / order) - math.log(1e-5 * order) / (order - 1)
+        epsilons.append(rounds * divergence + slack)
+    return min(epsilons)
+
+
+@pytest.mark.parametrize(("noise", "bits", "clients", "rounds"), DISTRIBUTED)
+def test_skellam_noise_of_clients(noise, bits, clients, rounds, tmp_path):
+    """Between the whole numbers of steps around a client's norm, and 1 % for all directions."""
+    path = tmp_path / "config.toml"
+    path.write_text(
+        CONFIG.format(
+            clients=clients,
+            mechanism="distributed",
+            noise=noise,
+            keys=f"bits = {bits}",
+            participation=f'kind = "every_round"\nrounds = {rounds}',
+        )
+    )
+    source = source_of_path(path, [], None, None)
+    grid = source.release.noise.grid
+    norm, variance = (1 + grid.norm_inflation) * grid.cells, (noise * grid.cells) ** 2
+    below, above = (
+        skellam_epsilon(shift, variance, rounds) for shift in (math.floor(norm), math.ceil(norm))
+    )
+    found = accounted(source).bounds["knows_rounds"][0].guarantee.epsilon
+    assert below <= found <= 1.01 * above
 
 
 @pytest.mark.parametrize(("mechanism", "keys", "cap"), CAPS)

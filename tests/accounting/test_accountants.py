@@ -32,6 +32,7 @@ from fl_audit.accounting.gaussian_accountants import (
     epsilon_rdp_fixed_size,
     epsilon_seen_samples,
 )
+from fl_audit.accounting.renyi import RDP_ORDERS, epsilon_of_divergences
 from tests.accounting.releases import release
 
 STACK_OVERFLOW_DELTA = 341_000**-1.1
@@ -245,6 +246,17 @@ def test_rdp_without_replacement_composes_over_rounds():
         rounds = FixedSizeRounds(sample_size, 100, 1.0, 50)
         unsampled, _ = account_gaussian(rounds.noise_multiplier / 2, rounds.rounds, 1e-6)
         assert epsilon_rdp_fixed_size(rounds, 1e-6) <= unsampled.epsilon
+
+
+@pytest.mark.parametrize(("sample", "z"), [(3, 0.3), (20, 1.0), (1, 8.0)])
+def test_orders_that_are_not_tried_give_no_smaller_epsilon(sample, z):
+    rounds = FixedSizeRounds(sample, 300, z, 40)
+    sampled, unsampled = (
+        RdpAccountant(list(RDP_ORDERS), NeighboringRelation.REPLACE_ONE).compose(event).rdp
+        for event in (rounds.replacing_one, rounds.replacing_one.event)
+    )
+    by_all = epsilon_of_divergences(RDP_ORDERS, 40 * np.minimum(sampled, unsampled), 1e-6)
+    assert epsilon_rdp_fixed_size(rounds, 1e-6) == by_all
 
 
 def test_which_accountant_is_tighter_depends_on_the_noise():

@@ -312,13 +312,20 @@ def test_logs_are_audited_without_dp_accounting(tmp_path, capsys, monkeypatch, s
     assert words in capsys.readouterr().out
 
 
-def test_the_most_noise_is_that_of_any_round_also_of_one_without_canaries(tmp_path):
+def test_the_noise_of_a_release_is_that_of_all_rounds_also_of_those_without_canaries(tmp_path):
     pool, random = CanaryPool(seed=5, count=4, dim=100), np.random.default_rng(6)
-    for folder, stddev, most in (("more", 5 * NOISE, 5 * NOISE), ("unstated", None, np.inf)):
-        scorer = RoundScorer.create(tmp_path / folder, pool, 2, [[1]] * 4)
+    said = Participation("none", client_rounds=1, client_weight=1)
+    for folder, stddev, least, most in (
+        ("more", 5 * NOISE, NOISE, 5 * NOISE),
+        ("less", NOISE / 2, NOISE / 2, NOISE),
+        ("unstated", None, NOISE, np.inf),
+    ):
+        scorer = RoundScorer.create(tmp_path / folder, pool, 2, [[1]] * 4, participation=said)
         aggregate = random.normal(0, NOISE, 100)
         scorer.score_round(1, aggregate, canary_length=1.0, noise_stddev=NOISE, norm_bound=9.0)
         scorer.score_round(2, 5 * aggregate, canary_length=1.0, noise_stddev=stddev)
         found = stated_rounds(read_log(LogFolder(tmp_path / folder), list))
-        assert found.release.noise.noise_multiplier == pytest.approx(NOISE)
+        assert found.release.noise.noise_multiplier == pytest.approx(least)
         assert found.most_noise == pytest.approx(most)
+        is_known = not isinstance(found.release.client.sampling, UnknownRounds)
+        assert is_known == (stddev is not None)

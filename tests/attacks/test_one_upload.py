@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool, Participation, RoundScorer
-from fl_audit.attacks.log_scores import ScoredLog, audit_of_log, score_log
+from fl_audit.attacks.log_scores import ScoredLog, score_log
 from fl_audit.attacks.logs import read_log
 from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.attacks.statistics import RunFacts
+from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
 from fl_audit.estimators import estimate
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
@@ -43,7 +44,7 @@ def _log(folder: Path, pool: CanaryPool, noise: float, seed: int, **told: object
 
 
 def _bound(scored: ScoredLog, method: str) -> float:
-    facts = RunFacts(audit_of_log(True), scored.pool.dim, scored.pool.family, scored.compared)
+    facts = RunFacts(Audit(), scored.pool.dim, scored.pool.family, scored.compared)
     made = estimate(
         scored.scores["one_upload"].canary_scores(),
         delta=_DELTA,

@@ -48,6 +48,7 @@ class Loop:
       states_noise: Whether the noise of a round, from 0, is stated.
       is_logged: Whether a round, from 0, is logged.
       undoes: Whether clients send the negative of the last round's noise, as long as they may.
+      clips_variables: Whether each variable is clipped by itself, of canaries that are sent long.
       options: Further arguments of `RoundScorer.create`.
     """
 
@@ -58,13 +59,22 @@ class Loop:
     states_noise: Callable[[int], bool] = lambda index: True
     is_logged: Callable[[int], bool] = lambda index: True
     undoes: bool = False
+    clips_variables: bool = False
+    count: int = COUNT
     options: dict[str, Any] = field(default_factory=dict)
+
+    def _clipped(self, vector: Array) -> Array:
+        """A canary, sent at the clip norm or longer, after the clip."""
+        if not self.clips_variables:
+            return vector
+        parts = np.split(vector, np.cumsum(SIZES)[:-1])
+        return np.concatenate([part / np.linalg.norm(part) for part in parts])
 
     def log(self, path: Path, seed: int) -> Path:
         """Trains and writes the log folder; canaries are sent at the clip norm."""
         random = np.random.default_rng(seed)
-        pool = CanaryPool(seed=seed, count=COUNT, dim=DIM)
-        canary_rounds = spread(np.arange(COUNT), seed, ROUNDS, 1).by_member(COUNT)
+        pool = CanaryPool(seed=seed, count=self.count, dim=DIM)
+        canary_rounds = spread(np.arange(self.count), seed, ROUNDS, 1).by_member(self.count)
         scorer = RoundScorer.create(
             path, pool, ROUNDS, canary_rounds, variable_sizes=SIZES, **self.options
         )
@@ -72,7 +82,7 @@ class Loop:
         present = np.zeros(ROUNDS)
         for canary in np.flatnonzero(pool.included):
             for number in canary_rounds[canary]:
-                sums[number - 1] += pool.vector(int(canary))
+                sums[number - 1] += self._clipped(pool.vector(int(canary)))
                 present[number - 1] += 1
         unit, noise = clip_norms / COHORT, self.noise(random)
         if self.undoes:
@@ -242,6 +252,10 @@ NOT_NOTICED: dict[str, Loop] = {
 """Wrong loops that no check finds, which a consistent verdict on a log says."""
 
 
+CLIP_PER_VARIABLE = Loop(clips_variables=True, count=400)
+"""A client is then as long as the clip norm times the root of the number of variables; the canary
+check finds it."""
+
 RIGHT: dict[str, Loop] = {
     "as stated": Loop(),
     "nobody sends anything": Loop(updates=lambda random: np.zeros((ROUNDS, DIM))),
@@ -259,6 +273,9 @@ RIGHT: dict[str, Loop] = {
     "float16": Loop(released=lambda one: one.astype(np.float16).astype(np.float64)),
     "a grid of a quarter of the noise": Loop(
         released=lambda one: np.round(4 * COHORT / NOISE * one) * NOISE / COHORT / 4
+    ),
+    "a grid as coarse as the noise": Loop(
+        released=lambda one: np.round(COHORT / NOISE * one) * NOISE / COHORT
     ),
     "every other round": Loop(is_logged=lambda index: index % 2 == 0),
 }

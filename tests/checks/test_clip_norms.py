@@ -30,6 +30,7 @@ def checked(seed, rounds, cohort, promised, stddev, **other):
     return check_clip_norms(*clip_norms(random, rounds, cohort, stddev, **other), clip)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("cohort", "stddev"), [(20, 1.0), (20, 0.3), (20, 0.1), (1000, 50.0)])
 def test_p_values_of_right_noise_are_valid(cohort, stddev):
     """400 runs: more than 42 p-values below 0.05 would have probability 1e-6 at that level."""

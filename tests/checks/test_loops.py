@@ -3,11 +3,11 @@
 import pytest
 
 from fl_audit.report.build import EstimateRequest, report_on_statistics
-from fl_audit.report.checks import checks_words, folder_checks
+from fl_audit.report.checks import checks_words, folder_canary_check, folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import after_checks
 from fl_audit.verdict.record import Outcome
-from tests.checks.loops import NOT_NOTICED, RIGHT, UNSEEN, WRONG, Loop
+from tests.checks.loops import CLIP_PER_VARIABLE, NOT_NOTICED, RIGHT, UNSEEN, WRONG, Loop
 
 
 def checks_of(loop: Loop, path, seed: int = 1):
@@ -32,6 +32,14 @@ def test_a_right_loop_passes(name, tmp_path):
     checks = checks_of(RIGHT[name], tmp_path)
     assert failed(checks) == set()
     assert checks.passed
+
+
+def test_a_clip_per_variable_is_named_by_the_canary_check(tmp_path):
+    folder = AuditedFolder(CLIP_PER_VARIABLE.log(tmp_path / "log", 1))
+    found = folder_canary_check(folder, folder_statistics(folder))
+    assert found.state == "not_arrived"
+    assert found.is_longer
+    assert "longer than a client may be" in found.reason
 
 
 @pytest.mark.parametrize("name", UNSEEN)

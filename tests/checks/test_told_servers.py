@@ -30,6 +30,7 @@ def test_a_wrong_one_is_found(name, rounds):
         assert check in failed(make(seed, rounds))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("sizes", [(DIM,), SIZES], ids=["one variable", "four variables"])
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_one_passes(name, sizes):

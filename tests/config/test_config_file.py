@@ -268,10 +268,7 @@ KINDS = ", ".join(
 BAD_VALUES = [
     # Unknown keys, the nearest named.
     ("sed=3", "unknown key `sed`; did you mean 'seed'?"),
-    (
-        "zzz=3",
-        "unknown key `zzz`; known: audit, canaries, client, clients_per_block, dropouts, log, ",
-    ),
+    ("zzz=3", "unknown key `zzz`; known: audit, canaries, client, clients_per_block, dropouts, "),
     ("rounds=3", "unknown key `rounds`; did you mean `participation.rounds`?"),
     ("client.clip_norm=3", "unknown key `client.clip_norm`; did you mean `mechanism.clip_norm`?"),
     (

@@ -28,7 +28,7 @@ from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
 from fl_audit.verdict import chosen_tests
-from fl_audit.verdict.live_verdict import shared_confidence
+from fl_audit.verdict.chosen_tests import shared_confidence
 from tests.small_configs import SMALLEST
 
 

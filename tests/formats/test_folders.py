@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,10 +20,11 @@ def folder(tmp_path) -> RunFolder:
 
 
 def test_every_path_is_a_different_one_inside_the_folder(folder):
-    properties = [n for n, v in vars(RunFolder).items() if isinstance(v, property)]
-    paths = [getattr(folder, name) for name in properties]
+    names = {name for kind in RunFolder.__mro__ for name in vars(kind) if name[0] != "_"}
+    found = [getattr(folder, name) for name in names]
+    paths = [path for path in found if isinstance(path, Path) and path != folder.path]
     paths += [folder.scores(statistic) for statistic in STATISTICS]
-    assert len(set(paths)) == len(paths) >= 14
+    assert len(set(paths)) == len(paths) >= 35
     assert {path.parent for path in paths} == {folder.path}
 
 

@@ -46,7 +46,7 @@ def _poisson(s: System) -> np.ndarray:
     return s.included
 
 
-def _amplified(noise: float, probability: float, rounds: int) -> float:
+def amplified(noise: float, probability: float, rounds: int) -> float:
     """The epsilon that dp_accounting gives of Poisson sampling, without known rounds."""
     import dp_accounting
     from dp_accounting import pld
@@ -177,7 +177,7 @@ RIGHT: dict[str, Callable[[], System]] = {
     "no rounds handed over": lambda: System(listed=lambda s: None),
     "sampling that the claim counts on": lambda: System(
         takes_part=_poisson,
-        claim=_amplified(1.0, 0.05, 20) + 0.001,
+        claim=amplified(1.0, 0.05, 20) + 0.001,
         participation=lambda s: AMPLIFIED,
     ),
     "nothing said of clients": lambda: System(participation=lambda s: None),

@@ -1,9 +1,16 @@
 """Canaries that follow a pattern with a chosen expected number of rounds."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from fl_audit.accounting.release import Denominator, Noise, Party, Release
 from fl_audit.accounting.sampling import FixedRounds, OncePerBlock
+from fl_audit.accounting.sampling_accountants import accountant_of
+from fl_audit.accounting.toeplitz import Toeplitz
+from fl_audit.attacks.secret_rounds import known_pattern
 from fl_audit.config import (
     BallsInBins,
     Bernoulli,
@@ -15,6 +22,7 @@ from fl_audit.config import (
     Uniform,
 )
 from fl_audit.errors import InputError
+from fl_audit.mechanisms.describe_release import squared_sensitivity
 from tests.participation.attendance import attendance, schedule_of
 
 POOL, ROUNDS, MEAN = 4_000, 40, 5
@@ -106,3 +114,49 @@ def test_one_of_cohort_and_epochs_is_set(keys, message):
 def test_more_epochs_than_rounds_are_refused():
     with pytest.raises(InputError, match=r"participation\.epochs: 5 epochs .* at most 4"):
         schedule_of(Shuffle(rounds=4, epochs=5), 31)
+
+
+def support(pattern) -> tuple[str, str, str]:
+    """The columns of the page's table: under a matrix, E, and the attacker without schedule."""
+    attendance = schedule_of(pattern, 60, np.ones(50, bool)).client_attendance
+    strategy = Toeplitz((1.0, 0.5), ROUNDS)
+    is_bounded = squared_sensitivity(attendance, strategy) is not None
+    accountant = accountant_of(attendance.sampling)
+    hides = accountant is not None and accountant.under_matrix is not None
+    under_matrix = ("yes" if hides else "no") if is_bounded else "no bound"
+    fields = {name: getattr(pattern, name) for name in pattern.__struct_fields__}
+    try:
+        canaries = schedule_of(
+            type(pattern)(**fields | {"canary_mean_repeats": 2.3}), 60, np.ones(50, bool)
+        ).canary_attendance
+        mean = "any"
+    except InputError as error:
+        canaries = schedule_of(pattern, 60, np.ones(50, bool)).canary_attendance
+        mean = "no" if "does not go with" in str(error) else "some"
+    party = Party(canaries.sampling)
+    release = Release(
+        rounds=ROUNDS,
+        noise=Noise("gaussian", 1.0, 1.0),
+        denominator=Denominator("expected_cohort", 6.0),
+        client=party,
+        canary=party,
+    )
+    return under_matrix, mean, "yes" if known_pattern(release).rounds == ROUNDS else "no"
+
+
+def test_the_page_says_what_is_supported():
+    text = (Path(__file__).parents[2] / "docs/patterns.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*) \| (.*) \| (.*) \| (.*) \|$", text.partition("## 4.")[2], re.M)
+    sizes = {"rounds": ROUNDS, "clients_per_round": 6}
+    truncated = Bernoulli(**sizes, largest_round=12)
+    for pattern in (*PATTERNS[:-1], truncated):
+        name, is_cut = f"`{pattern.__struct_config__.tag}`", pattern is truncated
+        (row,) = [
+            row
+            for row in rows
+            if name in row[0].split(", ") and is_cut == ("`largest_round`" in row[0])
+        ]
+        under_matrix, mean, secret = support(pattern)
+        assert row[1] == under_matrix, name
+        assert (row[2] if row[2] in ("any", "no") else "some") == mean, name
+        assert row[3] == secret, name

@@ -79,7 +79,7 @@ def test_the_report_bounds_each_attacker(folder):
     assert "sees_uploads" not in report["efficiency"]["own_rounds"]
     assert report["efficiency"]["own_rounds"]["guaranteed"] == canary["knows_rounds"]
     page = folder.report_html.read_text()
-    assert "attacker sees its uploads" in page
+    assert "attacker who sees single uploads" in page
     assert "adds Gaussian noise with noise multiplier 0.05 before it uploads it" in page
 
 

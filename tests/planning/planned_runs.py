@@ -44,7 +44,6 @@ def planned(config: Any, task: TaskFacts | None = None, count_noise: float = 0.0
     whole = dataclasses.replace(design, noise=Noise(distribution, noise, noise, count_noise))
     return PlannedRun(
         **whole.shared,
-        mechanism=config.mechanism,
         server=config.server,
         pool=config.canaries,
         task=task,

@@ -133,6 +133,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES)
 def test_scores_have_the_moments_of_those_of_vectors(case):
     """168 comparisons at 6 standard errors: by chance one fails with probability below 1e-6."""
@@ -142,6 +143,7 @@ def test_scores_have_the_moments_of_those_of_vectors(case):
     assert not worst
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("repeats", [1, 3])
 def test_scores_of_uploads_have_the_moments_of_those_of_vectors(repeats):
     """Within five standard errors of 100 trials: a false alarm in 12 numbers has chance 7e-6."""

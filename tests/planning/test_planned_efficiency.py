@@ -6,7 +6,11 @@ import pytest
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.planning.background import MIDDLE, predicted_background
 from fl_audit.planning.power import planned_efficiency
-from fl_audit.planning.prediction import sample_middle, simulated_audits
+from fl_audit.planning.prediction import (
+    predicted_statistics,
+    sample_middle,
+    simulated_audits,
+)
 from tests.planning.planned_runs import facts, planned, small_config
 
 # The quickstart's numbers, with all of its noise on the sum.
@@ -51,7 +55,7 @@ def test_a_score_in_several_own_rounds_is_a_cosine_with_one_vector():
     scale = run.task.dim**0.5
     assert np.std(scale * excluded) == pytest.approx(1, abs=0.1)
     assert np.mean(scale * included) == pytest.approx(4**0.5 / 0.3, abs=0.3)
-    audited = sample_middle(run, 3)
+    audited = sample_middle(run, 3, predicted_statistics(run.config))
     assert np.median(audited["own_rounds", "threshold_valid"]) > 17
 
 
@@ -64,10 +68,9 @@ def test_without_noise_a_score_in_several_own_rounds_is_at_most_one():
 
 
 def test_what_is_proven_is_below_what_could_be_and_that_below_the_guarantee(quickstart):
-    found = {
-        made.statistic: made
-        for made in planned_efficiency(quickstart, sample_middle(quickstart, 19))
-    }
+    statistics = predicted_statistics(quickstart.config)
+    middle = sample_middle(quickstart, 19, statistics)
+    found = {made.statistic: made for made in planned_efficiency(quickstart, middle, statistics)}
     assert set(found) == {"max", "sum", "own_rounds"}
     for made in found.values():
         assert made.lower_bound <= made.reachable <= made.upper_bound

@@ -28,7 +28,8 @@ from fl_audit.planning.prediction import (
 
 
 def every_prediction(run, trials):
-    return predict(run, trials, sample_middle(run, trials), predicted_statistics(run.config))
+    statistics = predicted_statistics(run.config)
+    return predict(run, trials, sample_middle(run, trials, statistics), statistics)
 
 
 def test_the_estimate_without_details_is_the_estimate():

@@ -43,6 +43,7 @@ DEALT_BEFOREHAND = Participation("none", client_rounds=1, client_weight=1)
 DRAWN = Participation("poisson", probability=0.05)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("participation", [None, DRAWN])
 def test_known_rounds_contradict_no_claim_that_may_count_on_sampling(tmp_path, participation):
     """Claim 1 counts on a draw; the attacker of own_rounds, who knows it, proves far more."""
@@ -130,6 +131,7 @@ def test_canaries_that_are_no_clients_contradict_nothing(tmp_path, said, words):
     assert words in verdict.reason
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("claim", "required", "status"),
     [

@@ -50,6 +50,7 @@ def failed(path) -> set[str]:
     return {check.name for check in checks.results if not check.passed}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", ["files", "loop", "restarted loop"])
 @pytest.mark.parametrize("name", ["banded square root", "trees of 6 rounds"])
 def test_a_right_one_passes(name, way, tmp_path):
@@ -64,6 +65,7 @@ def test_a_right_one_passes(name, way, tmp_path):
         assert checks.not_checked is None
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("way", ["files", "loop"])
 @pytest.mark.parametrize(
     "name",

@@ -70,6 +70,7 @@ def failed(path: Path) -> set[str]:
     return {check.name for check in folder_checks(AuditedFolder(path)).results if check.failed}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_log_is_not_consistent(name, tmp_path):
     make, check = WRONG[name]

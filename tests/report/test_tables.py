@@ -109,7 +109,9 @@ def test_each_statistic_stands_beside_the_guarantee_against_its_own_attacker():
     assert canary[1:] == ("≤ 10.0", "≤ 15.0")
     assert client[1:] == ("≤ 40.0", "≤ 40.0")
     rows = accounting_rows(made)
-    assert [row[0] for row in rows][2:] == ["Included canary, attacker does not know its rounds"]
+    assert [row[0] for row in rows][2:] == [
+        "Included canary, attacker who does not know the participation schedule"
+    ]
 
 
 def test_accounting_rows_name_reasons():

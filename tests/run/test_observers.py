@@ -87,7 +87,7 @@ def test_a_damaged_file_is_one_line(tmp_path, content):
     folder = RunFolder(tmp_path)
     if content is not None:
         folder.metrics.write_bytes(content)
-    with pytest.raises(InputError, match=r"metrics\.csv: (columns must|cannot be read)"):
+    with pytest.raises(InputError, match=r"metrics\.csv: (columns must|cannot|must be UTF-8)"):
         _write(folder, [], completed=1)
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fl_audit.tasks.tff_datasets import SqliteClients, new_sqlite_file
+from experiments.sqlite_file import new_sqlite_file
+from fl_audit.tasks.tff_datasets import SqliteClients
 
 
 def test_clients_are_read_in_the_order_of_their_names(tmp_path):

@@ -90,6 +90,7 @@ SAMPLED_KINDS = [
 """Of every kind, for what takes many audits; a claim of noise is one of its Gaussian curve."""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("claim", SAMPLED_KINDS)
 def test_a_true_claim_is_contradicted_as_rarely_as_the_confidence_says(claim):
     claimed = claim(1.0)
@@ -100,6 +101,7 @@ def test_a_true_claim_is_contradicted_as_rarely_as_the_confidence_says(claim):
     assert contradicted <= stats.binom.isf(1e-6, 80, 0.1)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("claim", SAMPLED_KINDS)
 def test_twice_the_epsilon_is_seen_with_a_hundred_canaries(claim):
     # Epsilon 2 is claimed and 4 is true; the issue asks for 80 % of audits.

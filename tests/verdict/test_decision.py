@@ -117,6 +117,7 @@ def test_coin_flips_contradict_a_true_claim_rarely_by_both_methods():
     assert contradicted <= stats.binom.isf(1e-6, runs, alpha)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("method", valid_methods())
 def test_the_p_value_is_where_estimate_ceases_to_contradict(method, seed):
