@@ -19,6 +19,7 @@ _RELEASE = ("noise_multiplier", "rounds", "sampling", "rate", "participations", 
 
 
 def add(commands: Commands) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _account,

@@ -18,6 +18,7 @@ EXIT_WORSE = 5
 
 
 def add(commands: Commands) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _compare,

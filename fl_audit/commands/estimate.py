@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _estimate,

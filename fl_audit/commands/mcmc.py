@@ -26,6 +26,7 @@ _CHAIN_FLAGS = {
 
 
 def add(commands: Commands) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _mcmc,

@@ -19,6 +19,7 @@ EXIT_BROKEN = 1
 
 
 def add(commands: Commands) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _release,

@@ -9,6 +9,7 @@ from fl_audit.progress import hint
 
 
 def add(commands: Commands) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _run,

@@ -17,6 +17,7 @@ EXIT_RUN_FAILED = 1
 
 
 def add(commands: Commands) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _sweep,

@@ -29,6 +29,7 @@ _WORDS = {
 
 
 def add(commands: Commands) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _verify,

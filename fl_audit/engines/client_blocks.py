@@ -16,17 +16,11 @@ from fl_audit.tasks.learning_task import Examples
 
 @dataclass(frozen=True)
 class PaddedBlock:
-    """The batches of a block of clients.
+    """The batches of a block of clients."""
 
-    Attributes:
-      inputs: The inputs, of shape (clients, batches, examples, ...).
-      labels: The labels, of shape (clients, batches, examples, ...).
-      num_examples: The examples without padding, float32 of shape (clients, batches).
-    """
-
-    inputs: npt.NDArray[Any]
-    labels: npt.NDArray[Any]
-    num_examples: npt.NDArray[np.float32]
+    inputs: npt.NDArray[Any]  # (clients, batches, examples, ...)
+    labels: npt.NDArray[Any]  # likewise
+    num_examples: npt.NDArray[np.float32]  # without padding, (clients, batches)
 
 
 @dataclass(frozen=True)
@@ -50,15 +44,7 @@ def pad_block(
     padding_label: int,
     shape: BlockShape | None = None,
 ) -> PaddedBlock:
-    """Cuts each client's examples into batches and pads them to the largest, or to a shape.
-
-    Args:
-      clients: The examples of each client in the order of training, at least one client.
-      batch_size: The number of examples in a step, at least 1.
-      padding_label: The label of padding; its inputs are zero.
-      shape: The shape of the block, at least as large as needed; its batches have `batch_size`
-        rows unless one batch holds every client.
-    """
+    """Cuts clients' examples into batches, padded to the largest or to a shape, inputs with 0."""
     padded = shape or BlockShape.least(clients, batch_size)
     first = clients[0]
     whole = (padded.clients, padded.batches * padded.rows)

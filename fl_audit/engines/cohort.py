@@ -24,17 +24,11 @@ from fl_audit.tasks.learning_task import Examples, LearningTask
 
 @dataclass(frozen=True)
 class RoundData:
-    """The participants of one round.
+    """The participants of one round."""
 
-    Attributes:
-      clients: The examples of each real client in the order of training, pass after pass.
-      canaries: The indices of the canaries in the pool, int64.
-      canary_examples: The examples of each of these canaries; empty if canaries are vectors.
-    """
-
-    clients: Sequence[Examples]
-    canaries: IndexArray
-    canary_examples: Sequence[Examples] = ()
+    clients: Sequence[Examples]  # of each real client in the order of training, pass after pass
+    canaries: IndexArray  # indices in the pool
+    canary_examples: Sequence[Examples] = ()  # of each of these; empty if canaries are vectors
 
     @property
     def trained(self) -> Sequence[Examples]:

@@ -74,21 +74,12 @@ It is called ahead of time, from another thread."""
 
 @dataclass(frozen=True, eq=False)
 class TrainedRound:
-    """The result of a round.
+    """The result of a round."""
 
-    Attributes:
-      state: The state of the engine after the round.
-      seen: What attackers may see: models, noised aggregate and clip norm.
-      noise_stddev: The standard deviation of the noise on each coordinate of the sum of updates;
-        under tree aggregation, of the noise of one node.
-      train_loss: The mean loss over the examples that the cohort trained on, in nats; 0 without
-        any.
-    """
-
-    state: Any
-    seen: SeenRound
-    noise_stddev: float
-    train_loss: float
+    state: Any  # of the engine after the round
+    seen: SeenRound  # models, noised aggregate and clip norm
+    noise_stddev: float  # on a coordinate of the sum; under trees, of a node's noise
+    train_loss: float  # mean over the cohort's examples, in nats; 0 without any
 
 
 class ClientUpdates(Protocol):
@@ -97,32 +88,16 @@ class ClientUpdates(Protocol):
     def __call__(
         self, model: Float32Array, clients: Sequence[Examples]
     ) -> Iterator[tuple[IndexArray, Float32Array]]:
-        """The updates of the clients, not clipped, some clients at a time.
-
-        Args:
-          model: The model that they train from, of shape (dim,).
-          clients: The examples of each client, in the order in which it trains on them.
-
-        Yields:
-          The positions of some clients in `clients`, and their updates, float32 of shape (clients,
-          dim), in the direction in which the model moves. Each client is in one of these pairs.
-        """
+        """Yields positions in `clients` and their updates, not clipped, (positions, dim)."""
 
 
 class Engine(abc.ABC):
-    """Trains the rounds of a run.
+    """Trains the rounds of a run."""
 
-    Attributes:
-      description: A line for users: which engine, how, and why it was chosen.
-      first_round: A main clause for users who wait for the first round; empty if it is not slower.
-      packages: Installed packages whose versions the run's record has.
-      rounds_per_session: The largest number of rounds in a session; None for any number.
-    """
-
-    description: str
-    first_round: str = ""
-    packages: tuple[str, ...] = ()
-    rounds_per_session: int | None = None
+    description: str  # for users: which engine, how, and why it was chosen
+    first_round: str = ""  # for users who wait for it; empty if it is not slower
+    packages: tuple[str, ...] = ()  # whose versions the run's record has
+    rounds_per_session: int | None = None  # at most; None for any number
 
     def session(self) -> contextlib.AbstractContextManager[None]:
         """A block inside which `begin` and `run_round` are called."""
@@ -139,10 +114,7 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def reader(self, run: PreparedRun) -> CohortReader:
-        """The reader of the data of a round's participants.
-
-        `run` has the model and the denominator for which the engine was made.
-        """
+        """The reader of a round's data; `run` has the model and denominator of this engine."""
 
     @abc.abstractmethod
     def run_round(self, state: Any, data: Any, index: int) -> TrainedRound:
@@ -165,10 +137,7 @@ class Engine(abc.ABC):
         """A function from a model to its accuracy on the held-out examples, in [0, 1]."""
 
     def replay(self, run: PreparedRun) -> tuple[Finding, ...]:
-        """Replays the first round with the same seed, a check of the mechanism before training.
-
-        If the engine cannot replay a round, one finding says why.
-        """
+        """Replays the first round with one seed before training; else one finding says why not."""
         return (not_replayed("the engine draws noise that has no seed"),)
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
@@ -214,10 +183,7 @@ _MOST_NUMBERS = 1 << 26
 
 
 def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promise:
-    """The expected behaviour of a round under a run's config.
-
-    `zeroing_norm` is the largest coordinate that an update may have; infinite without zeroing.
-    """
+    """The expected behaviour of a round; `zeroing_norm` is infinite without zeroing."""
     table, denominator = run.config.mechanism, run.schedule.expected_cohort
     is_gaussian = why_not_checked(table) is None
     kind, zeroing = MECHANISMS.kind_of(table), table.zeroing

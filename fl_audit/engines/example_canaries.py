@@ -159,10 +159,7 @@ def _random(
 def alike_canaries(
     canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
 ) -> list[Examples]:
-    """Examples made as a run's canaries are, but of held-out data; none if that is unknown.
-
-    There are fewer than `count` if held-out data does not suffice.
-    """
+    """Held-out examples made as canaries' are, `count` or as many as suffice; none if unknown."""
     if canaries.source == "random":
         return _random(canaries, task, count, random)
     if canaries.source != "mislabelled":
@@ -198,17 +195,11 @@ def read_canary_file(path: Path, task: LearningTask) -> Sequence[Examples]:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """A file of numbers with one example per row.
+    """A file of numbers with one example per row."""
 
-    Attributes:
-      client_ids: The client of each example, of shape (examples,).
-      inputs: Numbers whose first axis is the example.
-      labels: Numbers of shape (examples,).
-    """
-
-    client_ids: npt.NDArray[Any]
-    inputs: npt.NDArray[Any]
-    labels: npt.NDArray[Any]
+    client_ids: npt.NDArray[Any]  # (examples,)
+    inputs: npt.NDArray[Any]  # (examples, ...)
+    labels: npt.NDArray[Any]  # (examples,)
 
 
 def _read_npz(path: Path) -> _Rows:

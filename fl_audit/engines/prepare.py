@@ -21,17 +21,11 @@ from fl_audit.tasks.learning_task import Examples, LearningTask
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun(RunDesign):
-    """A run whose parts are loaded, sampled and checked.
-
-    Attributes:
-      task: The model and the data.
-      family: The family of the canaries' vectors; without vectors if canaries hold examples.
-      canary_examples: The examples of each canary; empty if canaries are vectors.
-    """
+    """A run whose parts are loaded, sampled and checked."""
 
     task: LearningTask
-    family: CanaryFamily
-    canary_examples: Sequence[Examples] = ()
+    family: CanaryFamily  # without vectors if canaries hold examples
+    canary_examples: Sequence[Examples] = ()  # of each canary; empty if they are vectors
 
     @property
     def cohort_data(self) -> CohortData:
@@ -59,10 +53,6 @@ def prepare(config: Config, secret: int | None = None) -> PreparedRun:
 
 
 def canaries_csv(run: PreparedRun) -> str:
-    """The pool as CSV text with the columns `canary_id,included,rounds`.
-
-    Rounds count from 1 and are separated by spaces. An excluded canary's rounds are those in which
-    it would have participated. A pool that is divided into arms has a column `arm`.
-    """
+    """CSV `canary_id,included,rounds` (rounds from 1), with a column `arm` where there are arms."""
     rounds = run.schedule.rounds_of_canaries(run.num_canaries)
     return canaries_text(run.included, rounds, run.arms)

@@ -30,21 +30,15 @@ class CannotRunError(Exception):
 class RuntimeKind:
     """A runtime.
 
-    Attributes:
-      make: Makes the runtime of a prepared run, from the run, the file that a worker's output is
-        appended to, and the reason for this runtime. It raises a `CannotRunError` if it cannot run
-        the run's process, and an `InputError` if the config needs something that the runtime does
-        not have.
-      takes_blocks: Whether it can train clients in blocks; if not, a config that names it and sets
-        `clients_per_block` is refused.
-      package: The package that it needs, by the name under which Python imports it; `auto` skips
-        runtimes whose package is not installed. None if it needs none.
+    `make` takes the prepared run, the file of a worker's output, and the reason for this runtime.
+    It raises a `CannotRunError` if it cannot run the run's process, and an `InputError` if the
+    config needs something that the runtime does not have.
     """
 
     name: str
     make: Callable[["PreparedRun", Path, str], "Engine"]
-    takes_blocks: bool
-    package: str | None = None
+    takes_blocks: bool  # trains clients in blocks; else `clients_per_block` is refused
+    package: str | None = None  # imported by this name; `auto` skips the runtime without it
 
     @property
     def is_installed(self) -> bool:

@@ -55,24 +55,14 @@ class DpSgd:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is trained.
+    """How a model is trained."""
 
-    Attributes:
-      epochs: The number of passes over the training points; under DP-SGD over `public_size`.
-      batch_size: The number of points in a step; under DP-SGD its expectation.
-      learning_rate: The step size; a step is this times the momentum's gradient.
-      momentum: The share of the last step that is kept, in [0, 1).
-      privacy: DP-SGD's parameters; None for plain SGD.
-      output_noise: The standard deviation of Gaussian noise on every weight of the trained model,
-        before it is released.
-    """
-
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    momentum: float = 0.0
-    privacy: DpSgd | None = None
-    output_noise: float = 0.0
+    epochs: int  # over the training points; under DP-SGD over `public_size`
+    batch_size: int  # under DP-SGD its expectation
+    learning_rate: float  # of the momentum's gradient
+    momentum: float = 0.0  # the share of the last step that is kept, in [0, 1)
+    privacy: DpSgd | None = None  # None for plain SGD
+    output_noise: float = 0.0  # stddev on every weight of the trained model before release
     initial_weights: InitialWeights = "random"
 
     def steps(self, num_members: int) -> int:
@@ -85,11 +75,7 @@ class Recipe:
 
 
 def accounted_epsilon(recipe: Recipe, delta: float) -> float:
-    """The upper bound on epsilon of DP-SGD (add or remove one point), against all attackers.
-
-    It holds against attackers who see every step. Noise on the output alone gives no bound, because
-    how far one point moves a trained model is unknown.
-    """
+    """The upper bound on epsilon of DP-SGD whose every step is seen; infinite without it."""
     if recipe.privacy is None:
         return math.inf
     epsilon = account(_steps(recipe, recipe.privacy), delta).epsilon
@@ -97,10 +83,7 @@ def accounted_epsilon(recipe: Recipe, delta: float) -> float:
 
 
 def with_epsilon(recipe: Recipe, epsilon: float, delta: float) -> Recipe:
-    """The recipe with the least noise of DP-SGD whose upper bound is at most an epsilon.
-
-    The recipe's own noise multiplier is ignored.
-    """
+    """The recipe with the least noise of DP-SGD for an upper bound of at most epsilon."""
     privacy = recipe.privacy
     if privacy is None:
         raise InputError("only DP-SGD can be given an epsilon")
@@ -190,11 +173,7 @@ def _filled(taken: list[npt.NDArray[np.int64]], rows: int) -> Batches:
 
 
 def initial_weights(classifier: Model, seed: int, model: int) -> list[Float32Array]:
-    """Initial weights of model number `model`: normal, scaled like the task's.
-
-    Each array has the root mean square of the task's; zeros (biases) stay zeros. He's normal
-    initial weights keep their distribution; uniform ones become normal with the same variance.
-    """
+    """Normal weights of model `model`, each array with the root mean square of the task's."""
     rng = generator(seed, Stream.MODEL_WEIGHTS, model)
     return [
         rng.standard_normal(weight.shape, np.float32)

@@ -25,24 +25,15 @@ _MOST_NUMBERS = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class StandIns:
-    """Stand-ins for a round's participants.
+    """Stand-ins for a round's participants."""
 
-    Attributes:
-      clients: The examples of each, in the order of training.
-      counts: The expected number of participants that each represents, float64 of shape (n,).
-      repeats: The expected number of rounds of a participant, at least 1.
-    """
-
-    clients: Sequence[Examples]
-    counts: FloatArray
-    repeats: float
+    clients: Sequence[Examples]  # the examples of each, in the order of training
+    counts: FloatArray  # the expected number of participants that each represents, (n,)
+    repeats: float  # the expected number of rounds of a participant, at least 1
 
 
 def make_stand_ins(run: PreparedRun) -> StandIns:
-    """The stand-ins for a run's clients and for its canaries, which hold examples.
-
-    There are at most as many of a kind as canaries, which train in every round too.
-    """
+    """Stand-ins for a run's clients and canaries; of a kind no more than there are canaries."""
     random = generator(run.config.seed, Stream.STAND_INS)
     schedule, pool = run.schedule, run.num_canaries
     most = max(1, min(_MOST_OF_A_KIND, pool, _MOST_NUMBERS // (2 * run.task.classifier.dim)))

@@ -207,10 +207,7 @@ def deviates(log_tails: npt.ArrayLike) -> FloatArray:
 
 
 class AnytimeBound:
-    """The lower bound, round by round; depends on the rounds and their order alone.
-
-    `claims` are the tested epsilons, ascending.
-    """
+    """The lower bound, round by round; `claims` are the tested epsilons, ascending."""
 
     def __init__(self, delta: float, claim: float | None = None) -> None:
         """Starts before the first round; `claim` in (0, 300] is tested in addition to the grid."""
@@ -221,10 +218,7 @@ class AnytimeBound:
         self._largest = np.zeros(len(self.claims))
 
     def add_round(self, log_tails: FloatArray) -> None:
-        """Adds the included canaries of one round.
-
-        log_tails: for each, log of an upper bound on P(an excluded canary scores as high).
-        """
+        """Adds the included canaries of one round, by logs of upper bounds on their p-values."""
         self._log_products += log_factors(self._bets, deviates(log_tails))
         log_wealth = logsumexp(self._log_products + self._bets.log_weight, axis=1)
         self._largest = np.maximum(self._largest, log_wealth)

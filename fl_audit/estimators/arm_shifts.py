@@ -59,10 +59,7 @@ class ArmComparison:
 
 
 def compare_arms(deviates: Mapping[str, FloatArray], confidence: float) -> ArmComparison:
-    """Simultaneous intervals for the shifts of arms and for all their differences.
-
-    Raises ValueError for fewer than two arms, or fewer than two canaries in one.
-    """
+    """Simultaneous intervals for the shifts of two or more arms and for all their differences."""
     if len(deviates) < 2 or min(map(len, deviates.values())) < 2:
         raise ValueError("two arms or more are needed, with two canaries or more in each")
     means = {name: float(values.mean()) for name, values in deviates.items()}

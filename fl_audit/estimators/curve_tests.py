@@ -80,20 +80,13 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class SumTest:
-    """The test of a curve by the sum of g(z) over a number of included canaries.
+    """The test of a curve by the sum of g(z) over a number of included canaries."""
 
-    Attributes:
-      edges: The edges between the cells of z, rising, float64 of shape (cells - 1,).
-      values: g in each cell as a multiple of its grid's step, from 0 on, int64 of shape (cells,).
-      masses: The probability of each value of g(Z*) under the claim, float64 of shape (values,).
-      shift: The shift m of the alternative for which g is best.
-    """
-
-    edges: FloatArray
-    values: IntArray
-    masses: FloatArray
+    edges: FloatArray  # between the cells of z, rising, (cells - 1,)
+    values: IntArray  # g in each cell as a multiple of its grid's step, from 0 on
+    masses: FloatArray  # the probability of each value of g(Z*) under the claim
     num_included: int
-    shift: float
+    shift: float  # m of the alternative for which g is best
 
     def statistic(self, z: FloatArray) -> IntArray:
         """The sum of g(z) along the last axis, of length num_included."""

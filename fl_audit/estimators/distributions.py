@@ -97,10 +97,7 @@ class Gaussian:
 
 
 def scaled_to_one(values: FloatArray) -> tuple[FloatArray, float]:
-    """Values in units in which the largest is about 1, where no square overflows, and the unit.
-
-    The unit is a power of two: scaling loses no digits. The values are finite and not all 0.
-    """
+    """Values in units of a power of two, the largest about 1, so that no square overflows."""
     exponent = int(np.frexp(np.max(np.abs(values)))[1]) - 1
     return np.ldexp(values, -exponent), math.ldexp(1.0, exponent)
 
@@ -171,10 +168,7 @@ def log_outside(x: FloatArray) -> FloatArray:
 
 
 def log_tail(x: FloatArray, log_rest: FloatArray, dim: int) -> FloatArray:
-    """Log P(X >= x) for x in [switch_point, 1] and log_rest = log(1 - x^2).
-
-    log_rest distinguishes cosines that round to 1.
-    """
+    """Log P(X >= x) from `switch_point` on; log_rest = log(1 - x^2) separates cosines near 1."""
     b = (dim - 1) / 2
     w = np.where(x < 0.5, (1 - x) / 2, np.exp(log_rest) / (2 * (1 + x)))
     square = w * w

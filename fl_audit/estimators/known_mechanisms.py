@@ -64,10 +64,7 @@ def gaussian(epsilon: float, delta: float, dim: int | None = None) -> KnownMecha
 
 
 def pathological(epsilon: float, delta: float, beta: float) -> KnownMechanism:
-    """Algorithm 4 of Steinke et al. (2023): randomised response that is better with chance beta.
-
-    Each guess is epsilon-private; all guesses share delta, and are better at once.
-    """
+    """Algorithm 4 of Steinke et al. (2023): all guesses are better at once with chance beta."""
 
     def release(rng: np.random.Generator, bits: IntArray) -> FloatArray:
         k = len(bits)

@@ -241,11 +241,7 @@ class ScaledNull:
 
 @dataclass(frozen=True)
 class AtMostNull:
-    """A bound for a score that is a known one times an unknown factor from 0 to 1.
-
-    Example: the sum of a canary's cosines over an upper bound on the length of the sum of
-    directions. `bound` is the null of the score with factor 1.
-    """
+    """A bound for a known score, of null `bound`, times an unknown factor from 0 to 1."""
 
     bound: NullTail
 
@@ -307,10 +303,7 @@ class LargestOfRoundsNull:
 
 
 def unit_of(tail: NullTail) -> float | None:
-    """The standard deviation of a null's score, if it has the optional property `unit`.
-
-    The power of its tests is simulated in this unit.
-    """
+    """The standard deviation of a null's score, in which power is simulated; None if unknown."""
     unit: float | None = getattr(tail, "unit", None)
     return unit
 

@@ -31,11 +31,7 @@ def log_minus(log_p: npt.ArrayLike, delta: float) -> FloatArray:
 
 
 def log_ratio(log_p: npt.ArrayLike, log_q: npt.ArrayLike, delta: float) -> FloatArray:
-    """Log of (p - delta) / q: the epsilon that follows from an event of probabilities p and q.
-
-    Elementwise with broadcasting; negative if p is small. An event whose p does not exceed delta
-    gives -inf, even if q is 0. Andrew et al. (2023), section 4; Kairouz et al. (2015).
-    """
+    """Log of (p - delta) / q (Kairouz et al. 2015); -inf where p <= delta, even if q is 0."""
     log_gain = log_minus(log_p, delta)
     with np.errstate(invalid="ignore"):
         return np.where(log_gain == -np.inf, -np.inf, log_gain - np.asarray(log_q))

@@ -42,11 +42,7 @@ class TradeOff(Protocol):
     """The trade-off curve that a claim of privacy allows."""
 
     def log_power(self, log_fpr: npt.ArrayLike) -> FloatArray:
-        """Log of an upper bound on T, the largest true positive rate, at a log false positive
-        rate.
-
-        Elementwise, at most 0, and it never falls with `log_fpr`.
-        """
+        """Log of an upper bound on T at log false positive rates; at most 0, never falling."""
 
     def least(self, probability: float) -> float:
         """L: the least probability, on either neighbour, of an event that has this one."""
@@ -184,10 +180,7 @@ def epsilon_of_curve(curve: TradeOff, delta: float) -> float:
 
 
 def trade_off_of_tests(tests: OptimalTests) -> TabulatedTradeOff:
-    """The curve of a pair of distributions, from the rates of its likelihood ratio tests.
-
-    By Neyman and Pearson no other test is above their rates.
-    """
+    """The curve of two distributions by their likelihood ratio tests (Neyman & Pearson)."""
     with np.errstate(divide="ignore"):
         log_tpr, log_tnr, log_fnr = np.log(tests.tpr), np.log(tests.tnr), np.log(tests.fnr)
     return TabulatedTradeOff(

@@ -32,15 +32,17 @@ class Dropouts(Table, frozen=True, kw_only=True):
         count.
     """
 
-    share: Annotated[float, Meta(ge=0, lt=1)]
+    share: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     report_goal: PositiveInt | None = None
 
     @property
     def words(self) -> str:
         """A sentence for the report."""
-        goal = self.report_goal
-        ends = "" if goal is None else f", and a round uses {count(goal, 'report')} at most"
-        return f"Of those sampled {significant(100 * self.share)} % drop out{ends}."
+        parts = [f"of those sampled {significant(100 * self.share)} % drop out"] * (self.share > 0)
+        if self.report_goal is not None:
+            parts.append(f"a round uses {count(self.report_goal, 'report')} at most")
+        sentence = ", and ".join(parts)
+        return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""
 
 
 def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Roster) -> Schedule:

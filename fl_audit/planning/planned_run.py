@@ -97,7 +97,7 @@ class PlannedRun(RunDesign):
 
 
 def check_covered(config: Config) -> None:
-    """Checks that the simulation covers a config."""
+    """Raises an error for a config that the simulation does not cover."""
     canaries: Any = config.canaries
     if not isinstance(canaries, Canaries):
         raise InputError(

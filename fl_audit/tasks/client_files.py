@@ -25,10 +25,7 @@ _HOLD_OUT_EVERY = 10
 
 
 def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
-    """The task of a folder with an NPZ file per client; files are named after clients.
-
-    The seed decides the initial weights and which examples are held out.
-    """
+    """The task of a folder with an NPZ file per client; the seed decides what is held out."""
     shaped = _flat if config.model == "dense" else _with_channels
     folder = Path(config.path)
     paths = sorted(folder.glob("*.npz")) if folder.is_dir() else []
@@ -67,10 +64,7 @@ def _read(path: Path) -> Examples | None:
 def as_examples(
     inputs: AnyArray, labels: AnyArray, source: str, columns: Sequence[str] = ()
 ) -> Examples:
-    """Arrays as a classifier's examples: inputs in float32, labels as int32 classes from 0.
-
-    `source` and the names of `columns` are for messages; an `InputError` says what is wrong.
-    """
+    """Arrays as float32 inputs and int32 classes; `source` and `columns` are for messages."""
     if labels.ndim != 1 or inputs.ndim < 2 or len(inputs) != len(labels) or not inputs.size:
         raise InputError(
             f"{source}: must have one label for each input, at least one; inputs have shape "
@@ -106,11 +100,7 @@ def clients_task(
     *,
     model: str = "dense",
 ) -> LearningTask:
-    """The task of clients with examples of a classifier.
-
-    Args:
-      held_out: Held-out examples; None takes a tenth of the clients' examples.
-    """
+    """The task of clients with examples of a classifier, a tenth held out if none is given."""
     if not clients:
         raise InputError(f"task.path: {config.path} has no client other than the held-out examples")
     names = [*clients, "held out"]
@@ -204,10 +194,7 @@ def _is_index(name: str, column: AnyArray) -> bool:
 
 
 def load_table_task(config: TableTask, seed: int) -> LearningTask:
-    """The task of a table with an example per row.
-
-    The seed decides the initial weights and which examples are held out.
-    """
+    """The task of a table with an example per row; the seed decides what is held out."""
     path = Path(config.path)
     columns = _read_table(path)
     owners = _column(path, columns, config.client_column)

@@ -51,10 +51,7 @@ def words_of(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The tokens: 0 padding, 1 to `size` words, then unknown word, beginning, end of sentence.
-
-    `index` has the token of each known word, of which there may be fewer than `size`.
-    """
+    """Tokens: 0 padding, 1 to `size` words (or fewer), then unknown, beginning and end."""
 
     size: int
     index: dict[str, int]
@@ -106,12 +103,7 @@ TokenRows = npt.NDArray[np.unsignedinteger[Any]]
 def token_rows(
     tokens: npt.ArrayLike, lengths: npt.NDArray[Any], vocabulary: Vocabulary, length: int
 ) -> TokenRows:
-    """One row per sentence: the beginning, its words, the end if it still fits, padding.
-
-    Args:
-      lengths: The number of words of each sentence, at most `length`; of shape (sentences,).
-      vocabulary: The vocabulary of the tokens; it decides the dtype of the rows.
-    """
+    """A row per sentence: beginning, words (at most `length`), end if it fits, padding."""
     rows = np.zeros((len(lengths), length + 1), vocabulary.dtype)
     rows[:, 0] = vocabulary.beginning
     rows[:, 1:][np.arange(length) < lengths[:, None]] = tokens
@@ -134,14 +126,11 @@ def examples_of(rows: TokenRows) -> Examples:
 
 @dataclass(frozen=True)
 class SentencePopulation(Population):
-    """Clients whose sentences are ranges of rows of one array.
-
-    `first` has each client's first row, then the number of rows: shape (clients + 1,).
-    """
+    """Clients whose sentences are ranges of rows of one array."""
 
     client_ids: Sequence[str]
     rows: TokenRows
-    first: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]  # each client's first row, then the number of rows
 
     def num_examples(self, client: int) -> int:
         return int(self.first[client + 1] - self.first[client])
@@ -166,25 +155,15 @@ class Sentence:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Sentences split into training and held-out ones, their words held as numbers.
-
-    Attributes:
-      client_ids: The names of the clients, in order of appearance.
-      all_words: All words; a word's number is its index here.
-      counts: The occurrences of each word in training sentences, before these are cut; int64 of
-        shape (words,).
-      numbers: The numbers of the words kept, concatenated over sentences; uint32.
-      lengths: The number of words kept of each sentence; int32 of shape (sentences,).
-      clients: The client of each sentence, -1 if it is held out; int32 of shape (sentences,).
-    """
+    """Sentences split into training and held-out ones, their words held as numbers."""
 
     length: int
-    client_ids: Sequence[str]
-    all_words: Sequence[str]
-    counts: IndexArray
-    numbers: npt.NDArray[np.uint32]
-    lengths: npt.NDArray[np.int32]
-    clients: npt.NDArray[np.int32]
+    client_ids: Sequence[str]  # in order of appearance
+    all_words: Sequence[str]  # a word's number is its index here
+    counts: IndexArray  # of each word in training sentences, before these are cut
+    numbers: npt.NDArray[np.uint32]  # of the words kept, concatenated over sentences
+    lengths: npt.NDArray[np.int32]  # words kept of each sentence
+    clients: npt.NDArray[np.int32]  # of each sentence, -1 if it is held out
 
     @property
     def word_counts(self) -> dict[str, int]:
@@ -241,10 +220,7 @@ def _texts_from_bytes(array: AnyArray) -> list[str]:
 
 
 def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
-    """Reads sentences one by one; holds out every tenth, unless it is its client's first.
-
-    `length` words are kept of each sentence; all its words are counted.
-    """
+    """Reads sentences; every tenth is held out, unless its client's first. All words count."""
     collected = _Collected(length)
     for position, sentence in enumerate(sentences, start=1):
         collected.add(sentence, may_be_held_out=position % _HOLD_OUT_EVERY == 0)
@@ -306,14 +282,7 @@ def sharing_arrays(folder: Path) -> Iterator[None]:
 
 
 def cached_arrays(name: str, source: Path, settings: str, make: Callable[[], Arrays]) -> Arrays:
-    """The arrays that `make` returns, cached by the content of `source` and by the settings.
-
-    Outside `sharing_arrays` nothing is cached. If several runs start at once, one makes the arrays,
-    and the others wait.
-
-    Args:
-      source: The file from which the arrays are made; its name does not matter.
-    """
+    """The arrays of `make`, cached inside `sharing_arrays` by the content of `source`, settings."""
     folder = _folder.get()
     if folder is None:
         return make()
@@ -363,11 +332,7 @@ def _sentences(path: Path, file: Iterator[str]) -> Iterator[Sentence]:
 
 
 def read_sentences(path: Path) -> Iterator[Sentence]:
-    """The sentences of a `client_id,text` CSV, one per row; rows without a word are skipped.
-
-    A file whose name ends with `.gz` is decompressed. Clients without a word are left out, with a
-    warning.
-    """
+    """The sentences of a `client_id,text` CSV, or its gzip; clients without a word are left out."""
     try:
         yield from _sentences(path, _lines(path))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

@@ -21,10 +21,7 @@ class Dense(Network):
 
 
 def dense_classifier(widths: Sequence[int], seed: int, accuracy_description: str) -> NetworkModel:
-    """The classifier with weights drawn from the seed.
-
-    `widths` are the number of features, the widths of hidden layers and the number of classes.
-    """
+    """The classifier of widths features, hidden, ..., classes, with weights drawn from the seed."""
     check_model_size((rows + 1, columns) for rows, columns in itertools.pairwise(widths))
     random = generator(seed, Stream.INITIAL_WEIGHTS)
     weights = [
@@ -51,10 +48,7 @@ _LEAST_COPIES = 4
 
 
 def check_model_size(shapes: Iterable[tuple[int, ...]]) -> None:
-    """Raises an `InputError` if a float32 model of these shapes cannot be trained in free memory.
-
-    It is called before weights are drawn.
-    """
+    """Refuses, before weights are drawn, a float32 model that free memory cannot train."""
     dim = sum(map(math.prod, shapes))
     needed, room = 4 * dim * _LEAST_COPIES, available_memory()
     if needed > room:

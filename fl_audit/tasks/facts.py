@@ -12,15 +12,11 @@ from fl_audit.tasks.kinds import DigitsTask, NumbersTask
 
 @dataclass(frozen=True, eq=False)
 class TaskFacts:
-    """The sizes of a task.
-
-    Attributes:
-      initial_norm: Euclidean norm of the initial model; 0 where it is not known.
-    """
+    """The sizes of a task."""
 
     name: str
     dim: int
-    initial_norm: float
+    initial_norm: float  # of the initial model; 0 where it is not known
     client_ids: Sequence[str]
 
 

@@ -103,10 +103,7 @@ def wide_resnet_classifier(
     depth: int = 16,
     widening: int = 4,
 ) -> NetworkModel:
-    """The network with weights drawn from the seed; WRN-16-4 has 2,748,890 parameters for CIFAR-10.
-
-    `depth` is 4 more than a multiple of 6; the widths are `widening` times 16, 32 and 64.
-    """
+    """WRN-depth-widening, depth 4 more than a multiple of 6; 16-4 has 2,748,890 parameters."""
     blocks = _blocks(depth, widening)
     plan = list(_plan(shape[2], blocks, num_classes))
     check_model_size(of_variable for _, of_variable in plan)

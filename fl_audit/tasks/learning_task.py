@@ -17,16 +17,10 @@ NO_CLASS = -1
 
 @dataclass(frozen=True)
 class Examples:
-    """Examples of one client, or held-out ones.
+    """Examples of one client, or held-out ones."""
 
-    Attributes:
-      inputs: The inputs, whose first axis is the example.
-      labels: The labels, one per example or per token: int32, or float32 if a custom model predicts
-        numbers.
-    """
-
-    inputs: npt.NDArray[np.float32] | npt.NDArray[np.int32]
-    labels: npt.NDArray[Any]
+    inputs: npt.NDArray[np.float32] | npt.NDArray[np.int32]  # first axis: the example
+    labels: npt.NDArray[Any]  # one per example or token; float32 if a custom model predicts numbers
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -47,20 +41,13 @@ class Examples:
 class Model(abc.ABC):
     """A model as every engine sees it: its weights, and what its outputs mean.
 
-    Subclasses add the functions that an engine trains, such as
-    `fl_audit.tasks.tf.classifier.Classifier` with functions in TensorFlow.
-
-    Attributes:
-      initial_weights: The initial weights, float32 arrays.
-      padding_label: The label of positions that count neither for the loss nor for accuracy: not a
-        class, or one that is never counted. `NO_CLASS` if only whole examples are padding, which
-        fill a block of clients.
-      accuracy_description: What accuracy means for this model, in words.
+    Subclasses add the functions that an engine trains. The padding label counts neither for the
+    loss nor for accuracy; it is `NO_CLASS` if only whole examples, which fill a block, are padding.
     """
 
     initial_weights: tuple[Float32Array, ...]
-    padding_label: int
-    accuracy_description: str
+    padding_label: int  # no class, or one that is never counted
+    accuracy_description: str  # what accuracy means for this model
 
     @property
     @abc.abstractmethod
@@ -142,24 +129,14 @@ ExamplesOfSentences = Callable[[Sequence[Sequence[str]]], Examples]
 
 @dataclass(frozen=True)
 class LearningTask:
-    """A model with its clients and its held-out data.
+    """A model with its clients and its held-out data."""
 
-    Attributes:
-      name: The name of the task in reports.
-      classifier: The model.
-      population: The real clients.
-      held_out: Examples that no client has.
-      max_examples_per_client: Number of a client's examples in one round, sampled each time; None
-        uses all of them.
-      examples_of_sentences: Encodes text that a user supplies; None if the data are not text.
-    """
-
-    name: str
+    name: str  # in reports
     classifier: Model
-    population: Population
-    held_out: Examples
-    max_examples_per_client: int | None = None
-    examples_of_sentences: ExamplesOfSentences | None = None
+    population: Population  # the real clients
+    held_out: Examples  # that no client has
+    max_examples_per_client: int | None = None  # in a round, sampled each time; None for all
+    examples_of_sentences: ExamplesOfSentences | None = None  # encodes a user's text
 
     @property
     def labels(self) -> Literal["classes", "numbers"]:

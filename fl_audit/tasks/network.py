@@ -17,25 +17,15 @@ class Network:
 
 @dataclass(frozen=True)
 class NetworkModel(Model):
-    """A classifier with softmax cross-entropy loss.
+    """A classifier with softmax cross-entropy loss."""
 
-    Attributes:
-      network: The network, which computes logits from weights and inputs; their last axis is the
-        class.
-      initial_weights: Float32 arrays in the network's order.
-      input_shape: The shape of one example's input.
-      input_dtype: `float32`, or `int32` for tokens.
-      label_shape: The shape of one example's labels: empty, or one label per token.
-      uncounted_labels: Further labels that do not count for accuracy.
-    """
-
-    network: Network
-    initial_weights: tuple[Float32Array, ...]
-    input_shape: tuple[int, ...]
-    input_dtype: str
-    label_shape: tuple[int, ...]
+    network: Network  # computes logits from weights and inputs; their last axis is the class
+    initial_weights: tuple[Float32Array, ...]  # float32, in the network's order
+    input_shape: tuple[int, ...]  # of one example
+    input_dtype: str  # `float32`, or `int32` for tokens
+    label_shape: tuple[int, ...]  # of one example: empty, or one label per token
     padding_label: int
-    uncounted_labels: tuple[int, ...]
+    uncounted_labels: tuple[int, ...]  # further ones that do not count for accuracy
     accuracy_description: str
 
     @property

@@ -126,11 +126,7 @@ def _checked_weights(weights: Sequence[npt.ArrayLike], source: str) -> tuple[Flo
 
 
 def checked_examples(arrays: Arrays, what: str, like: Examples | None = None) -> Examples:
-    """Inputs and labels as examples: float32, or int32 if they are integers.
-
-    Args:
-      like: Examples whose shapes and dtypes these must have.
-    """
+    """Inputs and labels as float32 or int32 examples, shaped as `like` if given."""
     if not isinstance(arrays, tuple | list) or len(arrays) != 2:
         raise InputError(
             f"{what}: must be a pair of inputs and labels, got {type(arrays).__name__}"

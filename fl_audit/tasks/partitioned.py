@@ -24,11 +24,7 @@ from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningT
 def partition(
     everything: Examples, num_clients: int, num_held_out: int, seed: int
 ) -> tuple[InMemoryPopulation, Examples]:
-    """Splits shuffled examples among clients in equal shares, and holds out the last ones.
-
-    Returns:
-      The clients, named client-0 and so on, and the held-out examples.
-    """
+    """Shuffled examples as clients client-0, ... of equal shares, and the last ones, held out."""
     num_training = len(everything) - num_held_out
     if not 1 <= num_clients <= num_training:
         raise InputError(
@@ -92,11 +88,7 @@ def load_wine_task(config: kinds.WineTask, seed: int) -> LearningTask:
 def _measurements_task(
     name: str, load: Callable[..., Any], config: kinds.PartitionedTask, seed: int
 ) -> LearningTask:
-    """The task of a table whose columns are scaled to mean 0 and standard deviation 1.
-
-    Both are taken from the whole published table and are the same for every training set, so they
-    do not reveal which of its rows a model was trained on.
-    """
+    """A task whose columns are scaled by the whole table, which no member's row changes."""
     features, labels = load(return_X_y=True)
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
     everything = Examples(scaled.astype(np.float32), labels.astype(np.int32))

@@ -54,12 +54,7 @@ class SqliteClients(Population):
         to_examples: Callable[[Features], Examples],
         max_clients: int = 0,
     ) -> None:
-        """Reads the names of the clients, and no example.
-
-        Args:
-          split: The name of the split, such as "train".
-          max_clients: The number of first clients to use; 0 for all.
-        """
+        """Reads the names of a split's first `max_clients` clients (0 for all), and no example."""
         self._path = path
         self._split = split
         self._features = features
@@ -122,12 +117,7 @@ _ORIGIN = "https://storage.googleapis.com/tff-datasets-public"
 
 
 def tff_database(path: str | None, kind: str, name: str) -> Path:
-    """The SQLite file of one of TFF's data sets: `path`, or TFF's download in ~/.tff.
-
-    Args:
-      path: The path of an existing file; None downloads it once.
-      name: The name of the file at TFF, such as "emnist_all.sqlite".
-    """
+    """TFF's SQLite file of this name: `path`, or a download in ~/.tff if that is None."""
     if path is not None:
         return Path(path)
     with download_of(kind, "path"):

@@ -55,7 +55,7 @@ _FACTORS = (1.0, 0.1, 0.01, 0.001)
 """The deltas at which a claimed curve is compared, as multiples of the claim's."""
 
 Attacker = Literal["knows_rounds", "does_not_know_rounds", "sees_uploads"]
-"""Against whom a claim is: the keys of `Report.attackers`."""
+"""The attacker of a claim: the keys of `Report.attackers`."""
 
 Source = Literal["configured", "stated"]
 """Whether the noise is that of a run's config, or what a log states."""
@@ -115,7 +115,7 @@ class Accounted:
 
     @property
     def whom(self) -> str:
-        """Whom accounting is about, and against which attacker."""
+        """The party that accounting covers, and the attacker, in words."""
         match self.party.sampling:
             case FixedRounds(at_most=most):
                 rounds = "one round" if most == 1 else f"up to {count(most, 'round')}"

@@ -6,6 +6,7 @@ from fl_audit.accounting import account
 from fl_audit.config.design import design_run
 from fl_audit.config.file import parse_config
 from fl_audit.errors import InputError
+from fl_audit.participation import Dropouts
 
 CLIENTS = [f"client-{index}" for index in range(120)]
 
@@ -105,3 +106,10 @@ def test_a_cool_down_in_hours_is_a_separation_in_rounds(keys, separation):
 def test_a_separation_has_to_be_known_once(keys, words):
     with pytest.raises(InputError, match=words):
         designed(kind="min_separation", canaries=0, **keys)
+
+
+def test_a_sentence_says_who_reports():
+    assert Dropouts().words == ""
+    assert Dropouts(report_goal=9).words == "A round uses 9 reports at most."
+    both = Dropouts(share=0.25, report_goal=1).words
+    assert both == "Of those sampled 25 % drop out, and a round uses 1 report at most."

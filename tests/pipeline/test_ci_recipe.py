@@ -50,15 +50,13 @@ def test_the_steps_are_those_of_the_recipe():
 
 
 def test_install_takes_the_lock_and_the_package(repository):
-    """pip itself is replaced by a program that lists its arguments: no network in a test."""
+    """Programs list what pip is asked for and link what git clones: no network, no git."""
     tools = repository / "tools"
     tools.mkdir()
-    python = tools / "python"
-    python.write_text(
-        '#!/bin/sh\nmkdir -p .venv/bin\necho "$@" >> pip.log\n'
-        'cp "$0" .venv/bin/python 2>/dev/null || true\n'
-    )
-    python.chmod(0o755)
+    lists = 'mkdir -p .venv/bin\necho "$@" >> pip.log\ncp "$0" .venv/bin/python 2>/dev/null || true'
+    for name, script in {"python": lists, "git": 'ln -s "$FL_AUDIT" fl_audit'}.items():
+        (tools / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tools / name).chmod(0o755)
     path = f"{tools}:{os.environ['PATH']}"
     done = _run("Install", repository, PATH=path, FL_AUDIT=str(ROOT))
     assert done.returncode == 0, done.stderr

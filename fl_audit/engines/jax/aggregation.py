@@ -34,44 +34,25 @@ class Norms(NamedTuple):
 
 
 class Summed(NamedTuple):
-    """A sum over participants.
+    """A sum over participants."""
 
-    Attributes:
-      updates: The sum of the zeroed and clipped updates, a list of arrays like the weights; under
-        `IntegerSums` one array of integers.
-      unclipped: How many of them had at most the clip norm.
-      below_zeroing: How many had no coordinate above the zeroing estimate.
-      totals: The sum of the losses over the tokens that they trained on, and the number of these.
-    """
-
-    updates: Any
+    updates: Any  # zeroed and clipped, like the weights; integers under `IntegerSums`
     participants: Array
-    unclipped: Array
-    below_zeroing: Array
-    totals: Array
+    unclipped: Array  # how many had at most the clip norm
+    below_zeroing: Array  # how many had no coordinate above the zeroing estimate
+    totals: Array  # the summed loss and the number of tokens trained on
 
 
 @dataclass(frozen=True)
 class Aggregation:
-    """The parameters of a mechanism.
+    """The parameters of a mechanism."""
 
-    Attributes:
-      begin: The norms of the first round.
-      clip_quantile: The target share of updates below the clip norm.
-      clip_rate: The rate of its geometric update; 0 for a fixed clip norm.
-      zeroing: The adaptive zeroing; None if the zeroing norm is fixed, or infinite.
-      noise: The noise of a round; of an upload, if participants add it.
-      denominator: The number that sums are divided by.
-      process: How the noise is made: fresh in each round, correlated over rounds, or by each
-        participant.
-    """
-
-    begin: Norms
-    clip_quantile: float
-    clip_rate: float
-    zeroing: "AdaptiveZeroing | None"
-    noise: "Noise"
-    denominator: float
+    begin: Norms  # of the first round
+    clip_quantile: float  # the target share of updates below the clip norm
+    clip_rate: float  # of its geometric update; 0 for a fixed clip norm
+    zeroing: "AdaptiveZeroing | None"  # None if the zeroing norm is fixed, or infinite
+    noise: "Noise"  # of a round; of an upload, if participants add it
+    denominator: float  # of sums
     process: NoiseProcess = field(default_factory=FreshNoise)
 
     def zeroing_norm(self, norms: Norms) -> Array:
@@ -83,12 +64,7 @@ class Aggregation:
     def clipped_sum(
         self, norms: Norms, updates: Weights, totals: Array, numbers: Array, key: Array
     ) -> Any:
-        """The sum over a block of participants.
-
-        Args:
-          totals: The summed loss and the tokens of each, of shape (participants, 2).
-          numbers: The number of each in the round, int32 of shape (participants,); -1 is padding.
-        """
+        """The sum over a block of participants; number -1 is padding, totals are (n, 2)."""
         takes_part = numbers >= 0
         rows = [update.reshape(update.shape[0], -1) for update in updates]
         largest = jnp.max(jnp.stack([jnp.max(jnp.abs(row), 1) for row in rows]), 0)
@@ -135,11 +111,7 @@ class Aggregation:
         return result
 
     def noise_of(self, norms: Norms, like: Weights, number: Array, key: Array) -> list[Array]:
-        """The noise that a participant adds to its upload.
-
-        Args:
-          like: Arrays in the shapes of its update.
-        """
+        """The noise that a participant adds to its upload, in the shapes of `like`."""
         stddev = norms.clip * self.noise.sum_noise_multiplier
         own = fold_in(key, number)
         return [stddev * part for part in normal_like(own, like)]
@@ -155,12 +127,7 @@ class Aggregation:
     def release(
         self, norms: Norms, noise: Any, total: Any, key: Array
     ) -> tuple[Weights, Norms, Any]:
-        """The aggregate of a round and the start of the next one.
-
-        Returns:
-          The noised sum over the denominator, in the direction the model moves; the next norms; the
-          noise's next state.
-        """
+        """The noised sum over the denominator, the next norms, and the noise's next state."""
         aggregate, noise = self._aggregate(norms, noise, total, key)
         next_norms = Norms(self._next_clip(norms, total, key), self._next_zeroing(norms, total))
         return aggregate, next_norms, noise

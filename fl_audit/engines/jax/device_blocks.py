@@ -51,11 +51,7 @@ class Cohort:
 
     @classmethod
     def from_clients(cls, clients: Sequence[Examples], batch_size: int) -> "Cohort":
-        """The cohort of some clients.
-
-        If no client fills a batch, its rows are rounded up to a power of two, so that a run has few
-        shapes; each is compiled once.
-        """
+        """The cohort; rows are rounded up to powers of two, as each shape is compiled once."""
         longest = max(map(len, clients), default=1)
         rows = min(batch_size, 1 << (longest - 1).bit_length())
         return cls(sorted(clients, key=len), rows)
@@ -76,12 +72,7 @@ class Blocks:
         precision: str = "float32",
         side_by_side: bool | None = None,
     ) -> None:
-        """Functions are compiled when they are first called.
-
-        Args:
-          precision: The precision of the factors of clients' products, as JAX names it. Below
-            `float32` it has no effect on a CPU.
-        """
+        """Functions are compiled when first called; `precision` has no effect on a CPU."""
         self._precision = precision
         self._training = training
         self._aggregation = aggregation
@@ -161,10 +152,7 @@ class Blocks:
             yield members, np.concatenate(flat, axis=1)[: len(members)]
 
     def planned_bytes(self, weights: Sequence[Float32Array], client: Examples) -> int:
-        """The memory of a device that XLA plans for the steps of a block, the model included.
-
-        All clients are taken to be like `client`, whose examples fill at least one batch.
-        """
+        """The memory of a device that XLA plans for a block of clients like this one."""
         model = jax.device_put(list(weights), self._copied)
         count = self._size * len(self._devices)
         shape = BlockShape(count, _BATCHES_AT_ONCE, self._batch_size)
@@ -258,10 +246,7 @@ def _one_by_one(function: Any) -> Any:
 
 
 def _first_of(function: Any) -> Any:
-    """Adapts a function of one block to a device's share of the blocks, which is one block.
-
-    All arguments but the first, and the result, get a leading axis of blocks.
-    """
+    """Adapts a function of one block to a device's share: a leading axis for all but `same`."""
 
     def on_part(same: Any, *parts: Any) -> Any:
         result = function(same, *tree_map(lambda part: part[0], parts))

@@ -9,11 +9,7 @@ _THREADS = "--xla_cpu_multi_thread_eigen"
 
 
 def set_defaults() -> None:
-    """Sets defaults for what the user has not set; call it before the first operation of JAX.
-
-    Each core becomes a device with its own blocks of clients; by default every product would be
-    split over all cores. Flags of the same names in XLA_FLAGS stay. Accelerators are not affected.
-    """
+    """Makes each core a device, unless XLA_FLAGS says otherwise; before JAX's first operation."""
     flags = os.environ.get("XLA_FLAGS", "")
     if _DEVICES not in flags:
         flags += f" {_DEVICES}={num_cores()}"

@@ -70,11 +70,7 @@ def aggregation_of(
     num_rounds: int,
     shapes: Sequence[tuple[int, ...]],
 ) -> Aggregation:
-    """The aggregation of a mechanism.
-
-    Args:
-      shapes: The shapes of the weights, for which a grid of integers must be fine enough.
-    """
+    """The aggregation of a mechanism, for weights of these shapes."""
     process: NoiseProcess = FreshNoise()
     match table:
         case GaussianAdaptive():

@@ -87,18 +87,12 @@ class IntegerSums(Aggregation):
     The denominator is the expected number n of participants, an integer: each adds a share 1/n of
     the noise's variance, and the count for the clip norm is divided by n. Sums are divided by the
     number of actual participants; without any the aggregate is zero.
-
-    Attributes:
-      shapes: The shapes of the weights.
-      bits: The bits of a sum.
-      most_cells: The clip norm in steps of the grid for which the bits suffice.
-      largest_scale: The largest number of steps of the grid in one unit.
     """
 
-    shapes: Sequence[tuple[int, ...]]
-    bits: int
-    most_cells: float
-    largest_scale: float
+    shapes: Sequence[tuple[int, ...]]  # of the weights
+    bits: int  # of a sum
+    most_cells: float  # the clip norm in steps of the grid for which the bits suffice
+    largest_scale: float  # the most steps of the grid in one unit
 
     @property
     def _dim(self) -> int:

@@ -33,19 +33,12 @@ from fl_audit.tasks.learning_task import Examples
 
 
 class State(NamedTuple):
-    """The state of training before a round.
+    """The state of training before a round."""
 
-    Attributes:
-      weights: The model, a list of float32 arrays.
-      slots: The state of the server's optimizer.
-      norms: The norms that the round clips and zeroes by.
-      noise: The state of correlated or client-side noise; else empty.
-    """
-
-    weights: Any
-    slots: Any
-    norms: Norms
-    noise: Any
+    weights: Any  # a list of float32 arrays
+    slots: Any  # of the server's optimizer
+    norms: Norms  # that the round clips and zeroes by
+    noise: Any  # of correlated or client-side noise; else empty
 
 
 class JaxEngine(engine.Engine):
@@ -60,12 +53,7 @@ class JaxEngine(engine.Engine):
         devices: Sequence[Any] | None = None,
         noise_keys: NoiseKeys | None = None,
     ) -> None:
-        """Creates the functions of a run.
-
-        Args:
-          devices: The devices to train on, of one kind; by default all that JAX sees.
-          noise_keys: The keys of the rounds' noise; by default fresh ones.
-        """
+        """The functions of a run, by default on all devices and with fresh keys of noise."""
         self._compilation = CompilationClock()
         config, model = run.config, run.task.classifier
         functions = as_jax_model(model)

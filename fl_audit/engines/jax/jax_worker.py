@@ -16,11 +16,7 @@ _USUAL_MEMORY_FRACTION = 0.75
 
 
 class JaxWorker(ClientWorker):
-    """An actor with the functions of a run's engine, compiled for its device.
-
-    A shard is about as large as a block, so further devices would be idle; a run has as many actors
-    as devices instead.
-    """
+    """An actor for one device: a shard is about one block, so that further ones would idle."""
 
     def _load_engine(self, run: PreparedRun, setup: WorkerSetup) -> None:
         if not setup.gpus:

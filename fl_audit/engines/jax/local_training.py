@@ -32,14 +32,7 @@ class LocalTraining(abc.ABC):
     def steps(
         self, initial: Weights, client: Any, inputs: Array, labels: Array, num_examples: Array
     ) -> Any:
-        """A client after some more batches.
-
-        Args:
-          inputs: The inputs, of shape (batches, examples, ...).
-          labels: The labels, of shape (batches, examples, ...).
-          num_examples: The examples of each batch without padding, float32 of shape (batches,);
-            empty batches come last and are skipped.
-        """
+        """A client after some more batches; empty ones come last and are skipped."""
 
         def step(at: Array, client: Any) -> Any:
             state, totals = client
@@ -53,10 +46,7 @@ class LocalTraining(abc.ABC):
 
     @abc.abstractmethod
     def end(self, initial: Weights, client: Any) -> tuple[Weights, Array]:
-        """The update that a client sends, in the direction its model moved; summed loss and tokens.
-
-        A non-finite update becomes zeros, as in TFF.
-        """
+        """The update, zeros if not finite (as in TFF), and the summed loss and tokens."""
 
     @abc.abstractmethod
     def _begin(self, initial: Weights) -> ClientState: ...

@@ -37,11 +37,7 @@ def fresh_keys() -> NoiseKeys:
 
 
 def keys_of(random: np.random.Generator) -> NoiseKeys:
-    """Keys by a generator, for a round that is replayed.
-
-    Args:
-      random: The generator; each key takes 128 bits of it.
-    """
+    """Keys by a generator, for a round that is replayed; each takes 128 bits of it."""
     return lambda index: jnp.asarray(random.integers(0, 2**32, 4, np.uint32))
 
 
@@ -71,13 +67,9 @@ def normal_like(key: Array, like: Weights) -> list[Array]:
 
 
 class NoiseProcess(abc.ABC):
-    """How the noise of rounds is made of independent standard normal numbers.
+    """How the noise of rounds is made of independent standard normal numbers."""
 
-    Attributes:
-      is_at_clients: Whether each participant adds noise to its own upload, and the server none.
-    """
-
-    is_at_clients = False
+    is_at_clients = False  # each participant adds noise to its upload, and the server none
 
     @abc.abstractmethod
     def begin(self, weights: Weights, key: Array) -> Any:
@@ -106,14 +98,10 @@ class FreshNoise(NoiseProcess):
 
 
 class ClientNoiseState(NamedTuple):
-    """The state of participants' noise between two rounds.
-
-    Attributes:
-      calls: The number of rounds so far, int32.
-    """
+    """The state of participants' noise between two rounds."""
 
     key: Array
-    calls: Array
+    calls: Array  # rounds so far, int32
 
 
 class ClientNoise(NoiseProcess):
@@ -136,18 +124,12 @@ class ClientNoise(NoiseProcess):
 
 
 class CorrelatedState(NamedTuple):
-    """The state of correlated noise between two rounds.
-
-    Attributes:
-      calls: The number of rounds so far, int32.
-      past: The vectors of past noise, stacked, one array for each of the sum.
-      released: Under trees, the noise of the sum over the tree's rounds so far, in the shapes of
-        the sum; else empty.
-    """
+    """The state of correlated noise between two rounds."""
 
     key: Array
-    calls: Array
-    past: list[Array]
+    calls: Array  # rounds so far, int32
+    past: list[Array]  # the vectors of past noise, stacked, one array for each of the sum
+    # under trees, the noise of the sum over the tree's rounds so far; else empty
     released: list[Array]
 
 
@@ -244,11 +226,7 @@ class TreeNoise(CorrelatedNoise):
     def _with_leaf(
         self, leaf: Array, key: Array, past: Sequence[Array]
     ) -> tuple[list[Array], list[Array]]:
-        """The nodes that are left children after a leaf, and the noise of the prefix sum.
-
-        The place of a node in `past` is its height; of the places, those are taken that are bits of
-        the number of leaves.
-        """
+        """Left children after a leaf, each at its height in `past`, and the prefix sum's noise."""
         shapes = [jnp.zeros(vectors.shape[1:], jnp.float32) for vectors in past]
 
         def is_right(merged: tuple[Array, list[Array]]) -> Array:

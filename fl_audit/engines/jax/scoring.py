@@ -47,11 +47,7 @@ _STRETCHES = PIECE // 2 // _STRETCH
 
 
 def scored_on(family: CanaryFamily, device: Any) -> "ScoredFamily | None":
-    """A family whose scores an accelerator computes; None if NumPy computes them.
-
-    On a CPU it does: JAX is slower there for `gaussian` canaries, and NumPy's bits do not depend on
-    the engine. `device` is where rounds end.
-    """
+    """A family scored on an accelerator; None on a CPU, where NumPy is faster and exact."""
     if device.platform == "cpu":
         return None
     if isinstance(family, HadamardFamily):

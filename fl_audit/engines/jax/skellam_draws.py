@@ -27,10 +27,7 @@ _FARTHEST = 6.77
 
 
 def skellam(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
-    """Independent Skellam numbers, int32 of a shape.
-
-    `variance` is a float32 scalar of at most 1e12; if it is 0, so are the numbers.
-    """
+    """Independent Skellam numbers, int32, for a float32 variance from 0 to 1e12."""
     return lax.cond(
         variance < _SMALL_VARIANCE,
         lambda: _by_table(key, variance, shape),

@@ -30,11 +30,7 @@ _OF_BITS, _OF_KEYS = 0, 1
 
 
 def threefry(key: Array, counter: list[Array]) -> list[Array]:
-    """Four random words for each counter.
-
-    Args:
-      counter: The four words of the counters, uint32 arrays that broadcast.
-    """
+    """Four random words for each counter, itself four uint32 words that broadcast."""
     words = jnp.stack([*key, key[0] ^ key[1] ^ key[2] ^ key[3] ^ jnp.uint32(_PARITY)])
     begin = jnp.broadcast_arrays(*[of_counter + words[at] for at, of_counter in enumerate(counter)])
     rotations = jnp.asarray(_ROTATIONS)
@@ -59,11 +55,7 @@ def _rotated(word: Array, bits: Array) -> Array:
 
 
 def random_words(key: Array, blocks: int) -> list[Array]:
-    """Four arrays of independent random words, each uint32 of shape (blocks,).
-
-    Args:
-      blocks: The number of words of each, at most 2^32.
-    """
+    """Four arrays of independent random words, uint32 of shape (blocks,), blocks at most 2^32."""
     zero = jnp.uint32(0)
     counter = [jnp.arange(blocks, dtype=jnp.uint32), zero, zero, jnp.uint32(_OF_BITS)]
     return threefry(key, counter)
@@ -76,11 +68,7 @@ def random_bits(key: Array, shape: tuple[int, ...]) -> Array:
 
 
 def fold_in(key: Array, number: int | Array) -> Array:
-    """The key with a number among those that follow from a key; all are independent.
-
-    Args:
-      number: The number, an integer that 32 bits hold.
-    """
+    """The key with a number, of 32 bits, among those that follow from a key; all independent."""
     zero = jnp.zeros((), jnp.uint32)
     word = lax.convert_element_type(number, jnp.uint32)
     return jnp.stack(threefry(key, [word, zero, zero, jnp.uint32(_OF_KEYS)]))

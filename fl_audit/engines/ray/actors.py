@@ -62,10 +62,7 @@ class Actors:
         worker: type[Any],
         lost: Callable[[], str | None] = lost_part,
     ) -> None:
-        """Starts `cluster.actors` actors, or as many as the nodes have room for.
-
-        `lost` returns the name of the Ray process that died, or None, as `cluster.lost_part` does.
-        """
+        """Starts `cluster.actors` actors, or all that fit; `lost` is as `cluster.lost_part`."""
         self._ray = ray
         self._cluster = cluster
         self._setup = ray.put(setup)

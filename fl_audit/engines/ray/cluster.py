@@ -73,11 +73,7 @@ def check_ray() -> None:
 
 @contextlib.contextmanager
 def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
-    """Starts Ray on this machine for this program alone; yields the module.
-
-    Enter it from the main thread: the kernel's death signal follows the thread that started Ray.
-    `num_cpus` need not be what the machine has; Ray's minimum of `store_bytes` is 75 MiB.
-    """
+    """Starts Ray for this program alone, from the main thread (death signals); yields it."""
     ray = quiet_ray()
     usual = tempfile.gettempdir()
     parent = usual if len(usual) <= _LONGEST_TEMPORARY else "/tmp"
@@ -107,10 +103,7 @@ def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def ray_at(address: str) -> Iterator[Any]:
-    """Connects to a running Ray cluster; yields the module.
-
-    docs/runtimes.md says how such a cluster is closed to others.
-    """
+    """Connects to a running cluster (docs/runtimes.md says how to close it); yields the module."""
     ray = quiet_ray()
     try:
         with silent(), own_signals():
@@ -189,10 +182,7 @@ def node_of_this_process() -> str:
 
 
 def end_with_parent() -> None:
-    """Asks the kernel to kill this process when its parent, Ray's raylet, ends.
-
-    Otherwise it would go on for the seconds that TensorFlow takes to shut down.
-    """
+    """Has the kernel kill this process with its raylet; TensorFlow takes seconds to shut down."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 

@@ -81,11 +81,7 @@ class RaySession:
         merge: Merge,
         parts: Mapping[str, bytes] | None = None,
     ) -> Any:
-        """The sum over the participants of a round; None if the round is empty.
-
-        Args:
-          parts: As in `WorkerSetup`; the same in every round.
-        """
+        """The sum over a round's participants; None if it is empty. `parts` never change."""
         shards = shards_of(unread.cohort, self._shard_size)
         if not shards:
             return None

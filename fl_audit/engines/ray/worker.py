@@ -27,39 +27,24 @@ Arrays = list[npt.NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Sent:
-    """What a round sends to every actor, once per node.
+    """What a round sends to every actor, once per node."""
 
-    Attributes:
-      round_index: The round, from 0.
-      prepared: What the engine sends to clients besides the weights, in the engine's order.
-      weights: The model's weights; empty if `prepared` has them.
-      canary_norm: The norm of a canary's update, for canaries that are vectors.
-    """
-
-    round_index: int
-    prepared: Arrays
-    weights: Arrays
-    canary_norm: float
+    round_index: int  # from 0
+    prepared: Arrays  # for clients besides the weights, in the engine's order
+    weights: Arrays  # empty if `prepared` has them
+    canary_norm: float  # of an update, for canaries that are vectors
     num_shards: int
 
 
 @dataclass(frozen=True)
 class WorkerSetup:
-    """What an actor needs to load a run.
+    """What an actor needs to load a run."""
 
-    Attributes:
-      version: The version of fl_audit in the program that runs the rounds.
-      config: The run's resolved config, as TOML.
-      cpus: CPUs of each actor.
-      gpus: GPUs of each actor; may be a fraction.
-      parts: Serialized functions by name; empty if the actors build theirs from the config.
-    """
-
-    version: str
-    config: str
-    cpus: int
-    gpus: float
-    parts: Mapping[str, bytes]
+    version: str  # of fl_audit in the program that runs the rounds
+    config: str  # resolved, as TOML
+    cpus: int  # of each actor
+    gpus: float  # likewise; may be a fraction
+    parts: Mapping[str, bytes]  # serialized functions; empty if actors build theirs from the config
 
 
 class ClientWorker(abc.ABC):
@@ -87,11 +72,7 @@ class ClientWorker(abc.ABC):
     def total(
         self, sent: Sent, subtree: Subtree, shards: Sequence[Cohort]
     ) -> tuple[Subtree, Arrays]:
-        """Sums the shards of a subtree, in the order of the tree.
-
-        Returns:
-          The highest subtree whose sum this is, and the sum's arrays in the engine's order.
-        """
+        """Sums shards in the tree's order; returns the highest complete subtree, and its arrays."""
         tree = TreeSum[Any](sent.num_shards, self._merged)
         shard_sum = self._shard_sum_of(sent)
         with prefetched(lambda shard: self._read(shard, sent.round_index), shards) as read:

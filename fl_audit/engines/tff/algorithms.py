@@ -63,10 +63,7 @@ def functional_model(classifier: Classifier) -> tff.learning.models.FunctionalMo
 def build_process(
     classifier: Classifier, config: tables.Config, expected_cohort: float, num_rounds: int
 ) -> tff.learning.templates.LearningProcess:
-    """Composes the learning process of a run; clients' data is `OrderedDict(canary, examples)`.
-
-    `expected_cohort` counts the clients and canaries that a round expects.
-    """
+    """A run's process over `OrderedDict(canary, examples)`; the cohort counts canaries too."""
     model, server = functional_model(classifier), server_optimizer(config.server)
     factory = make_aggregator(config.mechanism, expected_cohort, num_rounds)
     if isinstance(config.client, tables.FedSgd):
@@ -78,10 +75,7 @@ def build_process(
 def build_process_over_results(
     classifier: Classifier, config: tables.Config, expected_cohort: float, num_rounds: int
 ) -> tff.templates.IterativeProcess:
-    """The process of `build_process` for clients that are trained outside TFF.
-
-    It has the same state; its clients' data is `OrderedDict(update, metrics)`.
-    """
+    """The same process, with the same state, over `OrderedDict(update, metrics)`."""
     process = build_process(classifier, config, expected_cohort, num_rounds)
     weights_type = process.initialize.type_signature.result.member.global_model_weights
     factory = make_aggregator(config.mechanism, expected_cohort, num_rounds)
@@ -297,11 +291,7 @@ def client_optimizer(config: tables.LocalSteps) -> tff.learning.optimizers.Optim
 
 
 def server_optimizer(config: tables.Server) -> tff.learning.optimizers.Optimizer:
-    """The optimizer that applies aggregates.
-
-    The sums of squares of past aggregates start at tau^2, as in Reddi et al. 2020, algorithm 2;
-    those of Adam, whose bias TFF corrects, start at 0.
-    """
+    """The optimizer of aggregates; squares start at tau^2 (Reddi et al. 2020), Adam's at 0."""
     match config:
         case tables.ServerSgd():
             return tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)

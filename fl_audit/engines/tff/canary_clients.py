@@ -160,11 +160,7 @@ def real_client_data(process: tff.learning.templates.LearningProcess, examples: 
 def canary_client_data(
     process: tff.learning.templates.LearningProcess, vector: npt.NDArray[np.float32]
 ) -> Any:
-    """A canary's data as an audited process takes it: no examples, and its vector.
-
-    Args:
-      vector: The direction in which the model should move, of shape (dim,), at its full norm.
-    """
+    """A canary's data: no examples, and the vector along which the model moves, (dim,)."""
     examples_type = process.next.type_signature.parameter[1].member["examples"]
     return _client_data(np.asarray(vector, np.float32)[None], _no_examples(examples_type))
 
@@ -196,29 +192,16 @@ JUST_CLIPPED, SURELY_CLIPPED = 1.001, 2.0
 
 @dataclass(frozen=True)
 class ClipState:
-    """The clip norm of one round, and related numbers.
-
-    Attributes:
-      norm: The norm that updates are clipped to; None if the state does not have one.
-      denominator: The fixed number that a sum of updates is divided by; None if there is none.
-      noise_stddev: The standard deviation of the noise on each coordinate of that sum, or of a node
-        of a tree; None if the state does not have one.
-      unzeroed: The largest coordinate that is certainly not zeroed; infinite without zeroing.
-    """
+    """The clip norm of one round, and related numbers; None where a state does not have one."""
 
     norm: float | None
-    denominator: float | None
-    noise_stddev: float | None = None
-    unzeroed: float = math.inf
+    denominator: float | None  # the fixed one of sums of updates
+    noise_stddev: float | None = None  # on a coordinate of that sum, or of a tree's node
+    unzeroed: float = math.inf  # the largest coordinate that is certainly not zeroed
 
 
 def read_clip(state: Any) -> ClipState:
-    """Reads the clip norm of the round that starts from a state.
-
-    Supported are the states of TFF's `DifferentiallyPrivateFactory` with a Gaussian query or tree
-    aggregation, fixed or adaptive, of adaptive clipping without noise, and of all inside adaptive
-    zeroing. `state` is a learning process's or its aggregator's.
-    """
+    """Reads the round's clip from a learning process's state, or its TFF aggregator's."""
     aggregator = getattr(state, "aggregator", state)
     unzeroed = math.inf
     if isinstance(aggregator, Mapping) and "zeroing_norm" in aggregator:

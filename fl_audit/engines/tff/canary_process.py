@@ -94,13 +94,7 @@ def with_canary_clients(
     canary_weight: float = 1.0,
     uploads: MeanOfNoisedUploads | None = None,
 ) -> tff.learning.templates.ClientWorkProcess:
-    """Client work that accepts canary clients too; real clients are served as before.
-
-    A canary returns its vector at full norm, which `mechanisms.canary_norm` chooses. Clients' data
-    becomes `OrderedDict(canary, examples)`: a sequence of float32 vectors as long as an update, and
-    the sequence (or structure of sequences) of examples; with `uploads` also `noise_key`, a
-    sequence of the client's key.
-    """
+    """Client work that also accepts canaries, and `noise_key` with uploads; others as before."""
     if not 0 < canary_weight < math.inf:
         raise InputError(f"canary_weight: must be positive and finite, got {canary_weight}")
     state_type, weights_type, examples_type = client_work.next.type_signature.parameter
@@ -174,11 +168,7 @@ def _with_canaries(
     vectors: tf.data.Dataset,
     canary_weight: float,
 ) -> Any:
-    """The update minus each vector, with a canary's weight; without a vector it is unchanged.
-
-    The vectors are read by an iterator, because `Dataset.reduce` prepares its function at every
-    call.
-    """
+    """The update minus each vector, with a canary's weight; without a vector it is unchanged."""
     sizes = [math.prod(leaf.shape) for leaf in update]
     for vector in iter(vectors):
         pieces = tf.split(vector, sizes)
@@ -235,13 +225,7 @@ def process_over_results(
     model: tff.learning.models.FunctionalModel,
     uploads: MeanOfNoisedUploads | None = None,
 ) -> tff.templates.IterativeProcess:
-    """The part of a process's rounds that comes after the clients' training.
-
-    Returns:
-      A process with the same state and metrics whose clients' data is `OrderedDict(update,
-      metrics)`: initial minus trained weights, and the model's unfinalized metrics; with `uploads`
-      also `noise_key`, the client's key. Every client has weight 1.
-    """
+    """Rounds after training, of `OrderedDict(update, metrics)` and, with uploads, `noise_key`."""
     state_type = process.initialize.type_signature.result
     update_type = state_type.member.global_model_weights.trainable
     metrics = tf.nest.map_structure(tf.TensorSpec.from_tensor, model.initialize_metrics_state())

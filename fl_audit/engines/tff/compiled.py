@@ -33,21 +33,10 @@ _import_numbers = itertools.count()
 
 
 class ImportedComputation:
-    """A TFF computation whose body is TensorFlow, as a function of flat lists of tensors.
-
-    Attributes:
-      is_random: Whether it has random operations that take their seed from the operation, or keys
-        from the system's entropy.
-    """
+    """A TFF computation whose body is TensorFlow, as a function of flat lists of tensors."""
 
     def __init__(self, computation: tff.Computation, seed: int | None = None) -> None:
-        """Imports the computation's graph.
-
-        Args:
-          seed: The seed of the random operations that have none of their own, positive; None for
-            one that differs at each import. The same calls in the same order after two imports with
-            one seed give the same on a CPU.
-        """
+        """Imports the graph; a positive seed makes it repeat on a CPU, call by call."""
         proto = tff.framework.serialize_computation(computation)
         if proto.WhichOneof("computation") != "tensorflow":
             raise TypeError(f"must be a TensorFlow computation: {computation.type_signature}")
@@ -82,14 +71,7 @@ class ImportedComputation:
         return self._initialize is not None
 
     def __call__(self, arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Runs the graph; the variables of a Keras model are initialised anew at each call.
-
-        Args:
-          arguments: The parts of the argument, in TFF's order.
-
-        Returns:
-          The parts of the result, in TFF's order.
-        """
+        """Runs the graph on parts in TFF's order; a Keras model's variables start anew."""
         if self._initialize:
             self._initialize()
         if self._tape:
@@ -197,12 +179,7 @@ class _Tape:
 
 
 def flatten(value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
-    """The parts of a Python value as tensors, in TFF's order.
-
-    Args:
-      value: A value of containers, arrays and data sets, as TFF takes them.
-      type_spec: The TFF type of the value.
-    """
+    """The parts of containers, arrays and data sets as tensors, in the order of the TFF type."""
     if isinstance(type_spec, tff.StructType):
         parts = list(tff.structure.from_container(value)) if value is not None else []
         types = [kind for _, kind in tff.structure.iter_elements(type_spec)]
@@ -286,23 +263,14 @@ class LocalContext(tff.framework.SyncContext):
     """A context that runs clients one by one, so that memory does not grow with the cohort."""
 
     def __init__(self, num_threads: int = 1) -> None:
-        """Creates a context; computations are compiled when they are first used.
-
-        Args:
-          num_threads: The number of clients that work at the same time, at least 1. The order in
-            which their updates are added does not depend on it.
-        """
+        """`num_threads` clients work at once; the order of their sum does not depend on it."""
         self._num_threads = num_threads
         self._watch: SeeWork | None = None
         # Keyed by identity, as hashing a computation hashes its serialised form of megabytes.
         self._compiled: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
 
     def compile(self, computation: tff.Computation) -> Callable[[Any], Any]:
-        """Compiles a computation, once.
-
-        Returns:
-          A function of the argument; the argument is `None` for a computation without one.
-        """
+        """Compiles a computation, once, to a function of its argument, or of None."""
         if id(computation) not in self._compiled:
             self._compiled[id(computation)] = (computation, self._compile(computation))
         return self._compiled[id(computation)][1]
@@ -385,12 +353,7 @@ class SeededRounds:
         self._without_randomness: dict[str, ImportedComputation] = {}
 
     def begun(self, seed: int) -> Callable[[Any, Any], Any]:
-        """Successive rounds whose random operations start from the (positive) seed.
-
-        Returns:
-          A function of the state and the data of each participant, with the result of `next`. One
-          seed gives the same rounds on a CPU.
-        """
+        """Successive rounds from a positive seed: (state, data) to the result of `next`."""
 
         def part(name: str) -> ImportedComputation:
             return self._part(name, seed)

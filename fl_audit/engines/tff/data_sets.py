@@ -18,14 +18,11 @@ from fl_audit.tasks.learning_task import Examples
 
 @dataclass(frozen=True)
 class DataSets:
-    """Participants as a process of `build_process` takes them, each a pair of data sets.
-
-    `no_examples` is empty and has the task's shapes, for canaries that are vectors.
-    """
+    """Participants as a process of `build_process` takes them, each a pair of data sets."""
 
     batch_size: int
     family: CanaryFamily
-    no_examples: Examples
+    no_examples: Examples  # empty, in the task's shapes, for canaries that are vectors
 
     def client_data(self, data: RoundData, canary_norm: float) -> Iterator[Any]:
         """The data sets of real clients, then of canaries, created as they are consumed."""
@@ -49,11 +46,7 @@ def _participant(canary: tf.data.Dataset, examples: tf.data.Dataset) -> Any:
 
 
 def small_data_set(arrays: Any) -> tf.data.Dataset:
-    """A data set of slices of arrays along their first axis, without optimizations for large ones.
-
-    These are separate threads and buffers, and graph rewriting: with them a round of clients with
-    four batches each took 3 % longer.
-    """
+    """A data set of slices of arrays, without threads and rewriting, which cost small ones 3 %."""
     options = tf.data.Options()
     options.autotune.enabled = False
     options.experimental_optimization.inject_prefetch = False
@@ -69,11 +62,7 @@ def with_noise_keys(
     data: RoundData,
     as_data: Callable[[IndexArray], Any],
 ) -> Iterator[Any]:
-    """The participants, each with the key of its noise if clients add noise themselves.
-
-    `state` is the process's at the round's start; `as_data` converts a key, an int64 array of
-    shape (2,), to what the process takes.
-    """
+    """Participants with keys of noise, if clients add it; `as_data` converts an int64 pair."""
     if not isinstance(mechanism, ClientGaussian):
         yield from participants
         return

@@ -32,16 +32,13 @@ from fl_audit.tasks.tf.networks import as_classifier
 
 @dataclass(frozen=True)
 class InThisProcess(TffEngine):
-    """A runtime that runs the process as plain TensorFlow in this Python process.
-
-    `shows_uploads` says whether rounds record what canaries upload.
-    """
+    """A runtime that runs the process as plain TensorFlow in this Python process."""
 
     description: str
     process: tff.templates.IterativeProcess
     mechanism: Mechanism
     context: LocalContext
-    shows_uploads: bool
+    shows_uploads: bool  # whether rounds record what canaries upload
 
     def session(self) -> contextlib.AbstractContextManager[None]:
         return local_runtime(self.context)

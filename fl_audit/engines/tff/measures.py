@@ -57,16 +57,10 @@ _LOSSES_AT_ONCE = 256
 
 @dataclass(frozen=True, eq=False)
 class OwnersLosses:
-    """Means over each owner's tokens (or examples), in nats, float64 of shape (owners,).
+    """Means over each owner's tokens (or examples), in nats, float64 of shape (owners,)."""
 
-    Attributes:
-      attacked: The losses that attacks use: minus the log-odds of the labels
-        (`fl_audit.tasks.tf.classifier`), or the loss of a custom task without log-odds.
-      label: Minus the labels' log probabilities, or the loss of such a task.
-    """
-
-    attacked: FloatArray
-    label: FloatArray
+    attacked: FloatArray  # minus the labels' log-odds; a custom task's loss without
+    label: FloatArray  # minus the labels' log probabilities; the loss of such a task
 
 
 class MeanLosses:

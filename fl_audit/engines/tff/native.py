@@ -48,10 +48,7 @@ class Native(TffEngine):
 
 
 def make_native(run: PreparedRun, worker_log: Path, why: str) -> Native:
-    """The native runtime of a run; it can run any process.
-
-    `why` is the reason for this runtime, for its description.
-    """
+    """The native runtime, which runs any process; `why` is for its description."""
     refuse_uploads(run, "native")
     process = build_process(
         as_classifier(run.task.classifier), run.config, run.schedule.expected_cohort, run.num_rounds

@@ -78,10 +78,7 @@ def replay_vectors(
     clip_norm_of: ClipNormOf | None = None,
     zeroing_norm_of: ZeroingNormOf | None = None,
 ) -> Replay:
-    """Replays a round whose clients' data is made from vectors.
-
-    `begun` are two initial states, if a state fixes noise to come (`replay_round`).
-    """
+    """Replays a round of vectors; `begun` are two initial states, if a state fixes noise."""
 
     def server(state: Any, updates: Any, random: np.random.Generator) -> tuple[Any, Any]:
         data = [client_data(flat(update).astype(np.float32)) for update in updates]

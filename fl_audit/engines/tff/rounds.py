@@ -15,24 +15,13 @@ from fl_audit.mechanisms import Mechanism, clip_and_noise
 
 @dataclass(frozen=True)
 class RoundResult:
-    """The result of one round.
+    """The result of one round."""
 
-    Attributes:
-      state: The state of the learning process for the next round.
-      aggregate: The round's noised aggregate, float32 of shape (dim,), in the direction the model
-        moves.
-      clip_norm: The norm that this round's updates were clipped to; infinite without clipping.
-      noise_stddev: The standard deviation of the noise on each coordinate of the sum of updates;
-        under tree aggregation, of the noise of one node.
-      train_loss: The mean loss over the examples that the cohort trained on, in nats; 0 without
-        any.
-    """
-
-    state: Any
-    aggregate: npt.NDArray[np.float32]
-    clip_norm: float
-    noise_stddev: float
-    train_loss: float
+    state: Any  # of the learning process for the next round
+    aggregate: npt.NDArray[np.float32]  # noised, (dim,), in the direction the model moves
+    clip_norm: float  # of this round; infinite without clipping
+    noise_stddev: float  # on a coordinate of the sum; under trees, of a node's noise
+    train_loss: float  # mean over the cohort's examples, in nats; 0 without any
 
 
 def flatten_weights(weights: Any) -> npt.NDArray[np.float32]:
@@ -51,10 +40,7 @@ def run_round(
     state: Any,
     client_data: Iterable[Any],
 ) -> RoundResult:
-    """Runs one round on TFF's default context.
-
-    `client_data` has every participant, canaries included; TFF's own runtime requires a list.
-    """
+    """Runs a round on TFF's default context, whose own runtime requires `client_data` as a list."""
     noise = clip_and_noise(mechanism, state.aggregator)
     output = process.next(state, client_data)
     return RoundResult(

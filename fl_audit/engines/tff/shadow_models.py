@@ -72,16 +72,7 @@ class ModelBlockTrainer:
     def train(
         self, initial: Sequence[Float32Array], batches: Batches, noise_keys: npt.NDArray[np.int64]
     ) -> Weights:
-        """Trains a block of models.
-
-        Args:
-          initial: The initial weights, each float32 of shape (models, ...).
-          batches: The points of each step, int32 of shape (models, steps, rows).
-          noise_keys: The key of each model's noise, int64 of shape (models,).
-
-        Returns:
-          The trained weights, each float32 of shape (models, ...), with output noise if any.
-        """
+        """Trains a block of models by batches (models, steps, rows), with output noise."""
         trained: Weights = self._train(list(initial), batches, noise_keys)
         return trained
 
@@ -206,16 +197,11 @@ _VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class ModelJob:
-    """What all models of an attack share.
-
-    Attributes:
-      identity: Text that identifies the task, such as its config table as JSON.
-      points: The points; each model trains on some and is evaluated at all.
-    """
+    """What all models of an attack share."""
 
     classifier: Classifier
-    identity: str
-    points: Examples
+    identity: str  # text that identifies the task, such as its config table as JSON
+    points: Examples  # each model trains on some and is evaluated at all
     recipe: Recipe
     seed: int
 
@@ -227,15 +213,10 @@ class ModelJob:
 
 @dataclass(frozen=True, eq=False)
 class ModelOutputs:
-    """Outputs of trained models at the points.
-
-    Attributes:
-      margins: The margins, float64 of shape (models, points).
-      correct: Whether the label has the largest logit, bool of shape (models, points).
-    """
+    """Outputs of trained models at the points, of shape (models, points)."""
 
     margins: FloatArray
-    correct: BoolArray
+    correct: BoolArray  # whether the label has the largest logit
 
 
 def train_models(
@@ -247,13 +228,7 @@ def train_models(
     models_per_block: int,
     after_block: AfterBlock,
 ) -> ModelOutputs:
-    """Trains models block by block, or reads those that an earlier call has trained.
-
-    Args:
-      training: The points that each model is trained on, at least one, bool of shape (models,
-        points).
-      first: The number of the first model; a model's seeds come from its number.
-    """
+    """Trains models on points (models, points), from number `first`, or reads trained ones."""
     if not training.any(axis=1).all():
         raise InputError("every model must have at least one training point")
     common = digest_of(
@@ -317,10 +292,7 @@ def digest_of(facts: Any, arrays: Sequence[AnyArray]) -> "hashlib._Hash":
 
 
 def name_of(common: "hashlib._Hash", training: npt.NDArray[np.bool_], first: int) -> str:
-    """The end of a file's name: its first model's number, and a digest of what decides its content.
-
-    `common` is the digest of what all models share; `training` is bool of shape (models, members).
-    """
+    """The end of a file's name: its first model's number, and a digest of what decides it."""
     digest = common.copy()
     digest.update(f"{first} {training.shape}".encode() + np.packbits(training).tobytes())
     return f"{first:06d}-{digest.hexdigest()[:24]}.npz"

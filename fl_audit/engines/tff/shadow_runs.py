@@ -44,20 +44,11 @@ _VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class RunOutputs:
-    """Outputs of the final models of runs, for each client.
+    """Outputs of the final models of runs, for each client."""
 
-    Attributes:
-      margins: The margin of each client, float64 of shape (runs, clients): the log-odds of the
-        geometric mean of the probabilities of its examples' labels. For one example it is the
-        example's own margin. For labels without probabilities it is minus the loss.
-      losses: Minus the log of that mean, which is the mean loss on the client's examples, of the
-        same shape.
-      accuracy: The accuracy on held-out examples, float64 of shape (runs,).
-    """
-
-    margins: FloatArray
-    losses: FloatArray
-    accuracy: FloatArray
+    margins: FloatArray  # (runs, clients), the log-odds of e^-loss; minus the loss without log-odds
+    losses: FloatArray  # mean on the client's examples, (runs, clients)
+    accuracy: FloatArray  # on held-out examples, (runs,)
 
 
 class FederatedRuns:
@@ -82,13 +73,7 @@ class FederatedRuns:
     def train(
         self, training: BoolArray, first: int, folder: Path, after_run: AfterBlock
     ) -> RunOutputs:
-        """Trains runs, or reads those that an earlier call has trained.
-
-        Args:
-          training: The clients of each run, bool of shape (runs, clients).
-          first: The number of the first run; a run's seeds come from its number.
-          after_run: A callback after each run, with 1 and how many this call trained.
-        """
+        """Trains runs of clients (runs, clients) from number `first`, or reads trained ones."""
         clients = training.shape[1:]
         shapes = {"margins": clients, "losses": clients, "accuracy": ()}
         outputs = []

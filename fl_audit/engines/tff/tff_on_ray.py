@@ -74,15 +74,12 @@ class RayContext(LocalContext):
 
 @dataclass(frozen=True)
 class OnRay(TffEngine):
-    """The runtime whose clients train on Ray's actors.
-
-    With `trains_in_blocks` actors also get the model's weights.
-    """
+    """The runtime whose clients train on Ray's actors."""
 
     description: str
     process: tff.templates.IterativeProcess
     mechanism: Mechanism
-    trains_in_blocks: bool
+    trains_in_blocks: bool  # then actors also get the model's weights
     context: RayContext
 
     @contextlib.contextmanager

@@ -127,19 +127,12 @@ class NotVectorizedError(Exception):
 
 @dataclass(frozen=True)
 class TrainedBlock:
-    """The result of training a block of clients; the first axis of every array is the client.
+    """The result of training a block of clients; the first axis of every array is the client."""
 
-    Attributes:
-      update: The update that each client sends, initial minus trained weights or FedSGD's gradient,
-        float32, in the order of the weights.
-      loss: The sum over the client's tokens (or examples) of the loss at the time of their step, in
-        nats, float32 of shape (clients,).
-      num_tokens: The number of these tokens (or examples), float32 of shape (clients,).
-    """
-
+    # initial minus trained weights or FedSGD's gradient, like the weights
     update: Sequence[tf.Tensor]
-    loss: tf.Tensor
-    num_tokens: tf.Tensor
+    loss: tf.Tensor  # summed over tokens (or examples) at the time of their step, in nats
+    num_tokens: tf.Tensor  # of these tokens (or examples)
 
 
 class BlockTrainer:
@@ -251,10 +244,7 @@ class TrainedBlocks:
     def results(
         self, weights: Sequence[npt.NDArray[np.float32]], data: "RoundData", canary_norm: float
     ) -> Iterator[Any]:
-        """The results of real clients, then of canaries, computed as they are consumed.
-
-        `weights` are the model at the round's start; `canary_norm` is the norm of vector canaries.
-        """
+        """The results of real clients, then of canaries, computed as they are consumed."""
         tensors = [tf.constant(array) for array in weights]
         # Clients with similar numbers of batches share a block, so that little of it is padding.
         clients = sorted(data.trained, key=len)
@@ -306,11 +296,7 @@ def default_clients_per_block(dim: int) -> int:
 
 
 def default_models_per_block(dim: int) -> int:
-    """How many shadow models train at once on TensorFlow's device.
-
-    As for clients, but 32 small models on a CPU, where a step of 32 costs hardly more than one of
-    8.
-    """
+    """Shadow models that train at once: as clients, but 32 small ones on a CPU, as cheap as 8."""
     return _default_block(dim, _MODELS_PER_BLOCK_ON_CPU)
 
 

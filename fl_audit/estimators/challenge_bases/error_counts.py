@@ -96,10 +96,7 @@ _SHAPES = 1e-3, 1e6
 
 @dataclass(frozen=True)
 class BetaStrength:
-    """The prior of an unknown strength s of the attacks: s ~ Beta(a, b), both in [0.001, 1e6].
-
-    Yıldırım et al. (2025), section 2.1. Their experiments use a = b = 1.
-    """
+    """The prior of a strength s ~ Beta(a, b), both in [0.001, 1e6] (Yıldırım et al. 2025, 2.1)."""
 
     a: float = 1.0
     b: float = 1.0

@@ -120,21 +120,15 @@ class LinearDensity:
 class StrengthRows:
     """The posterior of the strength s given each epsilon of a grid, a row per epsilon.
 
-    It is the prior of s times likelihoods that are linear in s between the points of each row.
-    The integrals over a cell use the prior's own moments, so they are exact for such likelihoods
-    even where the prior's density is infinite.
-
-    Attributes:
-      prior: Prior of s.
-      strength: Strengths in [0, 1], each row ascending, float64 of shape (i, k).
-      likelihood: Likelihoods, each row on its own scale, float64 of shape (i, k).
-      moments: The prior's integrals of 1, s and s^2 over each cell, float64 of shape (3, i, k - 1).
+    It is the prior of s times likelihoods that are linear in s between the points of each row. The
+    integrals over a cell use the prior's own moments, so they are exact for such likelihoods even
+    where the prior's density is infinite.
     """
 
-    prior: BetaStrength
-    strength: FloatArray
-    likelihood: FloatArray
-    moments: FloatArray
+    prior: BetaStrength  # of s
+    strength: FloatArray  # in [0, 1], each row ascending, (i, k)
+    likelihood: FloatArray  # each row on its own scale, (i, k)
+    moments: FloatArray  # the prior's integrals of 1, s and s^2 over each cell, (3, i, k - 1)
 
     @classmethod
     def from_likelihood(

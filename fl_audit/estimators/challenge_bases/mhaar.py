@@ -104,11 +104,7 @@ class Coordinates:
 
 
 class LearnedStep:
-    """A normal step in some coordinates, whose covariance and length are learned in the burn-in.
-
-    The covariance is that of the last half of the visited positions; the length aims at an
-    acceptance of about 0.3.
-    """
+    """A normal step learned in the burn-in: covariance of the last half, acceptance about 0.3."""
 
     _AIM = 0.3
     _EVERY = 50
@@ -290,12 +286,7 @@ def mhaar_posterior(
     settings: ChainSettings,
     rng: np.random.Generator,
 ) -> MhaarDraws:
-    """Draws from the posterior, by Algorithm 1; `correlated` counts follow equation 7.
-
-    Raises InputError if a base has no challenge on a side in the correlated model, if the strength
-    is fixed at 1 (R_s then has no area), if no start was found, or if chains, bases and auxiliary
-    rates would exceed the memory.
-    """
+    """Draws from the posterior by Algorithm 1; InputError if chains cannot start or hold it."""
     pairs = settings.chains * counts.num_bases * max(settings.auxiliary, _START_POINTS)
     if pairs > _MOST_PAIRS:
         raise InputError(

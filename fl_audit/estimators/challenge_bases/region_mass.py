@@ -55,13 +55,10 @@ def inside(
 
 @dataclass(frozen=True, eq=False)
 class FoldedRates:
-    """Error rates mirrored at both diagonals, so that a single line bounds R(epsilon, delta).
+    """Error rates mirrored at both diagonals, so that a single line bounds R(epsilon, delta)."""
 
-    `low` is the smaller and `high` the larger of the two, below the line alpha + beta = 1.
-    """
-
-    low: FloatArray
-    high: FloatArray
+    low: FloatArray  # the smaller one, below the line alpha + beta = 1
+    high: FloatArray  # the larger one
 
     def inside(self, epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Whether the rates are in R(epsilon, delta), that is high + e^epsilon low >= 1 - delta."""
@@ -71,10 +68,7 @@ class FoldedRates:
 
 
 def below_diagonal(alpha: FloatArray, beta: FloatArray) -> FoldedRates:
-    """The error rates, swapped and replaced by their complements as needed.
-
-    R(epsilon, delta) is symmetric under both. Below alpha + beta = 1 its other lines do not bind.
-    """
+    """The error rates below alpha + beta = 1, swapped or complemented as R's symmetry allows."""
     low, high = np.minimum(alpha, beta), np.maximum(alpha, beta)
     above = low + high > 1
     return FoldedRates(np.where(above, 1 - high, low), np.where(above, 1 - low, high))
@@ -126,10 +120,7 @@ def log_reach(epsilon: FloatArray, shrunk: FloatArray, delta: float) -> FloatArr
 
 
 def log_reach_slope(epsilon: FloatArray, delta: float) -> FloatArray:
-    """Log of |R_s(epsilon, delta)| / (1 - s) as s tends to 1, times 1/epsilon if delta is 0.
-
-    epsilon is above 0 unless delta is 0.
-    """
+    """Log of |R_s(epsilon, delta)| / (1 - s) as s tends to 1, times 1/epsilon if delta is 0."""
     by_epsilon = (
         np.log(2) + 2 * np.log1p(-delta) + special.log_expit(epsilon) + special.log_expit(-epsilon)
     )

@@ -26,10 +26,7 @@ from fl_audit.estimators.setting import AuditSetting
 
 
 def in_units(setting: AuditSetting) -> tuple[CanaryScores, float]:
-    """The scores in units in which the largest is about 1, and the unit.
-
-    With the closed-form null scores are cosines, and the unit is 1.
-    """
+    """The scores, scaled to about 1 unless they are cosines of a closed-form null, and the unit."""
     scores = setting.scores
     both = np.concatenate([scores.included, scores.excluded])
     if setting.null.kind == "closed_form" or not both.any():
@@ -75,10 +72,7 @@ def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) ->
 
 
 def some_region_exceeds(first: Gaussian, second: Gaussian, epsilon: float, delta: float) -> bool:
-    """Whether two different Gaussians are not (epsilon, delta)-indistinguishable.
-
-    Both standard deviations and delta are above 0.
-    """
+    """Whether Gaussians of stds above 0 are not (epsilon, delta)-indistinguishable, delta > 0."""
     return any(order.exceeds(epsilon, delta) for order in _both_orders(first, second))
 
 
@@ -268,11 +262,7 @@ def _highest_peaks(values: FloatArray, count: int = 4) -> npt.NDArray[np.intp]:
 def _zoom(
     objective: Callable[[FloatArray], FloatArray], left: FloatArray, right: FloatArray
 ) -> FloatArray:
-    """The maximum of an objective in each interval, of one peak each, by ever finer grids.
-
-    Near a maximum the objective is flat: a threshold to 1e-9 of the interval gives it to the last
-    bits.
-    """
+    """The maximum of an objective of one peak in each interval, by ever finer grids."""
     rows, steps = np.arange(len(left)), np.arange(21) / 20
     for _ in range(9):
         points = left[:, None] + (right - left)[:, None] * steps

@@ -124,10 +124,7 @@ def p_values(
 def binomial_tail(
     r: npt.NDArray[np.int64], v: npt.NDArray[np.int64], epsilon: float | FloatArray
 ) -> FloatArray:
-    """f(v), the chance that Binomial(r, e^epsilon / (1 + e^epsilon)) is at least v; broadcasts.
-
-    It is 1 for v <= 0 and 0 for v > r.
-    """
+    """f(v), P(Binomial(r, expit(epsilon)) >= v), broadcast: 1 for v <= 0, 0 for v > r."""
     safe = np.clip(v, 1, r)
     tail = beta_cdf(safe, r - safe + 1, special.expit(epsilon))
     # expit(epsilon) rounds where epsilon is large, and one minus the other side where it is small.

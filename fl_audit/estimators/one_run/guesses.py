@@ -214,10 +214,7 @@ def _growing_cuts(m: int) -> IntArray:
 
 
 def _most_correct(plus: IntArray, minus: IntArray, cuts: IntArray) -> IntArray:
-    """The most correct guesses over all splits k+ + k- = r of cuts, by r; -1 if there is none.
-
-    The bound grows with the correct guesses, so for each r no other split can be better.
-    """
+    """The most correct guesses over all splits k+ + k- = r of cuts, by r; -1 if there is none."""
     m = len(plus) - 1
     best = np.full(m + 1, -1)
     for k_plus in cuts:

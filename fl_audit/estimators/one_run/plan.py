@@ -66,20 +66,14 @@ from fl_audit.estimators.scores import CanaryScores
 class GuessOrder:
     """An order of guesses, and the share of the failure probability for it.
 
-    Attributes:
-      where: The guessed scores: the largest, that their canaries are included (`top`); the
-        smallest, that theirs are excluded (`bottom`); a half of each (`both_ends`); or the pairs
-        whose scores are farthest apart, that the larger one is included (`pairs`).
-      share: The share of the failure probability, in (0, 1].
-      log_odds_at_0: The log odds of a correct guess at epsilon 0.
-      coin_epsilons: The change by a flipped coin, in epsilons of adding or removing one client: 2
-        for a pair, as one client leaves and one comes.
+    `top` are the largest scores, guessed to be included, `bottom` the smallest, guessed to be
+    excluded, `both_ends` a half of each, `pairs` those whose scores are farthest apart.
     """
 
     where: Literal["both_ends", "top", "bottom", "pairs"]
-    share: float
-    log_odds_at_0: float = 0.0
-    coin_epsilons: int = 1
+    share: float  # in (0, 1]
+    log_odds_at_0: float = 0.0  # of a correct guess at epsilon 0
+    coin_epsilons: int = 1  # of a flipped coin; 2 for a pair, as one leaves and one comes
 
     @property
     def is_from_top(self) -> bool:
@@ -334,20 +328,13 @@ _NEXT_TO_NONE = 1e-300
 
 @dataclass(frozen=True)
 class GuessPlan:
-    """What is guessed, and how the failure probability is distributed over numbers of guesses.
-
-    Attributes:
-      total: The number of guesses with the largest expected bound; None if all have one level.
-      fewest: The smallest number of guesses that is tested.
-      most: The largest, at least 2.
-      spare: The part of the failure probability that is reserved for delta; None if each boundary
-        takes for delta what it needs.
-    """
+    """What is guessed, and how the failure probability is distributed over numbers of guesses."""
 
     order: GuessOrder
-    total: int | None
-    fewest: int
-    most: int
+    total: int | None  # with the largest expected bound; None if all have one level
+    fewest: int  # of the tested numbers of guesses
+    most: int  # at least 2
+    # of the failure probability for delta; None: each boundary takes its own
     spare: float | None = None
 
     def totals(self) -> IntArray:
@@ -398,10 +385,7 @@ _FOR_DELTA = 0.9
 
 
 def plans_of(scores: CanaryScores, delta: float, level: float) -> tuple[GuessPlan, ...]:
-    """The plans to test, each at its order's share of the failure probability `level`.
-
-    With fair coins it is one; with other coins one for each order, the same for all scores.
-    """
+    """The plans to test at shares of `level`: one with fair coins, else a fixed one per order."""
     m_delta = scores.num_coins * delta
     if scores.inclusion == "coins":
         return (plan_guesses(scores, m_delta, level),)
@@ -412,12 +396,7 @@ def plans_of(scores: CanaryScores, delta: float, level: float) -> tuple[GuessPla
 
 
 def plan_guesses(scores: CanaryScores, m_delta: float, alpha: float) -> GuessPlan:
-    """The plan for fair coins with the largest expected bound, by the scores without their coins.
-
-    For both orders and some numbers of guesses, the expected number of correct guesses under the
-    mixture becomes an epsilon. Numbers of guesses so small that delta would take more than the
-    spared part are left out.
-    """
+    """The plan for fair coins with the largest expected bound, by scores without their coins."""
     m = scores.num_coins
     return _plan(chances_included(pooled(scores)), m, m_delta, alpha)
 
@@ -489,10 +468,7 @@ def _coarse(most: int) -> IntArray:
 def _around(
     order: GuessOrder, totals: IntArray, bounds: FloatArray, m_delta: float, spare: float
 ) -> GuessPlan:
-    """The plan for the number of guesses with the largest bound, and those around it.
-
-    Numbers so small that delta would take more than the spared part are left out.
-    """
+    """The plan around the number of guesses with the largest bound that leaves delta its part."""
     bounds = np.where(m_delta * _delta_factors(totals, bounds) > spare, 0, bounds)
     at = len(totals) - 1 - int(np.argmax(bounds[::-1]))
     total = int(totals[at])

@@ -39,22 +39,13 @@ _TOLERANCE = 1e-7
 
 @dataclass(frozen=True)
 class WalkEvent:
-    """The event that the walk crosses the boundary, by the log odds of a correct guess.
+    """The event that the walk crosses the boundary, by the log odds of a correct guess."""
 
-    With fair coins these are epsilon.
-
-    Attributes:
-      m_delta: Number of coins times delta.
-      boundary: The boundary through the observed correct guesses.
-      alpha: The failure probability.
-      start: Log odds at which the search for the largest rejected ones begins.
-    """
-
-    m_delta: float
-    boundary: Boundary
+    m_delta: float  # number of coins times delta
+    boundary: Boundary  # through the observed correct guesses
     plan: GuessPlan
-    alpha: float
-    start: float
+    alpha: float  # the failure probability
+    start: float  # log odds at which the search for the largest rejected ones begins
 
     def crossing(self, log_odds: float) -> float:
         """An upper bound on the probability of the event if delta is 0."""
@@ -70,10 +61,7 @@ class WalkEvent:
         return self.crossing(log_odds) + float(self.delta_terms(log_odds))
 
     def rejects(self, epsilon: float) -> bool:
-        """Whether the event rejects an epsilon.
-
-        If nothing is spared for delta, it is tested at this epsilon and at a few larger ones.
-        """
+        """Whether it rejects epsilon; with nothing spared for delta, larger ones are tried too."""
         log_odds = self.plan.order.log_odds(epsilon)
         if self.crossing(log_odds) >= self._left:
             return False
@@ -137,10 +125,7 @@ class WalkEvent:
 
     @functools.cached_property
     def _limit(self) -> float | None:
-        """The log odds at which the chance without delta reaches what is left of alpha.
-
-        None if it does so at epsilon 0. The search is the faster the nearer they are to `start`.
-        """
+        """Where the chance without delta reaches what is left of alpha; None at epsilon 0."""
         crossing, lowest, left = self.crossing, self._lowest, self._left
         if crossing(lowest) >= left:
             return None
@@ -287,11 +272,7 @@ def _tested_plan(scores: CanaryScores, plan: GuessPlan, delta: float, level: flo
 
 
 def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
-    """The bounds of `one_run_valid` for many samples of one delta and confidence.
-
-    It takes a third of the time: plans are made together and p-values not at all. None for a
-    sample without included or without excluded scores.
-    """
+    """The bounds of many samples, in a third of the time; None without either kind of canary."""
     epsilons: list[float | None] = [None] * len(settings)
     for members in _by_size(settings):
         first = settings[members[0]]
@@ -333,11 +314,7 @@ class OneRunRegion:
 
 
 def one_run_region(epsilon: float, m_delta: float, level: float, plan: GuessPlan) -> OneRunRegion:
-    """The largest region that rejects epsilon, to 0.01 in the log odds of its boundary.
-
-    m_delta is the number of coins times delta, level one minus the confidence of the bound, of
-    which the plan's order has its share.
-    """
+    """The largest region that rejects epsilon at the plan's share of `level`, to 0.01 log odds."""
     alpha, totals = plan.order.share * level, plan.totals()
     levels = (alpha - (plan.spare or 0.0)) * plan.levels(totals)
     log_odds = plan.order.log_odds(epsilon)
@@ -362,12 +339,7 @@ def one_run_region(epsilon: float, m_delta: float, level: float, plan: GuessPlan
 def one_run_rejection(
     epsilon: float, delta: float, level: float
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
-    """A test, for many samples, of whether the bound of `one_run_valid` exceeds epsilon.
-
-    `level` is 1 - confidence. If there are more than 8 samples at a time, which then have to be of
-    one distribution, the others take the plans of the first 8: plans differ little, and planning
-    takes most of the time.
-    """
+    """Whether bounds of samples exceed epsilon; beyond 8, which must be alike, plans repeat."""
     cached_region = functools.cache(
         lambda m_delta, plan: one_run_region(epsilon, m_delta, level, plan)
     )

@@ -28,15 +28,10 @@ _SLACK = 1e-6
 
 @dataclass(frozen=True)
 class Boundary:
-    """The event that W_r >= b_r for at least one of several r; increasing in every guess.
+    """The event that W_r >= b_r for at least one of several r; increasing in every guess."""
 
-    Attributes:
-      totals: Numbers of guesses r, increasing, at least 1, int64 of shape (n,).
-      heights: Correct guesses b_r in [1, r], int64 of shape (n,).
-    """
-
-    totals: IntArray
-    heights: IntArray
+    totals: IntArray  # numbers of guesses r, increasing, at least 1
+    heights: IntArray  # correct guesses b_r in [1, r]
 
     def crossing(self, epsilon: float, negligible: float = 1e-20) -> float:
         """The chance of the event if each guess is right with e^epsilon / (1 + e^epsilon).

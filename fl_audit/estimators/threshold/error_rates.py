@@ -207,18 +207,11 @@ _LARGEST_FAILURE = 0.999
 
 @dataclass(frozen=True, eq=False)
 class TruePositiveBand:
-    """Simultaneous bounds on the error rates of included scores taken as thresholds.
+    """Simultaneous bounds on the error rates of included scores taken as thresholds."""
 
-    Attributes:
-      ranks: Ranks k in [1, n], ascending, int64 of shape (r,): the threshold is the k-th largest
-        included score, and scores equal to it count as positive.
-      levels: Failure probability of the single bound at each rank, float64 of shape (r,).
-      negatives: Bounds on the false negative rates, of shape (r,).
-    """
-
-    ranks: IntArray
-    levels: FloatArray
-    negatives: LogRates
+    ranks: IntArray  # k in [1, n], ascending: scores from the k-th largest on are positive
+    levels: FloatArray  # failure probability of the single bound at each rank
+    negatives: LogRates  # bounds on the false negative rates
 
     def thresholds(self, included: FloatArray) -> FloatArray:
         """The included scores at the ranks."""

@@ -39,22 +39,13 @@ SHARE_OF_REFUTATION = 0.05
 
 @dataclass(frozen=True)
 class ChosenNull:
-    """The null on which a bound rests.
+    """The null on which a bound rests."""
 
-    Attributes:
-      tail: The known tail of an excluded canary's score; None for the empirical null.
-      confidence: The confidence that is left for a bound under the null.
-      assumption: What the tail assumes, as a sentence after a space; empty if nothing.
-      allows_no_bound: Whether a bound by the tail must be 0, because an argument alone names the
-        tail and included scores do not differ from excluded ones.
-      refutation: Why a known null is not used; None if there is none or it is used.
-    """
-
-    tail: NullTail | None
-    confidence: float
-    assumption: str = ""
-    allows_no_bound: bool = False
-    refutation: str | None = None
+    tail: NullTail | None  # None for the empirical null
+    confidence: float  # left for a bound under the null
+    assumption: str = ""  # of the tail, as a sentence after a space; empty if nothing
+    allows_no_bound: bool = False  # only an argument names the tail, and scores do not differ
+    refutation: str | None = None  # why a known null is not used
 
     @property
     def name(self) -> NullKind:
@@ -72,12 +63,7 @@ class ChosenNull:
 
 @functools.lru_cache(maxsize=1)  # several methods use one setting in turn
 def chosen_null(setting: AuditSetting) -> ChosenNull:
-    """The known null, if there is one that the scores do not reject, else the empirical one.
-
-    Scores that are all equal, as of a model that did not move or diverged, say nothing about their
-    distribution, so no known null is used for them either. Raises NotApplicableError if the
-    empirical null is needed and there are fewer than 2 excluded scores.
-    """
+    """The known null, unless scores reject it or are all equal; else the empirical one."""
     tail = setting.null.known_tail()
     if tail is None:
         setting.require_null_scores()

@@ -26,26 +26,15 @@ from fl_audit.estimators.threshold.error_rates import (
 
 @dataclass(frozen=True)
 class ThresholdBound:
-    """A threshold and the epsilon that follows from bounds on its error rates.
+    """A threshold and the epsilon that follows from bounds on its error rates."""
 
-    Attributes:
-      epsilon: The lower bound, in nats, at least 0, possibly infinite.
-      threshold: Scores above it are guessed to be included; the method decides about equal ones.
-      guess: The guess that gives the bound: "included" by (TPR - delta) / FPR, "excluded" by
-        (TNR - delta) / FNR.
-      false_negatives: Number of included canaries guessed to be excluded.
-      fnr_upper: Upper bound on the false negative rate.
-      log_fpr_upper: Log of the (upper bound on the) false positive rate.
-      index: Index of the threshold among those compared.
-    """
-
-    epsilon: float
-    threshold: float
-    guess: Guess
-    false_negatives: int
+    epsilon: float  # the lower bound, in nats, at least 0, possibly infinite
+    threshold: float  # scores above it are guessed included; the method decides about equal ones
+    guess: Guess  # by (TPR - delta) / FPR, or "excluded" by (TNR - delta) / FNR
+    false_negatives: int  # included canaries guessed to be excluded
     fnr_upper: float
-    log_fpr_upper: float
-    index: int
+    log_fpr_upper: float  # of the rate itself, if that is known
+    index: int  # among the thresholds compared
 
     def details(self) -> dict[str, Detail]:
         """The details of an estimate about its threshold."""

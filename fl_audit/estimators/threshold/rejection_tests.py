@@ -71,19 +71,12 @@ class RankTests:
 
     The range of V is divided into cells, and V is replaced by the upper end of its cell: p-values
     are too large by about a tenth, which costs next to nothing, and never too small.
-
-    Attributes:
-      ranks: Ranks j in [1, n0], ascending, int64 of shape (r,): the threshold is the j-th largest
-        excluded score.
-      levels: Failure probability of each test, float64 of shape (r,).
-      cells: Upper ends of the cells, float64 of shape (r, c).
-      masses: Probabilities of the cells, float64 of shape (c,).
     """
 
-    ranks: npt.NDArray[np.int64]
-    levels: FloatArray
-    cells: FloatArray
-    masses: FloatArray
+    ranks: npt.NDArray[np.int64]  # j in [1, n0], ascending: the threshold is the j-th largest
+    levels: FloatArray  # failure probability of each test
+    cells: FloatArray  # upper ends, (r, c)
+    masses: FloatArray  # of the cells, (c,)
 
 
 @dataclass(frozen=True)
@@ -135,10 +128,7 @@ def _weighted_ranks(n0: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
 def largest_rejected_claim(
     tests: RankTests, above: IntArray, n1: int, largest_rate: LargestRate
 ) -> RejectedClaim:
-    """The largest claim that any of the tests rejects.
-
-    `above` is the number, of n1 included scores, above the excluded one of each test.
-    """
+    """The largest claim that a test rejects; `above` counts included scores above each rank's."""
     middle = int(np.searchsorted(np.cumsum(tests.masses), 0.5))
     log_upper_half = math.log(tests.masses[middle:].sum())
     log_levels = np.log(tests.levels)

@@ -270,10 +270,7 @@ def _assumptions(null: ChosenNull) -> str:
 def threshold_rejection(
     epsilon: float, delta: float, level: float
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
-    """A test, for many samples, of whether the bound of `threshold_valid` exceeds epsilon.
-
-    `level` is 1 - confidence. A known null is taken as true: it is not tested on the scores.
-    """
+    """Whether `threshold_valid` at 1 - level exceeds epsilon; a known null counts as true."""
 
     def by_band(samples: Sequence[CanaryScores], null: Null, tail: NullTail) -> BoolArray:
         included = np.sort(np.stack([scores.included for scores in samples]), axis=1)

@@ -26,22 +26,13 @@ PerLabel = Callable[[Array, Array], Array]
 
 @dataclass(frozen=True)
 class JaxModel:
-    """A model's functions; values at padding are finite, but meaningless.
+    """A model's functions; values at padding are finite, but meaningless."""
 
-    Attributes:
-      outputs: A batch's outputs, such as logits, from (weights, inputs).
-      losses: The loss of each label, in nats.
-      attacked_losses: The losses that attacks use: minus the log-odds of each label, or the loss of
-        a model without log-odds.
-      scores: Each label's part of the accuracy, in [0, 1].
-      is_token: Whether a label counts for the loss.
-    """
-
-    outputs: Logits
-    losses: PerLabel
-    attacked_losses: PerLabel
-    scores: PerLabel
-    is_token: Callable[[Array], Array]
+    outputs: Logits  # of a batch, such as logits
+    losses: PerLabel  # of each label, in nats
+    attacked_losses: PerLabel  # minus log-odds, or the loss of a model without them
+    scores: PerLabel  # each label's part of the accuracy, in [0, 1]
+    is_token: Callable[[Array], Array]  # counts for the loss
     is_counted: Callable[[Array], Array]
 
     def mean_loss(self, weights: Weights, inputs: Array, labels: Array) -> tuple[Array, Array]:
@@ -133,11 +124,7 @@ def _at(logits: Array, labels: Array) -> Array:
 
 
 def log_odds_loss(logits: Array, labels: Array) -> Array:
-    """Minus the log-odds of labels: the log-sum-exp of all other logits less the label's.
-
-    Shapes are as in `cross_entropy`; 0 if there is only one class. Why attacks use it is explained
-    in `fl_audit.tasks.tf.classifier`.
-    """
+    """Minus the log-odds of labels, shaped as `cross_entropy`; 0 with one class (tf.classifier)."""
     if logits.shape[-1] == 1:
         return jnp.zeros(labels.shape, jnp.float32)
     classes = lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1)

@@ -27,15 +27,7 @@ class _Step(NamedTuple):
 
 
 def lstm_outputs(inputs: Array, kernel: Array, recurrent: Array, bias: Array) -> Array:
-    """The outputs of an LSTM layer at every step, float32 of shape (batch, steps, units).
-
-    Args:
-      inputs: The inputs, float32 of shape (batch, steps, width).
-      kernel: The input weights, of shape (width, 4 units), gates in Keras' order: input, forget,
-        candidate, output.
-      recurrent: The recurrent weights, of shape (units, 4 units).
-      bias: The biases, of shape (4 units,).
-    """
+    """Outputs (batch, steps, units) of inputs (batch, steps, width), with gates in Keras' order."""
     by_step = jnp.swapaxes(inputs, 0, 1)
     # A product of rows: with three axes, XLA's gradients take longer on a CPU.
     from_inputs = (_rows(by_step) @ kernel + bias).reshape(*by_step.shape[:2], -1)

@@ -77,10 +77,7 @@ def cnn_logits(weights: Weights, images: Array) -> Array:
 
 
 def wide_resnet_logits(blocks: Sequence[ResidualBlock], weights: Weights, images: Array) -> Array:
-    """The logits of `fl_audit.tasks.images.WideResnet`.
-
-    Weights are in the order of use; images are float32 of shape (batch, height, width, channels).
-    """
+    """The logits of `fl_audit.tasks.images.WideResnet`, weights in the order of use."""
     left = iter(weights)
     hidden = _standard_convolution(images, left, 1)
     for block in blocks:

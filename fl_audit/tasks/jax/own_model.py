@@ -32,11 +32,7 @@ class OwnJaxModel(Model):
 def functions_of(
     predict: Logits, loss: PerLabel, correct: PerLabel, log_odds: PerLabel | None
 ) -> JaxModel:
-    """A model of a user's functions, which get label 0 in place of padding.
-
-    Padding is `NO_CLASS` for integer labels, NaN for others. Without `log_odds` attacks use the
-    loss.
-    """
+    """A model of a user's functions, which get label 0 in place of padding (NO_CLASS or NaN)."""
 
     def is_token(labels: Array) -> Array:
         is_whole = jnp.issubdtype(labels.dtype, jnp.integer)
@@ -69,11 +65,7 @@ def functions_of(
 def checked_classes(
     functions: JaxModel, weights: Sequence[Float32Array], like: Examples, source: str
 ) -> int:
-    """Calls a user's functions once on `like`, where each must return a number per example.
-
-    Returns:
-      The last extent of the outputs, or 1 if each example has one output.
-    """
+    """The last extent of the outputs, or 1; each function must give a number per example."""
     outputs = functions.outputs(
         [jnp.asarray(weight) for weight in weights], jnp.asarray(like.inputs)
     )

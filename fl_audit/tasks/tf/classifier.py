@@ -18,26 +18,16 @@ Logits = Callable[[Sequence[tf.Tensor], tf.Tensor], tf.Tensor]
 
 @dataclass(frozen=True)
 class Classifier(Model):
-    """A classifier with softmax cross-entropy loss.
+    """A classifier with softmax cross-entropy loss."""
 
-    Attributes:
-      initial_weights: Float32 arrays in the order of `logits`.
-      logits: The function of (weights, inputs) whose result has the class as its last axis.
-      input_spec: The specification of a batch of inputs; the first dimension is None.
-      label_spec: The specification of a batch of labels.
-      uncounted_labels: Further labels that do not count for accuracy.
-      logits_in_blocks: `logits` made of operations that `tf.vectorized_map` supports with weights
-        that differ along the block; None if `logits` itself is.
-    """
-
-    initial_weights: tuple[Float32Array, ...]
-    logits: Logits
-    input_spec: tf.TensorSpec
-    label_spec: tf.TensorSpec
+    initial_weights: tuple[Float32Array, ...]  # in the order of `logits`
+    logits: Logits  # the last axis of the result is the class
+    input_spec: tf.TensorSpec  # of a batch; the first dimension is None
+    label_spec: tf.TensorSpec  # likewise
     padding_label: int
-    uncounted_labels: tuple[int, ...]
+    uncounted_labels: tuple[int, ...]  # further ones that do not count for accuracy
     accuracy_description: str
-    logits_in_blocks: Logits | None = None
+    logits_in_blocks: Logits | None = None  # for `tf.vectorized_map`; None if `logits` is
 
     @property
     def has_log_odds(self) -> bool:
@@ -62,11 +52,7 @@ class Classifier(Model):
     def attacked_loss_by_example(
         self, logits: tf.Tensor, labels: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The sum of minus the labels' log-odds over each example's positions but padding, in nats.
-
-        Returns:
-          The sums, and the number of positions in each; both float of shape (examples,).
-        """
+        """Sums of minus the labels' log-odds, in nats, and their numbers; float (examples,)."""
         return self._by_example(log_odds_loss(logits, _as_classes(labels)), labels)
 
     def label_loss_by_example(
@@ -133,11 +119,7 @@ _LEAST_PROBABILITY = 1e-30
 
 
 def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """`tf.nn.sparse_softmax_cross_entropy_with_logits` in nats, without a gradient to labels.
-
-    It does not work in `tf.vectorized_map`, which cannot change a few entries of a matrix in place.
-    The number of classes, the last axis of the logits, is static.
-    """
+    """TensorFlow's sparse softmax cross-entropy, in nats; not for `tf.vectorized_map`."""
     return _by_rows(_row_losses, logits, labels)
 
 

@@ -7,10 +7,7 @@ import tensorflow as tf
 
 
 def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tensor:
-    """The logits of the next token at every position, of shape (batch, steps, vocabulary + 4).
-
-    Padding may only follow a sentence; logits there are meaningless.
-    """
+    """The logits of the next token at every position, (batch, steps, vocabulary + 4)."""
     embedding, kernel, recurrent, bias, narrow, narrow_bias, output, output_bias = weights
     hidden = lstm_outputs(tf.gather(embedding, tokens), kernel, recurrent, bias)
     rows = tf.reshape(hidden, [-1, hidden.shape[-1]])
@@ -44,18 +41,7 @@ class _Step:
 def lstm_outputs(
     inputs: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor
 ) -> tf.Tensor:
-    """The outputs of an LSTM layer at every step, as Keras' LSTM computes them.
-
-    Args:
-      inputs: The inputs, float32 of shape (batch, steps, width); the number of steps is static.
-      kernel: The input weights, of shape (width, 4 units), gates in Keras' order: input, forget,
-        candidate, output.
-      recurrent: The recurrent weights, of shape (units, 4 units).
-      bias: The biases, of shape (4 units,).
-
-    Returns:
-      The outputs, float32 of shape (batch, steps, units).
-    """
+    """Outputs (batch, steps, units) as Keras' of inputs (batch, steps, width), steps static."""
     columns = tf.transpose(inputs, [1, 2, 0])
     arguments = (columns, kernel, recurrent, bias)
     # Variables become tensors here, because tf.custom_gradient treats variables differently.

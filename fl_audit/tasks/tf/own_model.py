@@ -17,10 +17,7 @@ PerExample = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 @dataclass(frozen=True)
 class OwnModel(Classifier):
-    """A model with a custom loss in place of the cross-entropy.
-
-    Padding is `NO_CLASS` for integer labels, NaN for others.
-    """
+    """A model with a custom loss; padding is `NO_CLASS` for integer labels, NaN for others."""
 
     example_loss: PerExample = field(kw_only=True)
     example_score: PerExample = field(kw_only=True)
@@ -81,10 +78,7 @@ def own_classifier(
     like: Examples,
     accuracy_description: str,
 ) -> OwnModel:
-    """The model of a user's functions, `loss`, `correct` and (possibly None) `log_odds`.
-
-    `like` are examples with the right shapes and dtypes.
-    """
+    """The model of `loss`, `correct` and perhaps `log_odds`, for examples shaped as `like`."""
     loss, correct = of_examples["loss"], of_examples["correct"]
     assert loss is not None
     assert correct is not None
@@ -109,10 +103,7 @@ def check_functions(
     like: Examples,
     source: str,
 ) -> None:
-    """Calls a user's functions once on `like`, where each must return a number per example.
-
-    Functions that are None are skipped; `source` names their origin in the `InputError`.
-    """
+    """Calls a user's functions once on `like`; each but None must give a number per example."""
     outputs = predict([tf.constant(weight) for weight in weights], tf.constant(like.inputs))
     for name, function in of_examples.items():
         if function is None:
