@@ -64,7 +64,7 @@ _ENDS, _DEVIATES = special.ndtri([0.1, 0.9]), special.ndtri([0.1, 0.3, 0.5, 0.7,
 
 def _between(low: float, high: float) -> FloatArray:
     """A bound at _DEVIATES by that at _ENDS: its logarithm is nearly normal."""
-    return np.exp(np.interp(_DEVIATES, _ENDS, np.log([low, high])))
+    return np.asarray(np.exp(np.interp(_DEVIATES, _ENDS, np.log([low, high]))))
 
 
 _Epsilon = Callable[[float, float, float], float]
