@@ -172,9 +172,8 @@ def _noise_range(log: SeenLog) -> tuple[float, float]:
     is_known = np.isfinite(clients) & (clients > 0)
     if not np.isfinite(stddevs).all():
         return 0.0, math.inf
-    longest, shortest = (
-        np.where(is_known, clients, end(clients[is_known])) for end in (np.max, np.min)
-    )
+    longest = np.where(is_known, clients, clients[is_known].max())
+    shortest = np.where(is_known, clients, clients[is_known].min())
     return float(np.min(stddevs / longest)), float(np.max(stddevs / shortest))
 
 
