@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import fft, special
 
 from fl_audit.accounting import Party, PoissonSampling, Release, epsilon_at_least
@@ -37,7 +38,7 @@ from fl_audit.accounting.sampling import FixedSizeSampling
 from fl_audit.array_types import FloatArray, IndexArray, IntArray
 from fl_audit.estimators.curve_tests import ROUNDING
 from fl_audit.verdict.accounting_basis import MARGIN, Source
-from fl_audit.verdict.power import FACTOR, MOST_CANARIES
+from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, MOST_CANARIES
 from fl_audit.verdict.search import bisected, least, least_number
 
 _LOWEST, _HIGHEST = -3.0, 9.0
@@ -57,13 +58,13 @@ _LARGEST_RATE = 0.999
 
 _PRECISION = 1.002
 
-EACH_POWER = 0.8
-"""The probability with which each part is at its worst or better.
+_ENDS, _DEVIATES = special.ndtri([0.1, 0.9]), special.ndtri([0.1, 0.3, 0.5, 0.7, 0.9])
+"""Where bounds are computed, and where they are taken, as normal deviates."""
 
-Both parts add up in log epsilon, nearly as independent normal numbers with standard deviations a
-and b. Where each is 0.84 of its own below its mean, the sum is 0.84 (a + b) below, which is from
-0.84 to 1.19 of its standard deviation: it is that or better with a probability of 80 to 88 %.
-"""
+
+def _between(low: float, high: float) -> FloatArray:
+    """A bound at _DEVIATES by that at _ENDS: its logarithm is nearly normal."""
+    return np.asarray(np.exp(np.interp(_DEVIATES, _ENDS, np.log([low, high]))))
 
 
 _Epsilon = Callable[[float, float, float], float]
@@ -133,10 +134,13 @@ class NoiseTest:
             _PRECISION,
         )
 
-    def power(self, critical_value: int, shift: float) -> float:
-        """The probability that the sum reaches a value, where each round shifts by so much."""
-        tail = self.tail(shift)
-        return float(tail[critical_value]) if critical_value < len(tail) else 0.0
+    def power(self, critical_values: npt.ArrayLike, shift: float) -> float:
+        """The probability that the sum reaches a value, where each round shifts by so much.
+
+        The mean of those of several values.
+        """
+        tail = np.append(self.tail(shift), 0.0)
+        return float(np.mean(tail[np.minimum(critical_values, len(tail) - 1)]))
 
 
 def lower_rate(participations: int, trials: int, level: float) -> float:
@@ -230,8 +234,7 @@ class Parts:
     def detectable(self, claimed: float, delta: float, signal: float) -> "DetectableParts":
         """The noise and the rate that 80 % of such audits would have contradicted.
 
-        Each is taken with the other one as stated, and both as badly bounded as in the worst fifth
-        of audits (EACH_POWER).
+        Each is taken with the other one as stated, and both as badly bounded as chance has it.
         """
         level, limit = self.level / 2 - self.spent, (1 + MARGIN) * claimed
         if level <= 0:
@@ -247,7 +250,8 @@ class Parts:
     def canaries_needed(self, claimed: float, delta: float, signal: float) -> int | None:
         """The number of included canaries like these that notice FACTOR times a claim, about.
 
-        Their weighted sum counts as normal. None if MOST_CANARIES do not notice it.
+        Their weighted sum counts as normal, and both parts as badly bounded as in the worst fifth
+        of audits, of which less than a fifth are. None if MOST_CANARIES do not notice it.
         """
         level, limit, target = self.level / 2 - self.spent, (1 + MARGIN) * claimed, FACTOR * claimed
         noise = self._too_little(self.stated_rate, target, delta, self._epsilon)
@@ -256,7 +260,7 @@ class Parts:
         if level <= 0 or noise == 0 or math.isinf(rate):
             return None
         number = len(self.numbers)
-        distance = float(special.ndtri(1 - level) + special.ndtri(EACH_POWER))
+        distance = float(special.ndtri(1 - level) + special.ndtri(ENOUGH_POWER))
 
         def is_enough(canaries: int) -> bool:
             trials = round(self.trials * canaries / number)
@@ -264,7 +268,7 @@ class Parts:
             return all(
                 self._is_above(
                     signal / math.hypot(true_noise, math.sqrt(self.crowd) * stated) - error,
-                    int(_binomial(trials, true_rate).ppf(1 - EACH_POWER)),
+                    int(_binomial(trials, true_rate).ppf(1 - ENOUGH_POWER)),
                     trials,
                     limit,
                     delta,
@@ -284,14 +288,8 @@ class Parts:
     def power_at(self, factor: float, claimed: float, delta: float) -> float:
         """The probability that the claim is contradicted, with a share of the stated noise."""
         level, limit = self.level / 2 - self.spent, (1 + MARGIN) * claimed
-        usual = int(_binomial(self.trials, self.stated_rate).median())
-        rate = lower_rate(usual, self.trials, self.level / 2)
-        too_little = self._too_little(rate, limit, delta, self._shown)
-        if level <= 0 or too_little == 0:
-            return 0.0
-        hidden = math.hypot(factor, math.sqrt(self.crowd)) * self.stated_noise
-        critical = self.noise_test.critical_value(too_little, level)
-        return self.noise_test.power(critical, 1 / max(hidden, 1 / LARGEST_SHIFT))
+        critical = self._critical_values(limit, delta, level) if level > 0 else None
+        return 0.0 if critical is None else self._noise_power(critical, factor * self.stated_noise)
 
     def _too_little(self, rate: float, limit: float, delta: float, epsilon: _Epsilon) -> float:
         """The largest noise with which an epsilon exceeds a limit at a rate; 0 where none does."""
@@ -314,44 +312,65 @@ class Parts:
             _PRECISION,
         )
 
-    def _is_noticed(self, multiplier: float, signal: float, critical_value: int) -> bool:
-        """Whether the noise is bounded so well with EACH_POWER, where this is the true noise."""
-        hidden = math.sqrt(multiplier**2 + self.crowd * self.stated_noise**2)
-        return self.noise_test.power(critical_value, signal / hidden) >= EACH_POWER
+    def _critical_values(self, limit: float, delta: float, level: float) -> IntArray | None:
+        """The least sums with which a limit is exceeded, as the rate is bounded by chance.
+
+        None where no noise is little enough.
+        """
+        drawn = _binomial(self.trials, self.stated_rate).ppf(special.ndtr(_ENDS))
+        rates = [lower_rate(int(number), self.trials, self.level / 2) for number in drawn]
+        ends = [self._too_little(rate, limit, delta, self._shown) for rate in rates if rate > 0]
+        if len(ends) < len(rates) or 0 in ends:
+            return None
+        return np.array([self.noise_test.critical_value(z, level) for z in _between(*ends)])
+
+    def _noise_power(self, critical: IntArray, multiplier: float, signal: float = 1.0) -> float:
+        """The probability that sums are reached where this is the true noise."""
+        hidden = math.hypot(multiplier, math.sqrt(self.crowd) * self.stated_noise)
+        return self.noise_test.power(critical, signal / max(hidden, 1 / LARGEST_SHIFT))
 
     def _noticed_noise(self, limit: float, delta: float, signal: float, level: float) -> float:
         """The largest noise that is noticed at the stated rate; 0 where none is."""
-        seldom = int(_binomial(self.trials, self.stated_rate).ppf(1 - EACH_POWER))
-        rate = lower_rate(seldom, self.trials, self.level / 2)
-        too_little = self._too_little(rate, limit, delta, self._shown)
-        if too_little == 0:
+        critical = self._critical_values(limit, delta, level)
+        if critical is None:
             return 0.0
-        critical, lowest = self.noise_test.critical_value(too_little, level), 1 / too_little
         return 1 / least(
-            lambda inverse: self._is_noticed(1 / inverse, signal, critical),
-            lowest,
+            lambda inverse: self._noise_power(critical, 1 / inverse, signal) >= ENOUGH_POWER,
+            1 / (self.stated_noise * _WIDEST),
             LARGEST_SHIFT,
             _PRECISION,
         )
 
     def _noticed_rate(self, limit: float, delta: float, signal: float, level: float) -> float:
         """The least rate that is noticed with the stated noise; 1 where none below is."""
+        stated, test = self.stated_noise, self.noise_test
+        tail = np.append(test.tail(signal / (stated * math.sqrt(1 + self.crowd))), 0.0)
 
-        def is_bound(multiplier: float) -> bool:
-            critical = self.noise_test.critical_value(multiplier, level)
-            return self._is_noticed(self.stated_noise, signal, critical)
+        def bound(share: float) -> float:
+            return least(
+                lambda multiplier: tail[test.critical_value(multiplier, level)] >= share,
+                stated / _WIDEST,
+                stated * _WIDEST,
+                _PRECISION,
+            )
 
-        stated = self.stated_noise
-        noise = least(is_bound, stated / _WIDEST, stated * _WIDEST, _PRECISION)
-        if math.isinf(noise):
+        bounds = [bound(share) for share in special.ndtr(_ENDS)]
+        if not np.isfinite(bounds).all():
             return 1.0
-        enough = self._too_often(noise, limit, delta, self._shown)
-        if math.isinf(enough):
+        ends = [self._too_often(noise, limit, delta, self._shown) for noise in bounds]
+        if not np.isfinite(ends).all():
             return 1.0
-        needed = int(_binomial(self.trials, enough).isf(self.level / 2)) + 1
-        if needed > self.trials:
+        needed = _binomial(self.trials, _between(*ends)).isf(self.level / 2) + 1
+        if needed.max() > self.trials:
             return 1.0
-        return float(special.betaincinv(needed, self.trials - needed + 1, EACH_POWER))
+        shares = (needed, self.trials - needed + 1)
+        rate = least(
+            lambda rate: float(np.mean(special.betainc(*shares, rate))) >= ENOUGH_POWER,
+            self.stated_rate / _WIDEST,
+            _LARGEST_RATE,
+            _PRECISION,
+        )
+        return min(rate, 1.0)
 
     def _epsilon(self, multiplier: float, rate: float, delta: float) -> float:
         """The epsilon of accounting for a noise multiplier and a rate; infinite out of reach."""
@@ -378,7 +397,7 @@ class Parts:
 _SMALLEST_LEVEL, _COARSE = 1e-9, 1.33
 
 
-def _binomial(trials: int, rate: float) -> Any:
+def _binomial(trials: int, rate: float | FloatArray) -> Any:
     from scipy import stats  # here, for it takes half a second
 
     return stats.binom(trials, rate)
