@@ -62,7 +62,9 @@ def directions(rounds: int, dim: int, canaries: int, random: np.random.Generator
     return np.asarray(z * math.sqrt(dim) / np.sqrt((z**2).sum(axis=0) + others))
 
 
-def scores(pattern: KnownPattern, canaries: int, random: np.random.Generator) -> dict[str, object]:
+def scores(
+    pattern: KnownPattern, canaries: int, random: np.random.Generator
+) -> dict[str, CanaryScores]:
     """One audit's scores by statistic; the first half of the canaries is included."""
     present = pattern.sampling.draw(pattern.rounds, canaries, random)
     is_in = np.arange(canaries) < canaries // 2

@@ -143,7 +143,8 @@ def _mean_of_groups(logs: FloatArray, groups: int) -> FloatArray:
 
 
 def _in_one_group(rounds: int, members: int, groups: int, random: np.random.Generator) -> Presences:
-    return np.arange(rounds)[:, None] % groups == random.integers(groups, size=members)
+    chosen = random.integers(groups, size=members)
+    return np.asarray(np.arange(rounds)[:, None] % groups == chosen)
 
 
 @dataclass(frozen=True)
