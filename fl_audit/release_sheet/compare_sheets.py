@@ -8,6 +8,8 @@ import difflib
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
+
 from fl_audit.config import ReleaseStatement
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
@@ -68,7 +70,7 @@ class _Page(HTMLParser):
             if evidence == STATED
         }
         known = {key: stated[key] for key in ReleaseStatement.__struct_fields__ if key in stated}
-        return ReleaseStatement(**{**known, "name": self.title})
+        return msgspec.structs.replace(ReleaseStatement(), **{**known, "name": self.title})
 
 
 def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> Verified:
