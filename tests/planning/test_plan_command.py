@@ -86,7 +86,7 @@ def test_prints_tables_behind_a_short_answer(config, capsys, monkeypatch):
     assert answer[0] == out.splitlines()[0]
     assert len(answer) <= 9 and max(map(len, answer)) <= 100
     starts = [line.split()[0] for line in answer if line[0] != " "]
-    assert starts[-5:] == ["lower", "estimate", "claim", "costs", "the"]
+    assert starts[-5:] == ["lower", "estimate", "claim", "costs", "for"]
 
 
 @pytest.mark.parametrize(
