@@ -1,10 +1,10 @@
 """Simulated audits of participation patterns against an attacker who knows no rounds.
 
-`python -m benchmarks.secret_rounds PART`, where PART is one of
+`python -m benchmarks.secret_rounds PART [NUMBER]`, where PART is one of
 
 - `apart`: patterns with and without secret rounds are told apart, equal ones are not;
-- `level`: the share of lower bounds above 0 where nothing leaks (`level quick` for fewer);
-- `best`: bounds by the likelihood ratio, against the largest and the sum of cosines.
+- `level`: the share of lower bounds above 0 where nothing leaks, of NUMBER runs a cell;
+- `best`: bounds by the likelihood ratio, the largest and the sum of cosines, of NUMBER audits.
 
 Scores are drawn in memory from their exact distribution; nothing is trained. Each part takes a few
 minutes of one processor. The slow tests of tests/attacks/test_secret_rounds.py call it.
@@ -30,7 +30,7 @@ from fl_audit.accounting.sampling import (
 )
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.likelihood_null import likelihood_null
-from fl_audit.attacks.round_likelihoods import KnownPattern, draw_presences
+from fl_audit.attacks.round_likelihoods import KnownPattern
 from fl_audit.comparison.patterns import Attacker, Detection, Difference, differences, mean_auc
 from fl_audit.estimators.null import GaussianCanaryNull, LargestOfRoundsNull, Null, ScaledNull
 from fl_audit.estimators.roc.summary import roc_summary
@@ -64,7 +64,7 @@ def directions(rounds: int, dim: int, canaries: int, random: np.random.Generator
 
 def scores(pattern: KnownPattern, canaries: int, random: np.random.Generator) -> dict[str, object]:
     """One audit's scores by statistic; the first half of the canaries is included."""
-    present = draw_presences(pattern.sampling, pattern.rounds, canaries, random)
+    present = pattern.sampling.draw(pattern.rounds, canaries, random)
     is_in = np.arange(canaries) < canaries // 2
     z = directions(pattern.rounds, DIM, canaries, random) + pattern.shift * (present & is_in)
     number = np.maximum(present.sum(axis=0), 1)
@@ -156,7 +156,7 @@ def level(
     return positive / runs, rejected / runs
 
 
-def bounds(pattern: KnownPattern, audits: int, samples: str | None = None) -> dict[str, FloatArray]:
+def bounds(pattern: KnownPattern, audits: int) -> dict[str, FloatArray]:
     """The lower bounds of audits of 1,000 canaries by each statistic, each of shape (audits,)."""
     rounds = pattern.rounds
     null, one = likelihood_null(pattern, np.arange(rounds), DIM), GaussianCanaryNull(DIM)
@@ -195,7 +195,7 @@ SETTINGS = [
 ]
 
 
-def main(part: str, *options: str) -> None:
+def main(part: str, number: str = "") -> None:
     """Prints one part."""
     match part:
         case "apart":
@@ -205,7 +205,7 @@ def main(part: str, *options: str) -> None:
                     names = " and ".join(type(sampling).__name__ for sampling in pair)
                     print(f"z {noise}: {name}, {names}: {wrong} of 20 apart", flush=True)
         case "level":
-            runs = 200 if options else 2_000
+            runs = int(number or 2_000)
             cells = itertools.product((("gaussian", d) for d in (100, 1_000, 10**4, 10**6)), (0, 1))
             signs = (("rademacher", 100), 1), (("rademacher", 1_000), 1)
             for (family, dim), which in (*cells, *signs):
@@ -219,16 +219,17 @@ def main(part: str, *options: str) -> None:
                     flush=True,
                 )
         case _:
+            audits = int(number or 40)
             for pattern in SETTINGS:
-                found = bounds(pattern, 40)
+                found = bounds(pattern, audits)
                 ratio = found.pop("likelihood_ratio")
                 other = max(found, key=lambda name: found[name].mean())
                 gain = ratio - found[other]
                 print(
                     f"{type(pattern.sampling).__name__} T {pattern.rounds} z {1 / pattern.shift}: "
                     f"ε ≥ {ratio.mean():.2f}, {other} {found[other].mean():.2f}; by "
-                    f"{gain.mean():.2f} ± {gain.std(ddof=1) / math.sqrt(40):.2f}, not smaller in "
-                    f"{(gain >= 0).sum()} of 40; largest {ratio.max():.2f} of "
+                    f"{gain.mean():.2f} ± {gain.std(ddof=1) / math.sqrt(audits):.2f}, as large in "
+                    f"{(gain >= 0).sum()} of {audits}; largest {ratio.max():.2f} of "
                     f"{upper_bound(pattern):.2f}",
                     flush=True,
                 )

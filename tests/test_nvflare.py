@@ -146,12 +146,19 @@ def test_a_job_has_every_argument(tmp_path):
 
 
 def test_the_exported_job_prints_what_the_readme_says(tmp_path, capsys):
-    trained(tmp_path / "audit", PrivateMean(), canary_length=CLIP_NORM / DENOMINATOR)
+    share = CLIP_NORM / DENOMINATOR
+    told = {"canary_length": share, "noise_stddev": 0.5 * share, "norm_bound": 400 * share}
+    trained(tmp_path / "audit", PrivateMean(), repeats=ROUNDS, **told)
     assert main(["estimate", str(tmp_path / "audit"), "--delta", "1e-3", "--verbose"]) == 0
     numbers = r"[0-9][0-9.,]*"
     printed = re.sub(numbers, "#", " ".join(capsys.readouterr().out.split()))
     readme = (Path(__file__).parent.parent / "examples/nvflare/README.md").read_text()
-    for block in (r"upper bound .*?audited ε ≥", r"canary check passed: .*?participations\)"):
+    for block in (
+        r"upper bound .*?zero-out\)",
+        r"threat model .*?audited ε ≥ ",
+        r"canary check passed: .*?participations\)",
+        r"mechanism checks: passed.*?runs\)",
+    ):
         (said,) = re.findall(block, readme, re.DOTALL)
         assert re.sub(numbers, "#", " ".join(said.split())) in printed
 

@@ -37,6 +37,8 @@ def make_job(out: Path, rounds: int, noise_multiplier: float) -> FedJob:
         seed=secrets.randbits(32),
         canary_norm=100 * CLIP_NORM,
         canary_length=CLIP_NORM / DENOMINATOR,
+        noise_stddev=noise_multiplier * CLIP_NORM / DENOMINATOR,
+        norm_bound=(NUM_SITES + NUM_CANARIES) * CLIP_NORM / DENOMINATOR,
         count=NUM_CANARIES,
         repeats=rounds,  # every site is in every round, and so is every canary
     )

@@ -289,7 +289,7 @@ def _loss_of_round(
         deltas = np.clip(np.where(np.isfinite(inner), deltas, outside), 0.0, 1.0)
         parts.append(
             pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
-                interval, lowest, highest, np.minimum.accumulate(deltas)
+                interval, lowest, highest, np.maximum.accumulate(deltas[::-1])[::-1]
             )
         )
     return PrivacyLossDistribution(*parts)

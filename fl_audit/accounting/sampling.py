@@ -1,14 +1,28 @@
-"""Samplings: how the rounds of clients and canaries are drawn, without arithmetic.
+"""Samplings: how the rounds of clients and canaries are drawn.
 
 Each is a subclass of `Sampling`, and an instance describes the rounds of the real clients or of the
-canaries of a run. A new sampling is a subclass, next to its participation pattern, and an
-accountant for it (`sampling_accountants.register_accountant`).
+canaries of a run: their distribution, the likelihood ratio of an attacker who knows no more
+(`attacks.round_likelihoods`), and which rounds it allows. A new sampling is a subclass, next to its
+participation pattern, and an accountant for it (`sampling_accountants.register_accountant`).
+
+The ratio of a member with rounds S is the mean of exp(sum of w_t over S), with w_t the log ratio of
+round t, over the distribution of S:
+
+>>> sampling = AllocatedRounds(number=1, rounds=3)
+>>> sampling.log_ratio(np.log([[2.0], [3.0], [7.0]])).round(6).tolist()  # log of the mean, 4
+[1.386294]
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.json_records import fields_from_json, fields_to_json
 
 ADD_OR_REMOVE = "one client more or less in the population (add or remove one)"
@@ -16,6 +30,10 @@ ZERO_OUT = "one client replaced by one that sends nothing (zero-out); the schedu
 
 Blocks = tuple[tuple[int, int], ...]
 """Blocks of consecutive rounds: pairs of a length and the number of blocks of that length."""
+
+
+Presences = npt.NDArray[np.bool_]
+"""Whether each member is in each round, of shape (rounds, members)."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +83,67 @@ class Sampling:
     def round_share(self) -> float | None:
         """The marginal probability of each round; None if unknown."""
         return self.share
+
+    @property
+    def has_likelihood(self) -> bool:
+        """Whether the distribution of a member's rounds is implemented."""
+        return self.share is not None or type(self).log_ratio is not Sampling.log_ratio
+
+    def log_ratio(self, logs: FloatArray) -> FloatArray:
+        """The log likelihood ratio of inclusion.
+
+        The time is linear in rounds and members (times the number of rounds of each member under
+        random allocation).
+
+        Args:
+          logs: The log ratio w_t of each round if the member is in it, float64 of shape (rounds,
+            members); 0 for a round that was not seen.
+
+        Returns:
+          float64 of shape (members,).
+
+        Raises:
+          ValueError: The distribution is not implemented.
+        """
+        return np.asarray(_by_coin(logs, self._known_share).sum(axis=0))
+
+    def draw(self, rounds: int, members: int, random: np.random.Generator) -> Presences:
+        """Draws the rounds of members, independently of one another.
+
+        Raises:
+          ValueError: The distribution is not implemented.
+        """
+        return random.random((rounds, members)) < self._known_share
+
+    def allows(self, member: IndexArray, rounds: int) -> bool:
+        """Whether a member can have these rounds, distinct and ascending, of so many."""
+        return True
+
+    @property
+    def _known_share(self) -> float:
+        if self.share is None:
+            raise ValueError(f"no likelihood is implemented for {type(self).__name__}")
+        return self.share
+
+
+def _by_coin(logs: FloatArray, probability: float) -> FloatArray:
+    """The log of 1 - q + q e^w of each round."""
+    if probability == 1:
+        return logs
+    return np.logaddexp(math.log1p(-probability), math.log(probability) + logs)
+
+
+def _mean_of_groups(logs: FloatArray, groups: int) -> FloatArray:
+    """The log of the mean over groups that take turns, of which some may have no round."""
+    sums = np.zeros((groups, logs.shape[1]))
+    for start in range(0, len(logs), groups):
+        turn = logs[start : start + groups]
+        sums[: len(turn)] += turn
+    return np.asarray(special.logsumexp(sums, axis=0) - math.log(groups))
+
+
+def _in_one_group(rounds: int, members: int, groups: int, random: np.random.Generator) -> Presences:
+    return np.arange(rounds)[:, None] % groups == random.integers(groups, size=members)
 
 
 @dataclass(frozen=True)
@@ -135,6 +214,25 @@ class OneRoundPerBlock(FixedRounds):
         """Whether any block leaves a choice."""
         return any(length > 1 for length, _ in self.blocks)
 
+    @property
+    def _lengths(self) -> list[int]:
+        return [length for length, count in self.blocks for _ in range(count)]
+
+    def log_ratio(self, logs: FloatArray) -> FloatArray:
+        total, start = np.zeros(logs.shape[1]), 0
+        for length in self._lengths:
+            block = logs[start : start + length]
+            total += special.logsumexp(block, axis=0) - math.log(length)
+            start += length
+        return total
+
+    def draw(self, rounds: int, members: int, random: np.random.Generator) -> Presences:
+        present, start = np.zeros((rounds, members), bool), 0
+        for length in self._lengths:
+            present[start + random.integers(length, size=members), np.arange(members)] = True
+            start += length
+        return present
+
 
 @dataclass(frozen=True)
 class BallsInBinsSampling(Sampling):
@@ -159,6 +257,17 @@ class BallsInBinsSampling(Sampling):
     def round_share(self) -> float:
         return 1 / self.bins
 
+    def log_ratio(self, logs: FloatArray) -> FloatArray:
+        return _mean_of_groups(logs, self.bins)
+
+    def draw(self, rounds: int, members: int, random: np.random.Generator) -> Presences:
+        return _in_one_group(rounds, members, self.bins, random)
+
+    def allows(self, member: IndexArray, rounds: int) -> bool:
+        if not len(member):
+            return self.bins > rounds
+        return np.array_equal(member, np.arange(member[0] % self.bins, rounds, self.bins))
+
 
 @dataclass(frozen=True)
 class AllocatedRounds(Sampling):
@@ -182,6 +291,22 @@ class AllocatedRounds(Sampling):
     @property
     def round_share(self) -> float:
         return self.number / self.rounds
+
+    def log_ratio(self, logs: FloatArray) -> FloatArray:
+        """The log of the elementary symmetric polynomial of ratios, over the number of choices."""
+        chosen = np.full((self.number + 1, logs.shape[1]), -np.inf)
+        chosen[0] = 0.0
+        for of_round in logs:
+            chosen[1:] = np.logaddexp(chosen[1:], chosen[:-1] + of_round)
+        parts = special.gammaln([self.number + 1, len(logs) - self.number + 1])
+        return np.asarray(chosen[self.number] - special.gammaln(len(logs) + 1) + parts.sum())
+
+    def draw(self, rounds: int, members: int, random: np.random.Generator) -> Presences:
+        ranks = random.random((rounds, members))
+        return np.asarray(ranks <= np.partition(ranks, self.number - 1, axis=0)[self.number - 1])
+
+    def allows(self, member: IndexArray, rounds: int) -> bool:
+        return len(member) == self.number
 
 
 @dataclass(frozen=True)
@@ -222,6 +347,30 @@ class MinSeparationSampling(CoinSampling):
     @property
     def round_share(self) -> float:
         return self.probability / (1 + (self.separation - 1) * self.probability)
+
+    def log_ratio(self, logs: FloatArray) -> FloatArray:
+        """A forward pass: `resting[i]` are those who may join after i more rounds."""
+        rest, log_p = self.separation - 1, math.log(self.probability)
+        started = -math.log1p(rest * self.probability)
+        ready = np.full(logs.shape[1], started)
+        resting = [np.full(logs.shape[1], started + log_p) for _ in range(rest)]
+        waits = math.log1p(-self.probability) if self.probability < 1 else -math.inf
+        for of_round in logs:
+            resting.append(ready + log_p + of_round)
+            ready = np.logaddexp(ready + waits, resting.pop(0))
+        return np.asarray(special.logsumexp([ready, *resting], axis=0))
+
+    def draw(self, rounds: int, members: int, random: np.random.Generator) -> Presences:
+        present, rest = np.zeros((rounds, members), bool), self.separation - 1
+        is_resting = random.random(members) < rest * self.round_share
+        left = is_resting * random.integers(1, max(rest, 1) + 1, size=members)
+        for of_round in present:
+            of_round[:] = (left == 0) & (random.random(members) < self.probability)
+            left = np.where(of_round, rest, np.maximum(left - 1, 0))
+        return present
+
+    def allows(self, member: IndexArray, rounds: int) -> bool:
+        return bool((np.diff(member) >= self.separation).all())
 
 
 @dataclass(frozen=True)
@@ -284,6 +433,16 @@ class CyclicPoissonSampling(CoinSampling):
     @property
     def round_share(self) -> float:
         return self.probability / self.separation
+
+    def log_ratio(self, logs: FloatArray) -> FloatArray:
+        return _mean_of_groups(_by_coin(logs, self.probability), self.separation)
+
+    def draw(self, rounds: int, members: int, random: np.random.Generator) -> Presences:
+        is_turn = _in_one_group(rounds, members, self.separation, random)
+        return np.asarray(is_turn & (random.random((rounds, members)) < self.probability))
+
+    def allows(self, member: IndexArray, rounds: int) -> bool:
+        return len(np.unique(member % self.separation)) <= 1
 
 
 @dataclass(frozen=True)

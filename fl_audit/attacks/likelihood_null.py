@@ -1,6 +1,6 @@
 """The null distribution of log likelihood ratios, by simulation with a bound on its error.
 
-Let L be the log ratio of `round_likelihoods.log_ratio` at z. If z is N(0, I) (an excluded canary,
+Let L be the log ratio of `Sampling.log_ratio` at z. If z is N(0, I) (an excluded canary,
 distribution Q) then E e^L = 1, and e^L is the density, against Q, of an included canary's z
 (distribution P). So for samples of z from the even mixture of Q and P, whose density against Q is
 (1 + e^L) / 2,

@@ -110,29 +110,8 @@ def are_sampled_alike(
     sampling = sampling_of(participation, num_rounds)
     if sampling is None:
         return True
-    return _is_possible(sampling, rounds, num_rounds) and _is_likely(sampling, rounds, num_rounds)
-
-
-def _is_possible(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> bool:
-    """Whether the distribution can give these rounds."""
-    distinct = [np.unique(own) for own in rounds]
-    match sampling:
-        case CyclicPoissonSampling(separation=groups):
-            return all(len(set((own % groups).tolist())) <= 1 for own in distinct)
-        case BallsInBinsSampling(bins=bins):
-            rounds_of = [np.arange(group, num_rounds, bins) for group in range(bins)]
-            return all(
-                np.array_equal(own, rounds_of[int(own[0]) % bins])
-                if len(own)
-                else bins > num_rounds
-                for own in distinct
-            )
-        case AllocatedRounds(number=number):
-            return all(len(own) == number for own in distinct)
-        case MinSeparationSampling(separation=least):
-            return all((np.diff(own) >= least).all() for own in distinct)
-        case _:
-            return True
+    is_possible = all(sampling.allows(np.unique(own), num_rounds) for own in rounds)
+    return is_possible and _is_likely(sampling, rounds, num_rounds)
 
 
 def _is_likely(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> bool:

@@ -34,7 +34,7 @@ from fl_audit.attacks.attacker import AttackContext, RoundsAttacker
 from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.likelihood_null import likelihood_null
 from fl_audit.attacks.own_rounds import RoundWeights
-from fl_audit.attacks.round_likelihoods import KnownPattern, has_likelihood
+from fl_audit.attacks.round_likelihoods import KnownPattern
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.errors import InputError
@@ -89,7 +89,7 @@ def _drawn(sampling: Sampling, rounds: int) -> Sampling | None:
             return BallsInBinsSampling(groups, rounds)
         case FixedRounds(at_most=most) if most == rounds:
             return PoissonSampling(1.0)
-    return sampling if has_likelihood(sampling) else None
+    return sampling if sampling.has_likelihood else None
 
 
 def states_pattern(release: Release, family: str) -> bool:

@@ -90,6 +90,9 @@ def _release(arguments: argparse.Namespace) -> int:
         print_json(registry_entry(sheet, statement, parameters_of(report), finished))
         return 0
     written = {"release sheet": arguments.out, "model card": arguments.model_card}
-    print_lines([f"verification: {verified.outcome}"])
+    left = ", ".join(verified.not_made_again)
+    print_lines(
+        [f"verification: {verified.outcome}{f' (not computed again: {left})' * bool(left)}"]
+    )
     print_lines([f"{what}: {path}" for what, path in written.items() if path is not None])
     return 0

@@ -146,6 +146,7 @@ def comparison_lines(comparison: Comparison) -> list[str]:
 
 
 def _settings_table(comparison: Comparison) -> list[str]:
+    """The settings; where patterns are compared, canaries' upper bounds are with the attackers."""
     head = ("runs", "rounds", "per canary", "cohort", "accuracy", "ε client", "ε canary")
     rows = [
         (
@@ -159,7 +160,8 @@ def _settings_table(comparison: Comparison) -> list[str]:
         )
         for setting in comparison.settings
     ]
-    return _table(comparison, "", head, rows)
+    shown = 6 if pattern_sentence(comparison) else 7
+    return _table(comparison, "", head[:shown], [row[:shown] for row in rows])
 
 
 def _column(comparison: Comparison, head: str, cell: Callable[[Setting], str] | None) -> list[str]:

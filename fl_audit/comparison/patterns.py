@@ -30,6 +30,9 @@ _ATTACKERS = (
 
 _BOUND = "threshold_valid"
 
+_MOST_PAIRS = 2
+"""The most pairs of settings that a sentence names one by one."""
+
 _EDGE = 1e-6
 """The distance of an AUC from 0 and 1 at which its logit is taken."""
 
@@ -175,6 +178,13 @@ def _part(attacker: Attacker, found: Sequence[Difference]) -> str:
     apart = [d for d in found if d.lower > 0]
     if not apart:
         return f"{attacker.words} finds no pattern’s canaries detectably better than another’s"
+    if len(apart) > _MOST_PAIRS:
+        least, *_, most = sorted(attacker.detections, key=lambda detection: detection.auc)
+        return (
+            f"{attacker.words} finds those of “{least.setting.label}” least (AUC {least.auc:.3f}) "
+            f"and of “{most.setting.label}” best ({most.auc:.3f}, {len(apart)} of {len(found)} "
+            "differences beyond chance)"
+        )
     pairs = [
         f"those of “{d.more.label}” better than of “{d.less.label}” "
         f"(AUC by {d.auc:.3f}, {d.lower:.3f} … {d.upper:.3f})"

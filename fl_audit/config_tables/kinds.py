@@ -33,6 +33,11 @@ class RecordedTable(Table, frozen=True):
     """A recorded table of a kind that is not registered here, as a plugin's."""
 
 
+def recorded_words(table: RecordedTable) -> str:
+    """What is known of such a kind, to follow a verb."""
+    return f"as the kind {table.__struct_config__.tag!r} of a plugin decides"
+
+
 _OURS = ("path_keys",)
 """Names in every table's class that are not keys."""
 

@@ -18,7 +18,7 @@ from fl_audit.accounting.sampling_accountants import accountant_of
 from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.table import PositiveInt, Table
 from fl_audit.errors import InputError
-from fl_audit.number_words import count, significant
+from fl_audit.number_words import count
 from fl_audit.participation.schedule import Roster, Schedule, included_among
 from fl_audit.seeds import Stream, generator
 
@@ -38,7 +38,7 @@ class Dropouts(Table, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """A sentence for the report."""
-        parts = [f"of those sampled {significant(100 * self.share)} % drop out"] * (self.share > 0)
+        parts = [f"of those sampled {100 * self.share:.3g} % drop out"] * (self.share > 0)
         if self.report_goal is not None:
             parts.append(f"a round uses {count(self.report_goal, 'report')} at most")
         sentence = ", and ".join(parts)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from fl_audit.accounting.sampling import FixedRounds, OneRoundPerBlock, Sampling
 from fl_audit.array_types import IndexArray
 from fl_audit.config_tables import Kinds, Table
+from fl_audit.config_tables.kinds import RecordedTable, recorded_words
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.number_words import count
@@ -301,11 +302,15 @@ PATTERNS = Kinds[ParticipationPattern[Any]]("participation pattern", Participati
 
 def client_rounds(record: RunRecord, participation: Participation, dropouts: str = "") -> str:
     """A sentence on the rounds of clients, with one on those that drop out, if any do."""
+    if isinstance(participation, RecordedTable):
+        return f"Clients participate {recorded_words(participation)}. {dropouts}".rstrip()
     rounds = PATTERNS.kind_of(participation).client_rounds(record, participation)
     return f"{rounds} {dropouts}".rstrip()
 
 
 def canary_rounds(participation: Participation) -> str:
+    if isinstance(participation, RecordedTable):
+        return f"Its rounds are {recorded_words(participation)}."
     return f"Its rounds are {PATTERNS.kind_of(participation).canary_rounds(participation)}."
 
 

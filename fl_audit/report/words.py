@@ -14,6 +14,7 @@ from fl_audit.config import (
     ServerSgd,
     ServerYogi,
 )
+from fl_audit.config_tables.kinds import RecordedTable, recorded_words
 from fl_audit.estimators.scores import Inclusion
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.mechanisms import MECHANISMS, Mechanism
@@ -167,6 +168,8 @@ def _not_known(report: Report, *, is_checked: bool) -> str:
 
 def mechanism_words(record: RunRecord, mechanism: Mechanism) -> str:
     """A sentence on clipping and noise, after one on zeroing if there is any."""
+    if isinstance(mechanism, RecordedTable):
+        return f"Updates are clipped and noised {recorded_words(mechanism)}."
     kind = MECHANISMS.kind_of(mechanism)
     has_noise = record.release.noise.noise_multiplier != 0
     noise = kind.noise_words(mechanism, record) if has_noise else "; no noise is added"

@@ -240,6 +240,7 @@ def test_matrices_under_shuffled_epochs(name, tmp_path):
     checked(given, 1e-5, epsilon_of_shift(shift, 1e-5), is_exact=is_short)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("noise", "rate", "rounds", "delta"),
     [pytest.param(*each, marks=[pytest.mark.slow] * (at > 1)) for at, each in enumerate(POISSON)],
@@ -257,6 +258,7 @@ def test_poisson_samples(noise, rate, rounds, delta):
     check_seen(known, noise, rate, rounds, delta)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("noise", "rate", "rounds", "delta"), FIXED_SIZE)
 def test_samples_of_fixed_size(noise, rate, rounds, delta):
     given = options(noise_multiplier=noise, sampling="fixed_size", rate=rate, rounds=rounds)

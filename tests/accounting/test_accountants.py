@@ -81,6 +81,7 @@ def exact_epsilon_of_one_round(probability: float, noise_multiplier: float, delt
     return float(optimize.brentq(lambda e: max(remove(e), add(e)) - delta, 0, 500, xtol=1e-12))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("q", "z", "delta"),
     [
@@ -222,6 +223,7 @@ def delta_of_one_round(
     return float(max(excess) * (at[1] - at[0]))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("size", "z"), [(1, 1.0), pytest.param(2, 2.0, marks=pytest.mark.slow), (3, 0.8)]
 )

@@ -99,6 +99,7 @@ def test_where_nothing_is_guaranteed_nothing_is_provable(facts):
         assert reachable_bound(bound, 250, 1e-3, 0.95) is None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("knows", [True, False])
 @pytest.mark.parametrize("sampling", [ONCE, TWICE, POISSON, FIXED_SIZE])
 def test_more_canaries_prove_more_and_never_more_than_the_guarantee(sampling, knows):
@@ -140,6 +141,7 @@ def test_the_number_of_separated_rounds_is_that_of_coins_tossed_in_turn():
     assert (np.abs(observed - masses) <= 5 * np.sqrt(masses * (1 - masses) / number)).all()
 
 
+@pytest.mark.slow
 def test_coins_with_rests_have_the_better_pair_at_every_delta():
     """Epsilon does not grow with delta, and is at most that of known rounds at each."""
     made = release(1.0, MinSeparationSampling(0.9, 10, 100))

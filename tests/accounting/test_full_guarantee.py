@@ -108,6 +108,7 @@ def test_sampled_rounds_have_the_profile_and_the_risk_of_dp_accounting(z, q, rou
     assert found.advantage == pytest.approx(reference.get_delta_for_epsilon(0.0), rel=5e-3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("knows", [True, False])
 @pytest.mark.parametrize(
     ("sampling", "rounds"),

@@ -54,6 +54,7 @@ def test_a_correct_system_is_never_stopped(tmp_path):
         assert rounds_until_stopped(tmp_path / str(seed), System(seed)) == (ROUNDS, "")
 
 
+@pytest.mark.slow
 def test_all_looks_together_keep_the_false_alarm(tmp_path, monkeypatch):
     """At a total probability of 0.3, no more than that of 20 correct systems are stopped.
 

@@ -285,6 +285,7 @@ def test_a_log_of_uploads_states_their_noise_and_how_many_a_canary_has(tmp_path)
     assert attacker_bounds(stated, unknown, 1e-3).seeing_uploads.guarantee.epsilon is None
 
 
+@pytest.mark.slow
 def test_a_claim_that_counts_on_sampling_says_nothing_of_placed_canaries(tmp_path, capsys):
     """In the first rounds, without noise: any statistic would contradict the claim."""
     turns = np.zeros((ROUNDS_OF_LOG, 100), bool)

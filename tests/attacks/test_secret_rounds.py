@@ -36,7 +36,7 @@ from fl_audit.attacks.log_scores import score_log
 from fl_audit.attacks.logs import read_log
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import FinishedRounds
-from fl_audit.attacks.round_likelihoods import KnownPattern, draw_presences, log_ratio
+from fl_audit.attacks.round_likelihoods import KnownPattern
 from fl_audit.attacks.secret_rounds import LIKELIHOOD_RATIO, SecretRoundsAttacker
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.config import (
@@ -91,12 +91,12 @@ def test_the_likelihood_is_that_of_the_pattern_s_own_draws(pattern):
     drawn = np.zeros((6, POOL), bool)
     for index in range(6):
         drawn[index, schedule.sampled_canaries(index)] = True
-    simulated = draw_presences(sampling, 6, POOL, np.random.default_rng(3))
+    simulated = sampling.draw(6, POOL, np.random.default_rng(3))
     sets = [s for n in range(7) for s in itertools.combinations(range(6), n)]
     logs = np.full((6, len(sets)), -np.inf)
     for column, allowed in enumerate(sets):
         logs[list(allowed), column] = 0.0
-    chances = np.exp(log_ratio(sampling, logs))
+    chances = np.exp(sampling.log_ratio(logs))
     assert chances[-1] == pytest.approx(1, rel=1e-12)
     for allowed, chance in zip(sets, chances, strict=True):
         # Six deviations in 7 x 64 x 2 comparisons: below 2e-6 of the run's tests together.
@@ -109,7 +109,7 @@ def test_the_ratio_is_the_mean_over_all_sets_of_rounds():
     logs = np.random.default_rng(5).normal(size=(7, 4))
     sets = list(itertools.combinations(range(7), 3))
     means = np.mean([np.exp(logs[list(s)].sum(axis=0)) for s in sets], axis=0)
-    np.testing.assert_allclose(log_ratio(AllocatedRounds(3, 7), logs), np.log(means), rtol=1e-12)
+    np.testing.assert_allclose(AllocatedRounds(3, 7).log_ratio(logs), np.log(means), rtol=1e-12)
 
 
 PATTERNS = [
@@ -225,7 +225,7 @@ def attacker(tmp_path, family="gaussian", sampling=None, leak=0.0):
     sampling = sampling or PoissonSampling(0.25)
     pool = CanaryPool(seed=4, count=COUNT, dim=DIM, family=family)
     random = np.random.default_rng(8)
-    present = draw_presences(PoissonSampling(0.25), ROUNDS, COUNT, random) & pool.included
+    present = PoissonSampling(0.25).draw(ROUNDS, COUNT, random) & pool.included
     common = random.standard_normal(DIM)
     log = CosineLog.create(tmp_path / "cosines.npy", ROUNDS, COUNT)
     directions = RoundDirections.unnamed(ROUNDS, pool.seed, DIM)

@@ -7,7 +7,13 @@ import numpy as np
 
 from fl_audit.comparison import compare, render_comparison
 from fl_audit.comparison.as_text import brief_lines
-from fl_audit.comparison.patterns import Attacker, Detection, differences, mean_auc
+from fl_audit.comparison.patterns import (
+    Attacker,
+    Detection,
+    _part,
+    differences,
+    mean_auc,
+)
 from fl_audit.estimators.roc.summary import roc_summary
 from fl_audit.estimators.scores import CanaryScores
 
@@ -64,3 +70,11 @@ def test_the_table_and_the_sentence(make_run):
 def test_runs_of_one_pattern_have_no_such_table(make_run):
     found = compare([make_run("a"), make_run("b", {"config.mechanism.noise_multiplier": 0.7})])
     assert "an attacker" not in "\n".join(brief_lines(found))
+
+
+def test_of_many_patterns_the_sentence_names_the_least_and_the_best_found():
+    random = np.random.default_rng(5)
+    three = tuple(detection(shift, random, 2_000) for shift in (0.5, 3.0, 1.5))
+    words = _part(Attacker("with x", "s", three), *differences([Attacker("a", "s", three)], 0.95))
+    assert words.startswith("with x finds those of “0.5” least (AUC 0.6")
+    assert "and of “3.0” best (0.98" in words and "3 of 3 differences beyond chance" in words

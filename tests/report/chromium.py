@@ -1,8 +1,10 @@
 """A page in headless Chromium, driven over a pipe by the DevTools protocol."""
 
+import base64
 import itertools
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -80,6 +82,11 @@ class Chromium:
         found = self._call("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
+
+    def printed_pages(self) -> int:
+        """The number of pages on which the open page is printed, of the size that it names."""
+        pdf = base64.b64decode(self._call("Page.printToPDF", preferCSSPageSize=True)["data"])
+        return len(re.findall(rb"/Type\s*/Page\b", pdf))
 
     def _call(self, method: str, **params: object) -> dict[str, Any]:
         number = next(self._numbers)

@@ -13,12 +13,15 @@ from scipy import stats
 
 from fl_audit.accounting.attacker_bounds import attacker_bounds
 from fl_audit.attacks import Audit, CanaryPool, Participation, RunFacts
+from fl_audit.attacks.listed_canaries import ListedCanaries
 from fl_audit.attacks.log_release import release_of
 from fl_audit.attacks.log_scores import score_seen
+from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import AggregateFiles
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.estimators.scores import CanaryScores
+from fl_audit.formats.folders import LogFolder
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
 from fl_audit.verdict.claims import Claim, sampled_claim
 from fl_audit.verdict.curve_claim_tests import curve_tests
@@ -108,10 +111,10 @@ class Log:
             pool, paths, lambda path: rounds[int(path.name)], list, keep_directions=True
         )
         zeros = np.zeros(DIM, np.float32)
-        seen = score_seen(
-            pool, cosines, ROUNDS, own_rounds=self.own, uploads=None, initial=zeros,
-            final=rounds.sum(axis=0), correlated=None,
-        )  # fmt: skip
+        listed = ListedCanaries(self.included, self.own)
+        nowhere = LogFolder(Path("/nowhere"))
+        log = SeenLog(nowhere, pool, listed, cosines, ROUNDS, None)
+        seen = score_seen(log, zeros, rounds.sum(axis=0))
         facts = RunFacts(Audit(), DIM, pool.family, seen.compared)
         self.statistics = [
             ScoredStatistic(

@@ -16,14 +16,23 @@ from fl_audit.errors import Interrupted
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.participation_files import Participation
 from fl_audit.formats.round_chain import Scored, read_chain
+from fl_audit.participation import PATTERNS, ParticipationPattern
 from fl_audit.run.observers import RoundObserver
 from fl_audit.verification import verify_folder
 from fl_audit.version import code_digest
+from tests.config_tables.test_toy_kinds import (
+    OddAndEven,
+    canary_rounds,
+    client_rounds,
+    schedule_of,
+)
 from tests.verification.toy_runs import (
+    another_digit,
     committed,
     committed_run,
     config_file,
     edit,
+    edit_cell,
     edit_json,
     relink,
     reseal,
@@ -114,6 +123,31 @@ def test_a_run_of_a_kind(toy_runtime, tmp_path, kind):
     check(run, tmp_path / "commitment.json")
     stopped = json.loads((tmp_path / "run" / "run.json").read_text())["stopped_after"]
     assert (stopped is not None) == (kind in ("stopped", "curve_stopped"))
+
+
+def test_a_run_with_a_plugin_is_verified_as_far_as_it_is_known(toy_runtime, tmp_path, capsys):
+    rounds = 'participation={kind="odd_and_even",rounds=6}'
+    known = 'audit.threat_models=["all_iterates", "known_rounds"]'
+    PATTERNS.register(
+        ParticipationPattern(OddAndEven, schedule_of, client_rounds, canary_rounds, False)
+    )
+    try:
+        path = config_file(tmp_path / "config.toml", rounds, known)
+        path.write_text(f'plugins = ["json"]\n{path.read_text()}')
+        start_run(load_config(path), tmp_path / "run")
+        check(tmp_path / "run")
+    finally:
+        PATTERNS.remove("odd_and_even")
+    verified = verify_folder(tmp_path / "run")
+    assert (verified.outcome, verified.findings) == ("partly", ())
+    assert verified.not_made_again == ("canaries.csv", "run.json", "report.html")
+    assert verified.notes[-1] == "the report was made with plugins, not imported here"
+    sheet = tmp_path / "sheet.html"
+    assert main(["release", str(tmp_path / "run"), "--out", str(sheet)]) == 0
+    assert "canaries.csv, run.json, report.html" in capsys.readouterr().out
+    assert "as the kind &#39;odd_and_even&#39; of a plugin decides" in sheet.read_text()
+    edit_cell(tmp_path / "run" / "scores_own_rounds.csv", 3, 2, another_digit)
+    assert verify_folder(tmp_path / "run").outcome == "broken"
 
 
 # Runs that were interrupted.

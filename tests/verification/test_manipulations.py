@@ -240,11 +240,6 @@ def _claim_and_report(run):
     report_again(run)
 
 
-def _statistic_and_report(run):
-    edit(run / "config.toml", 'verdict_statistic = "own_rounds"', 'verdict_statistic = "max"')
-    report_again(run)
-
-
 def _seed(run):
     edit(run / "config.toml", "seed = 1", "seed = 2")
     reseal(run)
@@ -253,21 +248,6 @@ def _seed(run):
 def _report_alone(run):
     edit_json(run / "report.json", "accuracy", value=lambda accuracy: accuracy + 0.01)
     reseal(run)
-
-
-def _page_alone(run):
-    edit(run / "report.html", "20", "21")
-    reseal(run)
-
-
-def _noise_and_report(run):
-    _noise(run)
-    report_again(run)
-
-
-def _accuracy_and_report(run):
-    edit_json(run / "run.json", "accuracy", value=lambda _: 0.99)
-    report_again(run)
 
 
 def _participations_and_report(run):
@@ -281,10 +261,6 @@ def _metric_and_report(run):
     report_again(run, rows=True)
 
 
-def _round_left_out(run):
-    relink(run, lambda lines: [one for one in lines if getattr(one, "round", None) != 4])
-
-
 def _round_twice(run):
     def change(lines):
         at = next(n for n, one in enumerate(lines) if isinstance(one, Logged) and one.round == 4)
@@ -293,43 +269,18 @@ def _round_twice(run):
     relink(run, change)
 
 
-def _last_rounds_left_out(run):
-    relink(run, lambda lines: [one for one in lines if getattr(one, "round", 0) < 7])
-
-
-def _cosines_and_chain(run):
-    _rows(_swap)(run, "round_cosines.npy")
-    reseal(run, rows=True)
-
-
-def _commitment_left_out(run):
-    (run / "commitment.json").unlink()
-    reseal(run)
-
-
 CAREFUL = {
     "score": (_score_and_report, ("scores_own_rounds.csv", "; the logs give")),
     "coin": (_coin_and_report, ("canaries.csv", "the seed of the config draws")),
     "claim": (_claim_and_report, ("config.toml", "key `audit.claimed_epsilon` is 30.0, which is")),
-    "statistic": (_statistic_and_report, ("config.toml", "key `audit.verdict_statistic` is 'max'")),
     "seed": (_seed, ("canaries.csv", "the seed of the config draws")),
     "report": (_report_alone, ("report.json", "`accuracy`")),
-    "page": (_page_alone, ("report.html", "is not what the report gives")),
-    "noise": (
-        _noise_and_report,
-        ("run.json", "noise.sum_noise_multiplier` is 1.0, and 0.5 follows"),
-    ),
-    "accuracy": (_accuracy_and_report, ("run.json", "`accuracy` is 0.99, and")),
     "participations": (
         _participations_and_report,
         ("run.json", "client.sampling.at_most` is 1"),
     ),
     "metric": (_metric_and_report, ("run.json", "and 0.99 follows")),
-    "round_left_out": (_round_left_out, ("chain.jsonl", "is round 5 after round 3")),
     "round_twice": (_round_twice, ("chain.jsonl", "is round 4 after round 4")),
-    "last_rounds_left_out": (_last_rounds_left_out, ("chain.jsonl", "8 rounds after round 6")),
-    "cosines": (_cosines_and_chain, ("scores_own_rounds.csv", "; the logs give")),
-    "commitment_left_out": (_commitment_left_out, ("commitment.json", "is missing")),
 }
 
 _QUICK = {"report_bound", "score", "coin", "rounds_swapped", "chain_line_dropped", "claim"}

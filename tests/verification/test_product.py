@@ -109,7 +109,7 @@ def other(toy_runtime, tmp_path_factory):
 # Runs of the NumPy engine.
 
 
-_QUICK = {("shuffle", "rademacher"), ("replay", "rademacher")}
+_QUICK = ("shuffle", "rademacher", "quick")
 
 
 def _toy_cells():
@@ -117,15 +117,17 @@ def _toy_cells():
     cells = {(pattern, "rademacher") for pattern in PATTERN}
     cells |= {(pattern, kind) for pattern in ("shuffle", "bernoulli") for kind in VECTORS}
     for cell in sorted(cells - {("bernoulli", "arms")}):
-        yield pytest.param(*cell, marks=() if cell in _QUICK else pytest.mark.slow)
+        yield pytest.param(cell, marks=pytest.mark.slow)
+    yield pytest.param(_QUICK, marks=())
 
 
-@pytest.mark.parametrize(("pattern", "kind"), _toy_cells())
-def test_a_run_in_numpy(other, tmp_path, capsys, pattern, kind):
-    canaries = VECTORS[kind]
+@pytest.mark.parametrize("cell", _toy_cells(), ids="-".join)
+def test_a_run_in_numpy(other, tmp_path, capsys, cell):
+    pattern, kind, *_ = cell
     models = MODELS if kind != "dirac" else ["final_and_initial", "all_iterates"]
-    config = write_config(tmp_path, TOY, pattern, canaries, models)
-    walk_run(caller(capsys), config, tmp_path / "run", other)
+    models = ["known_rounds"] if cell == _QUICK else models
+    config = write_config(tmp_path, TOY, pattern, VECTORS[kind], models)
+    walk_run(caller(capsys), config, tmp_path / "run", other, plans=cell != _QUICK)
 
 
 # Trained runs.
@@ -154,7 +156,8 @@ def test_a_trained_run(other, tmp_path, capsys, cell):
     if mechanism == "client_gaussian" and engine in ("jax", "local"):
         models.append("one_upload")
     config = write_config(tmp_path, text, pattern, EXAMPLES.get(source, ""), models)
-    walk_run(caller(capsys), config, tmp_path / "run", other)
+    left = ("scores_final_loss.csv",) if source else ()
+    walk_run(caller(capsys), config, tmp_path / "run", other, left=left)
 
 
 # Logs.
@@ -246,10 +249,8 @@ def make_log(
     return path
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name == "poisson" else pytest.mark.slow) for name in LOG],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LOG)
 def test_a_log_of_a_scorer(tmp_path, capsys, name):
     walk_log(caller(capsys), make_log(tmp_path / "log", **LOG[name]), tmp_path / "page.html")
 
