@@ -423,7 +423,8 @@ class Background:
     def _of_uploads(self, noise_multiplier: float) -> VectorExposure:
         """Canaries compared with the sum of their own uploads, which have their noise alone."""
         canary, _ = self.own.participations
-        numbers = np.bincount(canary, minlength=len(self.included))[self.included].astype(float)
+        each = np.bincount(canary, minlength=len(self.included))[self.included]
+        numbers = np.asarray(each, np.float64)
         noise = self.dim * numbers * noise_multiplier**2
         return VectorExposure(numbers, numbers**2, noise, self.dim)
 

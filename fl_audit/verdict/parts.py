@@ -39,7 +39,7 @@ from fl_audit.array_types import FloatArray, IndexArray, IntArray
 from fl_audit.estimators.curve_tests import ROUNDING
 from fl_audit.verdict.accounting_basis import MARGIN, Source
 from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, MOST_CANARIES
-from fl_audit.verdict.search import bisected, least, least_number
+from fl_audit.verdict.search import bisected, least, least_near, least_number
 
 _LOWEST, _HIGHEST = -3.0, 9.0
 """Where deviates are cut off, in standard deviations from the mean that the stated noise gives."""
@@ -293,21 +293,22 @@ class Parts:
 
     def _too_little(self, rate: float, limit: float, delta: float, epsilon: _Epsilon) -> float:
         """The largest noise with which an epsilon exceeds a limit at a rate; 0 where none does."""
-        lowest = 1 / (self.stated_noise * _WIDEST)
+        stated = 1 / self.stated_noise
         # In inverses, which rise with epsilon.
-        return 1 / least(
+        return 1 / least_near(
             lambda inverse: epsilon(1 / inverse, rate, delta) > limit,
-            lowest,
+            stated,
+            stated / _WIDEST,
             LARGEST_SHIFT,
             _PRECISION,
         )
 
     def _too_often(self, noise: float, limit: float, delta: float, epsilon: _Epsilon) -> float:
         """The least rate at which an epsilon exceeds a limit; infinite where none does."""
-        lowest = self.stated_rate / _WIDEST
-        return least(
+        return least_near(
             lambda rate: epsilon(noise, rate, delta) > limit,
-            lowest,
+            self.stated_rate,
+            self.stated_rate / _WIDEST,
             _LARGEST_RATE,
             _PRECISION,
         )

@@ -6,6 +6,9 @@ from collections.abc import Callable
 _STEP = 3
 """Ratio of two whole numbers that are tried in turn."""
 
+_NEAR = 1.5
+"""Ratio of two numbers that are tried in turn where the first is thought to be near."""
+
 _CLOSE = 1.2
 """Ratio of two whole numbers, too few and enough, between which no other is tried."""
 
@@ -20,6 +23,20 @@ def least(is_so: Callable[[float], bool], low: float, high: float, ratio: float)
     if is_so(low):
         return low
     return bisected(is_so, low, high, ratio)
+
+
+def least_near(
+    is_so: Callable[[float], bool], near: float, low: float, high: float, ratio: float
+) -> float:
+    """As `least`, of a statement that takes long far from where it begins to hold."""
+    at = near
+    if is_so(at):
+        while at > low and is_so(at / _NEAR):
+            at /= _NEAR
+        return low if at <= low else bisected(is_so, at / _NEAR, at, ratio)
+    while at < high and not is_so(min(_NEAR * at, high)):
+        at *= _NEAR
+    return math.inf if at >= high else bisected(is_so, at, min(_NEAR * at, high), ratio)
 
 
 def bisected(is_so: Callable[[float], bool], low: float, high: float, ratio: float) -> float:
