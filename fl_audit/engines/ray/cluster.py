@@ -8,6 +8,8 @@ user can read, and its folder lies inside one of mode 0700.
 Ray's processes ask the kernel to end with this program, except two agents, which notice within two
 seconds that it is gone and then try for a minute to report to a server that is gone as well. A
 guard process, which reads a pipe from this program, kills them and deletes Ray's folder.
+
+All that uses Ray's private modules (`ray._private`, `ray._raylet`) is here.
 """
 
 import contextlib

@@ -162,22 +162,8 @@ def build_audited_fed_prox(
     It is `build_audited_fed_avg` with a `ProximalOptimizer` for clients; in TFF's own
     `build_weighted_fed_prox` the proximal term has the wrong sign.
 
-    Args:
-      model_fn: The model that the clients train.
-      proximal_strength: The factor mu of the proximal term, positive.
-      client_optimizer_fn: The optimizer of the clients' local steps.
-      server_optimizer_fn: The optimizer that applies the aggregate; by default SGD with learning
-        rate 1.
-      model_aggregator: Any factory, weighted or not; by default TFF's mean.
-      client_weighting: How a weighted aggregator weights real clients.
-      canary_weight: The weight of a canary in a weighted aggregator, as in
-        `compose_audited_process`.
-
-    Returns:
-      The process of `compose_audited_process`.
-
-    Raises:
-      InputError: A number is not positive, or `model_aggregator` is not an aggregator factory.
+    Arguments, result and errors are those of `build_audited_fed_avg`; `proximal_strength` is the
+    factor mu of the proximal term, positive (else an InputError).
     """
     if not proximal_strength > 0:
         raise InputError(f"proximal_strength: must be positive, got {proximal_strength}")
@@ -200,19 +186,8 @@ def build_audited_fed_sgd(
 ) -> tff.learning.templates.LearningProcess:
     """Federated SGD with canary clients, otherwise as TFF's `build_fed_sgd`.
 
-    Args:
-      model_fn: The model that the clients train.
-      server_optimizer_fn: The optimizer that applies the aggregate; by default SGD with learning
-        rate 1.
-      model_aggregator: Any factory; by default TFF's mean, weighted by examples.
-      canary_weight: The weight of a canary in a weighted aggregator, as in
-        `compose_audited_process`.
-
-    Returns:
-      The process of `compose_audited_process`.
-
-    Raises:
-      InputError: The weight is not positive, or `model_aggregator` is not an aggregator factory.
+    Arguments, result and errors are those of `build_audited_fed_avg`; by default the aggregator is
+    TFF's mean, weighted by examples.
     """
     is_functional = isinstance(model_fn, tff.learning.models.FunctionalModel)
     build = (

@@ -167,8 +167,6 @@ def bayes(setting: AuditSetting) -> Estimate:
     the prior makes FNR near 1 / included and 1 - FPR near 1 / excluded there, and their ratio
     counts as evidence. With 100,000 included and 1 excluded canary its interval starts at 4.81 (95
     %, delta 0).
-
-    Raises NotApplicableError without included or without excluded scores.
     """
     setting.require(included=1, excluded=1)
     roc = RocCounts.from_scores(setting.scores)

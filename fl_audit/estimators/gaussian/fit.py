@@ -325,9 +325,6 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
     scores). Standard deviations are population ones (ddof=0). If all included scores are equal the
     fitted distribution is a point mass, and epsilon is infinite as soon as the null has mass more
     than delta below it.
-
-    Raises NotApplicableError with fewer than 2 included scores, or fewer than 2 excluded scores
-    under the empirical null.
     """
     scores, unit = in_units(setting)
     null, fitted = _null_and_fit(setting, scores)

@@ -369,9 +369,6 @@ def shift_fit(setting: AuditSetting) -> Estimate:
     Without a known null that the excluded scores do not reject, both groups are Gaussian with
     unknown means, and the unit of m is the standard deviation of the included scores
     (`UnknownNull`).
-
-    Raises NotApplicableError with fewer than 2 included scores, or, without a known null, fewer
-    than 2 excluded ones.
     """
     null = chosen_null(setting)
     known = None if null.tail is None else standard_scores(setting.scores, null.tail)

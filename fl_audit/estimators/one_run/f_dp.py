@@ -95,14 +95,8 @@ def f_dp_p_value(trade_off: TradeOff, m: int, r: int, v: int) -> float:
     It is the smallest level at which they reject; 1 if none does (Mahloujifar et al. 2024, section
     3.1).
 
-    Args:
-      trade_off: The claimed curve, whose `least` is L(x) = f(1 - x).
-      m: Number of canaries, each included with probability 1/2.
-      r: Number of guesses, at most m, fixed in advance.
-      v: Number of correct guesses, at most r.
-
-    Raises:
-      InputError: A count is out of range.
+    The curve's `least` is L(x) = f(1 - x); the counts m, r (fixed in advance) and v are those of
+    `one_run.p_value`, InputError if out of range.
 
     >>> round(f_dp_p_value(GaussianTradeOff(0.5), 1000, 100, 88), 4)
     0.0251
@@ -119,14 +113,7 @@ def mu_lower_bound(m: int, r: int, v: int, alpha: float) -> float:
     A mu-GDP mechanism has mu at least this with confidence 1 - alpha, if r was fixed in advance:
     mu-GDP implies mu'-GDP for every larger mu', so all smaller mu are rejected too.
 
-    Args:
-      m: Number of canaries, each included with probability 1/2.
-      r: Number of guesses, at most m.
-      v: Number of correct guesses, at most r.
-      alpha: Level of the test, in (0, 1).
-
-    Raises:
-      InputError: A count or alpha is out of range.
+    The counts are those of `one_run.p_value`, alpha is in (0, 1); InputError if out of range.
 
     >>> round(mu_lower_bound(1000, 100, 88, alpha=0.05), 3)
     0.546
@@ -158,8 +145,6 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
     are fixed in advance, as Theorem 3.2 requires. The largest mu that any test rejects becomes
     epsilon at delta, by the Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018).
     With delta 0 it is infinite if mu is above 0.
-
-    Raises NotApplicableError without included or without excluded scores.
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded

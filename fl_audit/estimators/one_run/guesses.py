@@ -157,8 +157,6 @@ def one_run(setting: AuditSetting) -> Estimate:
     The k+ canaries with the largest scores are guessed to be included, the k- with the smallest
     excluded; on the rest the auditor abstains. All pairs are tried for up to EXHAUSTIVE_UP_TO
     canaries; for more, k+ and k- take all values up to 200 and then grow by 5 % a step.
-
-    Raises NotApplicableError without included or without excluded scores.
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded

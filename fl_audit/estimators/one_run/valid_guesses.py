@@ -190,8 +190,6 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     least q, an event that for the epsilon' of q, which is above the true one, has a chance of at
     most alpha. If nothing is spared for delta, the numbers and levels, and so these events, are the
     same for all outputs, which determine the order alone (Steinke et al. 2023, Lemma 4.7).
-
-    Raises NotApplicableError without included or without excluded scores.
     """
     setting.require(included=2 if setting.scores.inclusion == "pairs" else 1, excluded=1)
     scores, level = setting.scores, 1 - setting.confidence

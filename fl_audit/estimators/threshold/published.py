@@ -100,9 +100,6 @@ def threshold_as_published(setting: AuditSetting, bounds: PublishedBounds) -> Es
 
     It spends alpha, one minus the confidence, on each rate: 2 alpha on both together under the
     empirical null.
-
-    Raises NotApplicableError without included scores, or with fewer than 2 excluded scores under
-    the empirical null.
     """
     best = _best_threshold(setting, bounds.upper)
     return Estimate(

@@ -74,9 +74,6 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
     The excluded scores first test a known null; if they reject it, the empirical null is used
     (null_choice.py). The detail `local_level` is the failure probability of the statement at this
     one threshold.
-
-    Raises NotApplicableError without included scores, or with fewer than 2 excluded scores if the
-    null is empirical or rejected.
     """
     setting.require(included=1)
     null = chosen_null(setting)
@@ -183,9 +180,6 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
     excluded scores under the empirical one or if they reject the known one. Epsilon is that of the
     Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018); with delta 0 it is infinite
     if mu is above 0.
-
-    Raises NotApplicableError without included scores, or with fewer than 2 excluded scores if the
-    null is empirical or rejected.
     """
     setting.require(included=1)
     null = chosen_null(setting)
