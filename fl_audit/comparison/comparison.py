@@ -258,7 +258,8 @@ class _MustAgree:
 
 def _neighbours(run: ReportedRun) -> str | None:
     """The neighbouring relation; one that draws its own rounds is removed by zeroing it."""
-    neighbours = run.report.analytical and run.report.analytical.neighbours
+    analytical = run.report.analytical
+    neighbours = None if analytical is None else analytical.neighbours
     return ZERO_OUT if neighbours == ADD_OR_REMOVE else neighbours
 
 

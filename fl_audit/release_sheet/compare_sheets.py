@@ -70,7 +70,8 @@ class _Page(HTMLParser):
             if evidence == STATED
         }
         known = {key: stated[key] for key in ReleaseStatement.__struct_fields__ if key in stated}
-        return msgspec.structs.replace(ReleaseStatement(), **{**known, "name": self.title})
+        named: ReleaseStatement = msgspec.structs.replace(ReleaseStatement(), name=self.title)
+        return msgspec.structs.replace(named, **known)
 
 
 def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> Verified:
