@@ -29,7 +29,6 @@ from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
 
 if typing.TYPE_CHECKING:
     import dp_accounting
-    from dp_accounting.pld import privacy_loss_distribution
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee
 
 _PLD_GRID = 2**19
@@ -53,6 +52,15 @@ class SampledRounds:
     probability: float
     noise_multiplier: float
     rounds: int
+
+    @property
+    def event(self) -> "dp_accounting.DpEvent":
+        """The rounds as a `DpEvent`."""
+        import dp_accounting
+
+        gaussian = dp_accounting.GaussianDpEvent(self.noise_multiplier)
+        sampled = dp_accounting.PoissonSampledDpEvent(self.probability, gaussian)
+        return dp_accounting.SelfComposedDpEvent(sampled, self.rounds)
 
     @property
     def divergences(self) -> npt.NDArray[np.float64]:
@@ -233,6 +241,8 @@ def epsilon_pld(rounds: SampledRounds, delta: float) -> AccountedEpsilon:
     Losses are rounded pessimistically, so that a coarse grid overstates epsilon. Only the rounding
     of the FFT can understate it, by less than 0.2 % as measured at delta 1e-10.
     """
+    from dp_accounting.pld import PLDAccountant
+
     if rounds.noise_multiplier == 0:
         return AccountedEpsilon("pld", math.inf)
     if delta < _PLD_SMALLEST_DELTA:
@@ -240,9 +250,10 @@ def epsilon_pld(rounds: SampledRounds, delta: float) -> AccountedEpsilon:
         return AccountedEpsilon("pld", None, reason)
     interval = _loss_width(rounds) / _PLD_GRID
     try:
+        accountant = PLDAccountant(value_discretization_interval=interval)
+        accountant.compose(rounds.event)
         with np.errstate(over="ignore"):
-            composed = _loss_of_round(rounds, interval).self_compose(rounds.rounds)
-            epsilon = float(composed.get_epsilon_for_delta(delta))
+            epsilon = float(accountant.get_epsilon(delta))
     except (ValueError, OverflowError):
         epsilon = math.inf
     # Infinite where e^-epsilon is a denormal number (epsilon of 709 to 720); an error where
@@ -251,48 +262,6 @@ def epsilon_pld(rounds: SampledRounds, delta: float) -> AccountedEpsilon:
         reason = "the privacy loss distribution exhausts floating point here"
         return AccountedEpsilon("pld", None, reason)
     return AccountedEpsilon("pld", epsilon)
-
-
-def _loss_of_round(
-    rounds: SampledRounds, interval: float
-) -> "privacy_loss_distribution.PrivacyLossDistribution":
-    """One round's privacy loss under add or remove, by connecting the dots.
-
-    As dp-accounting makes it, but for its loop in Python over the grid. With a sample's coin q a
-    hockey-stick divergence is one of the Gaussian mechanism (Steinke 2022, arXiv:2210.00597,
-    theorem 29): q delta(log(1 + (e^x - 1) / q)) if the client is removed, and
-    r delta(log(q e^x / r)) with r = 1 - (1 - q) e^x if it is added.
-    """
-    from dp_accounting.pld import pld_pmf
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-    from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
-
-    q, z = rounds.probability, rounds.noise_multiplier
-    parts = []
-    for adjacency in (AdjacencyType.REMOVE, AdjacencyType.ADD):
-        bounds = GaussianPrivacyLoss(
-            z, sampling_prob=q, adjacency_type=adjacency
-        ).connect_dots_bounds()
-        lowest = math.floor((bounds.epsilon_lower or 0.0) / interval)
-        highest = math.ceil((bounds.epsilon_upper or 0.0) / interval)
-        epsilons = interval * np.arange(lowest, highest + 1)
-        is_removed = adjacency is AdjacencyType.REMOVE
-        factors = q if is_removed else -np.expm1(epsilons + math.log1p(-q))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            inner = (
-                np.log1p(np.expm1(epsilons) / q)
-                if is_removed
-                else math.log(q) + epsilons - np.log(factors)
-            )
-            deltas = factors * np.exp(log_gaussian_deltas(np.full(len(inner), 1 / z), inner))
-        outside = -np.expm1(epsilons) if is_removed else np.zeros(len(epsilons))
-        deltas = np.clip(np.where(np.isfinite(inner), deltas, outside), 0.0, 1.0)
-        parts.append(
-            pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
-                interval, lowest, highest, np.maximum.accumulate(deltas[::-1])[::-1]
-            )
-        )
-    return PrivacyLossDistribution(*parts)
 
 
 def _loss_width(rounds: SampledRounds) -> float:

@@ -42,5 +42,5 @@ def mechanism_for_epsilon(
         solved = mechanism.with_multiplier(noise_multiplier_for(mechanism.epsilon, epsilon_of))
         round_noise(solved, expected_cohort)
     except InputError as error:
-        raise InputError(f"mechanism.epsilon: {error}") from error
+        raise InputError(f"mechanism.epsilon: {mechanism.epsilon:g}: {error}") from error
     return solved

@@ -130,7 +130,7 @@ def _checks_of_scores(report: Report) -> list[str]:
 
 
 def verdict_lines(verdict: Verdict | None) -> list[str]:
-    """The outcome in one line, then each sentence of its reason on a line."""
+    """The outcome, then each sentence of its reason on a line."""
     if verdict is None:
         return []
     sentences = reason_sentences(verdict)
@@ -138,7 +138,7 @@ def verdict_lines(verdict: Verdict | None) -> list[str]:
         sentences.insert(len(sentences) - 1, f"This assumes: {verdict.assumes}")
     return [
         "",
-        f"verdict: {verdict.outcome.upper()}{claim_clause(verdict)}",
+        *_wrapped([f"verdict: {verdict.outcome.upper()}{claim_clause(verdict)}"], then="  "),
         *_wrapped(sentences, first="  ", then="    "),
     ]
 

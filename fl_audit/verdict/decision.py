@@ -24,6 +24,7 @@ from fl_audit.verdict.claim_tests import (
 from fl_audit.verdict.claims import Claim, CurveClaim, GaussianClaim, claimed_noise
 from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTests, curve_tests
 from fl_audit.verdict.exposure import Background
+from fl_audit.verdict.parts import are_testable
 from fl_audit.verdict.power import Lengths
 from fl_audit.verdict.record import AgainstAttacker, AsCurve, Outcome, Verdict
 from fl_audit.verdict.scope import Scope
@@ -209,6 +210,8 @@ def _reached(
         names = [statistic.name for statistic in found.statistics]
         curve = decided_curve(claim, simulation, found.verdict.confidence, scope)
         step = sentences.more_power(simulation, needed, scope, names, curve)
+        if not isinstance(claim, Claim) and scope.counts_on_sampling and _have_parts(background):
+            step = sentences.CLAIM_A_POINT
         rest = found.nearly or (step,)
     return _ended(
         verdict,
@@ -218,6 +221,12 @@ def _reached(
         detectable=None if isinstance(claim, Claim) else simulation.detectable(claim),
         canaries_needed=needed,
     )
+
+
+def _have_parts(background: Background | None) -> bool:
+    """Whether noise and rate of sampling are stated, and can be tested by themselves."""
+    release = None if background is None else background.release
+    return release is not None and are_testable(release)
 
 
 def _too_few(

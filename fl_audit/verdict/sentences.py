@@ -32,6 +32,12 @@ NEXT = "Next: "
 
 OTHER_ATTACKS = "Other attacks may show more."
 
+CLAIM_A_POINT = (
+    f"{NEXT}claim an ε at δ (--claimed-epsilon, claimed_epsilon in [audit]), which is tested by "
+    "its parts (docs/verdict.md)"
+)
+"""What to do where a curve that counts on sampling lacks power."""
+
 
 def whole(clause: str) -> str:
     """A clause as a sentence: with a capital letter, and a full stop."""

@@ -144,7 +144,7 @@ POISSON_TEXT = "--noise-multiplier 1 --rounds 2000 --sampling poisson"
         (
             "--rounds 9 --delta 1e-5 --epsilon 1 --mechanism tree_aggregation "
             "--sampling poisson --rate 0.5",
-            "--epsilon: no analytical epsilon is known here",
+            "--epsilon: 1: no analytical epsilon is known here",
         ),
         (
             "--rounds 9 --delta 1e-5 --noise-multiplier 1 --mechanism matrix_factorisation "
