@@ -426,5 +426,5 @@ def test_what_is_known_of_another_model_is_refused():
     dense = {"final": ComparedVectors((Vectors(1, Concentration(0.01, 1e-4)),))}
     (final,) = (s for s in STATISTICS if s.name == "final")
     assert final.null(RunFacts(Audit(), 10_000, "rademacher", dense)).tail is not None
-    with pytest.raises(InputError, match="behind final does not go with dim 100: fourth_powers"):
+    with pytest.raises(InputError, match="of final does not go with dim 100: fourth_powers"):
         final.null(RunFacts(Audit(), 100, "rademacher", dense))
