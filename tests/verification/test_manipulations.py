@@ -324,7 +324,7 @@ def test_a_second_try_is_found_from_either_run(tried_twice):
     of_second = [str(one) for one in verify_folder(tried_twice / "again", commitment).findings]
     assert of_first == [
         "commitment.json.tries: line 2: lists another run under this commitment, in again",
-        "commitment.json: again, beside it, is another run under it",
+        "commitment.json: again, in the same directory, is another run under it",
     ]
     assert of_second[0] == "commitment.json: is run 2 under this commitment"
     assert len(of_second) == 3
