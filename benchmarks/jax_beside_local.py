@@ -36,9 +36,9 @@ def _round_of(engine: str, model: str) -> Callable[[], object]:
         run = run_of(task, FedAvg(batch_size=5))
     if engine == "local":
         return OurRound(run)
-    from fl_audit.engines.jax import environment
+    from fl_audit.engines.environment import set_jax_defaults
 
-    environment.set_defaults()
+    set_jax_defaults()
     from fl_audit.engines.jax.jax_engine import JaxEngine
 
     jax_engine = JaxEngine(run)

@@ -10,10 +10,10 @@ import time
 
 import numpy as np
 
-from fl_audit.engines.tff import environment
+from fl_audit.engines.environment import set_tensorflow_defaults
 from fl_audit.tasks.tf.networks import as_classifier
 
-environment.set_defaults()
+set_tensorflow_defaults()
 
 import tensorflow as tf  # noqa: E402
 from sklearn.datasets import load_digits  # noqa: E402

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_audit.engines.tff import environment
+from fl_audit.engines.environment import set_tensorflow_defaults
 
-environment.set_defaults()
+set_tensorflow_defaults()
 
 import tensorflow as tf  # noqa: E402
 

@@ -58,9 +58,9 @@ def _plan(arguments: argparse.Namespace) -> int:
     _check_options(arguments)
     config = config_of(arguments)
     hint("loading the task; the plan takes some seconds, and longer for 10,000 rounds or more")
-    from fl_audit.engines.tff import environment
+    from fl_audit.engines.environment import set_tensorflow_defaults
 
-    environment.set_defaults()
+    set_tensorflow_defaults()
     from fl_audit.planning import make_plan
 
     plan = make_plan(config, arguments.trials)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_audit.engines import CannotRunError
 from fl_audit.errors import InputError, nearest
 from fl_audit.extras import import_extra
 from fl_audit.registry import Registry
@@ -20,10 +21,6 @@ if TYPE_CHECKING:  # a runtime's name is checked without importing an engine
 
 AUTO = "auto"
 """The name that selects the first runtime that can run the process."""
-
-
-class CannotRunError(Exception):
-    """A runtime cannot run the process of a run; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +43,10 @@ class RuntimeKind:
 
 
 def _local(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
-    from fl_audit.engines.tff.compiled import NotCompilableError
+    # No worker writes a log, and `auto` tries this runtime first, so there is no reason to give.
     from fl_audit.engines.tff.local import make_local
 
-    # No worker writes a log, and `auto` tries this runtime first, so there is no reason to give.
-    try:
-        return make_local(run)
-    except NotCompilableError as error:
-        raise CannotRunError(str(error)) from error
+    return make_local(run)
 
 
 def _native(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
@@ -70,13 +63,9 @@ def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
         from fl_audit.engines.jax.jax_on_ray import make_jax_on_ray
 
         return make_jax_on_ray(run)
-    from fl_audit.engines.tff.compiled import NotCompilableError
     from fl_audit.engines.tff.tff_on_ray import make_ray
 
-    try:
-        return make_ray(run)
-    except NotCompilableError as error:
-        raise CannotRunError(str(error)) from error
+    return make_ray(run)
 
 
 def _jax(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":

@@ -14,7 +14,7 @@ from fl_audit.config.commitment import (
     check_committed_inputs,
     check_same_try,
 )
-from fl_audit.engines.tff import environment
+from fl_audit.engines.environment import set_tensorflow_defaults
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder, locked
 from fl_audit.formats.round_chain import ChainWriter, Reported, digests_of
@@ -56,7 +56,7 @@ def start_run(
 
     folder = check_new(out)
     opened = None if commitment is None else check_committed(commitment, config)
-    environment.set_defaults()
+    set_tensorflow_defaults()
     _hint_at_slow_steps(config)
     with doing(_LOADING):
         from fl_audit.config.inputs import read_inputs, write_recorded_inputs
@@ -126,7 +126,7 @@ def continue_run(
     with at_work(check_resumable(out, config)) as folder:
         if folder.record.exists():
             return _report(folder)
-        environment.set_defaults()
+        set_tensorflow_defaults()
         _hint_at_slow_steps(config)
         with doing(_LOADING):
             from fl_audit.config.inputs import check_same_inputs, read_inputs

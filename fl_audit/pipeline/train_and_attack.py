@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from fl_audit.config.attack_tables import AttackConfig, FederatedAttackConfig
 from fl_audit.config.file import config_to_toml
-from fl_audit.engines.tff import environment
+from fl_audit.engines.environment import set_tensorflow_defaults
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import write_text
 from fl_audit.pipeline import attack_bases
@@ -37,7 +37,7 @@ def _attack(
     config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
 ) -> AttackReport:
     """Trains the missing models, then writes all results."""
-    environment.set_defaults()
+    set_tensorflow_defaults()
     models = out / "models"
     target = _target_of(config, models, after_block)
     with at_work(RunFolder(out)) as folder:

@@ -17,7 +17,7 @@ from fl_audit.checks import Finding, replay_round
 from fl_audit.engines import engine
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.engine import promise_of, trial_updates
-from fl_audit.engines.jax import environment
+from fl_audit.engines.environment import set_jax_defaults
 from fl_audit.engines.jax.aggregation import Norms
 from fl_audit.engines.jax.compilation import CompilationClock
 from fl_audit.engines.jax.device_blocks import NO_KEY, Blocks, default_clients_per_block
@@ -223,5 +223,5 @@ class JaxEngine(engine.Engine):
 
 def make_jax(run: PreparedRun) -> JaxEngine:
     """The engine of a run on all devices that JAX sees."""
-    environment.set_defaults()
+    set_jax_defaults()
     return JaxEngine(run)

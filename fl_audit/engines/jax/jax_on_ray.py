@@ -16,14 +16,14 @@ from jax.tree_util import tree_flatten, tree_unflatten
 
 from fl_audit.config import RayCluster
 from fl_audit.engines.engine import CohortReader, Weights
-from fl_audit.engines.jax import environment
+from fl_audit.engines.environment import set_jax_defaults
 from fl_audit.engines.jax.aggregation import Norms
 from fl_audit.engines.jax.device_blocks import CLIENTS_PER_BLOCK_ON_CPU, NO_KEY
 from fl_audit.engines.jax.jax_engine import JaxEngine
-from fl_audit.engines.jax.jax_worker import JaxWorker, added
 from fl_audit.engines.jax.noise_processes import NoiseKeys
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.ray.session import RaySession, UnreadRound, check_for_ray
+from fl_audit.engines.ray.worker import JaxWorker, added
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import Distributed
 
@@ -83,5 +83,5 @@ def make_jax_on_ray(run: PreparedRun) -> JaxOnRay:
     check_for_ray(run)
     # Actors on this machine's GPUs need their memory.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    environment.set_defaults()
+    set_jax_defaults()
     return JaxOnRay(run)

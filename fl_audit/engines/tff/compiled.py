@@ -24,6 +24,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from fl_audit.engines import CannotRunError
 from fl_audit.engines.cohort import prefetched
 from fl_audit.formats.text_files import write_text
 from fl_audit.mechanisms.tff_aggregators import NO_SECURE_SUMS
@@ -255,7 +256,7 @@ def _unseen(place: int, work: Sequence[tf.Tensor]) -> None:
     """Ignores a client's work."""
 
 
-class NotCompilableError(Exception):
+class NotCompilableError(CannotRunError):
     """TFF cannot compile a computation to run outside its own runtime; the text says why."""
 
 

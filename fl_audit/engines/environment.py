@@ -1,4 +1,4 @@
-"""What TensorFlow reads from the environment when it is imported, and how TFF is shut down."""
+"""What frameworks read from the environment when they start, and how TFF is shut down."""
 
 import atexit
 import os
@@ -6,8 +6,23 @@ import sys
 import warnings
 from typing import Any
 
+from fl_audit.resources import num_cores
 
-def set_defaults() -> None:
+_DEVICES = "--xla_force_host_platform_device_count"
+_THREADS = "--xla_cpu_multi_thread_eigen"
+
+
+def set_jax_defaults() -> None:
+    """Makes each core a device, unless XLA_FLAGS says otherwise; before JAX's first operation."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if _DEVICES not in flags:
+        flags += f" {_DEVICES}={num_cores()}"
+    if _THREADS not in flags:
+        flags += f" {_THREADS}=false"
+    os.environ["XLA_FLAGS"] = flags.strip()
+
+
+def set_tensorflow_defaults() -> None:
     """Sets defaults for what the user has not set; call it before TensorFlow is imported.
 
     TensorFlow's C++ log is about devices and graph passes; errors are still raised as exceptions.
@@ -23,11 +38,7 @@ def set_defaults() -> None:
 
 
 def _drop_default_context() -> None:
-    """Drops TFF's own default context while its modules are still complete.
-
-    Its finalizer looks for a worker to end, and prints a traceback once the interpreter has cleared
-    the modules that it needs.
-    """
+    """Drops TFF's default context before exit clears the modules that its finalizer needs."""
     tff: Any = sys.modules.get("tensorflow_federated")
     if tff is None:
         return
