@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fl_audit.tasks.client_text import Vocabulary
-from fl_audit.tasks.learning_task import Examples
-from fl_audit.tasks.network import NetworkModel
+from fl_audit.tasks.learning_task import Examples, NetworkModel
 from fl_audit.tasks.next_word import next_word_classifier
 
 if TYPE_CHECKING:

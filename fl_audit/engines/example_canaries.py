@@ -27,8 +27,13 @@ from fl_audit.formats.text_files import read_csv
 from fl_audit.participation import PATTERNS
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.client_text import read_sentences
-from fl_audit.tasks.learning_task import Examples, LearningTask, Model, PartOfPopulation
-from fl_audit.tasks.network import NetworkModel
+from fl_audit.tasks.learning_task import (
+    Examples,
+    LearningTask,
+    Model,
+    NetworkModel,
+    PartOfPopulation,
+)
 
 
 @dataclass(frozen=True, eq=False)

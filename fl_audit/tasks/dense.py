@@ -11,8 +11,7 @@ from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
 from fl_audit.resources import available_memory
 from fl_audit.seeds import Stream, generator
-from fl_audit.tasks.learning_task import NO_CLASS
-from fl_audit.tasks.network import Network, NetworkModel
+from fl_audit.tasks.learning_task import Network, NetworkModel
 
 
 @dataclass(frozen=True)
@@ -33,10 +32,6 @@ def dense_classifier(widths: Sequence[int], seed: int, accuracy_description: str
         network=Dense(),
         initial_weights=tuple(weights),
         input_shape=(widths[0],),
-        input_dtype="float32",
-        label_shape=(),
-        padding_label=NO_CLASS,
-        uncounted_labels=(),
         accuracy_description=accuracy_description,
     )
 

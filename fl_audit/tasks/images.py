@@ -15,8 +15,7 @@ from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.dense import check_model_size, glorot_uniform, he_normal, zeros
-from fl_audit.tasks.learning_task import NO_CLASS
-from fl_audit.tasks.network import Network, NetworkModel
+from fl_audit.tasks.learning_task import Network, NetworkModel
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,6 @@ def cnn_classifier(
         network=Cnn(),
         initial_weights=_cnn_weights(shape, num_classes, seed),
         input_shape=shape,
-        input_dtype="float32",
-        label_shape=(),
-        padding_label=NO_CLASS,
-        uncounted_labels=(),
         accuracy_description=accuracy_description,
     )
 
@@ -111,10 +106,6 @@ def wide_resnet_classifier(
         network=WideResnet(tuple(blocks)),
         initial_weights=_resnet_weights(plan, seed),
         input_shape=shape,
-        input_dtype="float32",
-        label_shape=(),
-        padding_label=NO_CLASS,
-        uncounted_labels=(),
         accuracy_description=accuracy_description,
     )
 

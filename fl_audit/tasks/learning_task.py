@@ -65,6 +65,32 @@ class Model(abc.ABC):
         return [weight.size for weight in self.initial_weights]
 
 
+class Network:
+    """The base of descriptions of networks, whose functions are in `tasks.tf` and `tasks.jax`.
+
+    So a task is loaded, and its examples are sampled, without importing either framework.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkModel(Model):
+    """A classifier with softmax cross-entropy loss."""
+
+    network: Network  # computes logits from weights and inputs; their last axis is the class
+    initial_weights: tuple[Float32Array, ...]  # float32, in the network's order
+    input_shape: tuple[int, ...]  # of one example
+    input_dtype: str = "float32"  # or `int32` for tokens
+    label_shape: tuple[int, ...] = ()  # of one example: empty, or one label per token
+    padding_label: int = NO_CLASS
+    uncounted_labels: tuple[int, ...] = ()  # further ones that do not count for accuracy
+    accuracy_description: str
+
+    @property
+    def num_classes(self) -> int:
+        """The size of the last weight: every network ends with a bias per class."""
+        return self.initial_weights[-1].size
+
+
 class Population(abc.ABC):
     """The real clients and their data; clients may be read from any thread."""
 

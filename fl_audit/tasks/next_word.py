@@ -17,8 +17,7 @@ from fl_audit.progress import warn
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks import client_text
 from fl_audit.tasks.dense import check_model_size, glorot_uniform, orthogonal, zeros
-from fl_audit.tasks.learning_task import LearningTask
-from fl_audit.tasks.network import Network, NetworkModel
+from fl_audit.tasks.learning_task import LearningTask, Network, NetworkModel
 
 if TYPE_CHECKING:
     from fl_audit.tasks.kinds import NextWordTask, TextTask

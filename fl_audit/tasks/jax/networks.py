@@ -13,8 +13,7 @@ from fl_audit.tasks.images import Cnn, ResidualBlock, WideResnet
 from fl_audit.tasks.jax.classifier import Array, JaxModel, Logits, Weights, classifier
 from fl_audit.tasks.jax.lstm import lstm_outputs
 from fl_audit.tasks.jax.own_model import OwnJaxModel
-from fl_audit.tasks.learning_task import Model
-from fl_audit.tasks.network import Network, NetworkModel
+from fl_audit.tasks.learning_task import Model, Network, NetworkModel
 from fl_audit.tasks.next_word import NextWord
 
 _GROUPS = 16

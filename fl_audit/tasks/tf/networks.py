@@ -8,8 +8,7 @@ import tensorflow as tf
 from fl_audit.errors import InputError
 from fl_audit.tasks.dense import Dense
 from fl_audit.tasks.images import Cnn, WideResnet
-from fl_audit.tasks.learning_task import Model
-from fl_audit.tasks.network import Network, NetworkModel
+from fl_audit.tasks.learning_task import Model, Network, NetworkModel
 from fl_audit.tasks.next_word import NextWord
 from fl_audit.tasks.tf.classifier import Classifier, Logits
 from fl_audit.tasks.tf.image_networks import (
