@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
@@ -118,9 +117,6 @@ def gdp_fit(setting: AuditSetting) -> Estimate:
 
     The standard error of mu is that of the delta method for Gaussian scores: its square is 1 / n1
     under the closed-form null, else 1 / n1 + 1 / n0 + mu^2 / (2 (n1 + n0 - 2)).
-
-    Raises NotApplicableError with fewer than 2 included scores, or fewer than 2 excluded scores
-    under the empirical null.
     """
     setting.require(included=2)
     setting.require_null_scores()
@@ -162,21 +158,6 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     if mu > _LARGEST_MU:
         return math.inf
     return epsilon_of_sigma(1 / mu if mu > _LEAST_MU else math.inf, delta)
-
-
-def mu_from_auc(auc: float) -> float:
-    """The mu of N(0, 1) and N(mu, 1), whose scores have this area under the ROC curve.
-
-    It is sqrt(2) Phi^-1(auc), since a member's score exceeds a non-member's with probability Phi(mu
-    / sqrt(2)); negative if auc is below 1/2. It is the same for any increasing function of the
-    scores.
-
-    >>> round(mu_from_auc(0.76025), 4)
-    1.0
-    """
-    if not 0 <= auc <= 1:
-        raise InputError(f"auc must be in [0, 1], got {auc}")
-    return math.sqrt(2) * float(special.ndtri(auc))
 
 
 def _with_known_null(setting: AuditSetting) -> _FittedMu:

@@ -85,15 +85,7 @@ def epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: float)
     To the last bit (Steinke et al. 2023, appendix D). It is a valid lower bound on epsilon at the
     given confidence if r was fixed before the scores were seen.
 
-    Args:
-      m: Number of canaries, each included with probability 1/2.
-      r: Number of guesses, at most m.
-      v: Number of correct guesses, at most r.
-      delta: The delta of differential privacy, in [0, 1).
-      confidence: Confidence of the bound, in (0, 1).
-
-    Raises:
-      InputError: An argument is out of range.
+    Arguments and errors are those of `p_value`; `confidence` is in (0, 1).
 
     >>> round(epsilon_lower_bound(100, 100, 75, 1e-4, 0.95), 3)
     0.699
@@ -273,15 +265,7 @@ def sharp_epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: 
     It is a valid lower bound on epsilon at the given confidence if r was fixed before the scores
     were seen. With delta 0 it is that of Steinke et al. (2023), Corollary 5.4.
 
-    Args:
-      m: Number of canaries, each included with probability 1/2.
-      r: Number of guesses, at most m.
-      v: Number of correct guesses, at most r.
-      delta: The delta of differential privacy, in [0, 1).
-      confidence: Confidence of the bound, in (0, 1).
-
-    Raises:
-      InputError: An argument is out of range.
+    Arguments and errors are those of `p_value`; `confidence` is in (0, 1).
 
     >>> round(sharp_epsilon_lower_bound(100, 100, 75, 1e-3, 0.95), 3)  # Corollary 5.4: 0.673
     0.695
@@ -325,8 +309,6 @@ def delta_factors(r: IntArray, v: IntArray, epsilon: float | FloatArray) -> Floa
 
 
 Signs = npt.NDArray[np.int64]
-
-_GRID_POINTS = 400
 
 
 @dataclass(frozen=True)
@@ -410,19 +392,3 @@ class PathologicalMechanism:
         bad = binomial_tail(r, needed, self.bad_logit())
         good = binomial_tail(r, needed, self.epsilon)
         return np.asarray(self.beta * bad + (1 - self.beta) * good)
-
-
-def worst_beta(m: int, r: int, v: int, *, epsilon: float, delta: float) -> PathologicalMechanism:
-    """The mechanism of Algorithm 4 that is most likely to be right v times or more.
-
-    delta is at most r / m.
-
-    >>> bad = worst_beta(1000, 100, 75, epsilon=0.7, delta=1e-4)
-    >>> round(bad.beta, 3), round(float(bad.tail(75)), 3)
-    (0.003, 0.051)
-    """
-    check_counts(m, r, v)
-    least = PathologicalMechanism(m, r, epsilon, delta, 1.0).revealed
-    betas = np.append(np.geomspace(max(least, 1e-300), 1.0, _GRID_POINTS)[:-1], 1.0)
-    tried = [PathologicalMechanism(m, r, epsilon, delta, float(beta)) for beta in betas]
-    return max(tried, key=lambda mechanism: float(mechanism.tail(v)))

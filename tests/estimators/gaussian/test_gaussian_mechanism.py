@@ -15,7 +15,6 @@ from fl_audit.estimators.gaussian.mechanism import (
     epsilon_of_sigma,
     estimate_sigma,
     gdp_fit,
-    mu_from_auc,
     sigma_of_epsilon,
 )
 from fl_audit.estimators.null import Null
@@ -209,22 +208,6 @@ def test_invariant_under_shift_and_scale():
     assert other.epsilon == pytest.approx(one.epsilon, rel=1e-8)
 
 
-def test_agrees_with_the_area_under_the_curve():
-    # The two estimates of mu = 1 from 20,000 scores each differ by far less than 0.1.
-    rng = np.random.default_rng(SEED)
-    included, excluded = rng.normal(1, 1, 20_000), rng.normal(0, 1, 20_000)
-    ranks = np.argsort(np.argsort(np.concatenate([excluded, included])))[20_000:]
-    auc = (ranks.sum() - 20_000 * 19_999 / 2) / 20_000**2
-    assert mu_from_auc(auc) == pytest.approx(fit(included, excluded).details["mu"], abs=0.1)
-
-
-@pytest.mark.parametrize("auc", [0.0, 0.2, 0.5, 0.9, 1.0])
-def test_mu_from_auc_is_odd_and_inverts_the_area(auc):
-    mu = mu_from_auc(auc)
-    assert mu == pytest.approx(-mu_from_auc(1 - auc), abs=1e-15)
-    assert math.erfc(-mu / 2) / 2 == pytest.approx(auc, abs=1e-15)
-
-
 @pytest.mark.parametrize(
     ("included", "excluded", "mu", "epsilon"),
     [
@@ -249,12 +232,6 @@ def test_limits_of_epsilon_of_mu():
         == epsilon_of_mu(1e200, 0)
         == math.inf
     )
-
-
-@pytest.mark.parametrize("auc", [-0.1, 1.1, math.nan])
-def test_refuses_what_is_no_area(auc):
-    with pytest.raises(InputError, match=r"auc must be in \[0, 1\], got"):
-        mu_from_auc(auc)
 
 
 def test_refuses_mu_that_is_no_number():

@@ -19,8 +19,8 @@ from fl_audit.estimators.one_run.bound import (
     p_values,
     sharp_epsilon_lower_bound,
     sharp_p_values,
-    worst_beta,
 )
+from tests.estimators.one_run.worst_mechanisms import worst_beta
 
 
 @pytest.mark.parametrize(
