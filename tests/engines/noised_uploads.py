@@ -43,3 +43,11 @@ def check_uploads(run, made):
         signal = (participants * CLIP) ** 2 / dim
         assert of_sum.std() ** 2 > trained.noise_stddev**2 * (1 - 6 * np.sqrt(2 / dim))
         assert of_sum.std() ** 2 < trained.noise_stddev**2 * (1 + 6 * np.sqrt(2 / dim)) + signal
+
+
+def assert_same_rounds(ours, theirs):
+    for (_, first), (_, second) in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(first.seen.aggregate, second.seen.aggregate)
+        assert first.seen.uploads.keys() == second.seen.uploads.keys()
+        for canary, upload in first.seen.uploads.items():
+            np.testing.assert_array_equal(upload, second.seen.uploads[canary])

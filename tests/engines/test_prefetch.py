@@ -120,20 +120,3 @@ def test_leaving_early_waits_for_the_one_being_made_and_begins_no_other():
         assert begun.wait(TIMEOUT)
         threading.Timer(0.01, go_on.set).start()
     assert finished == [0, 1]
-
-
-def test_nothing_asked_for():
-    with prefetched(lambda r: r, range(3)):
-        pass
-
-
-def test_a_generator_that_is_closed_ends_the_thread():
-    def rounds():
-        with prefetched(lambda r: r, range(1000)) as results:
-            yield from results
-
-    running = rounds()
-    assert next(running) == 0
-    assert threads()
-    running.close()
-    assert not threads()

@@ -13,7 +13,6 @@ from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, NotApplicab
 from fl_audit.estimators.null import Null
 
 steady = settings(derandomize=True, deadline=None, max_examples=15)
-thorough = settings(derandomize=True, deadline=None, max_examples=80)
 
 # Few distinct values make ties, all equal scores and empty classes likely.
 coarse = st.integers(-4, 4).map(lambda i: i / 8)
@@ -50,9 +49,9 @@ The valid ones spend more of their confidence where members give themselves away
 """
 
 
-def one(method, included, excluded, delta, dim=None):
-    null = "empirical" if dim is None else "closed_form"
-    setting = AuditSetting(CanaryScores(included, excluded), delta, 0.95, Null(null, dim=dim))
+def one(method, included, excluded, delta, *, dim=None, confidence=0.95):
+    null = Null("empirical" if dim is None else "closed_form", dim=dim)
+    setting = AuditSetting(CanaryScores(included, excluded), delta, confidence, null)
     return METHODS[method](setting)
 
 
@@ -81,18 +80,6 @@ def test_never_nan_never_negative_always_json(method, included, excluded, delta,
 @steady
 @given(included=lists, excluded=lists)
 def test_more_delta_means_less_epsilon(method, included, excluded):
-    check_fall_with_delta(method, included, excluded)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-@thorough
-@given(included=lists, excluded=lists)
-def test_more_delta_means_less_epsilon_in_many_samples(method, included, excluded):
-    check_fall_with_delta(method, included, excluded)
-
-
-def check_fall_with_delta(method, included, excluded):
     found = [lowest(one(method, included, excluded, delta)) for delta in (0, 1e-9, 1e-3, 0.1, 0.5)]
     for more, less in itertools.pairwise(found):
         assert less <= more + 1e-6 * max(1.0, min(more, 1e300))
@@ -140,3 +127,41 @@ def test_one_canary_of_each_kind_is_an_answer_or_one_clear_reason(method):
         assert "needs at least" in str(error)
     else:
         assert lowest(made) < 1
+
+
+@pytest.mark.parametrize("dim", [None, 10_000])
+@pytest.mark.parametrize("method", METHODS)
+def test_more_delta_or_confidence_means_less(method, dim):
+    rng = np.random.default_rng(12)
+    scores = rng.normal(0.02, 0.01, 300), rng.normal(0, 0.01, 300)
+    by_delta = [lowest(one(method, *scores, d, dim=dim)) for d in (1e-9, 1e-6, 1e-4, 1e-2, 0.1)]
+    assert by_delta == sorted(by_delta, reverse=True)
+    assert by_delta[-1] < by_delta[0]
+    if METHODS[method].kind != "estimate":
+        levels = (0.6, 0.95, 1 - 1e-4, 1 - 1e-6)
+        by_level = [
+            lowest(one(method, *scores, 1e-5, dim=dim, confidence=level)) for level in levels
+        ]
+        assert np.all(np.diff(by_level) < 0)
+
+
+BY_THRESHOLD = [name for name in METHODS if name.startswith("threshold")]
+BY_GUESSES = ["bayes", *(name for name in METHODS if name.startswith("one_run"))]
+BY_LOSSES = ["epsilon_star", "epsilon_star_empirical"]
+BY_FIT = ["gaussian_fit", "gdp_fit", "shift_fit"]
+
+
+@pytest.mark.parametrize(
+    ("methods", "included", "excluded", "message"),
+    [
+        (BY_FIT + BY_LOSSES, [1.0], [0.0, 1.0], "needs at least 2 included scores, got 1"),
+        (BY_FIT + BY_THRESHOLD, [1.0, 2.0], [0.0], "null needs at least 2 excluded scores, got 1"),
+        (BY_LOSSES, [1.0, 2.0], [0.0], "needs at least 2 excluded scores, got 1"),
+        (BY_THRESHOLD + BY_GUESSES, [], [0.0, 1.0], "needs at least 1 included score, got 0"),
+        (BY_GUESSES, [1.0], [], "needs at least 1 excluded score, got 0"),
+    ],
+)
+def test_too_few_scores_are_refused(methods, included, excluded, message):
+    for method in methods:
+        with pytest.raises(NotApplicableError, match=message):
+            one(method, included, excluded, 1e-5)

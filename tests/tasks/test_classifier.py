@@ -98,13 +98,6 @@ def test_nothing_but_padding_has_loss_zero(labels):
     assert float(model.num_correct(logits, labels)) == 0
 
 
-def test_one_label_per_example(batch):
-    logits, labels = batch
-    model = classifier(NO_CLASS, ())
-    flat = float(model.loss(logits.reshape(35, NUM_CLASSES), labels.reshape(35)))
-    assert flat == pytest.approx(float(model.loss(logits, labels)), rel=1e-6)
-
-
 def test_examples_that_fill_a_block_do_not_count(batch):
     logits, labels = batch
     model = classifier(NO_CLASS, (UNKNOWN,))
@@ -113,10 +106,6 @@ def test_examples_that_fill_a_block_do_not_count(batch):
     assert float(model.loss(more, filled)) == pytest.approx(float(model.loss(logits, labels)))
     assert float(model.num_counted(filled)) == float(model.num_counted(labels))
     assert float(model.num_correct(more, filled)) == float(model.num_correct(logits, labels))
-
-
-def test_dim_counts_all_weights():
-    assert classifier(NO_CLASS, ()).dim == 10
 
 
 def test_examples_are_taken_in_order():
@@ -351,15 +340,6 @@ def test_several_positions_of_an_example():
 def test_what_cross_entropy_rounds_to_zero_is_kept():
     logits = tf.constant([[20.0, 0.0], [40.0, 0.0], [-200.0, 0.0]])
     assert log_odds_loss(logits, tf.zeros(3, tf.int32)).numpy().tolist() == [-20.0, -40.0, 200.0]
-
-
-def test_cross_entropy_orders_examples_alike():
-    """With q = log-odds loss, the cross-entropy is log(1 + exp(q))."""
-    logits, labels = drawn((50, 7), 2.0)
-    cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits).numpy()
-    np.testing.assert_allclose(
-        np.logaddexp(0, log_odds_losses(logits, labels)), cross_entropy, rtol=1e-4, atol=1e-6
-    )
 
 
 def test_one_class_tells_nothing():

@@ -7,7 +7,13 @@ import pytest
 from fl_audit.engines.jax.jax_engine import JaxEngine
 from fl_audit.participation import Cohort
 from tests.engines.jax.conftest import small_run, with_keys
-from tests.engines.noised_uploads import AT_CLIENTS, SEEN, check_uploads, rounds
+from tests.engines.noised_uploads import (
+    AT_CLIENTS,
+    SEEN,
+    assert_same_rounds,
+    check_uploads,
+    rounds,
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +43,6 @@ def test_the_aggregate_is_the_mean_of_the_uploads(run, engine):
     assert sorted(seen.uploads) == sorted(canaries)
     mean = sum(seen.uploads.values()) / run.schedule.expected_cohort
     np.testing.assert_allclose(seen.aggregate, mean, atol=1e-6)
-
-
-def assert_same_rounds(ours, theirs):
-    for (_, first), (_, second) in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(first.seen.aggregate, second.seen.aggregate)
-        assert first.seen.uploads.keys() == second.seen.uploads.keys()
-        for canary, upload in first.seen.uploads.items():
-            np.testing.assert_array_equal(upload, second.seen.uploads[canary])
 
 
 def test_a_resumed_run_has_the_same_noise(run, engine, whole):

@@ -139,14 +139,6 @@ def test_the_runs_hold_what_makes_them_differ(any_run):
     assert {size % any_run.config.client.batch_size for size in sizes} >= {0, 3}
 
 
-@pytest.mark.slow
-def test_one_by_one(any_run, native_results, local):
-    with local.session():
-        results = _train(any_run, local)
-    _assert_same(results, native_results, any_run)
-    assert results[0].clip_norm != results[-1].clip_norm
-
-
 @pytest.mark.parametrize(
     "clients_per_block", [2, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 5))]
 )
@@ -156,12 +148,6 @@ def test_in_blocks(any_run, native_results, local_blocks, clients_per_block):
     with runtime.session():
         results = _train(any_run, runtime)
     _assert_same(results, native_results, any_run)
-
-
-@pytest.mark.slow
-def test_another_algorithm_in_blocks(dense_run):
-    run = _with_algorithm(dense_run, "fed_sgd, yogi")
-    _assert_same(_train_locally(run, 3), _train_locally(run, 1), run)
 
 
 @pytest.mark.slow

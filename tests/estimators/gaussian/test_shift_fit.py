@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
 
-from fl_audit.estimators import AuditSetting, CanaryScores, NotApplicableError
+from fl_audit.estimators import AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.gaussian.shift_fit import epsilon_of_largest, shift_fit, standard_scores
 from fl_audit.estimators.null import (
@@ -190,15 +190,3 @@ def test_scores_without_any_spread_leave_every_shift_possible():
         scores = CanaryScores(included, [1.0, 1.0])
         made = shift_fit(AuditSetting(scores, DELTA, 0.95))
         assert (made.lower, made.epsilon, made.upper) == (0.0, epsilon, math.inf)
-
-
-@pytest.mark.parametrize(
-    ("included", "excluded", "message"),
-    [
-        ([0.1], [0.1, 0.2], "at least 2 included"),
-        ([0.1, 0.2], [0.3], "at least 2 excluded"),
-    ],
-)
-def test_refuses(included, excluded, message):
-    with pytest.raises(NotApplicableError, match=message):
-        shift_fit(AuditSetting(CanaryScores(included, excluded), DELTA, 0.95))
