@@ -11,6 +11,7 @@ import pytest
 from fl_audit import continue_run, load_config, start_run
 from fl_audit.engines.jax.compilation import CompilationClock
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.schedule_secret import write_secret
 from fl_audit.run.observers import RoundObserver
 from tests.small_configs import TINY_RUN
 
@@ -67,6 +68,7 @@ def test_an_interrupted_run_goes_on_bit_for_bit(config_path, tmp_path):
 
 _UNEVEN_COHORTS = """
 seed = 5
+schedule_secret = "secret"
 runtime = "jax"
 clients_per_block = 3
 [task]
@@ -109,6 +111,7 @@ def test_a_run_compiles_each_program_once(tmp_path):
     """
     path = tmp_path / "config.toml"
     path.write_text(_UNEVEN_COHORTS)
+    write_secret(tmp_path / "secret", 1)  # with it cohorts leave 0, 1 and 2 clients to a last block
     seen = _ProgramsByRound()
     start_run(load_config(path), tmp_path / "run", [seen])
     assert len(set(seen.cohorts)) >= 4, seen.cohorts
