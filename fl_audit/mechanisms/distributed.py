@@ -13,6 +13,7 @@ from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.config_tables.table import PositiveFloat
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 from fl_audit.mechanisms.independent import (
     COUNT_STDDEV_OF_COHORT,
     moving_clip_words,
@@ -75,6 +76,21 @@ _DEVIATIONS = -float(special.ndtri(_WRAPPING / 2))
 
 FIRST_CLIP_NORM, CLIP_QUANTILE, CLIP_RATE = 0.1, 0.5, 0.2
 """The adaptive clip norm: its start, quantile and rate, as in TFF."""
+
+
+def moving_clip(table: Distributed, noise: Noise, denominator: float) -> AdaptiveClip | None:
+    """How the clip norm moves; None if it is fixed.
+
+    It is not the kind's `adaptive_clip`: no check reads the count off the clip norms of a run.
+    """
+    if table.clip_norm is not None:
+        return None
+    return AdaptiveClip(
+        target_quantile=CLIP_QUANTILE,
+        learning_rate=CLIP_RATE,
+        count_stddev=noise.count_noise_stddev,
+        denominator=denominator,
+    )
 
 
 def scale_factor(table: Distributed, clip_norm: float, cohort: int, dim: int) -> float:

@@ -19,7 +19,7 @@ from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import MECHANISMS, Distributed
 from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
-from fl_audit.mechanisms.distributed import CLIP_QUANTILE, CLIP_RATE, FIRST_CLIP_NORM
+from fl_audit.mechanisms.distributed import FIRST_CLIP_NORM, moving_clip
 from fl_audit.tasks.facts import TaskFacts
 
 
@@ -70,13 +70,8 @@ class PlannedRun(RunDesign):
     def clip_rule(self) -> AdaptiveClip | None:
         """How the clip norm moves; None if it is fixed."""
         mechanism, cohort = self.config.mechanism, self.schedule.expected_cohort
-        if isinstance(mechanism, Distributed) and mechanism.clip_norm is None:
-            return AdaptiveClip(
-                target_quantile=CLIP_QUANTILE,
-                learning_rate=CLIP_RATE,
-                count_stddev=self.noise.count_noise_stddev,
-                denominator=cohort,
-            )
+        if isinstance(mechanism, Distributed):
+            return moving_clip(mechanism, self.noise, cohort)
         rule = MECHANISMS.kind_of(mechanism).adaptive_clip
         return None if rule is None else rule(mechanism, self.noise, cohort)
 

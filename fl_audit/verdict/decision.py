@@ -205,14 +205,10 @@ def _reached(
         verdict = dataclasses.replace(verdict, outcome=Outcome.CONSISTENT)
     else:
         words = _too_few(claim, found.tests, simulation) or words
+        rest = found.nearly
         if not found.nearly:
             needed = simulation.audit.canaries_needed()
-        names = [statistic.name for statistic in found.statistics]
-        curve = decided_curve(claim, simulation, found.verdict.confidence, scope)
-        step = sentences.more_power(simulation, needed, scope, names, curve)
-        if not isinstance(claim, Claim) and scope.counts_on_sampling and _have_parts(background):
-            step = sentences.CLAIM_A_POINT
-        rest = found.nearly or (step,)
+            rest = (_next_step(found, simulation, needed, seen),)
     return _ended(
         verdict,
         sentences.lines((*start, words, sentences.assumed_words(claim, simulation), *rest)),
@@ -223,10 +219,19 @@ def _reached(
     )
 
 
-def _have_parts(background: Background | None) -> bool:
-    """Whether noise and rate of sampling are stated, and can be tested by themselves."""
-    release = None if background is None else background.release
-    return release is not None and are_testable(release)
+def _next_step(found: _Found, simulation: Simulation, needed: int | None, seen: Seen) -> str:
+    """The sentence on what to do where an audit has too little power, and no bound nearly decides.
+
+    A curve is not tested by its parts; where noise and rate of sampling can be, a point is.
+    """
+    claim, scope = found.verdict.claim, seen.scope
+    release = None if seen.background is None else seen.background.release
+    has_parts = scope.counts_on_sampling and release is not None and are_testable(release)
+    if has_parts and not isinstance(claim, Claim):
+        return sentences.CLAIM_A_POINT
+    names = [statistic.name for statistic in found.statistics]
+    curve = decided_curve(claim, simulation, found.verdict.confidence, scope)
+    return sentences.more_power(simulation, needed, scope, names, curve)
 
 
 def _too_few(

@@ -125,13 +125,9 @@ def _best(audits: Iterator[tuple[SimulatedAudit, bool]]) -> Simulation | None:
     simulations = [Simulation(audit, audit.simulate(), known) for audit, known in audits]
 
     def merit(simulation: Simulation) -> tuple[float, float, bool, bool]:
-        power, audit = simulation.power, simulation.audit
-        return (
-            power.detectable_factor or 0.0,
-            power.power,
-            audit.hidden is None,
-            simulation.knows_rounds,
-        )
+        power = simulation.power
+        is_open, knows_rounds = power.hidden is None, simulation.knows_rounds
+        return power.detectable_factor or 0.0, power.power, is_open, knows_rounds
 
     return max(simulations, key=merit) if simulations else None
 
