@@ -10,9 +10,9 @@ import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
+from fl_audit.commands.estimate import read_profile
 from fl_audit.errors import InputError
 from fl_audit.flower import ScoredStrategy, canary_arrays
-from fl_audit.formats.profile_file import read_profile
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.report.background import background_of_log
 from fl_audit.report.checks import folder_canary_check, folder_checks

@@ -20,7 +20,7 @@ from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads, ScoredCanaries
 from fl_audit.config_tables.audit import Audit
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.round_logs import ConcentrationLog, CosineLog
+from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, DirectionLog
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +96,7 @@ class AttackContext:
 
     @functools.cached_property
     def round_cosines(self) -> RoundCosines:
-        """The cosines of every canary with every aggregate, one log shared by all attackers.
-
-        Raises:
-          InputError: Rounds are completed, and the run's log is missing or damaged.
-        """
+        """The cosines of every canary with every aggregate, one log shared by all attackers."""
         if self.given_cosines is not None:
             return self.given_cosines
         path, shape = self.run_folder.round_cosines, (self.num_rounds, self.num_canaries)
@@ -112,23 +108,16 @@ class AttackContext:
 
     @functools.cached_property
     def round_directions(self) -> RoundDirections | None:
-        """The directions of a run's aggregates, one log shared by all attackers; None for a log.
-
-        Raises:
-          InputError: Rounds are completed, and the run's log is missing or damaged.
-        """
+        """The directions of a run's aggregates, one log shared by all attackers; None for a log."""
         if self.folder is None or self.family is None:
             return None
         path, dim = self.folder.round_directions, len(self.initial_model)
-        return RoundDirections.at_round(self.completed, path, self.num_rounds, self.seed, dim)
+        log = functools.partial(DirectionLog.at_round, self.completed)
+        return RoundDirections.of(log, path, self.num_rounds, self.seed, dim)
 
     @functools.cached_property
     def uploads(self) -> CanaryUploads:
-        """The log of canaries' own uploads.
-
-        Raises:
-          InputError: Rounds are completed, and the run's log is missing or damaged.
-        """
+        """The log of canaries' own uploads."""
         if self.given_uploads is not None:
             return self.given_uploads
         dim = len(self.initial_model)
@@ -138,11 +127,7 @@ class AttackContext:
         )
 
     def concentration_log(self, path: Path, num_vectors: int) -> ConcentrationLog | None:
-        """A log of what the null distribution needs of a run's vectors; None if it needs nothing.
-
-        Raises:
-          InputError: Rounds are completed, and the log is missing or damaged.
-        """
+        """A log of what the null distribution needs of vectors; None if it needs nothing."""
         if not depends_on_vectors(self.family):
             return None
         return ConcentrationLog.at_round(self.completed, path, num_vectors)
@@ -174,11 +159,7 @@ class Attacker(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def from_context(cls, context: AttackContext) -> Self:
-        """Makes the attacker of a run or a log, with the state after the completed rounds.
-
-        Raises:
-          InputError: A file that the attacker should have written is missing or damaged.
-        """
+        """Makes the attacker of a run or a log, with the state after the completed rounds."""
 
     @abc.abstractmethod
     def see_round(self, seen: SeenRound) -> None:

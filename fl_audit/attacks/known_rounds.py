@@ -23,8 +23,7 @@ from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.attacker import AttackContext, RoundsAttacker
 from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
 from fl_audit.attacks.directions import RoundDirections
-from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights, sums_in_own_rounds
-from fl_audit.attacks.own_sums import OwnSums
+from fl_audit.attacks.own_rounds import OwnRounds, OwnSums, RoundWeights, sums_in_own_rounds
 from fl_audit.attacks.round_cosines import RoundCosines
 from fl_audit.attacks.statistics import Statistic, named, null_of_one_cosine
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
@@ -127,8 +126,9 @@ class KnownRoundsAttacker(RoundsAttacker):
             if whitened is not None:
                 return {OWN_ROUNDS.name: whitened}
         summed = sums_in_own_rounds(self._cosines.numbered_rows(), self._own)
-        if self._own.most > 1:
-            self._sums = self._own_sums(summed.rounds)
+        if self._own.most > 1 and len(summed.rounds):
+            weights = RoundWeights.from_presences(self._own, summed.rounds)
+            self._sums = self._weighted_sums(weights, summed.rounds)
         if self._sums is None:
             return {OWN_ROUNDS.name: summed.over_roots()}
         cosines = summed.totals / self._sums.lengths
@@ -145,11 +145,6 @@ class KnownRoundsAttacker(RoundsAttacker):
             return None
         totals = weights.totals(self._cosines.numbered_rows())
         return np.clip(totals / self._sums.lengths, -1, 1)
-
-    def _own_sums(self, rounds: IndexArray) -> OwnSums | None:
-        if len(rounds) == 0:
-            return None
-        return self._weighted_sums(RoundWeights.from_presences(self._own, rounds), rounds)
 
     def _weighted_sums(self, weights: RoundWeights, rounds: IndexArray) -> OwnSums | None:
         if self._directions is None:

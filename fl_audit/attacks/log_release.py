@@ -37,7 +37,7 @@ from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.measured_canary_check import logged_lengths
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import RoundCosines
-from fl_audit.checks.coordinates import binomial_divergence
+from fl_audit.checks.noise_rows import binomial_divergence
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.participation_files import Participation, read_participation

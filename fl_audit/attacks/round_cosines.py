@@ -22,8 +22,7 @@ from fl_audit.attacks.compared_vectors import (
 )
 from fl_audit.attacks.directions import RoundDirections, add_direction, sum_of_cosines
 from fl_audit.attacks.live_test import ScoredRound
-from fl_audit.attacks.own_rounds import NumberedRow, RoundWeights
-from fl_audit.attacks.own_sums import KeptSums, OwnSums
+from fl_audit.attacks.own_rounds import KeptSums, NumberedRow, OwnSums, RoundWeights
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.checks import RunAggregates, StatedRounds
 from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, unnamed_log

@@ -14,20 +14,25 @@ import numpy.typing as npt
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import Arrays, flatten
-from fl_audit.attacks.canary_watch import CanaryWatch
 from fl_audit.attacks.compared_vectors import concentration_row, depends_on_vectors, unknown_rows
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, add_direction
-from fl_audit.attacks.listed_canaries import ListedCanaries, read_listed, write_listed
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
 from fl_audit.attacks.log_scores import score_files, score_seen, write_scores
 from fl_audit.attacks.logs import (
+    ListedCanaries,
     SeenLog,
     check_pool,
     logged_rounds,
     pool_of_uploads,
+    read_listed,
     read_uploads,
+    write_listed,
 )
-from fl_audit.attacks.measured_canary_check import canary_check_in_rounds, logged_lengths
+from fl_audit.attacks.measured_canary_check import (
+    CanaryWatch,
+    canary_check_in_rounds,
+    logged_lengths,
+)
 from fl_audit.attacks.round_cosines import numbered_rows, scored_round
 from fl_audit.attacks.uploads import CanaryUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
@@ -42,7 +47,7 @@ from fl_audit.checks import (
 from fl_audit.checks.measured_rounds import check_noise
 from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_confidence, check_delta
+from fl_audit.estimators.scores import check_confidence, check_delta
 from fl_audit.formats.folders import LogFolder, WriteLock
 from fl_audit.formats.noise_correlation import write_correlation
 from fl_audit.formats.participation_files import Participation, write_participation
@@ -50,6 +55,7 @@ from fl_audit.formats.round_chain import ChainWriter, Scoring, read_chain
 from fl_audit.formats.round_logs import (
     ConcentrationLog,
     CosineLog,
+    DirectionLog,
     LoggedTotal,
     create_log,
     open_log,
@@ -112,8 +118,8 @@ class RoundScorer:
             )
         self._directions: RoundDirections | None = None
         if folder.round_directions.exists():
-            self._directions = RoundDirections.open(
-                folder.round_directions, log.num_rounds, pool.seed, pool.dim
+            self._directions = RoundDirections.of(
+                DirectionLog.open, folder.round_directions, log.num_rounds, pool.seed, pool.dim
             )
         self._lengths = open_log(
             folder.round_lengths, "r+", np.float64, (log.num_rounds, 2), "lengths"
@@ -213,8 +219,8 @@ class RoundScorer:
                 write_listed(new, pool, canary_rounds, num_rounds, canary_arms)
                 several = any(len(set(rounds)) > 1 for rounds in canary_rounds)
                 if several or noise_correlation is not None:
-                    RoundDirections.create(
-                        new.round_directions, num_rounds, pool.seed, pool.dim
+                    RoundDirections.of(
+                        DirectionLog.create, new.round_directions, num_rounds, pool.seed, pool.dim
                     ).flush()
             ChainWriter.begin(new.chain, new.identity())
             new.path.rename(path)

@@ -1,7 +1,7 @@
 """Threat model `secret_rounds`: the attacker sees every round, knows the pattern, and no rounds.
 
 Sampling protects against this attacker. Its score is the log likelihood ratio of
-inclusion over all that the pattern allows (`round_likelihoods`), from the cosines of every round.
+inclusion over all that the pattern allows (`KnownPattern`), from the cosines of every round.
 
 Aggregates have a common part, the training signal, so that a canary's cosines are dependent over
 rounds. The attacker knows the directions of the aggregates, hence the covariance G of an excluded
@@ -31,10 +31,8 @@ from fl_audit.accounting.sampling import (
 )
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.attacker import AttackContext, RoundsAttacker
-from fl_audit.attacks.compared_vectors import ComparedVectors
-from fl_audit.attacks.likelihood_null import likelihood_null
+from fl_audit.attacks.compared_vectors import ComparedVectors, KnownPattern, likelihood_null
 from fl_audit.attacks.own_rounds import RoundWeights
-from fl_audit.attacks.round_likelihoods import KnownPattern
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.errors import InputError

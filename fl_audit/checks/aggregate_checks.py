@@ -15,10 +15,17 @@ import numpy as np
 
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.check import FALSE_ALARM, Check
-from fl_audit.checks.coordinates import EXPECTED, OFF, log_p_so_few
 from fl_audit.checks.noise_bounds import detectable_noise, log_p_longer, log_p_shorter, square
-from fl_audit.checks.noise_rows import RESOLUTION, NoiseRows
-from fl_audit.checks.sketches import NearestRounds, lengths_beyond_past, nearest_rounds
+from fl_audit.checks.noise_rows import (
+    EXPECTED,
+    OFF,
+    RESOLUTION,
+    NearestRounds,
+    NoiseRows,
+    lengths_beyond_past,
+    log_p_so_few,
+    nearest_rounds,
+)
 
 _ROUNDING = 1 + 1e-5
 """The factor by which clipping in float32 may exceed a norm."""

@@ -18,10 +18,8 @@ from fl_audit.checks.canary_projections import (
     NO_FAULT,
     CanaryParticipations,
     Coefficient,
-    coefficient,
-)
-from fl_audit.checks.lost_canaries import (
     Mixture,
+    coefficient,
     excluded_log_e_value,
     log_ratio_lost_or_shorter,
     uneven,
@@ -143,15 +141,7 @@ def check_canaries(
     shifted: Mapping[int, CanaryParticipations],
     false_alarm: float = CANARY_CHECK_FALSE_ALARM,
 ) -> CanaryCheck:
-    """Decides by scores in their own rounds whether included canaries reached the aggregates.
-
-    Args:
-      included: The participations of the included canaries.
-      excluded: Those of the excluded ones, in the rounds that they would have had.
-      shifted: The included canaries in the rounds this many after their own, in which they should
-        not be; without those that are in both.
-      false_alarm: The largest probability that a correct mechanism fails the check.
-    """
+    """Decides by scores in their own rounds whether included canaries reached the aggregates."""
     alarm = math.log(_ALARMS / false_alarm)
     scored = included.with_promise
     of_included = coefficient(scored, 1)

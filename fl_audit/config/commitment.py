@@ -140,11 +140,7 @@ def committed_keys(config: Config) -> dict[str, Any]:
 
 
 def recorded_keys(folder: RunFolder) -> dict[str, Any]:
-    """The committed keys of the config and of the inputs in a run's folder.
-
-    Raises:
-      InputError: A file cannot be read.
-    """
+    """The committed keys of the config and of the inputs in a run's folder."""
     return _keys(read_toml(folder.config)) | read_recorded_inputs(folder).keys()
 
 
@@ -203,11 +199,7 @@ def check_uncommitted(path: Path) -> None:
 
 
 def write_commitment(path: Path, opened: Opened) -> None:
-    """Writes a new commitment, and its opening, which only the owner may read.
-
-    Raises:
-      InputError: One of the files exists, or cannot be written.
-    """
+    """Writes a new commitment, and its opening, which only the owner may read."""
     check_uncommitted(path)
     try:
         write_text(opening_of(path), _opening_text(opened.nonce), OWNER_ALONE)
@@ -315,16 +307,7 @@ def check_committed(path: Path, config: Config) -> Opened:
 
 
 def check_committed_inputs(path: Path, opened: Opened, inputs: Inputs) -> None:
-    """Refuses inputs, such as data, that are others than those committed to.
-
-    Args:
-      path: The file of the commitment.
-      opened: The commitment.
-      inputs: The inputs of the config that is to be run.
-
-    Raises:
-      InputError: An input has another digest, or was not committed to.
-    """
+    """Refuses inputs, such as data, that differ from those committed to."""
     keys = inputs.keys()
     for key in opened.others(keys):
         if key.startswith(PREFIX):

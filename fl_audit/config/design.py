@@ -121,15 +121,8 @@ def design_run(
 ) -> RunDesign:
     """Draws who is included and the schedule.
 
-    Args:
-      config: The config of the run.
-      client_ids: The names of the real clients.
-      num_canaries: The size of the pool.
-      secret: The secret of a run that trains, from which the schedule is drawn if `is_secret`; None
-        draws it from the seed, as for a run that is planned.
-
-    Raises:
-      InputError: The parts of the config do not fit together.
+    The schedule of a run that `is_secret` is drawn from its secret; None draws it from the seed, as
+    for a run that is planned.
     """
     if len(client_ids) < 2 and config.audit.delta is None:
         raise InputError(

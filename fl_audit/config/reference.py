@@ -21,8 +21,7 @@ import tomli_w
 
 from fl_audit.config.attack_tables import Attack, FederatedAttack
 from fl_audit.config.run_tables import Config
-from fl_audit.config_tables.kinds import key_types, table_variants, variants
-from fl_audit.config_tables.table import LARGEST_INT, Table
+from fl_audit.config_tables.kinds import LARGEST_INT, Table, key_types, table_variants, variants
 
 _TYPE_WORDS = {int: "integer", float: "number", str: "text", bool: "`true`, `false`", dict: "table"}
 

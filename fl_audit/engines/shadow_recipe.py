@@ -38,7 +38,7 @@ class DpSgd:
     Attributes:
       clip_norm: The largest L2 norm of an example's gradient, above 0.
       noise_multiplier: The standard deviation of the noise over clip_norm, at least 0.
-      public_size: The number of training points for the sampling probability and number of steps.
+      public_size: The number of training points that gives sampling probability and steps.
       microbatches: The number of micro-batches; None to clip example by example.
     """
 

@@ -37,6 +37,12 @@ class ReportedArms:
     seconds: float | None = None
     left_out: tuple[str, ...] = field(default=(), metadata=WRITTEN_IF_SET)
 
+    def epsilons(self) -> dict[str, float]:
+        """The epsilon of each arm's shift, 0 where it is negative."""
+        return {
+            arm.arm: epsilon_of_mu(max(arm.mu, 0.0), self.delta) for arm in self.comparison.arms
+        }
+
 
 def arms_of_run(run: FinishedRun) -> ReportedArms | None:
     """The arms of a run; None if it has none, was stopped, or has no scores of its rounds."""
@@ -141,6 +147,7 @@ def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | Non
 
 def arm_rows(arms: ReportedArms) -> list[tuple[str, ...]]:
     """Name, included canaries, shift, its interval, accounting, and the epsilon of the shift."""
+    epsilons = arms.epsilons()
     return [
         (
             arm.arm,
@@ -148,7 +155,7 @@ def arm_rows(arms: ReportedArms) -> list[tuple[str, ...]]:
             significant(arm.mu),
             f"{significant(arm.lower)} to {significant(arm.upper)}",
             significant(arms.allowed[arm.arm]) if arm.arm in arms.allowed else "not known",
-            significant(epsilon_of_mu(max(arm.mu, 0.0), arms.delta)),
+            significant(epsilons[arm.arm]),
         )
         for arm in arms.comparison.arms
     ]

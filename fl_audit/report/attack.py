@@ -18,8 +18,7 @@ from fl_audit.estimators.roc.curve import RocCurve
 from fl_audit.json_records import to_json
 from fl_audit.membership.outputs import ModelPrivacy
 from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
-from fl_audit.report.chart import score_histogram
-from fl_audit.report.figure import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, draw
+from fl_audit.report.chart import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, draw, score_histogram
 from fl_audit.report.page import render
 from fl_audit.report.posterior import plot_epsilon, plot_joint, plot_rates
 

@@ -16,10 +16,10 @@ from fl_audit.accounting import (
     Accounting,
     Guarantees,
     Release,
+    analytical,
     noise_distribution_named,
     upper_bounds,
 )
-from fl_audit.accounting.analytical import check_delta
 from fl_audit.accounting.gaussian_accountants import WITHOUT_ACCOUNTANT, check_is_accountant
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.log_release import stated_rounds, stated_uploads, why_nothing_stated
@@ -30,8 +30,8 @@ from fl_audit.checks.canary_check import CanaryCheck
 from fl_audit.checks.training_faults import TrainingCurves, TrainingFault, training_faults
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
-from fl_audit.estimators import arguments
-from fl_audit.estimators.apply_methods import known_methods
+from fl_audit.estimators.methods import known_methods
+from fl_audit.estimators.scores import check_confidence, check_delta
 from fl_audit.formats.participation_files import read_participation
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.report.arms import arms_of_run, unlike_canaries
@@ -95,12 +95,7 @@ from fl_audit.version import __version__
 
 
 def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
-    """Builds the report of a run.
-
-    Args:
-      estimated: Estimates and verdict requested apart from the run's config; None estimates as the
-        config says.
-    """
+    """The report of a run; by default with estimates and verdict as its config asks."""
     release = _release(run)
     checks = checks_of_run(run)
     canary_check = run_canary_check(run)
@@ -197,7 +192,7 @@ def _threat_model(run: FinishedRun, model: ThreatModel) -> SeenByAttacker:
 
 def _release(run: FinishedRun) -> Release:
     try:
-        check_delta(run.record.delta)
+        analytical.check_delta(run.record.delta)
         release = run.record.release
         noise_distribution_named(release.noise.distribution)
     except ValueError as error:
@@ -316,8 +311,8 @@ class EstimateRequest:
     claim: Claim | CurveClaim | None = None
 
     def __post_init__(self) -> None:
-        arguments.check_delta(self.delta)
-        arguments.check_confidence(self.confidence)
+        check_delta(self.delta)
+        check_confidence(self.confidence)
         if self.methods is not None:
             known_methods(self.methods)
 

@@ -23,8 +23,7 @@ from fl_audit.canaries.tables import Canaries
 from fl_audit.checks import check_clip_norms, check_logged_clip_norms, check_rounds, read_mechanism
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.canary_check import CanaryCheck
-from fl_audit.checks.check import FALSE_ALARM, Check
-from fl_audit.checks.configured import why_not_checked
+from fl_audit.checks.check import FALSE_ALARM, Check, why_not_checked
 from fl_audit.checks.replay.trial_rounds import Finding, read_replay
 from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import InputError, one_line
@@ -74,10 +73,6 @@ def _detectable(noise: float, checks: str) -> str:
     return f"at {deficit} % less noise than configured, {checks} would fail in 95 % of runs"
 
 
-def _correlation(check: Check) -> str:
-    return f"strongest correlation {significant(check.ratio)} (round {check.round})"
-
-
 def _fresh(check: Check) -> str:
     words = _OF_NOISE(check)
     if check.earlier_round is None:
@@ -91,25 +86,14 @@ def _spread(check: Check) -> str:
 
 
 def _scarcity(check: Check) -> str:
-    return f"{significant(check.ratio)} × as many such coordinates as chance allows{_by(check)}"
-
-
-def _by(check: Check) -> str:
-    return "" if check.round is None else f" (up to round {check.round})"
+    until = "" if check.round is None else f" (up to round {check.round})"
+    return f"{significant(check.ratio)} × as many such coordinates as chance allows{until}"
 
 
 def _outflow(check: Check) -> str:
     if check.round is None:
         return "zero in all rounds"
     return f"not zero in round {check.round} (variable {check.variable})"
-
-
-def _remainder(check: Check) -> str:
-    return f"{significant(check.ratio)} × the expected distance from whole numbers"
-
-
-def _repetition(check: Check) -> str:
-    return "no canary twice" if check.round is None else f"a canary twice in round {check.round}"
 
 
 _OF_NOISE = _at("the expected norm of the noise")
@@ -148,16 +132,20 @@ _WORDS = {
     "no_echo": _CheckWords(
         "No echo",
         "In no round, coordinates repeat the noise of others, negated or in reversed order.",
-        _correlation,
+        lambda check: f"strongest correlation {significant(check.ratio)} (round {check.round})",
     ),
     "count_noise": _CheckWords(
         "Noise of the clip’s count",
         "The counts that set an adaptive clip norm differ from whole numbers by noise of the "
         "configured size, fresh in each round.",
-        _remainder,
+        lambda check: f"{significant(check.ratio)} × the expected distance from whole numbers",
     ),
     "once_a_round": _CheckWords(
-        "Once a round", "No canary participates twice in a round.", _repetition
+        "Once a round",
+        "No canary participates twice in a round.",
+        lambda check: (
+            "no canary twice" if check.round is None else f"a canary twice in round {check.round}"
+        ),
     ),
 }
 
@@ -401,6 +389,29 @@ def _unless_terms_changed(folder: LogFolder, canary_check: CanaryCheck) -> Canar
         "clients was said when scores could be seen"
     )
     return dataclasses.replace(canary_check, state="cannot_tell", reason=reason)
+
+
+CANARY_STATES = {"arrived": "passed", "not_arrived": "FAILED", "cannot_tell": "not conclusive"}
+"""Words for the outcome of the canary check, by its JSON state."""
+
+
+def canary_check_words(canary_check: CanaryCheck) -> str:
+    """The canary check in a few words, with any fault and gap."""
+    words = CANARY_STATES[canary_check.state]
+    if canary_check.state != "arrived":
+        return f"{words}: {canary_check.reason}"
+    norm = f": measured norm {canary_check.ratio or 0:.2f} × expected"
+    ratio = "" if canary_check.ratio is None else norm
+    fault = "" if canary_check.fault is None else f"; FAULT: {canary_check.fault}"
+    return f"{words}{ratio}{_unscored(canary_check)}{fault}"
+
+
+def _unscored(canary_check: CanaryCheck) -> str:
+    """How many included canaries have a scored round, if some have none; else empty."""
+    scored, included = canary_check.num_scored, canary_check.num_included
+    if scored is None or included is None or scored == included:
+        return ""
+    return f"; {scored:,} of {included:,} included canaries have a scored round"
 
 
 def scores_alone(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:

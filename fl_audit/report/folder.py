@@ -116,13 +116,7 @@ def folder_statistics(
     null: NullKind | None = None,
     family: str | None = None,
 ) -> list[ScoredStatistic]:
-    """Reads a folder's score files, or scores a log without any; writes nothing.
-
-    Args:
-      dim: Number of trainable parameters; None takes the folder's.
-      null: One null distribution for all statistics; None takes each statistic's.
-      family: The canaries' family; None takes the folder's.
-    """
+    """Reads a folder's score files, or scores a log without any; None is as the folder says."""
     path = folder.path
     scored = _scores_of(folder)
     for option, given, recorded in (

@@ -19,7 +19,6 @@ from fl_audit.number_words import (
     upper_bound_text,
 )
 from fl_audit.report.report import AS_THE_LOG_STATES, NOT_KNOWN, Checks, Report, StatisticReport
-from fl_audit.report.tables import Note
 from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.accounting_basis import MARGIN
 from fl_audit.verdict.power import ENOUGH_POWER
@@ -35,6 +34,14 @@ INDENT = 14
 
 BOUNDS = ("live", "threshold_valid", "one_run_valid")
 """Methods of the lower bound by precedence: the first one valid at its confidence is shown."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark on a number: its guarantee, its assumptions or its source."""
+
+    label: str
+    text: str
 
 
 class Numbers(Protocol):

@@ -20,7 +20,7 @@ from fl_audit.estimators.challenge_bases.grid import GridPosterior
 from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws
 from fl_audit.estimators.challenge_bases.posterior_summary import Marginal, autocorrelations
 from fl_audit.number_words import significant
-from fl_audit.report.figure import BLUE, FAINT, INK, ORANGE, draw
+from fl_audit.report.chart import BLUE, FAINT, INK, ORANGE, draw
 from fl_audit.report.page import render
 
 Posterior = GridPosterior | MhaarDraws

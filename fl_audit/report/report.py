@@ -335,11 +335,7 @@ class Report:
         ]
 
     def to_pandas(self) -> Any:
-        """The rows of `records` as a `pandas.DataFrame`.
-
-        Raises:
-          InputError: pandas is not installed.
-        """
+        """The rows of `records` as a `pandas.DataFrame`."""
         return data_frame(self.records())
 
     def _repr_html_(self) -> str | None:
@@ -356,11 +352,7 @@ def register_html(render: Callable[[Report], str]) -> None:
 
 
 def report_to_json(report: Report) -> dict[str, Any]:
-    """The JSON object of report.json; for scores alone, of `fl-audit estimate FOLDER`.
-
-    Raises:
-      ValueError: A number is NaN.
-    """
+    """The JSON object of report.json; for scores alone, of `fl-audit estimate FOLDER`."""
     if report.run is None or report.analytical is None:
         return _scores_to_json(report)
     attackers = {"attackers": report.attackers} if report.attackers else {}
@@ -424,16 +416,7 @@ def estimates_to_json(statistic: StatisticReport) -> dict[str, Any]:
 
 
 def report_from_json(fields: Mapping[str, Any], name: str) -> Report:
-    """Reads the report of a run from the object of report.json; ignores unknown keys.
-
-    Args:
-      fields: The JSON object of the file.
-      name: The file's name in error messages.
-
-    Raises:
-      InputError: The config in the report does not describe a run.
-      ValueError: A key is missing, or a value is of the wrong type.
-    """
+    """Reads the report of a run from the object of report.json; ignores unknown keys."""
     read = dict(fields)
     for key in ("run", "config", "analytical"):
         if not isinstance(read.get(key), Mapping):

@@ -25,12 +25,14 @@ import msgspec
 from fl_audit.comparison import comparison_of, csv_text, read_reported_runs, render_comparison
 from fl_audit.config import Config
 from fl_audit.config.file import config_of_table, config_to_toml, parse_config, set_key
-from fl_audit.config_tables.table import NonNegativeInt, Table
+from fl_audit.config_tables.kinds import NonNegativeInt, Table
 from fl_audit.engines.ray.cluster import check_ray, end_with_parent, lost_part, ray_on_this_machine
 from fl_audit.errors import InputError, nearest, one_line
 from fl_audit.formats.folders import RunFolder, locked
+from fl_audit.formats.run_record import read_record
 from fl_audit.formats.text_files import read_foreign, read_toml, unfinished_files, write_text
 from fl_audit.library_words import json_words
+from fl_audit.number_words import count, duration, significant
 from fl_audit.pipeline import continue_run, start_run
 from fl_audit.progress import Progress, bar, warn
 from fl_audit.resources import num_cores
@@ -84,15 +86,7 @@ class SweepRun:
 
 
 def read_grid(path: Path) -> tuple[SweepRun, ...]:
-    """Reads a sweep's file and the configs of all its runs.
-
-    Args:
-      path: The TOML file.
-
-    Raises:
-      InputError: The file or its base config is invalid, a combination does not describe a run, or
-        two runs have the same name.
-    """
+    """Reads a sweep's file and the configs of all its runs."""
     grid = _read(path)
     base = path.parent / grid.base
     table = read_toml(base)
@@ -297,11 +291,7 @@ def _rows(metrics: Path) -> int:
 def start_or_continue(
     config_toml: str, out: str, shared: str, cores: int, gpu_share: float
 ) -> str | None:
-    """Starts or resumes a run; returns why it failed, else None.
-
-    Args:
-      gpu_share: GPUs that it may use; below 1 it shares one with other runs.
-    """
+    """Starts or resumes a run, maybe with a share of a GPU; returns why it failed, else None."""
     # Imports TensorFlow, which a dry run does not need.
     from fl_audit.tasks.client_text import sharing_arrays
 
@@ -388,11 +378,7 @@ def run_on_ray(
     ended: Callable[[RunState], None],
     look: Callable[[Sequence[RunState]], None],
 ) -> None:
-    """Runs `work`, `jobs` at a time; the other runs continue if one fails.
-
-    Args:
-      jobs: Number of runs at a time; None chooses by the machine.
-    """
+    """Runs `work`, `jobs` at a time; the other runs continue if one fails."""
     cores = num_cores()
     with ray_on_this_machine(max(cores, jobs or 1), _OBJECT_STORE) as ray:
         resources = ray.cluster_resources()
@@ -440,15 +426,7 @@ _SHARED = "shared"
 
 
 def plan_sweep(path: Path, out: Path) -> tuple[RunState, ...]:
-    """The runs of a sweep with their states; starts and writes nothing.
-
-    Args:
-      path: The sweep's file.
-      out: The sweep's folder, which need not exist.
-
-    Raises:
-      InputError: The file is invalid, or a run's folder holds something else.
-    """
+    """The runs of a sweep with their states; starts and writes nothing."""
     return _states_on_disk(read_grid(path), out)
 
 
@@ -518,3 +496,59 @@ def _compare(states: Sequence[RunState], out: Path) -> None:
     write_text(out / "results.csv", csv_text(comparison.records(out)))
     if len(finished) >= 2:
         write_text(out / "compare.html", render_comparison(comparison))
+
+
+@dataclass(frozen=True)
+class RunTime:
+    """The time of a run on this machine.
+
+    Attributes:
+      start_seconds: Seconds before the second round; 0 if only rounds were timed.
+      source: What was measured, in words.
+    """
+
+    start_seconds: float
+    round_seconds: float
+    source: str
+
+
+def time_of_finished(states: Sequence[RunState]) -> RunTime | None:
+    """The mean time of the finished runs' rounds, if any."""
+    round_seconds = []
+    for folder in (RunFolder(state.folder) for state in states if state.state == "finished"):
+        if folder.record.exists():
+            record = read_record(folder)
+            round_seconds.append(
+                (record.training_seconds + record.scoring_seconds) / record.rounds_done
+            )
+    if not round_seconds:
+        return None
+    return RunTime(
+        0.0,
+        sum(round_seconds) / len(round_seconds),
+        f"{count(len(round_seconds), 'finished run')} of the sweep",
+    )
+
+
+def calibrated(config: Config, name: str, seconds: float) -> RunTime:
+    """The time of a run, from training its first rounds now on all cores."""
+    from fl_audit.planning.cost import calibrate
+
+    measured = calibrate(config, seconds)
+    source = f"{count(measured.rounds_timed, 'round')} of {name}, trained now"
+    return RunTime(measured.start_seconds, measured.round_seconds, source)
+
+
+def hours_line(runs: Sequence[SweepRun], states: Sequence[RunState], time: RunTime) -> str:
+    """One line: the time of the remaining runs one after another, if each takes `time`."""
+    left = [
+        run.config.participation.rounds
+        for run, state in zip(runs, states, strict=True)
+        if state.state != "finished"
+    ]
+    rounds = [number for number in left if number is not None]
+    if not rounds:
+        return "hours: not known, as the runs' logs set their rounds"
+    seconds = sum(time.start_seconds + number * time.round_seconds for number in rounds)
+    measured = f"{significant(time.round_seconds, 2)} s a round, as {time.source} took"
+    return f"hours: about {duration(seconds)} for {count(len(rounds), 'run')} in turn; {measured}"

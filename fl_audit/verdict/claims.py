@@ -36,8 +36,8 @@ from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.config_tables.audit import Audit, check_profile
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_delta
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
+from fl_audit.estimators.scores import check_delta
 from fl_audit.estimators.trade_off import (
     GaussianTradeOff,
     TradeOff,

@@ -17,14 +17,13 @@ from fl_audit.attacks.attacker import AttackContext, Attacker
 from fl_audit.attacks.checkpoints import CHECKPOINTS_MAX, CHECKPOINTS_SUM
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.directions import read_sum, sum_of_cosines
+from fl_audit.attacks.example_statistics import UpdateLogs
 from fl_audit.attacks.known_rounds import CorrelatedRounds, lengths_in_metrics
 from fl_audit.attacks.one_upload import ONE_UPLOAD
-from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
-from fl_audit.attacks.own_sums import KeptSums
+from fl_audit.attacks.own_rounds import KeptSums, OwnRounds, RoundWeights
 from fl_audit.attacks.round_cosines import FinishedRounds, largest_of_rounds
 from fl_audit.attacks.statistics import Sight, Statistic
 from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_of, statistics_of
-from fl_audit.attacks.update_logs import UpdateLogs
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.families import FAMILIES, CanaryFamily
 from fl_audit.canaries.pool import pair_names

@@ -13,10 +13,9 @@ from scipy import stats
 
 from fl_audit.accounting.attacker_bounds import attacker_bounds
 from fl_audit.attacks import Audit, CanaryPool, Participation, RunFacts
-from fl_audit.attacks.listed_canaries import ListedCanaries
 from fl_audit.attacks.log_release import release_of
 from fl_audit.attacks.log_scores import score_seen
-from fl_audit.attacks.logs import SeenLog
+from fl_audit.attacks.logs import ListedCanaries, SeenLog
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import AggregateFiles
 from fl_audit.attacks.threat_models import STATISTICS

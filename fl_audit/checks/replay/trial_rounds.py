@@ -26,7 +26,7 @@ from fl_audit.checks.whitening import new_in_round
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import read_foreign, write_text
 from fl_audit.library_words import json_words
-from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
+from fl_audit.mechanisms.kind import AdaptiveClip
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 
 # The promise.
@@ -189,11 +189,7 @@ def write_replay(path: Path, findings: Sequence[Finding]) -> None:
 
 
 def read_replay(path: Path) -> tuple[Finding, ...]:
-    """Reads the findings; empty if there is no file.
-
-    Raises:
-      InputError: The file is damaged.
-    """
+    """Reads the findings; empty if there is no file."""
     try:
         rows = msgspec.json.decode(read_foreign(path), type=list[dict[str, Any]])
         return tuple(msgspec.convert(_from_json(row), Finding) for row in rows)
