@@ -19,7 +19,7 @@ from fl_audit.attacks.compared_vectors import concentration_row, depends_on_vect
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, add_direction
 from fl_audit.attacks.listed_canaries import ListedCanaries, read_listed, write_listed
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
-from fl_audit.attacks.log_scores import score_files, score_seen, write_scores
+from fl_audit.attacks.log_scores import score_seen, write_scores
 from fl_audit.attacks.logs import (
     SeenLog,
     check_pool,
@@ -28,7 +28,7 @@ from fl_audit.attacks.logs import (
     read_uploads,
 )
 from fl_audit.attacks.measured_canary_check import canary_check_in_rounds, logged_lengths
-from fl_audit.attacks.round_cosines import numbered_rows, scored_round
+from fl_audit.attacks.round_cosines import LoggedRounds, numbered_rows
 from fl_audit.attacks.uploads import CanaryUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
 from fl_audit.checks import (
@@ -306,10 +306,7 @@ class RoundScorer:
           CanariesLostError: The canaries do not reach the aggregates, and `lost_canaries` is
             "error"; the round is written.
         """
-        if not 1 <= round_number <= self.num_rounds:
-            raise InputError(
-                f"round_number: must be in 1 to {self.num_rounds} (num_rounds), got {round_number}"
-            )
+        self._check_number(round_number)
         mechanism = StatedRound(canary_length, noise_stddev, norm_bound)
         name = f"aggregate of round {round_number}"
         vector = flatten(aggregate, self.pool.dim, name)
@@ -325,6 +322,12 @@ class RoundScorer:
             self._chain.log_round(index + 1, self.folder.round_logs())
         self._watch.see(self._num_scored, round_number, self._canary_check)
         return cosines
+
+    def _check_number(self, round_number: int) -> None:
+        if not 1 <= round_number <= self.num_rounds:
+            raise InputError(
+                f"round_number: must be in 1 to {self.num_rounds} (num_rounds), got {round_number}"
+            )
 
     @functools.cached_property
     def _listed(self) -> ListedCanaries:
@@ -388,10 +391,7 @@ class RoundScorer:
           InputError: The round is out of range; an upload has another size or dtype or is not
             finite; or a canary has no upload in that round. Nothing is written then.
         """
-        if not 1 <= round_number <= self.num_rounds:
-            raise InputError(
-                f"round_number: must be in 1 to {self.num_rounds} (num_rounds), got {round_number}"
-            )
+        self._check_number(round_number)
         vectors, chain = {}, self._chain
         log = self._upload_log()
         for canary, upload in uploads.items():
@@ -422,7 +422,7 @@ class RoundScorer:
 
     def scored_round(self, index: int) -> ScoredRound | None:
         """One round, counted from 0, with the null of its aggregate; None if it is not scored."""
-        return scored_round(self._log, self._concentrations, index)
+        return LoggedRounds(self._log, self._concentrations).scored_round(index)
 
     def lower_bound_epsilon(self, delta: float, confidence: float = 0.95) -> float:
         """The lower bound on epsilon from own-round scores so far, valid however often it is read.
@@ -480,11 +480,9 @@ class RoundScorer:
         listed = read_listed(self.folder, self.pool)
         uploads = read_uploads(self.folder, self.pool, listed.own_rounds)
         number = len(self.scored_rounds)
-        seen = score_seen(
-            SeenLog(self.folder, self.pool, listed, rounds, number, uploads), **models
-        )
-        if not seen.scores:
+        log = SeenLog(self.folder, self.pool, listed, rounds, number, uploads)
+        scored = score_seen(log, **models)
+        if not scored.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
-        files = score_files(self.pool, listed.included, seen.scores)
-        write_scores(self.folder, files, seen.compared, len(self.scored_rounds), self._chain)
-        return {statistic: self.folder.scores(statistic) for statistic in files}
+        write_scores(self.folder, scored, self._chain)
+        return {statistic: self.folder.scores(statistic) for statistic in scored.scores}
