@@ -16,7 +16,6 @@ from fl_audit.canaries.families import FAMILIES
 from fl_audit.checks.sketches import sketch
 from fl_audit.cli import main
 from fl_audit.config.design import design_run
-from fl_audit.engines.runtimes import RUNTIMES
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.participation_files import read_canaries
@@ -27,10 +26,10 @@ from fl_audit.report.finished_run import assembled_run, read_finished_run, read_
 from fl_audit.report.page import page_of_run
 from fl_audit.report.report import report_to_json
 from fl_audit.run.training_folder import check_same_canaries, secret_of, write_identity
-from fl_audit.tasks.kinds import TASKS
 from fl_audit.verification import verify_folder
-from tests.engines import toy_engine
 from tests.verification.toy_runs import CONFIG
+
+pytestmark = pytest.mark.usefixtures("toy_runtime")
 
 CLIENTS = [f"client-{at}" for at in range(60)]
 SAMPLED = {
@@ -41,14 +40,6 @@ SAMPLED = {
     "random_allocation": "",
     "b_min_sep": "separation = 2",
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _toy_runtime():
-    toy_engine.register()
-    yield
-    RUNTIMES.remove("toy")
-    TASKS.remove("vectors")
 
 
 def config_of(folder, pattern="bernoulli", extra="", noise=0.5, top=""):
@@ -158,7 +149,7 @@ MODELS = ["final", "final_and_initial", "all_iterates", "checkpoints", "known_ro
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def told(toy_runtime, tmp_path_factory):
     """The folder of a run with little noise, and its canaries' rounds, bool (rounds, canaries)."""
     path = tmp_path_factory.mktemp("told")
     text = CONFIG.replace('"final", "all_iterates", "known_rounds"', str(MODELS)[1:-1])
