@@ -23,7 +23,7 @@ from experiments.dp_sgd.known_steps import (
     losses,
 )
 from fl_audit.array_types import FloatArray, IndexArray
-from fl_audit.attacks.example_statistics import MOST_DIRECTIONS, Signals, log_likelihood_ratios
+from fl_audit.attacks.update_ratio import MOST_DIRECTIONS, Signals, log_likelihood_ratios
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.null import EMPIRICAL, Null, SignCanaryNull
 from fl_audit.estimators.random_signs import concentration_of

@@ -22,7 +22,8 @@ from fl_audit.attacks.compared_vectors import (
     unknown_rows,
 )
 from fl_audit.attacks.directions import RoundDirections
-from fl_audit.attacks.own_rounds import KeptSums, OwnRounds, OwnSums, RoundWeights
+from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
+from fl_audit.attacks.own_sums import KeptSums, OwnSums
 from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import Concentration
 from fl_audit.formats.folders import ScoredFolder

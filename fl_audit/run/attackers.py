@@ -17,9 +17,9 @@ from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks import example_statistics
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import AttackContext, Attacker, ModelAttacker, SeenRound
-from fl_audit.attacks.example_statistics import RoundFilter, Signals, UpdateLogs, clipped
 from fl_audit.attacks.threat_models import make_attackers as make_attackers_of
 from fl_audit.attacks.threat_models import register_attacker, statistics_of
+from fl_audit.attacks.update_ratio import RoundFilter, Signals, UpdateLogs, clipped
 from fl_audit.canaries.tables import coin_probability, family_of
 from fl_audit.config import ExampleCanaries
 from fl_audit.engines.engine import ClientUpdates, Engine, Weights, as_vector

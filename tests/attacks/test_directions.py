@@ -7,7 +7,8 @@ import pytest
 
 from fl_audit.attacks import own_rounds
 from fl_audit.attacks.directions import RoundDirections, Sketch, width_of
-from fl_audit.attacks.own_rounds import KeptSums, RoundWeights, largest_lengths
+from fl_audit.attacks.own_rounds import RoundWeights
+from fl_audit.attacks.own_sums import KeptSums, largest_lengths
 from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import concentration_of
 from fl_audit.formats.round_logs import DirectionLog

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.attacks.example_statistics import (
+from fl_audit.attacks.update_ratio import (
     MOST_DIRECTIONS,
     RoundFilter,
     Signals,

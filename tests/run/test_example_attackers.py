@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from fl_audit.attacks.attacker import SeenRound
-from fl_audit.attacks.example_statistics import MOST_DIRECTIONS
 from fl_audit.attacks.threat_models import scores_of
+from fl_audit.attacks.update_ratio import MOST_DIRECTIONS
 from fl_audit.config import (
     Audit,
     Bernoulli,

@@ -1,0 +1,201 @@
+"""Sums of directions over each canary's own rounds: their lengths, and what is kept of them.
+
+A bound on N = |U| from y, the squared length of the image of U. Let u be the coordinates of the
+rotated U, w_b the sum of u_i^2 over bucket b, and x_b the signed sum there, so that y is the sum of
+x_b^2 and E x_b^2 = w_b, E x_b^4 <= 3 w_b^2 given h. For any a >= 0:
+
+1. Given h, E exp(-a x_b^2) <= f(a w_b) with f(v) = 1 - v + 3 v^2 / 2 up to v = 1/3 and 5/6 beyond,
+   as exp(-v) <= 1 - v + v^2 / 2 for v >= 0, and as a larger v only makes exp(-v x_b^2 / w_b)
+   smaller. The buckets are independent given h, for their signs are.
+2. The loads w_b of buckets that coordinates choose independently are negatively associated
+   (Joag-Dev & Proschan 1983, properties P4, P6 and P7 on each coordinate's indicators), and f
+   falls, so that E exp(-a y) <= E prod f(a w_b) <= (E f(a w_1))^width.
+3. f(v) <= 1 - v + 3 v^2 / 2 everywhere, E w_1 = N^2 / width and E w_1^2 <= A / width + N^4 /
+   width^2 with A the sum of u_i^4. So E exp(-a y) <= exp(-a N^2 + 3 a^2 (A + N^4 / width) / 2).
+4. With the best a, P(N^2 - y >= s) <= exp(-s^2 / (6 (A + N^4 / width))); and A is at most the
+   fourth power of the sum of the rotated directions' 4-norms, by the triangle inequality of that
+   norm. So, except with probability p / 2, N^2 is at most the larger root x of
+   (x - y)^2 = 6 log(2 / p) (A + x^2 / width).
+5. That is far above N where directions cancel, as those of correlated noise do. But a coordinate
+   of the rotated U is a sum of signs times U_j / sqrt(n), so that it is beyond N sqrt(2 L / n) with
+   probability at most 2 exp(-L) (Hoeffding 1963). With L = log(4 n / p) no coordinate is, except
+   with probability p / 2, and then A <= N^2 max u_i^2 <= 2 L N^4 / n. So, except with probability p
+   altogether, N^2 <= y / (1 - r) with r^2 = 6 log(2 / p) (2 L / n + 1 / width), if r < 1.
+
+N is also at most the number of rounds. The map is drawn from the audit's seed and from nothing that
+training sees, so it does not depend on U.
+
+Of all directions two things are kept when training is over: their inner products, from which the
+length of any weighted sum follows, and the sums that lie most on few coordinates. So own-round
+scores and their null distribution can be made again without the directions (`KeptSums`).
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.attacks.own_rounds import RoundWeights
+from fl_audit.errors import InputError
+from fl_audit.estimators.random_signs import Concentration, concentration_of
+from fl_audit.formats.npy_file import read_arrays
+from fl_audit.formats.text_files import OWNER_ALONE, atomic_writer
+
+CANCELLED = 0.1
+"""The length below which a sum is mostly rounding error, as its directions cancel."""
+
+FAILURE = 1e-9
+"""The chance that any canary's length is above its bound: next to nothing of a bound's 5 %."""
+
+MOST_KEPT = 1 << 12
+"""The number of rounds up to which inner products are kept: 128 MB of them."""
+
+
+def rotated_size(dim: int) -> int:
+    """The length of a rotated direction: the least power of two that is at least `dim`.
+
+    >>> rotated_size(4_050_748), rotated_size(4)
+    (4194304, 4)
+    """
+    return 1 << (dim - 1).bit_length()
+
+
+def largest_lengths(
+    squares: FloatArray, fourth_norms: FloatArray, counts: FloatArray, width: int, size: int
+) -> FloatArray:
+    """Upper bounds on the lengths of sums of directions, which hold at once but for `FAILURE`.
+
+    Args:
+      squares: The squared lengths of the sums' images, float64 of shape (sums,).
+      fourth_norms: The sums of the rotated directions' 4-norms, times their absolute weights,
+        float64 of shape (sums,).
+      counts: The numbers of directions, or the sums of their absolute weights, float64 of shape
+        (sums,).
+    """
+    events = 2 * max(len(squares), 1) / FAILURE
+    spread = 6 * math.log(events)
+    left = 1 - spread / width
+    if left <= 0:
+        return counts
+    constant = spread * fourth_norms**4
+    # The larger root of left x^2 - 2 y x + y^2 - constant = 0.
+    root = np.sqrt(np.maximum(squares**2 - left * (squares**2 - constant), 0))
+    of_norms = (squares + root) / left
+    share = math.sqrt(spread * (2 * math.log(2 * size * events) / size + 1 / width))
+    of_flat = squares / (1 - share) if share < 1 else np.full_like(squares, np.inf)
+    return np.asarray(np.minimum(np.sqrt(np.minimum(of_norms, of_flat)), counts))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnSums:
+    """The sums of directions of every canary's own rounds.
+
+    Attributes:
+      lengths: Their lengths, or upper bounds that all hold but for a chance of 1e-9, float64 of
+        shape (num_canaries,).
+      are_exact: Whether these are the lengths, up to rounding.
+      concentration: An upper bound on both sums of each of them; None where they are not exact.
+    """
+
+    lengths: FloatArray
+    are_exact: bool
+    concentration: Concentration | None
+
+
+@dataclass(frozen=True, eq=False)
+class KeptSums:
+    """What is kept of directions, from which the sums of every canary's rounds follow.
+
+    Attributes:
+      products: The inner products of the directions or of their images, float64 of shape (n, n).
+      fourth_norms: The 4-norms of the rotated directions, float64 of shape (n,).
+      worst: The canaries' sums that have most in cubes and in fourth powers, float64 of shape
+        (2, dim); of shape (0, dim) where images are shorter than directions.
+      width: The length of an image.
+    """
+
+    products: FloatArray
+    fourth_norms: FloatArray
+    worst: FloatArray
+    dim: int
+    width: int
+
+    def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
+        """The sums of every canary's weighted directions, in rows `at` of the log of directions.
+
+        The largest weight of each set is about 1. None if the directions of a canary's rounds
+        cancel.
+        """
+        if len(at) != len(self.products):
+            raise InputError(f"knows {len(self.products)} directions, and {len(at)} were scored")
+        squares = np.einsum("st,st->s", weights.of_set @ self.products, weights.of_set)
+        is_exact = self.width == self.dim
+        if is_exact:
+            lengths = np.sqrt(np.maximum(squares, 0))
+        else:
+            sizes = np.abs(weights.of_set)
+            lengths = largest_lengths(
+                squares,
+                sizes @ self.fourth_norms,
+                sizes.sum(axis=1),
+                self.width,
+                rotated_size(self.dim),
+            )
+        if lengths.min() < CANCELLED:
+            return None
+        return OwnSums(lengths[weights.set_of], is_exact, self._concentration())
+
+    @property
+    def exact_products(self) -> FloatArray | None:
+        """The inner products of the directions; None if only those of shorter images are known."""
+        return self.products if self.width == self.dim else None
+
+    def _concentration(self) -> Concentration | None:
+        """The largest of both sums of the worst vectors; None where these are not known."""
+        known = [one for one in map(concentration_of, self.worst) if one is not None]
+        if not known:
+            return None
+        return Concentration(
+            max(one.cubes for one in known), max(one.fourth_powers for one in known)
+        )
+
+    def write(self, path: Path) -> None:
+        """Writes the file, whole; nothing where there are more than `MOST_KEPT` directions."""
+        if len(self.products) > MOST_KEPT:
+            return
+        with atomic_writer(path, OWNER_ALONE) as file:  # canaries' rounds can be made of it
+            np.savez(
+                file,
+                products=self.products,
+                fourth_norms=self.fourth_norms,
+                worst=self.worst,
+                lengths=np.array([self.dim, self.width]),
+            )
+
+    @classmethod
+    def read(cls, path: Path) -> "KeptSums":
+        """Reads the file that `write` has written."""
+        arrays = read_arrays(path, "what is kept of directions")
+        try:
+            products, norms, worst = (arrays[n] for n in ("products", "fourth_norms", "worst"))
+            dim, width = (int(length) for length in arrays["lengths"])
+        except (KeyError, ValueError, TypeError) as error:
+            raise InputError(f"{path}: is not what is kept of directions: {error}") from error
+        count = len(norms) if norms.ndim == 1 else -1
+        fits = products.shape == (count, count) and worst.ndim == 2 and worst.shape[1] == dim
+        if not fits or any(a.dtype != np.float64 for a in (products, norms, worst)):
+            raise InputError(f"{path}: holds arrays of other shapes or types than directions have")
+        if not all(np.isfinite(array).all() for array in (products, norms, worst)):
+            raise InputError(f"{path}: holds numbers that are not finite")
+        squares = np.diagonal(products)
+        most = np.sqrt(np.maximum(np.outer(squares, squares), 0)) + _ROUNDING  # Cauchy and Schwarz
+        is_unit = width < dim or np.allclose(squares, 1, rtol=0, atol=_ROUNDING)
+        if not (is_unit and (products == products.T).all() and (np.abs(products) <= most).all()):
+            raise InputError(f"{path}: no directions have these inner products")
+        return cls(products, norms, worst, dim, width)
+
+
+_ROUNDING = 1e-5
+"""By how much rounding in float32 may move the inner product of two directions."""

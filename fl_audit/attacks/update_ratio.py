@@ -1,0 +1,194 @@
+"""The likelihood ratio of a canary's participation in a round, from what it would send.
+
+An attacker who can compute what a canary would send in a round, g, tests whether the round's noised
+sum y has g in it. Others of the round are in y too: clients' updates have much in common, and so
+have canaries'. Stand-ins, which the attacker makes of data like theirs, say what to expect: with
+r_j the clipped update of a stand-in for c_j participants, the others are taken as Gaussian of mean
+m = sum_j c_j r_j and covariance a sum_j c_j r_j r_jᵀ, the noise as isotropic with variance v, and
+
+    K = v I + a sum_j c_j r_j r_jᵀ,   s = gᵀ K⁻¹ (y - m),   e = gᵀ K⁻¹ g.
+
+By Neyman and Pearson s is the best statistic of one round: N(0, e) without g, N(e, e) with it. The
+log likelihood ratio of participation with probability q is log(1 - q + q exp(s - e / 2)), as of the
+dominating pair of the subsampled Gaussian mechanism.
+
+Rounds are not independent, as the same clients and canaries participate again and again: what two
+of them have in common adds up over their rounds, R of them, where noise averages out. So a = R.
+
+All of this decides how good a score is, and not whether a bound on it holds: a score is a function
+of what was released and of the canary's data, whatever its coin.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks import example_statistics
+from fl_audit.attacks.all_iterates import over_rounds
+from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
+from fl_audit.attacks.round_cosines import numbered_rows
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_logs import CosineLog
+from fl_audit.inner_products import inner_product
+
+MOST_DIRECTIONS = 64
+"""The largest number of directions in which others vary; those with the most variance are kept."""
+
+
+def clipped(updates: Float32Array, clip_norm: float) -> Float32Array:
+    """Scales each row of `updates`, of shape (n, dim), to at most a norm, which may be infinite."""
+    norms = np.sqrt(np.einsum("ij,ij->i", updates, updates, dtype=np.float64))
+    scales = np.minimum(1, clip_norm / np.maximum(norms, np.finfo(np.float32).tiny))
+    return np.asarray(updates * scales[:, None].astype(np.float32))
+
+
+@dataclass(frozen=True, eq=False)
+class Signals:
+    """A round's signals about canaries, of shape (n,).
+
+    Attributes:
+      signal: s of each canary.
+      energy: e of each canary, the variance of s and its shift by participation.
+    """
+
+    signal: FloatArray
+    energy: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class RoundFilter:
+    """The linear filter of a round's noised sum.
+
+    Attributes:
+      weights: K⁻¹ (y - m), float32 of shape (dim,).
+      directions: Orthonormal directions in which others vary, float32 of shape (k, dim).
+      removed: The share of each direction that K⁻¹ v removes, in [0, 1), float64 of shape (k,).
+      noise_variance: The variance v of the noise on a coordinate of the sum.
+    """
+
+    weights: Float32Array
+    directions: Float32Array
+    removed: FloatArray
+    noise_variance: float
+
+    @classmethod
+    def from_round(
+        cls, noised_sum: Float32Array, stand_ins: Float32Array, counts: FloatArray, repeats: float
+    ) -> Self:
+        """The filter of a round; its noise is estimated orthogonally to the stand-ins' directions.
+
+        Args:
+          noised_sum: The sum y, of shape (dim,).
+          stand_ins: The clipped updates r_j, of shape (n, dim), n at least 1.
+          counts: The expected number of participants c_j per stand-in, above 0, of shape (n,).
+        """
+        scaled = stand_ins * np.sqrt(repeats * counts)[:, None].astype(np.float32)
+        variances, mixes = np.linalg.eigh((scaled @ scaled.T).astype(np.float64))
+        # Directions of next to no variance are rounding.
+        strong = np.flatnonzero(variances > 1e-6 * max(variances[-1], 1e-30))[-MOST_DIRECTIONS:]
+        mix = mixes[:, strong] / np.sqrt(variances[strong])
+        directions = mix.T.astype(np.float32) @ scaled
+        rest = noised_sum - counts.astype(np.float32) @ stand_ins
+        along = directions @ rest
+        residual = rest - along @ directions
+        freedom = max(len(rest) - len(strong), 1)
+        noise = max(inner_product(residual, residual) / freedom, float(np.finfo(np.float32).tiny))
+        removed = variances[strong] / (noise + variances[strong])
+        weights = (residual + ((1 - removed) * along).astype(np.float32) @ directions) / noise
+        return cls(weights.astype(np.float32), directions, removed, noise)
+
+    def signals(self, updates: Float32Array) -> Signals:
+        """The signals about canaries that would send these clipped updates g, of shape (n, dim)."""
+        squares = np.einsum("ij,ij->i", updates, updates, dtype=np.float64)
+        inside = np.square(updates @ self.directions.T, dtype=np.float64) @ self.removed
+        energy = np.maximum(squares - inside, 0) / self.noise_variance
+        return Signals((updates @ self.weights).astype(np.float64), energy)
+
+
+def log_likelihood_ratios(signals: Signals, probability: float) -> FloatArray:
+    """The log likelihood ratio, in nats, of participation in a round with probability q.
+
+    >>> round_signals = Signals(np.array([0.0, 3.0]), np.array([0.0, 2.0]))
+    >>> log_likelihood_ratios(round_signals, 1.0).tolist()
+    [0.0, 2.0]
+    """
+    ratio = signals.signal - signals.energy / 2
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.logaddexp(np.log1p(-probability), np.log(probability) + ratio))
+
+
+# Logs of the signals, and the scores that follow.
+
+
+@dataclass(frozen=True, eq=False)
+class UpdateLogs:
+    """Logs of float32 rows of shape (canaries,), one per round.
+
+    Attributes:
+      products: The inner products of clipped updates with aggregates.
+      signals: The signals s.
+      energies: Their variances e.
+    """
+
+    products: CosineLog
+    signals: CosineLog
+    energies: CosineLog
+
+    @classmethod
+    def at_round(
+        cls, completed: int, folder: RunFolder, num_rounds: int, num_canaries: int
+    ) -> "UpdateLogs":
+        """Creates logs if no round is completed, otherwise opens the existing ones."""
+        return cls(
+            *(
+                CosineLog.at_round(completed, path, num_rounds, num_canaries)
+                for path in _paths(folder)
+            )
+        )
+
+    @classmethod
+    def read(cls, folder: RunFolder, num_canaries: int) -> "UpdateLogs":
+        """Opens the logs of a finished run, read-only."""
+        return cls(*(CosineLog.read(path, num_canaries) for path in _paths(folder)))
+
+    def write_round(self, round_index: int, products: FloatArray, signals: Signals) -> None:
+        self.products.write_round(round_index, products)
+        self.signals.write_round(round_index, signals.signal)
+        self.energies.write_round(round_index, signals.energy)
+
+    def flush(self) -> None:
+        for log in (self.products, self.signals, self.energies):
+            log.flush()
+
+    def scores(self, own: OwnRounds) -> Mapping[str, FloatArray]:
+        """Scores by statistic, each float64 of shape (canaries,).
+
+        They are the sum (Steinke et al. Algorithm 3, line 18) and the maximum of products over
+        rounds, the sum of log likelihood ratios, and the sum of the signals of a canary's own
+        rounds over the root of their variance.
+        """
+        over = over_rounds(self.products.rows(), self.products.num_canaries)
+        present = np.concatenate([np.zeros(0, np.int64), *own.of_canary])
+        probability = len(present) / max(len(own.of_canary) * self.products.num_rounds, 1)
+        ratios = np.zeros(self.products.num_canaries)
+        for rows in zip(self.signals.rows(), self.energies.rows(), strict=True):
+            of_round = Signals(*(row.astype(np.float64) for row in rows))
+            ratios += log_likelihood_ratios(of_round, probability)
+        logs = self.signals, self.energies
+        signal, energy = (sums_in_own_rounds(numbered_rows(log), own).totals for log in logs)
+        in_own = signal / np.sqrt(np.maximum(energy, np.finfo(np.float32).tiny))
+        return {
+            example_statistics.WHITE_BOX.name: over.total,
+            example_statistics.WHITE_BOX_MAX.name: over.maximum,
+            example_statistics.WHITE_BOX_RATIO.name: ratios,
+            example_statistics.WHITE_BOX_OWN.name: in_own,
+        }
+
+
+def _paths(folder: RunFolder) -> tuple[Path, ...]:
+    """In the order of the fields of `UpdateLogs`."""
+    return folder.round_products, folder.round_signals, folder.round_energies
