@@ -213,18 +213,13 @@ def _length(ratio: float, mixture: Mixture | None) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _FirstRounds:
-    """Included canaries in their first rounds, whose norm is the expected one up to chance.
-
-    Attributes:
-      measured: Their share in aggregates.
-      mixture: The mixture of lost and whole ones that fits best; None if tails are not known.
-      alarm: Nats of evidence for a fault.
-    """
+    """Included canaries in their first rounds, whose norm is the expected one up to chance."""
 
     participations: CanaryParticipations
-    measured: Coefficient
+    measured: Coefficient  # their share in aggregates
+    # the mixture of lost and whole ones that fits best; None if tails are not known
     mixture: Mixture | None
-    alarm: float
+    alarm: float  # nats of evidence for a fault
 
     @classmethod
     def from_participations(

@@ -103,17 +103,12 @@ class CanaryParticipations:
 
 @dataclass(frozen=True)
 class Coefficient:
-    """The norm of canaries in aggregates, as a share of a client's, on average.
+    """The norm of canaries in aggregates, as a share of a client's, on average."""
 
-    Attributes:
-      ratio: The share: a weighted mean of the aggregates along the canaries.
-      standard_error: Its standard error, from the known variance.
-      skew: The term that Bernstein's inequality adds to the deviation for each nat, as canaries of
-        one round disturb each other.
-    """
-
-    ratio: float
-    standard_error: float
+    ratio: float  # the share: a weighted mean of the aggregates along the canaries
+    standard_error: float  # its standard error, from the known variance
+    # the term that Bernstein's inequality adds to the deviation for each nat, as canaries of one
+    # round disturb each other
     skew: float
     count: int
 
@@ -181,17 +176,11 @@ _STEPS = 50
 
 @dataclass(frozen=True)
 class Mixture:
-    """Canaries of which a part is lost.
+    """Canaries of which a part is lost."""
 
-    Attributes:
-      arriving: The fraction that reaches aggregates.
-      share: The norm of that part in aggregates, over a client's.
-      log_e_value: The logarithm of the e-value against canaries that are all alike.
-    """
-
-    arriving: float
-    share: float
-    log_e_value: float
+    arriving: float  # the fraction that reaches aggregates
+    share: float  # the norm of that part in aggregates, over a client's
+    log_e_value: float  # the logarithm of the e-value against canaries that are all alike
 
 
 def excluded_log_e_value(excluded: CanaryParticipations) -> float:

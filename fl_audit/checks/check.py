@@ -93,15 +93,10 @@ T = TypeVar("T", float, npt.NDArray[np.float64])
 
 @dataclass(frozen=True, eq=False)
 class Configured(Generic[T]):
-    """Noise and norm bound of one round, or of several rounds as arrays.
+    """Noise and norm bound of one round, or of several rounds as arrays."""
 
-    Attributes:
-      stddev: The standard deviation of the noise on a coordinate.
-      norm_bound: The largest norm of the aggregate without noise.
-    """
-
-    stddev: T
-    norm_bound: T
+    stddev: T  # the standard deviation of the noise on a coordinate
+    norm_bound: T  # the largest norm of the aggregate without noise
 
 
 def configured(

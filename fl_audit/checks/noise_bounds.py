@@ -142,18 +142,13 @@ EVERY_ROUND = 1 << 20
 
 @dataclass(frozen=True)
 class Autocorrelation:
-    """The pairs of coordinates at which an aggregate is most like itself.
+    """The pairs of coordinates at which an aggregate is most like itself."""
 
-    Attributes:
-      correlation: The mean product of these pairs over the noise's variance.
-      log_p: The logarithm of a bound on the probability that noise has so large a one, of either
-        sign, at any lag or under any reversal.
-      lag: The distance of the pairs, at least 1; 0 if they lie on both sides of a middle.
-    """
-
-    correlation: float
+    correlation: float  # the mean product of these pairs over the noise's variance
+    # the logarithm of a bound on the probability that noise has so large a one, of either sign,
+    # at any lag or under any reversal
     log_p: float
-    lag: int
+    lag: int  # the distance of the pairs, at least 1; 0 if they lie on both sides of a middle
 
 
 def strongest_autocorrelation(

@@ -194,15 +194,10 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class Scarcity:
-    """How many coordinates have had too little noise up to a round.
+    """How many coordinates have had too little noise up to a round."""
 
-    Attributes:
-      log_p: The logarithm of a bound on the probability of so many.
-      ratio: Their number over the expected one, where that looks worst.
-    """
-
-    log_p: float
-    ratio: float
+    log_p: float  # the logarithm of a bound on the probability of so many
+    ratio: float  # their number over the expected one, where that looks worst
 
 
 class SilentCoordinates:

@@ -78,16 +78,11 @@ class Commitment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Opened:
-    """A commitment with the nonce that opens it.
-
-    Attributes:
-      text: The text of its file.
-      nonce: 64 hexadecimal digits.
-    """
+    """A commitment with the nonce that opens it."""
 
     commitment: Commitment
-    text: bytes
-    nonce: str
+    text: bytes  # the text of its file
+    nonce: str  # 64 hexadecimal digits
 
     @property
     def digest(self) -> str:

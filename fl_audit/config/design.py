@@ -37,15 +37,11 @@ class RunDesign:
     """A run as determined by its config, its seed and the names of its clients.
 
     `PreparedRun` (trained) and `PlannedRun` (planned) are such designs.
-
-    Attributes:
-      config: The config of the run; its mechanism's noise is known.
-      num_clients: The number N of real clients in the population.
-      included: Whether each canary is included, bool of shape (num_canaries,).
     """
 
-    config: Config
-    num_clients: int
+    config: Config  # the config of the run; its mechanism's noise is known
+    num_clients: int  # the number N of real clients in the population
+    # whether each canary is included, bool of shape (num_canaries,)
     included: npt.NDArray[np.bool_]
     schedule: Schedule
     secret: int | None

@@ -28,36 +28,24 @@ _TYPE_WORDS = {int: "integer", float: "number", str: "text", bool: "`true`, `fal
 
 @dataclass(frozen=True)
 class Key:
-    """A config key.
-
-    Attributes:
-      type: The allowed values, in words.
-      default: The default in TOML; None if the key is required or optional without a default.
-      meaning: From the docstring of the class.
-    """
+    """A config key."""
 
     name: str
-    type: str
+    type: str  # the allowed values, in words
+    # the default in TOML; None if the key is required or optional without a default
     default: str | None
     is_required: bool
-    meaning: str
+    meaning: str  # from the docstring of the class
 
 
 @dataclass(frozen=True)
 class TableOfKeys:
-    """A table of a config, or one kind of it.
+    """A table of a config, or one kind of it."""
 
-    Attributes:
-      name: The name in brackets, such as "mechanism"; "" for the top-level keys.
-      kind: The value of `kind` that selects it; None for a table of one kind.
-      meaning: From the docstring of the class.
-      keys: In the order of the class, without `kind`.
-    """
-
-    name: str
-    kind: str | None
-    meaning: str
-    keys: tuple[Key, ...]
+    name: str  # the name in brackets, such as "mechanism"; "" for the top-level keys
+    kind: str | None  # the value of `kind` that selects it; None for a table of one kind
+    meaning: str  # from the docstring of the class
+    keys: tuple[Key, ...]  # in the order of the class, without `kind`
 
 
 def config_tables() -> Iterator[TableOfKeys]:

@@ -281,30 +281,21 @@ class ChainWriter:
 
 @dataclass(frozen=True)
 class ChangedRow:
-    """A row of a log that is not what the chain says.
-
-    Attributes:
-      round: The round of the row, from 1.
-    """
+    """A row of a log that is not what the chain says."""
 
     name: str
-    round: int
+    round: int  # the round of the row, from 1
 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """A chain that was read.
-
-    Attributes:
-      broken: The numbers, from 1, of lines whose link does not follow from the line before.
-      length: The length of the whole lines, in bytes.
-      torn: Whether a last line is cut off after them.
-    """
+    """A chain that was read."""
 
     lines: tuple[Line, ...]
+    # the numbers, from 1, of lines whose link does not follow from the line before
     broken: tuple[int, ...]
-    length: int
-    torn: bool
+    length: int  # the length of the whole lines, in bytes
+    torn: bool  # whether a last line is cut off after them
 
     def check(self, path: Path) -> None:
         """Raises an `InputError` where a link does not follow, with the number of the line."""

@@ -77,17 +77,12 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
     """
 
     class GlobalState(NamedTuple):
-        """The state between two calls.
+        """The state between two calls."""
 
-        Attributes:
-          key: The key of the generator, int64 of shape (2,).
-          calls: The number of calls so far, int64.
-          past: The kept vectors of the stream in blocks, each a tensor of shape (rows, parameters).
-            Blocks without a new row are passed on, where one stacked tensor would be copied.
-        """
-
-        key: Any
-        calls: Any
+        key: Any  # the key of the generator, int64 of shape (2,)
+        calls: Any  # the number of calls so far, int64
+        # the kept vectors of the stream in blocks, each a tensor of shape (rows, parameters).
+        # Blocks without a new row are passed on, where one stacked tensor would be copied
         past: Any
 
     def __init__(

@@ -22,19 +22,14 @@ STATISTIC = "own_rounds"
 
 @dataclass(frozen=True)
 class ReportedArms:
-    """The shifts of the arms of a run.
-
-    Attributes:
-      delta: The delta at which shifts are converted to epsilons.
-      allowed: By arm, the mean of the shifts that accounting allows its included canaries; empty if
-        accounting does not cover the run.
-      seconds: Training time in seconds, if known.
-    """
+    """The shifts of the arms of a run."""
 
     comparison: ArmComparison
-    delta: float
+    delta: float  # the delta at which shifts are converted to epsilons
+    # by arm, the mean of the shifts that accounting allows its included canaries; empty if
+    # accounting does not cover the run
     allowed: Mapping[str, float]
-    seconds: float | None = None
+    seconds: float | None = None  # training time in seconds, if known
     left_out: tuple[str, ...] = field(default=(), metadata=WRITTEN_IF_SET)
 
     def epsilons(self) -> dict[str, float]:

@@ -296,19 +296,12 @@ def _num_classes(record: RunRecord) -> int | None:
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """What to estimate from scores; InputError for what no scores allow.
+    """What to estimate from scores; InputError for what no scores allow."""
 
-    Attributes:
-      delta: The delta of differential privacy, in [0, 1).
-      confidence: Confidence of every bound, in (0, 1).
-      methods: Names of methods; None for all that the scores allow.
-      claim: None tests a run's configured noise.
-    """
-
-    delta: float
-    confidence: float = 0.95
-    methods: Sequence[str] | None = None
-    claim: Claim | CurveClaim | None = None
+    delta: float  # the delta of differential privacy, in [0, 1)
+    confidence: float = 0.95  # confidence of every bound, in (0, 1)
+    methods: Sequence[str] | None = None  # names of methods; None for all that the scores allow
+    claim: Claim | CurveClaim | None = None  # None tests a run's configured noise
 
     def __post_init__(self) -> None:
         check_delta(self.delta)

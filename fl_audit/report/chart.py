@@ -289,43 +289,30 @@ def _tick_text(number: float) -> str:
 
 @dataclass(frozen=True)
 class Bar:
-    """The bar of an attacker or setting; places are in percent of the width, None if unknown.
-
-    Attributes:
-      start: Place of the lower bound; that of 0 without one.
-      end: Place of the upper bound; that of infinity without one.
-      is_open: Whether there is no upper bound, so that the bar has no end.
-      is_broken: Whether the lower bound exceeds the upper bound.
-      interval: Places of the ends of the estimate's interval.
-    """
+    """The bar of an attacker or setting; places are in percent of the width, None if unknown."""
 
     title: str
     lower_bound: str
     estimated: str
     upper_bound: str
-    start: float
-    end: float
-    is_open: bool
-    is_broken: bool
+    start: float  # place of the lower bound; that of 0 without one
+    end: float  # place of the upper bound; that of infinity without one
+    is_open: bool  # whether there is no upper bound, so that the bar has no end
+    is_broken: bool  # whether the lower bound exceeds the upper bound
     estimate: float | None
-    interval: tuple[float, float] | None
+    interval: tuple[float, float] | None  # places of the ends of the estimate's interval
 
 
 @dataclass(frozen=True)
 class EpsilonBars:
-    """The bars from top to bottom, with their axis.
+    """The bars from top to bottom, with their axis."""
 
-    Attributes:
-      by: What a bar represents: "attacker" or a setting.
-      is_estimate_below: Whether any estimate is below its lower bound.
-    """
-
-    by: str
+    by: str  # what a bar represents: "attacker" or a setting
     bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
     claim: float | None
     claimed: str
-    is_estimate_below: bool
+    is_estimate_below: bool  # whether any estimate is below its lower bound
 
 
 def epsilon_bars(report: Report) -> EpsilonBars | None:

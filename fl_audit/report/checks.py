@@ -40,16 +40,11 @@ from fl_audit.verdict import ScoredStatistic, separation
 
 @dataclass(frozen=True)
 class _CheckWords:
-    """The page's words on one check.
-
-    Attributes:
-      meaning: What a correct mechanism does, in a sentence.
-      worst: Describes the worst result.
-    """
+    """The page's words on one check."""
 
     title: str
-    meaning: str
-    worst: Callable[[Check], str]
+    meaning: str  # what a correct mechanism does, in a sentence
+    worst: Callable[[Check], str]  # describes the worst result
 
 
 def _norm(check: Check) -> str:

@@ -33,15 +33,10 @@ from fl_audit.verdict import ScoredStatistic
 
 @dataclass(frozen=True, eq=False)
 class AuditedFolder:
-    """A folder written by an audit.
+    """A folder written by an audit."""
 
-    Attributes:
-      path: The folder of a log (docs/logs.md), of a run of `fl-audit run`, or of scores alone.
-      progress: Wraps the iteration over files of aggregates.
-    """
-
-    path: Path
-    progress: Progress = iter
+    path: Path  # the folder of a log (docs/logs.md), of a run of `fl-audit run`, or of scores alone
+    progress: Progress = iter  # wraps the iteration over files of aggregates
 
     @functools.cached_property
     def log(self) -> SeenLog | None:

@@ -62,19 +62,12 @@ class Numbers(Protocol):
 
 @dataclass(frozen=True)
 class Answer:
-    """One of the three numbers in words.
+    """One of the three numbers in words."""
 
-    Attributes:
-      label: "upper bound", "lower bound" or "estimate".
-      value: The number with its relation, such as "ε ≤ 15.2", or "none".
-      rest: The number's scope, with the mark that separates it from the value.
-      also: The number for the other party, on a line below; may be empty.
-    """
-
-    label: str
-    value: str
-    rest: str = ""
-    also: str = ""
+    label: str  # "upper bound", "lower bound" or "estimate"
+    value: str  # the number with its relation, such as "ε ≤ 15.2", or "none"
+    rest: str = ""  # the number's scope, with the mark that separates it from the value
+    also: str = ""  # the number for the other party, on a line below; may be empty
 
 
 @dataclass(frozen=True)
@@ -462,27 +455,16 @@ _BOUND_FOR_CLIENTS_LIKE_IT = (
 
 @dataclass(frozen=True)
 class VerdictBanner:
-    """The page's statement on a claim.
+    """The page's statement on a claim."""
 
-    Attributes:
-      outcome: "contradicted", "consistent" or "inconclusive".
-      claim_clause: What was tested, in words that follow the outcome.
-      unstated: What was tested if no claim was stated, else empty.
-      next: The next step, in a sentence; may be empty.
-      reason: Why the outcome was reached, in sentences.
-      meaning: What the outcome means, and what it does not mean.
-      facts: How the outcome was reached.
-      against: The result against each attacker, if the claim is a curve.
-    """
-
-    outcome: str
-    claim_clause: str
-    unstated: str
-    next: str
-    reason: tuple[str, ...]
-    meaning: str
-    facts: tuple[Note, ...]
-    against: tuple[Note, ...]
+    outcome: str  # "contradicted", "consistent" or "inconclusive"
+    claim_clause: str  # what was tested, in words that follow the outcome
+    unstated: str  # what was tested if no claim was stated, else empty
+    next: str  # the next step, in a sentence; may be empty
+    reason: tuple[str, ...]  # why the outcome was reached, in sentences
+    meaning: str  # what the outcome means, and what it does not mean
+    facts: tuple[Note, ...]  # how the outcome was reached
+    against: tuple[Note, ...]  # the result against each attacker, if the claim is a curve
 
 
 def reason_sentences(verdict: Verdict) -> list[str]:

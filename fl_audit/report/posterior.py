@@ -30,16 +30,11 @@ _WIDTH, _HEIGHT = 4.6, 2.9
 
 @dataclass(frozen=True, eq=False)
 class PosteriorReport:
-    """The contents of the page of a posterior.
+    """The contents of the page of a posterior."""
 
-    Attributes:
-      counts: Error counts of the challenge bases.
-      confidence: Posterior probability of the intervals.
-    """
-
-    counts: ChallengeCounts
+    counts: ChallengeCounts  # error counts of the challenge bases
     delta: float
-    confidence: float
+    confidence: float  # posterior probability of the intervals
     prior: Prior
     posterior: Posterior
 

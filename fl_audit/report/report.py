@@ -216,13 +216,9 @@ AS_THE_LOG_STATES = "as the log states"
 
 @dataclass(frozen=True)
 class ScoreSource:
-    """The origin of scores whose training is not known.
+    """The origin of scores whose training is not known."""
 
-    Attributes:
-      name: The name of the folder or file.
-    """
-
-    name: str
+    name: str  # the name of the folder or file
     family: str | None = None
     num_rounds: int | None = None
 

@@ -304,17 +304,12 @@ class RiskRow(NamedTuple):
 
 @dataclass(frozen=True)
 class AttackerRisk:
-    """The privacy curves against one attacker.
-
-    Attributes:
-      attack: Title of the statistic that represents the attacker, if any.
-      risks: A row per false positive rate; empty if no curve is known.
-    """
+    """The privacy curves against one attacker."""
 
     title: str
     curves: tuple[CurveRow, ...]
-    attack: str | None
-    risks: tuple[RiskRow, ...]
+    attack: str | None  # title of the statistic that represents the attacker, if any
+    risks: tuple[RiskRow, ...]  # a row per false positive rate; empty if no curve is known
 
 
 def attacker_risks(report: Report) -> list[AttackerRisk]:

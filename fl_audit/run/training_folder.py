@@ -230,16 +230,11 @@ _FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A run between two rounds.
-
-    Attributes:
-      leaves: The parts of the engine's state: arrays, NumPy scalars and bytes.
-      link: The link of the checkpoint's line in the chain of the logs.
-    """
+    """A run between two rounds."""
 
     completed_rounds: int
-    leaves: Sequence[Any]
-    link: str = ""
+    leaves: Sequence[Any]  # the parts of the engine's state: arrays, NumPy scalars and bytes
+    link: str = ""  # the link of the checkpoint's line in the chain of the logs
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:

@@ -72,17 +72,11 @@ class GridFile(Table, frozen=True):
 
 @dataclass(frozen=True)
 class SweepRun:
-    """One run of a sweep.
+    """One run of a sweep."""
 
-    Attributes:
-      name: The name of its folder.
-      settings: The keys that it changes in the base config.
-      config: Its resolved config.
-    """
-
-    name: str
-    settings: Mapping[str, Any]
-    config: Config
+    name: str  # the name of its folder
+    settings: Mapping[str, Any]  # the keys that it changes in the base config
+    config: Config  # its resolved config
 
 
 def read_grid(path: Path) -> tuple[SweepRun, ...]:
@@ -211,22 +205,15 @@ State = Literal["planned", "finished", "failed"]
 
 @dataclass(frozen=True)
 class RunState:
-    """One run of a sweep and its state.
+    """One run of a sweep and its state."""
 
-    Attributes:
-      name: The name of the run.
-      settings: The keys that it changes in the base config.
-      state: `finished` with a report; `failed` if it ended without one; else `planned`: not
-        started, running or interrupted.
-      folder: Its run folder.
-      error: Why it failed, in one line; None otherwise.
-    """
-
-    name: str
-    settings: Mapping[str, Any]
+    name: str  # the name of the run
+    settings: Mapping[str, Any]  # the keys that it changes in the base config
+    # `finished` with a report; `failed` if it ended without one; else `planned`: not started,
+    # running or interrupted
     state: State
-    folder: Path
-    error: str | None = None
+    folder: Path  # its run folder
+    error: str | None = None  # why it failed, in one line; None otherwise
 
     def ended(self, error: str | None) -> "RunState":
         """The state after the run's end: failed with an error, else finished."""
@@ -333,16 +320,11 @@ Work = tuple[SweepRun, RunState]
 
 @dataclass(frozen=True)
 class Share:
-    """The resources of one run of a sweep.
-
-    Attributes:
-      cores: Cores of each, at least 1.
-      gpus: GPUs of each; a fraction if runs share one, 0 without a GPU.
-    """
+    """The resources of one run of a sweep."""
 
     jobs: int
-    cores: int
-    gpus: float
+    cores: int  # cores of each, at least 1
+    gpus: float  # GPUs of each; a fraction if runs share one, 0 without a GPU
 
 
 def share_of(jobs: int | None, cores: int, gpus: int, memory: int, runs: int) -> Share:
@@ -500,16 +482,11 @@ def _compare(states: Sequence[RunState], out: Path) -> None:
 
 @dataclass(frozen=True)
 class RunTime:
-    """The time of a run on this machine.
+    """The time of a run on this machine."""
 
-    Attributes:
-      start_seconds: Seconds before the second round; 0 if only rounds were timed.
-      source: What was measured, in words.
-    """
-
-    start_seconds: float
+    start_seconds: float  # seconds before the second round; 0 if only rounds were timed
     round_seconds: float
-    source: str
+    source: str  # what was measured, in words
 
 
 def time_of_finished(states: Sequence[RunState]) -> RunTime | None:

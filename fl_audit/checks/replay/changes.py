@@ -35,32 +35,21 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """The difference of a release with and without a client.
-
-    Attributes:
-      vector: The release with the client less the one without, of shape (dim,).
-      magnitude: The norm of the releases, whose rounding error a difference cannot undercut.
-    """
+    """The difference of a release with and without a client."""
 
     trial: Trial
-    vector: FloatArray
-    magnitude: float
+    vector: FloatArray  # the release with the client less the one without, of shape (dim,)
+    magnitude: float  # the norm of the releases, whose rounding error a difference cannot undercut
 
 
 @dataclass(frozen=True)
 class _Judged:
-    """A change against the promise.
+    """A change against the promise."""
 
-    Attributes:
-      outcome: `held`, `failed` or `could not tell`.
-      ratio: The norm of the change over the largest promised one.
-      words: A finding besides the ratio; may be empty.
-      variable: The variable, from 1, in which most of it lies; None for the whole model.
-    """
-
-    outcome: str
-    ratio: float
-    words: str = ""
+    outcome: str  # `held`, `failed` or `could not tell`
+    ratio: float  # the norm of the change over the largest promised one
+    words: str = ""  # a finding besides the ratio; may be empty
+    # the variable, from 1, in which most of it lies; None for the whole model
     variable: int | None = None
 
 

@@ -68,17 +68,11 @@ EXPECTED = {
 
 @dataclass(frozen=True, eq=False)
 class _Counted:
-    """A cohort and its noised count.
+    """A cohort and its noised count."""
 
-    Attributes:
-      words: The cohort, to follow "of".
-      sum: The count without noise, from one half a client.
-      count: The count that moved the clip norm.
-    """
-
-    words: str
-    sum: float
-    count: float
+    words: str  # the cohort, to follow "of"
+    sum: float  # the count without noise, from one half a client
+    count: float  # the count that moved the clip norm
 
 
 @dataclass(frozen=True, eq=False)

@@ -179,17 +179,11 @@ _LIKELIEST_VALUE = 2.0**-20
 
 @dataclass(frozen=True, eq=False)
 class NoisyRounds:
-    """Releases of one round that differ in their seed alone.
+    """Releases of one round that differ in their seed alone."""
 
-    Attributes:
-      words: The round, to follow "in".
-      releases: The releases, of shape (seeds, dim), two seeds at least.
-      stddev: The promised standard deviation of the noise on a coordinate, positive.
-    """
-
-    words: str
-    releases: FloatArray
-    stddev: float
+    words: str  # the round, to follow "in"
+    releases: FloatArray  # the releases, of shape (seeds, dim), two seeds at least
+    stddev: float  # the promised standard deviation of the noise on a coordinate, positive
 
 
 def num_seeds(sizes: Sequence[int]) -> int:
