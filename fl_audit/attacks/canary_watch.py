@@ -45,12 +45,7 @@ class CanaryWatch:
         key: str,
         scored: int = 0,
     ) -> None:
-        """Starts after `scored` rounds, which are not checked for themselves.
-
-        Args:
-          num_rounds: The largest number of rounds.
-          key: The name of the choice in the config or call, such as "audit.lost_canaries".
-        """
+        """Starts after `scored` rounds; `key` names the choice, such as "audit.lost_canaries"."""
         check_choice(choice)
         at = looks(num_rounds)
         self._looks = {look for look in at if look > scored}

@@ -249,16 +249,10 @@ class RoundDirections:
     def weighted_sums(
         self, weights: RoundWeights, at: IndexArray, kept: Path | None = None
     ) -> OwnSums | None:
-        """The sums of every canary's weighted directions.
+        """The sums of every canary's weighted directions, which are in rows `at` of the log.
 
-        Args:
-          weights: The weights, the largest of each set about 1.
-          at: The rows of the rounds in the log, int64 of shape (scored rounds,).
-          kept: The file to write what is kept of them to; None to keep nothing.
-
-        Returns:
-          None where the direction of a round is not known, a round has none, or the directions of a
-          canary's rounds cancel.
+        What is kept of them is written to `kept`. None if the direction of a round is not known, a
+        round has none, or the directions of a canary's rounds cancel.
         """
         known = self.kept_sums(weights, at)
         if known is not None and kept is not None:

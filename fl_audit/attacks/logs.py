@@ -18,7 +18,7 @@ from fl_audit.attacks.arrays import flatten
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, sum_of_cosines
 from fl_audit.attacks.listed_canaries import ListedCanaries, read_listed
 from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.attacks.round_cosines import AggregateFiles, FinishedRounds, RoundCosines
+from fl_audit.attacks.round_cosines import AggregateFiles, LoggedRounds, RoundCosines
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool
 from fl_audit.checks import (
@@ -78,7 +78,9 @@ def read_log(folder: LogFolder, progress: Progress) -> SeenLog:
 
     Raises InputError if a file is missing, damaged, or contradicts `pool.json`.
     """
-    refuse_misspelt(f"{folder.path}: file", _names(folder.path), folder.optional)
+    with reading(folder.path):
+        names = [path.name for path in folder.path.iterdir()]
+    refuse_misspelt(f"{folder.path}: file", names, folder.optional)
     pool = read_pool(folder.pool)
     check_pool(folder)
     listed = read_listed(folder, pool)
@@ -100,11 +102,6 @@ def read_uploads(
         return None
     uploads = CanaryUploads.read(folder, pool_of_uploads(pool, own), pool.count)
     return None if uploads.is_empty else uploads
-
-
-def _names(folder: Path) -> list[str]:
-    with reading(folder):
-        return sorted(path.name for path in folder.iterdir())
 
 
 def _rounds(
@@ -173,7 +170,7 @@ def _same_rounds(
     return check
 
 
-def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> FinishedRounds:
+def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> LoggedRounds:
     """The rounds of a log of cosines, with what the folder says of the aggregates themselves."""
     path = folder.round_concentrations
     concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
@@ -186,7 +183,7 @@ def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> Finish
             folder.round_directions, log.num_rounds, pool.seed, pool.dim
         )
     measured = logged_aggregates(folder, pool.dim)
-    return FinishedRounds(log, concentrations, total, directions, measured)
+    return LoggedRounds(log, concentrations, total, directions, measured)
 
 
 def _aggregates(folder: LogFolder) -> dict[int, Path]:

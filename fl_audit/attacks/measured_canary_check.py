@@ -6,7 +6,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ from fl_audit.formats.round_logs import open_log
 
 _SHIFTS = (-1, 1)
 """Shifts from a canary's own round that are examined, to name a likely fault."""
+
+_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,53 +48,8 @@ class RoundLengths:
         )
 
 
-@dataclass(eq=False)
-class _Collected:
-    """The canaries, rounds and cosines of participations, gathered round by round."""
-
-    canaries: list[IndexArray] = field(default_factory=list)
-    rounds: list[int] = field(default_factory=list)
-    cosines: list[FloatArray] = field(default_factory=list)
-
-    def add(self, canaries: IndexArray, index: int, row: npt.NDArray[np.float32]) -> None:
-        self.canaries.append(canaries)
-        self.rounds.append(index)
-        self.cosines.append(row[canaries].astype(np.float64))
-
-
-@dataclass(frozen=True, eq=False)
-class _Rounds:
-    """Per-round inputs of the canary check other than cosines.
-
-    Attributes:
-      first: The first round of each canary, from 0.
-      knows_tails: Whether a canary's inner product with any vector is sub-Gaussian.
-    """
-
-    lengths: RoundLengths
-    first: IndexArray
-    crowd: Mapping[int, int]
-    dim: int
-    knows_tails: bool
-
-    def participations(self, collected: _Collected, shift: int) -> CanaryParticipations:
-        """The collected participations, in rounds `shift` after the canaries' own."""
-        counts = [len(canaries) for canaries in collected.canaries]
-        rounds = np.repeat(np.array(collected.rounds, np.int64), counts)
-        canaries = np.concatenate([np.zeros(0, np.int64), *collected.canaries])
-        of_aggregate, of_client = self.lengths.at(rounds)
-        crowd = np.array([self.crowd.get(index, 0) for index in collected.rounds], np.float64)
-        return CanaryParticipations(
-            canaries=canaries,
-            rounds=rounds,
-            cosines=np.concatenate([np.zeros(0), *collected.cosines]),
-            aggregate_lengths=of_aggregate,
-            client_lengths=of_client,
-            others=np.maximum(np.repeat(crowd, counts) - 1, 0),
-            is_first=self.first[canaries] == rounds - shift,
-            dim=self.dim,
-            knows_tails=self.knows_tails,
-        )
+_Participations = list[tuple[int, IndexArray, FloatArray]]
+"""Rounds from 0, each with canaries and their cosines with its aggregate."""
 
 
 def canary_check_in_rounds(
@@ -112,19 +69,34 @@ def canary_check_in_rounds(
     may have any tails.
     """
     collected, scored = _collect(rows, own, included)
-    firsts = [int(rounds.min()) if len(rounds) else -1 for rounds in own.of_canary]
-    rounds = _Rounds(
-        lengths=lengths(),
-        first=np.array(firsts, dtype=np.int64),
-        crowd={index: int(included[members].sum()) for index, members in own.members().items()},
-        dim=dim,
-        knows_tails=family in (None, *WITH_KNOWN_NULL),
-    )
-    participations = {key: rounds.participations(part, key[1]) for key, part in collected.items()}
+    norms = lengths()
+    first = np.array([own_rounds.min(initial=_NEVER) for own_rounds in own.of_canary], np.int64)
+    crowd = {index: int(included[members].sum()) for index, members in own.members().items()}
+
+    def participations(is_included: bool, shift: int) -> CanaryParticipations:
+        """The collected ones, in rounds `shift` after the canaries' own."""
+        parts = collected[is_included, shift]
+        counts, indices = [len(part[1]) for part in parts], [part[0] for part in parts]
+        rounds = np.repeat(np.array(indices, np.int64), counts)
+        canaries = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in parts)])
+        others = np.array([crowd.get(index, 0) for index in indices], np.float64)
+        of_aggregate, of_client = norms.at(rounds)
+        return CanaryParticipations(
+            canaries=canaries,
+            rounds=rounds,
+            cosines=np.concatenate([np.zeros(0), *(part[2] for part in parts)]),
+            aggregate_lengths=of_aggregate,
+            client_lengths=of_client,
+            others=np.maximum(np.repeat(others, counts) - 1, 0),
+            is_first=first[canaries] == rounds - shift,
+            dim=dim,
+            knows_tails=family in (None, *WITH_KNOWN_NULL),
+        )
+
     canary_check = check_canaries(
-        participations[True, 0],
-        participations[False, 0],
-        {shift: participations[True, shift] for shift in _SHIFTS},
+        participations(True, 0),
+        participations(False, 0),
+        {shift: participations(True, shift) for shift in _SHIFTS},
         false_alarm,
     )
     return _with_unscored_rounds(canary_check, own, included, scored)
@@ -162,10 +134,11 @@ def _with_unscored_rounds(
 
 def _collect(
     rows: Iterable[NumberedRow], own: OwnRounds, included: npt.NDArray[np.bool_]
-) -> tuple[Mapping[tuple[bool, int], _Collected], IndexArray]:
+) -> tuple[Mapping[tuple[bool, int], _Participations], IndexArray]:
     """The participations by inclusion and by the shift from a canary's own round; the rounds."""
-    collected = {(True, shift): _Collected() for shift in (0, *_SHIFTS)}
-    collected[False, 0] = _Collected()
+    collected: dict[tuple[bool, int], _Participations] = {
+        key: [] for key in ((False, 0), *((True, shift) for shift in (0, *_SHIFTS)))
+    }
     members_of, no_canaries = own.members(), np.zeros(0, np.int64)
     scored: list[int] = []
     for index, row in rows:
@@ -174,7 +147,8 @@ def _collect(
             members = members_of.get(index - shift, no_canaries)
             if shift:
                 members = np.setdiff1d(members, members_of.get(index, no_canaries))
-            presences.add(members[included[members] == is_in], index, row)
+            canaries = members[included[members] == is_in]
+            presences.append((index, canaries, row[canaries].astype(np.float64)))
     return collected, np.array(scored, np.int64)
 
 

@@ -19,8 +19,7 @@ from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import AttackContext, Attacker, ModelAttacker, SeenRound
 from fl_audit.attacks.threat_models import make_attackers as make_attackers_of
 from fl_audit.attacks.threat_models import register_attacker, statistics_of
-from fl_audit.attacks.update_logs import UpdateLogs
-from fl_audit.attacks.update_ratio import RoundFilter, Signals, clipped
+from fl_audit.attacks.update_ratio import RoundFilter, Signals, UpdateLogs, clipped
 from fl_audit.canaries.tables import family_of
 from fl_audit.engines.engine import ClientUpdates, Engine, Weights, as_vector
 from fl_audit.engines.prepare import PreparedRun

@@ -20,7 +20,6 @@ from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import AggregateFiles
 from fl_audit.attacks.threat_models import STATISTICS
-from fl_audit.estimators.scores import CanaryScores
 from fl_audit.formats.folders import LogFolder
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
 from fl_audit.verdict.claims import Claim, sampled_claim
@@ -119,7 +118,7 @@ class Log:
         self.statistics = [
             ScoredStatistic(
                 name,
-                CanaryScores(scores[self.included], scores[~self.included], "coins", 0.5),
+                scores.canary_scores(),
                 STATISTICS[name].null(facts),
             )
             for name, scores in seen.scores.items()
