@@ -271,7 +271,13 @@ def _release(
 ) -> Release:
     """A release whose noise multiplier is that of a canary in an aggregate."""
     alone = Denominator("expected_cohort", 1.0)
-    return Release(rounds, distribution.noise(noise, noise), alone, client, canary)
+    return Release(
+        rounds=rounds,
+        noise=distribution.noise(noise, noise),
+        denominator=alone,
+        client=client,
+        canary=canary,
+    )
 
 
 def _client_of(participation: Participation | None) -> Party:
