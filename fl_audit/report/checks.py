@@ -24,6 +24,7 @@ from fl_audit.checks import check_clip_norms, check_logged_clip_norms, check_rou
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.canary_check import CanaryCheck
 from fl_audit.checks.check import FALSE_ALARM, Check, why_not_checked
+from fl_audit.checks.measured_rounds import read_variables
 from fl_audit.checks.replay.trial_rounds import Finding, read_replay
 from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import InputError, one_line
@@ -174,27 +175,48 @@ def folder_checks(folder: AuditedFolder) -> Checks | None:
 def _log_checks(log: SeenLog) -> Checks:
     for _ in log.cosines.rows():  # reads and measures the aggregates, once
         pass
-    aggregates = log.cosines.measured_aggregates()
-    results = [] if aggregates is None else check_aggregates(aggregates)
-    stated = read_mechanism(log.folder)
+    stated, aggregates = read_mechanism(log.folder), log.cosines.measured_aggregates()
+    by_lengths = None if aggregates is not None or stated is None else _by_lengths(log, stated)
+    measured = aggregates or by_lengths
+    results = [] if measured is None else check_aggregates(measured)
     if stated is not None:
         of_count = check_logged_clip_norms(log.folder, stated[:, 1])
         results += [] if of_count is None else [of_count]
     return Checks(
         false_alarm=FALSE_ALARM,
-        not_checked="; ".join(_left_out(log, aggregates)) or None,
+        not_checked="; ".join(_left_out(log, measured, by_lengths)) or None,
         results=tuple(map(_with_meaning, results)),
     )
 
 
-def _left_out(log: SeenLog, aggregates: RunAggregates | None) -> Iterator[str]:
+def _by_lengths(log: SeenLog, stated: FloatArray) -> RunAggregates | None:
+    """What checks can test of a log without aggregates: their norms; None if it states none."""
+    lengths = logged_lengths(log.folder, np.zeros(0)).of_aggregate[: len(stated)]
+    if not np.isfinite(lengths).any() or log.folder.noise_correlation.exists():
+        return None
+    measured, dim = np.full((len(lengths), 1, 2), np.nan), log.pool.dim
+    measured[:, 0, 0] = lengths**2
+    if variables := read_variables(log.folder, dim):
+        dim -= sum(variables.sizes[number - 1] for number in variables.frozen)
+    stddev, norm_bound = stated[: len(lengths)].T
+    return RunAggregates([dim], stddev, norm_bound, measured)
+
+
+def _left_out(
+    log: SeenLog, aggregates: RunAggregates | None, by_lengths: RunAggregates | None
+) -> Iterator[str]:
     """The reasons why some or all aggregates of a log are not checked."""
     num_rounds = log.num_rounds
     if num_missing := len(log.missing_rounds):
         yield f"{num_missing} of {count(num_rounds + num_missing, 'round')} are not in the log"
     if aggregates is None:
-        yield "the noise’s standard deviation is unknown; hand over noise_stddev"
+        stated = read_mechanism(log.folder)
+        is_stated = stated is not None and np.isfinite(stated[:, 0]).any()
+        unknown = "the noise’s standard deviation is unknown; hand over noise_stddev"
+        yield "the log has no aggregates" if is_stated else unknown
         return
+    if by_lengths is not None:
+        yield "the log has norms of aggregates alone; hand over aggregates"
     if len(aggregates.stddev) < num_rounds:
         missing = num_rounds - len(aggregates.stddev)
         yield f"the noise’s standard deviation is unknown in {missing} of {num_rounds} rounds"

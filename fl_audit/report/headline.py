@@ -24,7 +24,14 @@ from fl_audit.verdict.accounting_basis import MARGIN
 from fl_audit.verdict.power import ENOUGH_POWER
 from fl_audit.verdict.record import AgainstAttacker, AsCurve, Outcome
 from fl_audit.verdict.scope import is_about_sampling
-from fl_audit.verdict.sentences import NEXT, claim_clause, detectable_words, tested_unstated, whole
+from fl_audit.verdict.sentences import (
+    IN_SIMULATIONS,
+    NEXT,
+    claim_clause,
+    detectable_words,
+    tested_unstated,
+    whole,
+)
 
 ESTIMATE = "shift_fit"
 """The method of the estimate."""
@@ -579,8 +586,8 @@ def _evidence(verdict: Verdict) -> list[Note]:
         facts.append(
             Note(
                 "Power",
-                f"{detectable_words(verdict.detectable_epsilon)} in {100 * ENOUGH_POWER:g} % of "
-                f"simulations; twice the claim, ε = {significant(verdict.simulated_epsilon)}, "
+                f"{detectable_words(verdict.detectable_epsilon)} {IN_SIMULATIONS}; "
+                f"twice the claim, ε = {significant(verdict.simulated_epsilon)}, "
                 f"in {100 * verdict.power:.3g} %. A verdict is consistent only if that is at least "
                 f"{100 * ENOUGH_POWER:g} %",
             )

@@ -39,7 +39,7 @@ from fl_audit.report.report import (
 from fl_audit.report.tables import attacker_risks
 from fl_audit.report.words import canary_cost, rounds_done, run_facts, scores_facts
 from fl_audit.verdict import Claim, ScoredStatistic, Verdict
-from fl_audit.verdict.sentences import curve_detectable_words
+from fl_audit.verdict.sentences import IN_SIMULATIONS, curve_detectable_words
 
 _CONTENTS = {
     "verdict": "How the verdict was reached",
@@ -192,7 +192,7 @@ def _power_of_canaries(verdict: Verdict | None) -> dict[str, str]:
     if verdict is None or isinstance(verdict.claim, Claim) or verdict.detectable is None:
         return {}
     words = curve_detectable_words(verdict.claim, verdict.detectable)
-    return {"Power of the canaries": words}
+    return {"Power of the canaries": f"{words} {IN_SIMULATIONS}"}
 
 
 def _histogram(name: str, scored: ScoredStatistic) -> Markup:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from fl_audit.accounting import Accounting, Guarantees
+from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.checks import FALSE_ALARM, CanaryCheck, Check
 from fl_audit.checks.training_faults import TrainingFault
 from fl_audit.config import Config
@@ -123,9 +124,8 @@ class SeenByAttacker:
 
 
 ATTACKERS = {
-    "knows_rounds": "attacker who knows the participation schedule",
-    "does_not_know_rounds": "attacker who does not know the participation schedule",
-    "sees_uploads": "attacker who sees single uploads",
+    str(attacker): f"attacker {attacker.words}"
+    for attacker in (Attacker.KNOWS_ROUNDS, Attacker.DOES_NOT_KNOW_ROUNDS, Attacker.SEES_UPLOADS)
 }
 """The attackers of upper bounds, in words."""
 

@@ -23,7 +23,7 @@ from fl_audit.formats.folders import LogFolder
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
 from fl_audit.verdict.claims import Claim, sampled_claim
 from fl_audit.verdict.curve_claim_tests import curve_tests
-from fl_audit.verdict.decision import reach_curve_verdict, reach_verdict
+from fl_audit.verdict.decision import reach_verdict
 from fl_audit.verdict.scope import Scope, scope_of_log
 
 ROUNDS, COUNT, DIM, NOISE, DELTA = 40, 100, 1000, 2.0, 1e-3
@@ -126,7 +126,7 @@ class Log:
     def of_noise(self, claim, confidence=0.999):
         """The outcome for the noise that the log tells, as `estimate` asks without a claim."""
         tests = curve_tests(claim, self.statistics, confidence)
-        return reach_curve_verdict(tests, Scope(whom="for a canary")).outcome
+        return reach_verdict(claim, tests, Scope(whom="for a canary")).outcome
 
     def of_claim(self, said, epsilon):
         """The outcome for an epsilon that somebody claims, by the statistics that it covers."""
