@@ -61,7 +61,8 @@ def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
         )
     kind = MECHANISMS.kind_of(table)
     if kind.round_noise is None:
-        return kind.noise_distribution.noise(table.multiplier, table.multiplier)
+        of_sum = typing.cast(NoisyMechanism, table).multiplier
+        return kind.noise_distribution.noise(of_sum, of_sum)
     noise = kind.round_noise(table, expected_cohort)
     if noise.distribution != kind.noise_distribution.name:
         raise ValueError(
