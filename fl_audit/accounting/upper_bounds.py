@@ -39,7 +39,7 @@ class Attacker(enum.StrEnum):
         return _ATTACKERS[self][0]
 
     @property
-    def title(self) -> str:
+    def heading(self) -> str:
         """The same, above a column."""
         return _ATTACKERS[self][1]
 
