@@ -115,9 +115,16 @@ class AttackContext:
         """
         cosines = self.round_cosines
         if isinstance(cosines, RoundLog) and self.family is not None:
-            path, dim = self.run_folder.round_directions, len(self.initial_model)
-            log = RoundDirections.at_round(self.completed, path, self.num_rounds, self.seed, dim)
-            cosines.keep_directions(log, self.run_folder.kept_directions)
+            folder, dim = self.run_folder, len(self.initial_model)
+            log = RoundDirections.at_round(
+                self.completed,
+                folder.round_directions,
+                self.num_rounds,
+                self.seed,
+                dim,
+                kept=folder.kept_directions,
+            )
+            cosines.keep_directions(log)
         return cosines
 
     @functools.cached_property

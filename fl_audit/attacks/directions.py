@@ -178,8 +178,10 @@ class Sketch:
 class RoundDirections:
     """The directions of a run's or a log's rounds, whole or sketched."""
 
-    def __init__(self, log: DirectionLog, seed: int, dim: int) -> None:
+    def __init__(self, log: DirectionLog, seed: int, dim: int, kept: Path | None = None) -> None:
+        """`kept` is the file into which `kept_sums` writes what it returns."""
         self._log = log
+        self._kept = kept
         self._is_exact = log.width == dim
         self._seed = seed
         self._dim = dim
@@ -205,9 +207,12 @@ class RoundDirections:
         return cls(DirectionLog.open(path, *_shape(num_rounds, dim)), seed, dim)
 
     @classmethod
-    def at_round(cls, completed: int, path: Path, num_rounds: int, seed: int, dim: int) -> Self:
+    def at_round(
+        cls, completed: int, path: Path, num_rounds: int, seed: int, dim: int, *, kept: Path
+    ) -> Self:
         """Creates a log if no round is completed, otherwise opens the existing one."""
-        return (cls.open if completed else cls.create)(path, num_rounds, seed, dim)
+        log = DirectionLog.at_round(completed, path, *_shape(num_rounds, dim))
+        return cls(log, seed, dim, kept)
 
     @classmethod
     def read(cls, path: Path, num_rounds: int, seed: int, dim: int) -> Self:
@@ -244,19 +249,18 @@ class RoundDirections:
         if self._is_exact:
             sets = self._most_concentrated(at, weights.of_set)
             worst = np.hstack([weights.of_set[sets] @ columns for columns in self._log.columns(at)])
-        return KeptSums(products, norms, worst, self._dim, self._log.width)
+        known = KeptSums(products, norms, worst, self._dim, self._log.width)
+        if self._kept is not None:
+            known.write(self._kept)
+        return known
 
-    def weighted_sums(
-        self, weights: RoundWeights, at: IndexArray, kept: Path | None = None
-    ) -> OwnSums | None:
+    def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
         """The sums of every canary's weighted directions, which are in rows `at` of the log.
 
-        What is kept of them is written to `kept`. None if the direction of a round is not known, a
-        round has none, or the directions of a canary's rounds cancel.
+        None if the direction of a round is not known, a round has none, or the directions of a
+        canary's rounds cancel.
         """
         known = self.kept_sums(weights, at)
-        if known is not None and kept is not None:
-            known.write(kept)
         return None if known is None else known.weighted_sums(weights, at)
 
     def _most_concentrated(self, at: IndexArray, weights: FloatArray) -> IndexArray:

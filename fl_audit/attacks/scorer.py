@@ -407,8 +407,7 @@ class RoundScorer:
     def _upload_log(self) -> CanaryUploads:
         """The log of uploads, created at the first one."""
         if self._uploads is None:
-            own = read_listed(self.folder, self.pool).own_rounds
-            pool = pool_of_uploads(self.pool, own)
+            pool = pool_of_uploads(self.pool, self._listed.own_rounds)
             is_there = int(self.folder.upload_cosines.exists())
             self._uploads = CanaryUploads.at_round(
                 is_there, self.folder, pool, self.num_rounds, self.pool.count
@@ -442,7 +441,7 @@ class RoundScorer:
         """
         check_delta(delta)
         check_confidence(confidence)
-        listed = read_listed(self.folder, self.pool)
+        listed = self._listed
         why_not = why_no_live_test(listed.own_rounds, self.pool.family)
         if listed.own_rounds is None or why_not is not None:
             raise InputError(f"{self.folder.path}: nothing can be proven yet: {why_not}")
@@ -477,10 +476,9 @@ class RoundScorer:
             for name, model in (("initial", initial), ("final", final))
         }
         rounds = logged_rounds(self.folder, self.pool, self._log)
-        listed = read_listed(self.folder, self.pool)
-        uploads = read_uploads(self.folder, self.pool, listed.own_rounds)
+        uploads = read_uploads(self.folder, self.pool, self._listed.own_rounds)
         number = len(self.scored_rounds)
-        log = SeenLog(self.folder, self.pool, listed, rounds, number, uploads)
+        log = SeenLog(self.folder, self.pool, self._listed, rounds, number, uploads)
         scored = score_seen(log, **models)
         if not scored.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
