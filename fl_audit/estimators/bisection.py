@@ -1,7 +1,11 @@
-"""The largest number for which a condition holds."""
+"""Where a condition that holds on one side of a number ends, by bisection."""
 
 import math
 from collections.abc import Callable
+
+import numpy as np
+
+from fl_audit.array_types import BoolArray, FloatArray, IntArray
 
 
 def supremum(holds: Callable[[float], bool]) -> float:
@@ -26,3 +30,31 @@ def supremum(holds: Callable[[float], bool]) -> float:
         else:
             above = middle
     return above
+
+
+def narrowed(
+    holds: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray, halvings: int
+) -> tuple[FloatArray, FloatArray]:
+    """The ends of ever smaller intervals, elementwise; the condition holds up to a point in each.
+
+    >>> low, high = narrowed(lambda x: x < 0.3, np.zeros(1), np.ones(1), 2)
+    >>> low.tolist(), high.tolist()
+    ([0.25], [0.5])
+    """
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        still = holds(middle)
+        low, high = np.where(still, middle, low), np.where(still, high, middle)
+    return low, high
+
+
+def first_integers(
+    holds: Callable[[IntArray], BoolArray], low: IntArray, high: IntArray
+) -> IntArray:
+    """The first integers from `low` on for which the condition holds, elementwise; else `high`."""
+    while np.any(low < high):
+        middle = (low + high) // 2
+        found = holds(middle)
+        low = np.where(found, low, np.minimum(middle + 1, high))
+        high = np.where(found, middle, high)
+    return np.asarray(low)
