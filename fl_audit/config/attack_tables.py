@@ -81,7 +81,7 @@ class Attack(Judging, frozen=True):
     delta: OpenUnitFloat = 1e-5
 
     def __post_init__(self) -> None:
-        """Raises ValueError for missing DP-SGD keys, two noises, or too many micro-batches."""
+        """Refuses missing DP-SGD keys, two noises, and too many micro-batches."""
         if self.microbatches is not None and self.clip_norm is None:
             raise ValueError("microbatches are DP-SGD's; set clip_norm and epsilon too")
         if self.microbatches is not None and self.microbatches > self.batch_size:
@@ -159,18 +159,10 @@ class FederatedAttackConfig(Config, frozen=True):
 
 
 def load_attack_config(path: Path, overrides: list[str]) -> AttackConfig | FederatedAttackConfig:
-    """Reads the config of an attack.
+    """Reads the config of an attack, with entries `section.key=value` in the place of its own.
 
-    Args:
-      path: The TOML file.
-      overrides: Entries `section.key=value`.
-
-    Returns:
-      The config of centrally trained models; or, if the file is one of `fl-audit run`, that of the
-      run without its canaries, runtime and logging.
-
-    Raises:
-      InputError: The file cannot be read, is not TOML, or does not describe an attack.
+    It is that of centrally trained models; or, if the file is one of `fl-audit run`, that of the
+    run without its canaries, runtime and logging.
     """
     table = read_tables(path, overrides)
     if not _FEDERATED_SECTIONS & table.keys():

@@ -95,10 +95,7 @@ class Opened:
         return hashlib.sha256(self.text).hexdigest()
 
     def others(self, keys: Mapping[str, Any]) -> list[str]:
-        """The keys whose values differ from the committed ones, in order.
-
-        `keys` are the values of a config as from `committed_keys`.
-        """
+        """The keys whose values (`committed_keys`) differ from the committed ones, in order."""
         committed = self.commitment.config
         return [
             key
@@ -140,11 +137,7 @@ def committed_keys(config: Config) -> dict[str, Any]:
 
 
 def recorded_keys(folder: RunFolder) -> dict[str, Any]:
-    """The committed keys of the config and of the inputs in a run's folder.
-
-    Raises:
-      InputError: A file cannot be read.
-    """
+    """The committed keys of the config and of the inputs in a run's folder."""
     return _keys(read_toml(folder.config)) | read_recorded_inputs(folder).keys()
 
 
@@ -203,11 +196,7 @@ def check_uncommitted(path: Path) -> None:
 
 
 def write_commitment(path: Path, opened: Opened) -> None:
-    """Writes a new commitment, and its opening, which only the owner may read.
-
-    Raises:
-      InputError: One of the files exists, or cannot be written.
-    """
+    """Writes a new commitment, and its opening, which only the owner may read."""
     check_uncommitted(path)
     try:
         write_text(opening_of(path), _opening_text(opened.nonce), OWNER_ALONE)
@@ -307,27 +296,20 @@ def check_committed(path: Path, config: Config) -> Opened:
             f"--commitment {path}: is of fl-audit {version}, and this is {__version__}; run it "
             "with that version"
         )
-    keys = committed_keys(config)
-    for key in opened.others(keys):
-        if not key.startswith(PREFIX):
-            raise InputError(f"--commitment {path}: {words_of_other(key, keys)}")
+    _refuse_others(path, opened, committed_keys(config), are_inputs=False)
     return opened
 
 
 def check_committed_inputs(path: Path, opened: Opened, inputs: Inputs) -> None:
-    """Refuses inputs, such as data, that are others than those committed to.
+    """Refuses inputs, such as data, that are others than those committed to."""
+    _refuse_others(path, opened, inputs.keys(), are_inputs=True)
 
-    Args:
-      path: The file of the commitment.
-      opened: The commitment.
-      inputs: The inputs of the config that is to be run.
 
-    Raises:
-      InputError: An input has another digest, or was not committed to.
-    """
-    keys = inputs.keys()
+def _refuse_others(
+    path: Path, opened: Opened, keys: Mapping[str, Any], *, are_inputs: bool
+) -> None:
     for key in opened.others(keys):
-        if key.startswith(PREFIX):
+        if key.startswith(PREFIX) == are_inputs:
             raise InputError(f"--commitment {path}: {words_of_other(key, keys)}")
 
 

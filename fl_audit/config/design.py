@@ -119,17 +119,10 @@ def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
 def design_run(
     config: Config, client_ids: Sequence[str], num_canaries: int, secret: int | None = None
 ) -> RunDesign:
-    """Draws who is included and the schedule.
+    """Draws who is included and the schedule; refuses parts of a config that do not fit together.
 
-    Args:
-      config: The config of the run.
-      client_ids: The names of the real clients.
-      num_canaries: The size of the pool.
-      secret: The secret of a run that trains, from which the schedule is drawn if `is_secret`; None
-        draws it from the seed, as for a run that is planned.
-
-    Raises:
-      InputError: The parts of the config do not fit together.
+    If `is_secret`, the schedule is drawn from the `secret` of a run that trains; None draws it from
+    the seed, as for a run that is planned.
     """
     if len(client_ids) < 2 and config.audit.delta is None:
         raise InputError(

@@ -59,15 +59,9 @@ def read_tables(path: Path, overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def config_of_table(table: dict[str, Any], path: Path, name: str) -> Config:
-    """Turns a config file's table into a `Config` with absolute paths; ignores [attack].
+    """Turns a config file's parsed table into a `Config` with absolute paths; ignores [attack].
 
-    Args:
-      table: The parsed file, with overrides applied.
-      path: The file; relative paths start in its folder.
-      name: The name of the config in an error message.
-
-    Raises:
-      InputError: The table does not describe a run.
+    Relative paths start in the folder of `path`; `name` names the config in an error message.
     """
     table = _with_plugin_folders(table, path.parent)
     return in_folder(parse_config({k: table[k] for k in table if k != "attack"}, name), path.parent)
