@@ -46,7 +46,7 @@ from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.formats.folders import LogFolder, WriteLock
 from fl_audit.formats.noise_correlation import write_correlation
 from fl_audit.formats.participation_files import Participation, write_participation
-from fl_audit.formats.round_chain import ChainWriter, Scoring, read_chain
+from fl_audit.formats.round_chain import ChainWriter, Line, Scoring, read_chain
 from fl_audit.formats.round_logs import (
     ConcentrationLog,
     CosineLog,
@@ -96,7 +96,7 @@ class RoundScorer:
         pool: CanaryPool,
         log: CosineLog,
         *,
-        opened_at: str,
+        last: Line,
         lost_canaries: LostCanaries,
     ) -> None:
         """Opens the logs of a folder that exists; use `create` or `open` instead."""
@@ -104,7 +104,8 @@ class RoundScorer:
         self.pool = pool
         self.num_rounds = log.num_rounds
         self._log = log
-        self._opened_at = opened_at
+        self._opened_at = last.link
+        self._cut = last.round if isinstance(last, Scoring) else None
         self._concentrations: ConcentrationLog | None = None
         if folder.round_concentrations.exists():
             self._concentrations = ConcentrationLog.open(
@@ -240,8 +241,7 @@ class RoundScorer:
         chain.check(at.chain)
         num_rounds = CosineLog.read(at.round_cosines, pool.count).num_rounds
         log = CosineLog.open(at.round_cosines, num_rounds, pool.count)
-        opened_at = chain.lines[-1].link
-        return cls(at, pool, log, opened_at=opened_at, lost_canaries=lost_canaries)
+        return cls(at, pool, log, last=chain.lines[-1], lost_canaries=lost_canaries)
 
     @functools.cached_property
     def _chain(self) -> ChainWriter:
@@ -258,10 +258,10 @@ class RoundScorer:
                 f"{self.folder.path}: was written after it was opened here; open it again"
             )
         self._lock = lock
-        cut = read.lines[-1]
-        if isinstance(cut, Scoring):
+        if self._cut is not None:
+            cut, self._cut = self._cut, None
             changed = {row.round for row in read.changed_rows(self.folder.path)}
-            for number in sorted({cut.round, *(n for n in changed if n > cut.round)}):
+            for number in sorted({cut, *(n for n in changed if n > cut)}):
                 chain.log_round(number, self.folder.round_logs())
         return chain
 
@@ -276,9 +276,9 @@ class RoundScorer:
     ) -> npt.NDArray[np.float64]:
         """Scores every canary against a round's aggregate, and writes the cosines to the disk.
 
-        A round that is scored again (the server went back to its last checkpoint) is replaced; the
-        null distribution of `sum` is then known from excluded canaries alone. A round that releases
-        nothing is not scored.
+        A round that is scored again (the server went back to its last checkpoint) is replaced; if
+        its aggregate is another one, the null distribution of `sum` is then known from excluded
+        canaries alone. A round that releases nothing is not scored.
 
         Args:
           round_number: The round, counted from 1.
@@ -356,7 +356,11 @@ class RoundScorer:
 
         Returns the later rounds, from 0, whose rows have changed, too.
         """
-        self._sum.forget(index)
+        length = euclidean_norm(vector)
+        row = self._log.row(index)
+        is_same = row is not None and np.array_equal(row, cosines.astype(row.dtype))
+        if not (is_same and self._lengths[index, 0] == length):
+            self._sum.forget(index)
         changed = self._measured.forget(index)
         self._lengths[index] = np.nan
         self._lengths.flush()
@@ -373,7 +377,7 @@ class RoundScorer:
             self._directions.add(index, vector)
             self._directions.flush()
         canary_length = np.nan if mechanism.canary_length is None else mechanism.canary_length
-        self._lengths[index] = euclidean_norm(vector), canary_length
+        self._lengths[index] = length, canary_length
         self._lengths.flush()
         self._sum.add(index, functools.partial(add_direction, vector=vector))
         return changed
@@ -416,8 +420,12 @@ class RoundScorer:
 
     @property
     def scored_rounds(self) -> list[int]:
-        """The numbers of the rounds that are scored, from 1, in order."""
-        return [int(index) + 1 for index in np.flatnonzero(self._log.written())]
+        """The numbers of the rounds that are scored, from 1, in order.
+
+        One that a kill has cut short is not among them after `open`: score it again, if you can.
+        """
+        written = [int(index) + 1 for index in np.flatnonzero(self._log.written())]
+        return [number for number in written if number != self._cut]
 
     def scored_round(self, index: int) -> ScoredRound | None:
         """One round, counted from 0, with the null of its aggregate; None if it is not scored."""
@@ -477,10 +485,11 @@ class RoundScorer:
         }
         rounds = logged_rounds(self.folder, self.pool, self._log)
         uploads = read_uploads(self.folder, self.pool, self._listed.own_rounds)
+        chain = self._chain  # of which a round that a kill has cut short is one from here on
         number = len(self.scored_rounds)
         log = SeenLog(self.folder, self.pool, self._listed, rounds, number, uploads)
         scored = score_seen(log, **models)
         if not scored.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
-        write_scores(self.folder, scored, self._chain)
+        write_scores(self.folder, scored, chain)
         return {statistic: self.folder.scores(statistic) for statistic in scored.scores}

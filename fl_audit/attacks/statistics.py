@@ -96,6 +96,11 @@ class Statistic:
     needs: frozenset[Sight]
     null_of: Callable[[RunFacts], Null] = empirical_null
 
+    @property
+    def tells_rounds(self) -> bool:
+        """Whether a score says in which rounds its canary was, to those who see aggregates."""
+        return bool(self.needs & {"canary_rounds", "uploads"})
+
     def null(self, facts: RunFacts) -> Null:
         """The null distribution in a run or log; "empirical" if the dimension is not known.
 

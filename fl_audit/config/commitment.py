@@ -192,7 +192,10 @@ def check_uncommitted(path: Path) -> None:
     """Raises InputError if a file of a commitment exists, which is never replaced."""
     for file_path in (path, opening_of(path), tries_of(path)):
         if file_path.exists():
-            raise InputError(f"{file_path}: is there already; a commitment is never replaced")
+            alone = "" if path.exists() else f" (delete it if no {path.name} was ever published)"
+            raise InputError(
+                f"{file_path}: is there already; a commitment is never replaced{alone}"
+            )
 
 
 def write_commitment(path: Path, opened: Opened) -> None:

@@ -389,7 +389,7 @@ def _cost_line(plan: Plan) -> list[str]:
     cost = plan.cost
     text = (
         f"{percent(cost.update_share)} more updates a round, scoring "
-        f"{duration(cost.total_scoring_seconds)} over the run; the clients' signal is divided down "
-        f"to {significant(100 * plan.accuracy.dilution)} %"
+        f"{duration(cost.total_scoring_seconds)} over the run; clients move the model "
+        f"{significant(100 * plan.accuracy.dilution)} % as far as without canaries"
     )
     return _labelled("costs", text)

@@ -94,10 +94,10 @@ def _expected_counts(
 _MOST_MARKERS = 30
 
 
-def training_curves(rounds: Rounds) -> dict[str, Markup]:
-    """The figures by title, one per curve that has any value."""
-    curves = {
-        "Training loss (nats)": rounds.train_loss,
+def training_curves(rounds: Rounds, *, are_secret: bool) -> dict[str, Markup]:
+    """The figures by title, one per curve that has any value; no loss of secret participants."""
+    loss = {} if are_secret else {"Training loss (nats)": rounds.train_loss}
+    curves = loss | {
         "Held-out accuracy": rounds.accuracy,
         "Clip norm": rounds.clip_norm,
     }

@@ -53,6 +53,11 @@ class _CheckWords:
     worst: Callable[[Check], str]
 
 
+def _norm(check: Check) -> str:
+    causes = "; longer updates, or rounding to steps wider than the noise" if check.failed else ""
+    return f"{_at('the largest plausible norm')(check)}{causes}"
+
+
 def _at(words: str) -> Callable[[Check], str]:
     """Describes the worst ratio, with its variable and round."""
 
@@ -143,7 +148,7 @@ _WORDS = {
     "bounded_length": _CheckWords(
         "Bounded norm",
         "No norm exceeds what the cohort’s clipped updates and the noise allow.",
-        _at("the largest plausible norm"),
+        _norm,
     ),
     "no_echo": _CheckWords(
         "No echo",

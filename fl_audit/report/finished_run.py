@@ -1,5 +1,7 @@
 """All inputs of a report, read from a run folder and checked."""
 
+import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -171,7 +173,7 @@ def assembled_run(
             for canary, own in zip(pool.values(), known, strict=True)
             if canary.included
         ),
-        scores=scores,
+        scores=scores if record.schedule_secret is None else _without_rounds(scores, config),
         aggregates=(
             _read_aggregates(folder, record, rounds)
             if why_not_checked(config.mechanism) is None
@@ -182,6 +184,24 @@ def assembled_run(
         rounds_of_canaries=known,
         arms=tuple(canary.arm for canary in pool.values() if canary.arm),
     )
+
+
+def _without_rounds(scores: Mapping[str, ScoreFile], config: Config) -> Mapping[str, ScoreFile]:
+    """The scores of a run with secret rounds, on a grid where they would tell a canary's rounds.
+
+    Whoever sees all aggregates knows the score of a canary in any set of rounds, so that the digits
+    of a score, or of a bound or a bin that follows from it, name the set. Rounded down, no bound
+    rises; a step is a quarter to half of the standard error of the mean of all scores.
+    """
+    rounded = dict(scores)
+    for statistic in statistics_of(config.canaries, config.audit):
+        score = scores[statistic.name].score
+        error = float(score.std()) / math.sqrt(len(score))
+        if statistic.tells_rounds and error > 0:
+            step = 2.0 ** (math.floor(math.log2(error)) - 1)
+            on_grid = np.floor(score / step) * step
+            rounded[statistic.name] = dataclasses.replace(scores[statistic.name], score=on_grid)
+    return rounded
 
 
 def _read_rounds(path: Path, num_rounds: int) -> Rounds:

@@ -105,7 +105,9 @@ def render_html(
         "rate_heads": [(f"TPR at FPR {100 * rate:g} %", "number") for rate in REPORTED_RATES],
         "normality": tables.normality_rows(statistics),
         "null_checks": tables.null_rows(statistics),
-        "curves": {} if run is None else training_curves(run.rounds),
+        "curves": {}
+        if run is None
+        else training_curves(run.rounds, are_secret=run.record.schedule_secret is not None),
         "analytical": report.analytical,
         "stated": f", {AS_THE_LOG_STATES}" if report.is_stated_by_log else "",
         "accounting": tables.accounting_rows(report),

@@ -90,6 +90,10 @@ class RoundMetrics:
     epsilon_lower_bound: float | None = None
 
 
+_RELEASED = ("clip_norm", "noise_stddev", "aggregate_norm", "accuracy")
+"""The metrics that follow from models, aggregates and config."""
+
+
 @dataclass(frozen=True, eq=False)
 class CanaryCosines:
     """The cosines of canaries with the noised aggregate of one round.
@@ -126,11 +130,17 @@ class FinishedRound:
     is_secret: bool = False
 
     def numbers(self) -> dict[str, float]:
-        """The round's numbers by name, for an experiment tracker; none of what is secret."""
+        """The round's numbers by name, for an experiment tracker.
+
+        Of secret rounds there are those alone that follow from what the run releases: participants'
+        losses, which have no noise, their number and their time say who they are.
+        """
         named = dataclasses.asdict(self.metrics)
-        for name in ("round", *(("num_clients", "num_canaries") if self.is_secret else ())):
-            del named[name]
-        known = {name: float(value) for name, value in named.items() if value is not None}
+        known = {
+            name: float(value)
+            for name, value in named.items()
+            if value is not None and name != "round" and (name in _RELEASED or not self.is_secret)
+        }
         return known if self.cosines is None else known | self.cosines.means()
 
 

@@ -274,14 +274,10 @@ class NoiseClaim(OneCurveClaim):
         return GaussianTradeOff(1 / self.noise_multiplier)
 
 
-_LEAST_DIGITS = 3
-"""The digits of an epsilon or a delta below which rounding moves a claim visibly."""
-
-
 def _is_rounded(point: tuple[float, float]) -> bool:
-    """Whether neither number of a point of a profile has three significant digits."""
+    """Whether a point of a profile looks cut to two digits: numbers of one digit were chosen."""
     digits = (len(Decimal(repr(number)).normalize().as_tuple().digits) for number in point)
-    return max(digits) < _LEAST_DIGITS
+    return max(digits) == 2
 
 
 @dataclass(frozen=True)
@@ -371,7 +367,7 @@ class ProfileClaim(OneCurveClaim):
         note = ""
         if rounded:
             points = "a point has" if rounded == 1 else f"{rounded} points have"
-            note = f"; {points} under three digits, and must have been rounded up"
+            note = f"; {points} two digits only, and must have been rounded up"
         return f"the claim of a {self.short} ({_point(self.epsilon, self.delta)}{note})"
 
     @property

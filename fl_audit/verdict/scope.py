@@ -46,7 +46,11 @@ _DRAWN_OTHERWISE = (
 
 COVER_UPLOADS = 'if the claim is about uploads too, say "claim_covers_uploads": true in {file}'
 
-SAY_SO = 'if the claim does not count on sampling, say "claim_counts_on_sampling": false in {file}'
+SAY_SO = (
+    'say in {file} whether the claim counts on sampling: if not ("claim_counts_on_sampling": '
+    "false), own_rounds is tested; if so, state how clients are sampled and each round’s noise, "
+    "and its parts are (docs/logs.md)"
+)
 
 
 @dataclass(frozen=True)

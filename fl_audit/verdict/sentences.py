@@ -24,7 +24,7 @@ from fl_audit.verdict.claims import Claim, ConfiguredClaim, CurveClaim, claimed_
 from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTests
 from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, PointTests
 from fl_audit.verdict.record import Detectable, Outcome, Verdict
-from fl_audit.verdict.scope import Scope
+from fl_audit.verdict.scope import Scope, is_about_sampling
 from fl_audit.verdict.simulation import DecidedCurve, Simulation
 
 NEXT = "Next: "
@@ -369,8 +369,13 @@ def norm_words(length: float | None) -> str:
 
 def _hidden_words(simulation: Simulation) -> str:
     """Why no violation, however large, would be contradicted."""
-    power = simulation.power
-    if power.hidden == "by little signal":
+    power, known = simulation.power, STATISTICS.get(str(simulation.statistic.name))
+    if power.hidden == "by little signal" and known is not None and is_about_sampling(known):
+        why = (
+            "an attacker who does not know the canaries’ rounds sees less of them than the claim "
+            "allows"
+        )
+    elif power.hidden == "by little signal":
         why = "canaries show less than the claim allows a client, whatever the noise"
     else:
         what = "clients' updates hide" if simulation.knows_rounds else "more than noise hides"
@@ -452,7 +457,7 @@ def more_power(
         if scope.covers(OWN_ROUNDS.name):
             steps.append("score by own_rounds, the statistic that shows most")
         elif scope.say_so is not None and scope.counts_on_sampling is None:
-            steps.append(f"{scope.say_so}, and own_rounds counts")
+            return f"{NEXT}{scope.say_so}"
     several = [
         f"one {what}"
         for what, number in (("statistic", len(names)), ("method", audit.tests.number))
