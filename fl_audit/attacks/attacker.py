@@ -20,7 +20,7 @@ from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads, ScoredCanaries
 from fl_audit.config_tables.audit import Audit
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.round_logs import ConcentrationLog, CosineLog
+from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, DirectionLog
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,16 +115,12 @@ class AttackContext:
         """
         cosines = self.round_cosines
         if isinstance(cosines, RoundLog) and self.family is not None:
-            folder, dim = self.run_folder, len(self.initial_model)
-            log = RoundDirections.at_round(
-                self.completed,
-                folder.round_directions,
-                self.num_rounds,
-                self.seed,
-                dim,
-                kept=folder.kept_directions,
+            path, kept = self.run_folder.round_directions, self.run_folder.kept_directions
+            log = functools.partial(DirectionLog.at_round, self.completed)
+            dim = len(self.initial_model)
+            cosines.keep_directions(
+                RoundDirections.of(log, path, self.num_rounds, self.seed, dim, kept=kept)
             )
-            cosines.keep_directions(log)
         return cosines
 
     @functools.cached_property

@@ -43,7 +43,8 @@ from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.measured_canary_check import logged_lengths
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import RoundCosines
-from fl_audit.checks.coordinates import binomial_divergence
+from fl_audit.checks.measured_rounds import read_mechanism
+from fl_audit.checks.noise_rows import binomial_divergence
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.participation_files import Participation, read_participation
@@ -179,9 +180,11 @@ def _noise_range(log: SeenLog) -> tuple[float, float]:
 def _lengths_and_stddevs(log: SeenLog, indices: IndexArray) -> tuple[FloatArray, FloatArray]:
     """The length of a client and the noise's standard deviation by round; NaN where not stated."""
     _, clients = logged_lengths(log.folder, log.cosines.measured_lengths()).at(indices)
-    aggregates = log.cosines.measured_aggregates()
-    if aggregates is None:
-        return clients, np.full(len(indices), np.nan)
+    aggregates, stated = log.cosines.measured_aggregates(), read_mechanism(log.folder)
+    if aggregates is None:  # the log has their norms alone, or their cosines
+        known = np.zeros(0) if stated is None else stated[:, 0]
+        padded = np.append(known, np.full(int(indices.max(initial=0)) + 1, np.nan))
+        return clients, padded[indices]
     numbers = aggregates.numbers or range(1, len(aggregates.stddev) + 1)
     stddev_of = dict(zip(numbers, aggregates.stddev.tolist(), strict=True))
     stddevs = np.array([stddev_of.get(number, np.nan) for number in (indices + 1).tolist()])
@@ -266,7 +269,13 @@ def _release(
 ) -> Release:
     """A release whose noise multiplier is that of a canary in an aggregate."""
     alone = Denominator("expected_cohort", 1.0)
-    return Release(rounds, distribution.noise(noise, noise), alone, client, canary)
+    return Release(
+        rounds=rounds,
+        noise=distribution.noise(noise, noise),
+        denominator=alone,
+        client=client,
+        canary=canary,
+    )
 
 
 def _client_of(participation: Participation | None) -> Party:

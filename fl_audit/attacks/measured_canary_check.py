@@ -2,9 +2,15 @@
 
 `canary_check_in_rounds` gathers those of a run, `log_canary_check` those of a log, and
 `checks.canary_check` decides. docs/canary_check.md describes the check.
+
+While a system trains `CanaryWatch` repeats the check, so that lost canaries end a run that would
+show nothing: after 1, 2, 4, 8, 16 … scored rounds, which together cost as much as two checks after
+the last one. Each repetition has an equal share of `CANARY_CHECK_FALSE_ALARM`, so that a
+correct system is stopped with at most that probability over all of its rounds.
 """
 
 import dataclasses
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -17,6 +23,8 @@ from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
 from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.checks import CanaryCheck, CanaryParticipations, check_canaries
 from fl_audit.checks.canary_check import CANARY_CHECK_FALSE_ALARM
+from fl_audit.config_tables.audit import LostCanaries
+from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import open_log
 
@@ -179,3 +187,70 @@ def logged_lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
     known = np.flatnonzero(np.isfinite(measured))
     of_aggregate[known] = measured[known]
     return RoundLengths(of_aggregate, of_client)
+
+
+class CanariesLostError(InputError):
+    """The canaries of a training do not reach its aggregates as they should."""
+
+
+def check_choice(lost_canaries: str) -> None:
+    """Raises InputError for another word than those of `LostCanaries`."""
+    if lost_canaries not in typing.get_args(LostCanaries):
+        raise InputError(f"lost_canaries: must be 'error' or 'warn', got {lost_canaries!r}")
+
+
+def looks(num_rounds: int) -> list[int]:
+    """The numbers of scored rounds after which canaries are checked.
+
+    >>> looks(20)
+    [1, 2, 4, 8, 16]
+    """
+    return [1 << power for power in range(num_rounds.bit_length())]
+
+
+class CanaryWatch:
+    """Repeats the canary check of a training, and reports once that it fails."""
+
+    def __init__(
+        self,
+        num_rounds: int,
+        *,
+        choice: LostCanaries,
+        warn: Callable[[str], None],
+        key: str,
+        scored: int = 0,
+    ) -> None:
+        """Starts after `scored` rounds, which are not checked for themselves.
+
+        Args:
+          num_rounds: The largest number of rounds.
+          key: The name of the choice in the config or call, such as "audit.lost_canaries".
+        """
+        check_choice(choice)
+        at = looks(num_rounds)
+        self._looks = {look for look in at if look > scored}
+        self._false_alarm = CANARY_CHECK_FALSE_ALARM / len(at)
+        self._choice = choice
+        self._warn = warn
+        self._key = key
+
+    def see(
+        self, num_scored: int, round_number: int, check: Callable[[float], CanaryCheck | None]
+    ) -> None:
+        """Checks the rounds so far if a look is due."""
+        if num_scored not in self._looks:
+            return
+        self._looks.discard(num_scored)
+        canary_check = check(self._false_alarm)
+        if canary_check is None or canary_check.state != "not_arrived":
+            return
+        self._looks.clear()
+        rounds = "round 1" if round_number == 1 else f"rounds 1 to {round_number}"
+        line = (
+            f"the canary check fails in {rounds}: {canary_check.fault or canary_check.reason}. No "
+            "verdict on this training will be consistent: fix that and start anew, or train on"
+        )
+        # Canaries that are too long may well contradict a claim.
+        if self._choice == "error" and not canary_check.is_longer:
+            raise CanariesLostError(f"{line} with {self._key} = 'warn'")
+        self._warn(line)

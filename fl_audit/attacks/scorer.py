@@ -14,20 +14,25 @@ import numpy.typing as npt
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import Arrays, flatten
-from fl_audit.attacks.canary_watch import CanaryWatch
 from fl_audit.attacks.compared_vectors import concentration_row, depends_on_vectors, unknown_rows
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, add_direction
-from fl_audit.attacks.listed_canaries import ListedCanaries, read_listed, write_listed
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
 from fl_audit.attacks.log_scores import score_seen, write_scores
 from fl_audit.attacks.logs import (
+    ListedCanaries,
     SeenLog,
     check_pool,
     logged_rounds,
     pool_of_uploads,
+    read_listed,
     read_uploads,
+    write_listed,
 )
-from fl_audit.attacks.measured_canary_check import canary_check_in_rounds, logged_lengths
+from fl_audit.attacks.measured_canary_check import (
+    CanaryWatch,
+    canary_check_in_rounds,
+    logged_lengths,
+)
 from fl_audit.attacks.round_cosines import LoggedRounds, numbered_rows
 from fl_audit.attacks.uploads import CanaryUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
@@ -42,7 +47,7 @@ from fl_audit.checks import (
 from fl_audit.checks.measured_rounds import check_noise
 from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_confidence, check_delta
+from fl_audit.estimators.scores import check_confidence, check_delta
 from fl_audit.formats.folders import LogFolder, WriteLock
 from fl_audit.formats.noise_correlation import write_correlation
 from fl_audit.formats.participation_files import Participation, write_participation
@@ -50,6 +55,7 @@ from fl_audit.formats.round_chain import ChainWriter, Line, Scoring, read_chain
 from fl_audit.formats.round_logs import (
     ConcentrationLog,
     CosineLog,
+    DirectionLog,
     LoggedTotal,
     create_log,
     open_log,
@@ -113,8 +119,8 @@ class RoundScorer:
             )
         self._directions: RoundDirections | None = None
         if folder.round_directions.exists():
-            self._directions = RoundDirections.open(
-                folder.round_directions, log.num_rounds, pool.seed, pool.dim
+            self._directions = RoundDirections.of(
+                DirectionLog.open, folder.round_directions, log.num_rounds, pool.seed, pool.dim
             )
         self._lengths = open_log(
             folder.round_lengths, "r+", np.float64, (log.num_rounds, 2), "lengths"
@@ -214,8 +220,8 @@ class RoundScorer:
                 write_listed(new, pool, canary_rounds, num_rounds, canary_arms)
                 several = any(len(set(rounds)) > 1 for rounds in canary_rounds)
                 if several or noise_correlation is not None:
-                    RoundDirections.create(
-                        new.round_directions, num_rounds, pool.seed, pool.dim
+                    RoundDirections.of(
+                        DirectionLog.create, new.round_directions, num_rounds, pool.seed, pool.dim
                     ).flush()
             ChainWriter.begin(new.chain, new.identity())
             new.path.rename(path)
@@ -411,7 +417,8 @@ class RoundScorer:
     def _upload_log(self) -> CanaryUploads:
         """The log of uploads, created at the first one."""
         if self._uploads is None:
-            pool = pool_of_uploads(self.pool, self._listed.own_rounds)
+            own = read_listed(self.folder, self.pool).own_rounds
+            pool = pool_of_uploads(self.pool, own)
             is_there = int(self.folder.upload_cosines.exists())
             self._uploads = CanaryUploads.at_round(
                 is_there, self.folder, pool, self.num_rounds, self.pool.count
@@ -449,7 +456,7 @@ class RoundScorer:
         """
         check_delta(delta)
         check_confidence(confidence)
-        listed = self._listed
+        listed = read_listed(self.folder, self.pool)
         why_not = why_no_live_test(listed.own_rounds, self.pool.family)
         if listed.own_rounds is None or why_not is not None:
             raise InputError(f"{self.folder.path}: nothing can be proven yet: {why_not}")
@@ -484,10 +491,11 @@ class RoundScorer:
             for name, model in (("initial", initial), ("final", final))
         }
         rounds = logged_rounds(self.folder, self.pool, self._log)
-        uploads = read_uploads(self.folder, self.pool, self._listed.own_rounds)
+        listed = read_listed(self.folder, self.pool)
+        uploads = read_uploads(self.folder, self.pool, listed.own_rounds)
         chain = self._chain  # of which a round that a kill has cut short is one from here on
         number = len(self.scored_rounds)
-        log = SeenLog(self.folder, self.pool, self._listed, rounds, number, uploads)
+        log = SeenLog(self.folder, self.pool, listed, rounds, number, uploads)
         scored = score_seen(log, **models)
         if not scored.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")

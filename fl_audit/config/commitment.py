@@ -78,16 +78,11 @@ class Commitment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Opened:
-    """A commitment with the nonce that opens it.
-
-    Attributes:
-      text: The text of its file.
-      nonce: 64 hexadecimal digits.
-    """
+    """A commitment with the nonce that opens it."""
 
     commitment: Commitment
-    text: bytes
-    nonce: str
+    text: bytes  # the text of its file
+    nonce: str  # 64 hexadecimal digits
 
     @property
     def digest(self) -> str:
@@ -304,7 +299,7 @@ def check_committed(path: Path, config: Config) -> Opened:
 
 
 def check_committed_inputs(path: Path, opened: Opened, inputs: Inputs) -> None:
-    """Refuses inputs, such as data, that are others than those committed to."""
+    """Refuses inputs, such as data, that differ from those committed to."""
     _refuse_others(path, opened, inputs.keys(), are_inputs=True)
 
 

@@ -37,15 +37,11 @@ class RunDesign:
     """A run as determined by its config, its seed and the names of its clients.
 
     `PreparedRun` (trained) and `PlannedRun` (planned) are such designs.
-
-    Attributes:
-      config: The config of the run; its mechanism's noise is known.
-      num_clients: The number N of real clients in the population.
-      included: Whether each canary is included, bool of shape (num_canaries,).
     """
 
-    config: Config
-    num_clients: int
+    config: Config  # the config of the run; its mechanism's noise is known
+    num_clients: int  # the number N of real clients in the population
+    # whether each canary is included, bool of shape (num_canaries,)
     included: npt.NDArray[np.bool_]
     schedule: Schedule
     secret: int | None
@@ -119,10 +115,10 @@ def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
 def design_run(
     config: Config, client_ids: Sequence[str], num_canaries: int, secret: int | None = None
 ) -> RunDesign:
-    """Draws who is included and the schedule; refuses parts of a config that do not fit together.
+    """Draws who is included and the schedule.
 
-    If `is_secret`, the schedule is drawn from the `secret` of a run that trains; None draws it from
-    the seed, as for a run that is planned.
+    The schedule of a run that `is_secret` is drawn from its secret; None draws it from the seed, as
+    for a run that is planned.
     """
     if len(client_ids) < 2 and config.audit.delta is None:
         raise InputError(

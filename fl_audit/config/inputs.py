@@ -63,7 +63,7 @@ class Inputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_inputs(config: Config, task: LearningTask) -> Inputs:
-    """Reads what a run of a config reads; `task` is the run's, loaded."""
+    """Reads what a run of a config reads."""
     population = task.population
     names = population.client_ids
     count = min(len(names), MOST_CLIENTS)

@@ -51,7 +51,7 @@ import numpy.typing as npt
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from fl_audit.array_types import BoolArray, FloatArray
-from fl_audit.estimators.bisection import narrowed
+from fl_audit.estimators.distributions import narrowed
 
 _NUM_SHIFTS = 6
 """The number of shifts m of the alternatives, evenly spaced in their logs."""

@@ -24,7 +24,7 @@ from scipy import special
 
 from fl_audit.array_types import BoolArray, FloatArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.bisection import narrowed
+from fl_audit.estimators.distributions import narrowed
 from fl_audit.estimators.optimal_tests import OptimalTests
 
 _GRID = special.log_ndtr(np.concatenate([np.arange(-45, -12, 0.05), np.arange(-12, 9, 0.005)]))

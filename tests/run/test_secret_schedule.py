@@ -13,13 +13,17 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from fl_audit import load_config, start_run
 from fl_audit.attacks.own_sums import KeptSums
 from fl_audit.canaries.families import FAMILIES
-from fl_audit.checks.sketches import sketch
+from fl_audit.checks.noise_rows import sketch
 from fl_audit.cli import main
 from fl_audit.config.design import design_run
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.participation_files import read_canaries
-from fl_audit.formats.schedule_secret import new_secret, read_secret, write_secret
+from fl_audit.formats.participation_files import (
+    new_secret,
+    read_canaries,
+    read_secret,
+    write_secret,
+)
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.report.build import build_report
 from fl_audit.report.finished_run import assembled_run, read_finished_run, read_scores_of
