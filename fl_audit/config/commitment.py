@@ -90,10 +90,7 @@ class Opened:
         return hashlib.sha256(self.text).hexdigest()
 
     def others(self, keys: Mapping[str, Any]) -> list[str]:
-        """The keys whose values differ from the committed ones, in order.
-
-        `keys` are the values of a config as from `committed_keys`.
-        """
+        """The keys whose values (`committed_keys`) differ from the committed ones, in order."""
         committed = self.commitment.config
         return [
             key
@@ -297,18 +294,20 @@ def check_committed(path: Path, config: Config) -> Opened:
             f"--commitment {path}: is of fl-audit {version}, and this is {__version__}; run it "
             "with that version"
         )
-    keys = committed_keys(config)
-    for key in opened.others(keys):
-        if not key.startswith(PREFIX):
-            raise InputError(f"--commitment {path}: {words_of_other(key, keys)}")
+    _refuse_others(path, opened, committed_keys(config), are_inputs=False)
     return opened
 
 
 def check_committed_inputs(path: Path, opened: Opened, inputs: Inputs) -> None:
     """Refuses inputs, such as data, that differ from those committed to."""
-    keys = inputs.keys()
+    _refuse_others(path, opened, inputs.keys(), are_inputs=True)
+
+
+def _refuse_others(
+    path: Path, opened: Opened, keys: Mapping[str, Any], *, are_inputs: bool
+) -> None:
     for key in opened.others(keys):
-        if key.startswith(PREFIX):
+        if key.startswith(PREFIX) == are_inputs:
             raise InputError(f"--commitment {path}: {words_of_other(key, keys)}")
 
 
