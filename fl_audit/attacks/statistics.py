@@ -102,11 +102,7 @@ class Statistic:
         return bool(self.needs & {"canary_rounds", "uploads"})
 
     def null(self, facts: RunFacts) -> Null:
-        """The null distribution in a run or log; "empirical" if the dimension is not known.
-
-        Raises:
-          InputError: There are no vectors of that dimension such as `facts.compared` describes.
-        """
+        """The null distribution in a run or log; "empirical" if the dimension is not known."""
         null_of = self.null_of(facts)
         kind = null_of.kind
         if facts.dim is None or facts.family not in (None, *WITH_KNOWN_NULL):

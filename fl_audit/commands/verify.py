@@ -73,6 +73,7 @@ def add(commands: Commands) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
+    """Verifies a folder, and the sheet of one where it is given."""
     from fl_audit.formats.folders import RunFolder
     from fl_audit.release_sheet.compare_sheets import verify_sheet
     from fl_audit.verification import NOT_SHOWN, verify_folder

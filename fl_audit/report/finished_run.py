@@ -31,18 +31,12 @@ from fl_audit.verdict import ScoredStatistic, scored_statistic
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """The curves of a run, each float64 of shape (rounds,).
+    """The curves of a run, each float64 of shape (rounds,)."""
 
-    Attributes:
-      train_loss: Mean loss over the cohort's examples in nats; NaN if not logged.
-      accuracy: On held-out data; NaN in rounds without evaluation.
-      participants: Number of clients and canaries together.
-    """
-
-    train_loss: FloatArray
-    accuracy: FloatArray
+    train_loss: FloatArray  # mean loss over the cohort's examples in nats; NaN if not logged
+    accuracy: FloatArray  # on held-out data; NaN in rounds without evaluation
     clip_norm: FloatArray
-    participants: FloatArray
+    participants: FloatArray  # number of clients and canaries together
     aggregate_norm: FloatArray
 
 

@@ -14,8 +14,7 @@ import msgspec
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.canary_watch import CanaryWatch
-from fl_audit.attacks.measured_canary_check import RoundLengths, canary_check_in_rounds
+from fl_audit.attacks.measured_canary_check import CanaryWatch, RoundLengths, canary_check_in_rounds
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.canaries.tables import family_of
 from fl_audit.checks import CanaryCheck

@@ -11,8 +11,7 @@ import numpy as np
 
 from fl_audit.array_types import BoolArray, FloatArray
 from fl_audit.checks import RunAggregates
-from fl_audit.checks.noise_rows import NoiseRows
-from fl_audit.checks.sketches import sketch
+from fl_audit.checks.noise_rows import NoiseRows, sketch
 from fl_audit.config import Config
 from fl_audit.config.run_tables import ServerSgd
 from fl_audit.formats.folders import RunFolder

@@ -24,10 +24,14 @@ from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.model_file import model_digest, natural_order
 from fl_audit.formats.npy_file import read_arrays
-from fl_audit.formats.participation_files import CanaryRow, canaries_text, read_canaries
+from fl_audit.formats.participation_files import (
+    CanaryRow,
+    canaries_text,
+    read_canaries,
+    read_secret,
+)
 from fl_audit.formats.round_chain import Chain, Reported, digest_of
 from fl_audit.formats.run_record import LiveRecord, RunRecord, read_record
-from fl_audit.formats.schedule_secret import read_secret
 from fl_audit.formats.text_files import read_foreign, read_json, reading
 from fl_audit.json_records import to_json
 from fl_audit.participation.logged_cohorts import Replay, logged_clients

@@ -21,10 +21,10 @@ from fl_audit.attacks.known_rounds import CorrelatedRounds, lengths_in_metrics
 from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
 from fl_audit.attacks.own_sums import KeptSums
-from fl_audit.attacks.round_cosines import FinishedRounds, largest_of_rounds
+from fl_audit.attacks.round_cosines import LoggedRounds
 from fl_audit.attacks.statistics import Sight, Statistic
 from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_of, statistics_of
-from fl_audit.attacks.update_logs import UpdateLogs
+from fl_audit.attacks.update_ratio import UpdateLogs
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.families import FAMILIES, CanaryFamily
 from fl_audit.canaries.pool import pair_names
@@ -122,7 +122,7 @@ class RunScores:
         )
 
     @functools.cached_property
-    def rounds(self) -> FinishedRounds | None:
+    def rounds(self) -> LoggedRounds | None:
         """The cosines with the rounds' aggregates; None if the run logged none.
 
         Raises:
@@ -135,7 +135,7 @@ class RunScores:
         path, kept = folder.round_concentrations, folder.kept_directions
         concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
         directions = KeptSums.read(kept) if kept.exists() else None
-        return FinishedRounds(log, concentrations, None, directions)
+        return LoggedRounds(log, concentrations, None, directions)
 
     @functools.cached_property
     def vectors(self) -> CanaryFamily | None:
@@ -281,9 +281,11 @@ class RunScores:
         log = CosineLog.read(self.folder.release_cosines, self.record.num_canaries)
         path = self.folder.release_concentrations
         concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
-        steps, largest = over_rounds(log.rows(), log.num_canaries), largest_of_rounds
+        steps = over_rounds(log.rows(), log.num_canaries)
         return {
-            CHECKPOINTS_MAX.name: Derived(steps.maximum, largest(log, concentrations)),
+            CHECKPOINTS_MAX.name: Derived(
+                steps.maximum, LoggedRounds(log, concentrations).largest()
+            ),
             CHECKPOINTS_SUM.name: Derived(steps.total, None),
         }
 

@@ -13,24 +13,27 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from fl_audit import load_config, start_run
 from fl_audit.attacks.own_sums import KeptSums
 from fl_audit.canaries.families import FAMILIES
-from fl_audit.checks.sketches import sketch
+from fl_audit.checks.noise_rows import sketch
 from fl_audit.cli import main
 from fl_audit.config.design import design_run
-from fl_audit.engines.runtimes import RUNTIMES
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.participation_files import read_canaries
-from fl_audit.formats.schedule_secret import new_secret, read_secret, write_secret
+from fl_audit.formats.participation_files import (
+    new_secret,
+    read_canaries,
+    read_secret,
+    write_secret,
+)
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.report.build import build_report
 from fl_audit.report.finished_run import assembled_run, read_finished_run, read_scores_of
 from fl_audit.report.page import page_of_run
 from fl_audit.report.report import report_to_json
 from fl_audit.run.training_folder import check_same_canaries, secret_of, write_identity
-from fl_audit.tasks.kinds import TASKS
 from fl_audit.verification import verify_folder
-from tests.engines import toy_engine
 from tests.verification.toy_runs import CONFIG
+
+pytestmark = pytest.mark.usefixtures("toy_runtime")
 
 CLIENTS = [f"client-{at}" for at in range(60)]
 SAMPLED = {
@@ -41,14 +44,6 @@ SAMPLED = {
     "random_allocation": "",
     "b_min_sep": "separation = 2",
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _toy_runtime():
-    toy_engine.register()
-    yield
-    RUNTIMES.remove("toy")
-    TASKS.remove("vectors")
 
 
 def config_of(folder, pattern="bernoulli", extra="", noise=0.5, top=""):
@@ -158,7 +153,7 @@ MODELS = ["final", "final_and_initial", "all_iterates", "checkpoints", "known_ro
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def told(toy_runtime, tmp_path_factory):
     """The folder of a run with little noise, and its canaries' rounds, bool (rounds, canaries)."""
     path = tmp_path_factory.mktemp("told")
     text = CONFIG.replace('"final", "all_iterates", "known_rounds"', str(MODELS)[1:-1])
