@@ -14,13 +14,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
-from markupsafe import Markup
 
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.model_file import model_digest
@@ -28,6 +25,7 @@ from fl_audit.formats.round_chain import Logged, Saved, Scored, digest_of, read_
 from fl_audit.verification import Verified, verify_folder
 from fl_audit.verification.chain import verify_chain
 from tests.engines import toy_engine
+from tests.remembered import quick_reports
 from tests.verification.toy_runs import (
     another_digit,
     committed_run,
@@ -747,11 +745,6 @@ def _all() -> Iterator[tuple[str, Manipulation]]:
 MANIPULATIONS = dict(_all())
 
 
-def without_pictures() -> AbstractContextManager[object]:
-    """Pages without pictures, which take half of the time."""
-    return mock.patch("fl_audit.report.chart.draw", lambda *_: Markup())
-
-
 def base_of(bases: Path, name: str) -> Path:
     """The folder of one of `RUNS`, and of another seed in `second`; made where it lacks."""
     base = bases / name
@@ -784,7 +777,7 @@ def verified(run: Path) -> Verified:
 def main() -> None:
     """Prints what is found of each manipulation, without and with the last link."""
     toy_engine.register()
-    with tempfile.TemporaryDirectory() as bases, without_pictures():
+    with tempfile.TemporaryDirectory() as bases, quick_reports(lambda: False):
         for number, name in enumerate(MANIPULATIONS, start=1):
             with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
                 run, link = manipulated(Path(bases), name, Path(folder))

@@ -26,15 +26,8 @@ from tests.verification.manipulations import (
     base_of,
     manipulated,
     verified,
-    without_pictures,
 )
 from tests.verification.toy_runs import edit_json, edit_lines
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _without_pictures():
-    with without_pictures():
-        yield
 
 
 @pytest.fixture(scope="module")
