@@ -46,6 +46,7 @@ from fl_audit.formats.text_files import (
     read_foreign,
     read_json,
     read_toml,
+    reading,
     write_text,
 )
 from fl_audit.library_words import json_words
@@ -364,10 +365,8 @@ def read_tries(path: Path) -> list[ListedTry]:
     """
     if not path.exists():
         return []
-    try:
+    with reading(path):
         lines = read_foreign(path).splitlines(keepends=True)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     listed: list[ListedTry] = []
     before = hashlib.sha256()
     for number, text in enumerate(lines, start=1):
