@@ -16,8 +16,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 
 ASKED_OFTEN = (
     ("fl_audit.report.statistics", "estimate"),
-    ("fl_audit.report.build", "point_verdict"),
-    ("fl_audit.report.build", "reach_curve_verdict"),
+    ("fl_audit.report.build", "reach_verdict"),
     ("fl_audit.report.build", "upper_bounds"),
 )
 """Functions of values alone, and where reports call them."""

@@ -9,12 +9,13 @@
 ...     canary=Party(FixedRounds(1)),
 ... )
 >>> bounds = upper_bounds(release, delta=1e-5)
->>> known = bounds.attackers["knows_rounds"]
+>>> known = bounds.attackers[Attacker.KNOWS_ROUNDS]
 >>> round(known.client.epsilon, 2), round(known.in_full.client.rho, 2)
 (14.19, 3.5)
 """
 
 import dataclasses
+import enum
 from dataclasses import dataclass, field
 
 from fl_audit.accounting.analytical import Accounting, account
@@ -23,6 +24,34 @@ from fl_audit.accounting.full_guarantee import FullGuarantee, full_guarantee
 from fl_audit.accounting.guarantee import Guarantee
 from fl_audit.accounting.release import Release
 from fl_audit.json_records import WRITTEN_IF_SET
+
+
+class Attacker(enum.StrEnum):
+    """What the attacker of an upper bound knows besides the noisy aggregates; the keys of JSON."""
+
+    DOES_NOT_KNOW_ROUNDS = "does_not_know_rounds"
+    KNOWS_ROUNDS = "knows_rounds"
+    SEES_UPLOADS = "sees_uploads"
+
+    @property
+    def words(self) -> str:
+        """What it knows, in words that follow "attacker"."""
+        return _ATTACKERS[self][0]
+
+    @property
+    def title(self) -> str:
+        """The same, above a column."""
+        return _ATTACKERS[self][1]
+
+
+_ATTACKERS = {
+    Attacker.DOES_NOT_KNOW_ROUNDS: (
+        "who does not know the participation schedule",
+        "without the schedule",
+    ),
+    Attacker.KNOWS_ROUNDS: ("who knows the participation schedule", "with the schedule"),
+    Attacker.SEES_UPLOADS: ("who sees single uploads", "sees single uploads"),
+}
 
 
 @dataclass(frozen=True)
@@ -52,13 +81,12 @@ class UpperBounds:
 
     Attributes:
       accounting: Epsilon by accountant, its assumptions and the neighbouring relation.
-      attackers: The bounds by attacker: `knows_rounds`, `does_not_know_rounds`, and `sees_uploads`
-        if uploads carry noise.
+      attackers: The bounds by attacker; SEES_UPLOADS is among them if uploads carry noise.
       of_canary: The canary's bounds, with the pairs of distributions that they come from.
     """
 
     accounting: Accounting
-    attackers: dict[str, Guarantees]
+    attackers: dict[Attacker, Guarantees]
     of_canary: AttackerBounds
 
 
@@ -90,15 +118,18 @@ def upper_bounds(release: Release, delta: float, uploads: Release | None = None)
 
 def guarantees_against(
     release: Release, client: AttackerBounds, canary: AttackerBounds, delta: float
-) -> dict[str, Guarantees]:
+) -> dict[Attacker, Guarantees]:
     """The upper bounds for both parties by attacker, with their privacy curves."""
     guarantees = {
-        name: Guarantees(
+        attacker: Guarantees(
             client.against(knows).guarantee,
             canary.against(knows).guarantee,
             _in_full(release, client, canary, delta, knows),
         )
-        for name, knows in (("knows_rounds", True), ("does_not_know_rounds", False))
+        for attacker, knows in (
+            (Attacker.KNOWS_ROUNDS, True),
+            (Attacker.DOES_NOT_KNOW_ROUNDS, False),
+        )
     }
     if client.seeing_uploads is None or canary.seeing_uploads is None:
         return guarantees
@@ -106,7 +137,7 @@ def guarantees_against(
         AttackerBounds(bound, bound) for bound in (client.seeing_uploads, canary.seeing_uploads)
     )
     return guarantees | {
-        "sees_uploads": Guarantees(
+        Attacker.SEES_UPLOADS: Guarantees(
             client.seeing_uploads.guarantee,
             canary.seeing_uploads.guarantee,
             _in_full(release, of_client, of_canary, delta, True),

@@ -10,10 +10,9 @@ from scipy import special
 
 from fl_audit.accounting.release import Grid, Noise
 from fl_audit.accounting.skellam import SKELLAM
-from fl_audit.config_tables.table import PositiveFloat
+from fl_audit.config_tables.kinds import PositiveFloat
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 from fl_audit.mechanisms.independent import (
     COUNT_STDDEV_OF_COHORT,
     moving_clip_words,
@@ -21,11 +20,10 @@ from fl_audit.mechanisms.independent import (
     noise_with_count_words,
 )
 from fl_audit.mechanisms.kind import (
+    AdaptiveClip,
     ClipAndNoise,
     MechanismKind,
     NoisyMechanism,
-    fresh_in_each_round,
-    made_to_be_clipped,
 )
 from fl_audit.mechanisms.zeroing import Zeroing
 
@@ -235,10 +233,8 @@ DISTRIBUTED = MechanismKind(
     round_noise=_noise,
     make_aggregator=_aggregator,
     clip_and_noise=_clip_and_noise,
-    canary_norm=made_to_be_clipped,
     noise_distribution=SKELLAM,
     divides_by="actual_cohort",
-    correlation=fresh_in_each_round,
     why_not_checked="each client adds a share of discrete noise, in rotated coordinates",
     why_not_replayed="clients draw shares of the noise by seeds that a replay does not hand out",
     clip_words=_clip_words,

@@ -1,22 +1,73 @@
 """What defines a mechanism: its config table and the functions that implement it."""
 
+import math
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
 import msgspec
+import numpy as np
 
 from fl_audit.accounting.noise_distributions import NoiseDistribution, noise_distribution_named
 from fl_audit.accounting.release import Correlation, Divisor, Noise
-from fl_audit.config_tables.table import NonNegativeFloat, PositiveFloat, Table
+from fl_audit.array_types import FloatArray
+from fl_audit.config_tables.kinds import NonNegativeFloat, PositiveFloat, Table
+from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
-from fl_audit.mechanisms.noise_stream import NoiseStream
 from fl_audit.mechanisms.zeroing import Zeroing
 
 if typing.TYPE_CHECKING:
     import tensorflow_federated as tff
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveClip:
+    """How a clip norm moves after a round.
+
+    Attributes:
+      target_quantile: The target share gamma of updates below the clip norm.
+      learning_rate: The rate eta of the geometric update, at least 0.
+      count_stddev: The standard deviation sigma_b of the noise on the count, in clients.
+      denominator: The number n of clients that the count is divided by, whatever the cohort.
+
+    Raises:
+      InputError: A number is out of its range.
+    """
+
+    target_quantile: float
+    learning_rate: float
+    count_stddev: float
+    denominator: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.target_quantile <= 1:
+            raise InputError(f"target_quantile: must be in [0, 1], got {self.target_quantile}")
+        for name in ("learning_rate", "count_stddev"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InputError(f"{name}: must be at least 0, got {getattr(self, name)}")
+        if not 0 < self.denominator < math.inf:
+            raise InputError(f"denominator: must be positive, got {self.denominator}")
+
+    def count(self, before: FloatArray, after: FloatArray) -> FloatArray:
+        """The noised counts of rounds, from the clip norms before and after each."""
+        moved = (np.log(after) - np.log(before)) / self.learning_rate
+        return np.asarray((self.target_quantile - moved - 0.5) * self.denominator)
+
+    @property
+    def rounding(self) -> float:
+        """A bound on the error of counts from clip norms in float32, in clients."""
+        epsilon = 4 * float(np.finfo(np.float32).eps)
+        return epsilon * self.denominator * (1 + 1 / self.learning_rate)
+
+    @property
+    def determines_counts(self) -> bool:
+        """Whether clip norms determine a count to a tenth of a client."""
+        return self.learning_rate > 0 and self.rounding <= 0.1
+
+    def is_limited(self, count: FloatArray) -> FloatArray:
+        """Whether a count is at or beyond an end of the share's range [0, 1]."""
+        return np.asarray(np.abs(count) >= self.denominator / 2 - self.rounding)
 
 
 class Mechanism:
@@ -48,6 +99,43 @@ class ClipAndNoise:
     stddev: float
 
 
+@dataclass(frozen=True)
+class NoiseStream:
+    """How the noise of a round is computed from fresh noise and kept vectors.
+
+    The noise is `fresh` times the fresh noise plus `weights` times the kept vectors, which start at
+    zero. Then the kept vectors are updated: with `decays` each is decayed and the noise is added to
+    it; without, they are the last vectors of fresh noise (`keeps_fresh`) or of noise, newest first.
+    """
+
+    fresh: float
+    weights: tuple[float, ...]
+    decays: tuple[float, ...] | None = None
+    keeps_fresh: bool = False
+
+    @classmethod
+    def from_column(cls, first_column: tuple[float, ...]) -> "NoiseStream":
+        """The stream of a Toeplitz strategy with this first column, whose first entry is not 0."""
+        first, *below = first_column
+        return cls(1 / first, tuple(-entry / first for entry in below))
+
+
+def made_to_be_clipped(table: object) -> None:
+    """Returns None: a mechanism that clips accepts canaries of any norm."""
+
+
+def fresh_in_each_round(table: object, num_rounds: int) -> None:
+    """Returns None: noise is independent between rounds."""
+
+
+def _fixed_clip_and_noise(table: Any, state: object) -> ClipAndNoise:
+    return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
+
+
+def _fixed_clip_words(table: Any) -> str:
+    return f"Updates are clipped to norm {table.clip_norm:g}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class MechanismKind(Generic[MechanismTable]):
     """The definition of one mechanism.
@@ -57,11 +145,12 @@ class MechanismKind(Generic[MechanismTable]):
     Attributes:
       table: The config table.
       round_noise: The noise of a round, for a table and the expected number of participants; may
-        raise `InputError` for numbers that do not fit together.
+        raise `InputError` for numbers that do not fit together. By default the table's noise
+        multiplier is that of the sum.
       make_aggregator: TFF's aggregation, for a table, the expected number of participants and the
         number of rounds; imports TFF when called.
       clip_and_noise: The clip norm and noise of a round, for a table and the state of the
-        aggregator's process when the round begins.
+        aggregator's process when the round begins; by default those of a fixed clip norm.
       canary_norm: The norm of a canary's update, for a table; None if updates are clipped, so that
         a canary is made long enough to be clipped.
       noise_distribution: The registered distribution of the noise.
@@ -85,19 +174,19 @@ class MechanismKind(Generic[MechanismTable]):
     """
 
     table: type[MechanismTable]
-    round_noise: Callable[[MechanismTable, float], Noise]
     make_aggregator: Callable[
         [MechanismTable, float, int], "tff.aggregators.UnweightedAggregationFactory"
     ]
-    clip_and_noise: Callable[[MechanismTable, Any], ClipAndNoise]
-    canary_norm: Callable[[MechanismTable], float | None]
     noise_distribution: NoiseDistribution
-    divides_by: Divisor
-    correlation: Callable[[MechanismTable, int], Correlation | None]
-    why_not_checked: str | None
-    why_not_replayed: str | None
-    clip_words: Callable[[MechanismTable], str]
     noise_words: Callable[[MechanismTable, RunRecord], str]
+    round_noise: Callable[[MechanismTable, float], Noise] | None = None
+    clip_and_noise: Callable[[MechanismTable, Any], ClipAndNoise] = _fixed_clip_and_noise
+    canary_norm: Callable[[MechanismTable], float | None] = made_to_be_clipped
+    divides_by: Divisor = "expected_cohort"
+    correlation: Callable[[MechanismTable, int], Correlation | None] = fresh_in_each_round
+    why_not_checked: str | None = None
+    why_not_replayed: str | None = None
+    clip_words: Callable[[MechanismTable], str] = _fixed_clip_words
     noise_stream: Callable[[MechanismTable, int], NoiseStream] | None = None
     adaptive_clip: Callable[[MechanismTable, Noise, float], AdaptiveClip] | None = None
 
@@ -106,14 +195,6 @@ class MechanismKind(Generic[MechanismTable]):
         known = self.noise_distribution.name
         if noise_distribution_named(known) is not self.noise_distribution:
             raise ValueError(f"another noise distribution {known!r} is registered")
-
-
-def made_to_be_clipped(table: object) -> None:
-    """Returns None: a mechanism that clips accepts canaries of any norm."""
-
-
-def fresh_in_each_round(table: object, num_rounds: int) -> None:
-    """Returns None: noise is independent between rounds."""
 
 
 WITH_FIXED_CLIP = dict.fromkeys(
@@ -146,11 +227,7 @@ class NoisyMechanism(Table, Mechanism, frozen=True, kw_only=True):
 
     @property
     def multiplier(self) -> float:
-        """The noise multiplier.
-
-        Raises:
-          ValueError: `config.design` has not yet solved for it.
-        """
+        """The noise multiplier."""
         if self.noise_multiplier is None:
             raise ValueError("the noise multiplier is not found yet")
         return self.noise_multiplier

@@ -10,13 +10,12 @@ import functools
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from fl_audit.accounting.buffered_toeplitz import MOST_BUFFERS, BufferedToeplitz, optimise
 from fl_audit.accounting.noise_distributions import MATRIX
-from fl_audit.accounting.release import Noise
 from fl_audit.accounting.toeplitz import (
     Toeplitz,
     inverse_column,
@@ -24,23 +23,22 @@ from fl_audit.accounting.toeplitz import (
     sqrt_column,
 )
 from fl_audit.array_types import FloatArray
-from fl_audit.config_tables.table import PositiveFloat, PositiveInt
+from fl_audit.config_tables.kinds import PositiveFloat, PositiveInt
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.mechanisms.kind import (
     WITH_FIXED_CLIP,
-    ClipAndNoise,
     MechanismKind,
+    NoiseStream,
     NoisyMechanism,
-    made_to_be_clipped,
 )
-from fl_audit.mechanisms.noise_stream import NoiseStream
 from fl_audit.mechanisms.zeroing import Zeroing
 from fl_audit.number_words import count
 
 if typing.TYPE_CHECKING:
     import tensorflow_federated as tff
+
 
 _KEY_OF = {
     "banded_sqrt": "bands",
@@ -103,11 +101,7 @@ def _buffered(buffers: int, num_rounds: int) -> BufferedToeplitz:
 
 @functools.lru_cache(maxsize=16)
 def strategy_of(table: MatrixFactorisation, num_rounds: int) -> Toeplitz:
-    """The matrix C of a table for a number of rounds.
-
-    Raises:
-      InputError: The file of coefficients is missing, damaged, or no strategy.
-    """
+    """The matrix C of a table for a number of rounds."""
     bands = min(table.bands or num_rounds, num_rounds)
     match table.strategy:
         case "sqrt" | "banded_sqrt":
@@ -126,11 +120,7 @@ def strategy_of(table: MatrixFactorisation, num_rounds: int) -> Toeplitz:
 
 
 def stream_of(table: MatrixFactorisation, num_rounds: int) -> NoiseStream:
-    """The noise stream of a table.
-
-    Raises:
-      InputError: As `strategy_of`.
-    """
+    """The noise stream of a table."""
     match table.strategy:
         case "blt":
             buffered = _buffered(table.buffers or 1, num_rounds)
@@ -169,10 +159,6 @@ def _from_file(path: Path, num_rounds: int) -> Toeplitz:
 # The mechanism.
 
 
-def _noise(table: MatrixFactorisation, expected_cohort: float) -> Noise:
-    return MATRIX.noise(table.multiplier, table.multiplier)
-
-
 def _aggregator(
     table: MatrixFactorisation, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
@@ -184,15 +170,6 @@ def _aggregator(
         stream=stream_of(table, num_rounds),
         expected_cohort=expected_cohort,
     )
-
-
-def _clip_and_noise(table: MatrixFactorisation, state: Any) -> ClipAndNoise:
-    # The clip norm is fixed: the state does not hold it.
-    return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
-
-
-def _clip_words(table: MatrixFactorisation) -> str:
-    return f"Updates are clipped to norm {table.clip_norm:g}"
 
 
 def _noise_words(table: MatrixFactorisation, record: RunRecord) -> str:
@@ -221,16 +198,9 @@ def _strategy_words(table: MatrixFactorisation) -> str:
 
 MATRIX_FACTORISATION = MechanismKind(
     table=MatrixFactorisation,
-    round_noise=_noise,
     make_aggregator=_aggregator,
-    clip_and_noise=_clip_and_noise,
-    canary_norm=made_to_be_clipped,
     noise_distribution=MATRIX,
-    divides_by="expected_cohort",
     correlation=strategy_of,
-    why_not_checked=None,
-    why_not_replayed=None,
-    clip_words=_clip_words,
     noise_words=_noise_words,
     noise_stream=stream_of,
 )

@@ -5,16 +5,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from fl_audit.accounting.noise_distributions import TREE
-from fl_audit.accounting.release import Noise
 from fl_audit.accounting.tree_nodes import Trees
-from fl_audit.config_tables.table import PositiveFloat, PositiveInt
+from fl_audit.config_tables.kinds import PositiveFloat, PositiveInt
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.mechanisms.kind import (
     WITH_FIXED_CLIP,
     ClipAndNoise,
     MechanismKind,
     NoisyMechanism,
-    made_to_be_clipped,
 )
 from fl_audit.mechanisms.zeroing import Zeroing
 from fl_audit.number_words import count
@@ -43,10 +41,6 @@ class TreeAggregation(
     zeroing: Zeroing | None = None
 
 
-def _noise(table: TreeAggregation, expected_cohort: float) -> Noise:
-    return TREE.noise(table.multiplier, table.multiplier)
-
-
 def _aggregator(
     table: TreeAggregation, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
@@ -68,14 +62,6 @@ def _clip_and_noise(table: TreeAggregation, state: Any) -> ClipAndNoise:
     return ClipAndNoise(float(query_state.clip_value), float(stddev))
 
 
-def _trees(table: TreeAggregation, num_rounds: int) -> Trees:
-    return Trees(num_rounds, table.restart_every)
-
-
-def _clip_words(table: TreeAggregation) -> str:
-    return f"Updates are clipped to norm {table.clip_norm:g}"
-
-
 def _noise_words(table: TreeAggregation, record: RunRecord) -> str:
     multiplier = record.release.noise.noise_multiplier
     return (
@@ -92,15 +78,9 @@ def _rounds_of_tree(table: TreeAggregation, record: RunRecord) -> str:
 
 TREE_AGGREGATION = MechanismKind(
     table=TreeAggregation,
-    round_noise=_noise,
     make_aggregator=_aggregator,
     clip_and_noise=_clip_and_noise,
-    canary_norm=made_to_be_clipped,
     noise_distribution=TREE,
-    divides_by="expected_cohort",
-    correlation=_trees,
-    why_not_checked=None,
-    why_not_replayed=None,
-    clip_words=_clip_words,
+    correlation=lambda table, num_rounds: Trees(num_rounds, table.restart_every),
     noise_words=_noise_words,
 )

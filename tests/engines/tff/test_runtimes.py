@@ -11,10 +11,10 @@ import tensorflow_federated as tff
 from fl_audit.engines.runtimes import RUNTIMES, CannotRunError, RuntimeKind, make_runtime
 from fl_audit.engines.tff import local, native
 from fl_audit.engines.tff.algorithms import client_optimizer, functional_model
+from fl_audit.engines.tff.canary_process import flatten_weights, model_weights
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.engines.tff.local import Local, LocalBlocks
 from fl_audit.engines.tff.native import Native
-from fl_audit.engines.tff.rounds import flatten_weights, model_weights
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import make_aggregator
 from fl_audit.tasks.tf.networks import as_classifier
