@@ -67,7 +67,7 @@ def vectors_of(kind: str, random: np.random.Generator, dim: int) -> np.ndarray:
     return few
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["orthogonal", "alike", "cancelling", "few coordinates"])
 @pytest.mark.parametrize("width", [64, 1024])
 def test_lengths_are_exceeded_no_more_often_than_is_said(monkeypatch, kind, width):
