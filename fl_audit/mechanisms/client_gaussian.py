@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from fl_audit.accounting.noise_distributions import CLIENT_GAUSSIAN
-from fl_audit.accounting.release import Noise
 from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.table import PositiveFloat
 from fl_audit.formats.run_record import RunRecord
@@ -19,8 +18,8 @@ from fl_audit.mechanisms.kind import (
     ClipAndNoise,
     MechanismKind,
     NoisyMechanism,
+    by_multiplier,
     fresh_in_each_round,
-    made_to_be_clipped,
 )
 
 if typing.TYPE_CHECKING:
@@ -40,10 +39,6 @@ class ClientGaussian(
     """
 
     clip_norm: PositiveFloat
-
-
-def _noise(table: ClientGaussian, expected_cohort: float) -> Noise:
-    return CLIENT_GAUSSIAN.noise(table.multiplier, table.multiplier)
 
 
 def _aggregator(
@@ -82,14 +77,12 @@ def _noise_words(table: ClientGaussian, record: RunRecord) -> str:
 
 CLIENT_GAUSSIAN_KIND = MechanismKind(
     table=ClientGaussian,
-    round_noise=_noise,
     make_aggregator=_aggregator,
     clip_and_noise=_clip_and_noise,
-    canary_norm=made_to_be_clipped,
     noise_distribution=CLIENT_GAUSSIAN,
+    round_noise=by_multiplier(CLIENT_GAUSSIAN),
     divides_by="expected_cohort",
     correlation=fresh_in_each_round,
-    why_not_checked=None,
     why_not_replayed="clients draw noise by keys that a replay does not hand out",
     clip_words=_clip_words,
     noise_words=_noise_words,

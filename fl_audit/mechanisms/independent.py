@@ -18,8 +18,8 @@ from fl_audit.mechanisms.kind import (
     Mechanism,
     MechanismKind,
     NoisyMechanism,
+    by_multiplier,
     fresh_in_each_round,
-    made_to_be_clipped,
 )
 from fl_audit.mechanisms.zeroing import Share, Zeroing
 from fl_audit.number_words import significant
@@ -108,10 +108,6 @@ def _adaptive_noise_words(table: GaussianAdaptive, record: RunRecord) -> str:
     return f"; {noise_with_count_words(record, 'Gaussian')}"
 
 
-def _fixed_noise(table: GaussianFixed, expected_cohort: float) -> Noise:
-    return GAUSSIAN.noise(table.multiplier, table.multiplier)
-
-
 def _fixed_aggregator(
     table: GaussianFixed, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
@@ -131,10 +127,6 @@ def _clip_and_noise_of_sum(sum_state: Any) -> ClipAndNoise:
     return ClipAndNoise(float(sum_state.l2_norm_clip), float(sum_state.stddev))
 
 
-def _fixed_clip_words(table: GaussianFixed) -> str:
-    return f"Updates are clipped to norm {table.clip_norm:g}"
-
-
 def _fixed_noise_words(table: GaussianFixed, record: RunRecord) -> str:
     multiplier = record.release.noise.noise_multiplier
     return f"; Gaussian noise with noise multiplier {multiplier:g} is added to their sum"
@@ -145,12 +137,9 @@ GAUSSIAN_ADAPTIVE = MechanismKind(
     round_noise=_adaptive_noise,
     make_aggregator=_adaptive_aggregator,
     clip_and_noise=_adaptive_clip_and_noise,
-    canary_norm=made_to_be_clipped,
     noise_distribution=GAUSSIAN,
     divides_by="expected_cohort",
     correlation=fresh_in_each_round,
-    why_not_checked=None,
-    why_not_replayed=None,
     clip_words=_adaptive_clip_words,
     noise_words=_adaptive_noise_words,
     adaptive_clip=_adaptive_clip,
@@ -158,16 +147,12 @@ GAUSSIAN_ADAPTIVE = MechanismKind(
 
 GAUSSIAN_FIXED = MechanismKind(
     table=GaussianFixed,
-    round_noise=_fixed_noise,
     make_aggregator=_fixed_aggregator,
     clip_and_noise=_fixed_clip_and_noise,
-    canary_norm=made_to_be_clipped,
     noise_distribution=GAUSSIAN,
+    round_noise=by_multiplier(GAUSSIAN),
     divides_by="expected_cohort",
     correlation=fresh_in_each_round,
-    why_not_checked=None,
-    why_not_replayed=None,
-    clip_words=_fixed_clip_words,
     noise_words=_fixed_noise_words,
 )
 
@@ -241,10 +226,6 @@ class NoPrivacy(Table, Mechanism, frozen=True, tag_field="kind", tag="none"):
     zeroing: Zeroing | None = None
 
 
-def _noise(table: NoPrivacy, expected_cohort: float) -> Noise:
-    return GAUSSIAN.noise(0.0, 0.0)
-
-
 def _aggregator(
     table: NoPrivacy, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
@@ -276,15 +257,14 @@ def _noise_words(table: NoPrivacy, record: RunRecord) -> typing.NoReturn:
 
 NO_PRIVACY = MechanismKind(
     table=NoPrivacy,
-    round_noise=_noise,
     make_aggregator=_aggregator,
     clip_and_noise=_clip_and_noise,
     canary_norm=_canary_norm,
     noise_distribution=GAUSSIAN,
+    round_noise=lambda table, cohort: GAUSSIAN.noise(0.0, 0.0),
     divides_by="expected_cohort",
     correlation=fresh_in_each_round,
     why_not_checked="nothing clips the updates, and no noise is added",
-    why_not_replayed=None,
     clip_words=_clip_words,
     noise_words=_noise_words,
 )

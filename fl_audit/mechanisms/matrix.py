@@ -16,7 +16,6 @@ import numpy as np
 
 from fl_audit.accounting.buffered_toeplitz import MOST_BUFFERS, BufferedToeplitz, optimise
 from fl_audit.accounting.noise_distributions import MATRIX
-from fl_audit.accounting.release import Noise
 from fl_audit.accounting.toeplitz import (
     Toeplitz,
     inverse_column,
@@ -33,7 +32,7 @@ from fl_audit.mechanisms.kind import (
     ClipAndNoise,
     MechanismKind,
     NoisyMechanism,
-    made_to_be_clipped,
+    by_multiplier,
 )
 from fl_audit.mechanisms.noise_stream import NoiseStream
 from fl_audit.mechanisms.zeroing import Zeroing
@@ -169,30 +168,21 @@ def _from_file(path: Path, num_rounds: int) -> Toeplitz:
 # The mechanism.
 
 
-def _noise(table: MatrixFactorisation, expected_cohort: float) -> Noise:
-    return MATRIX.noise(table.multiplier, table.multiplier)
-
-
 def _aggregator(
     table: MatrixFactorisation, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    from fl_audit.mechanisms.tff_aggregators import MatrixFactory
+    from fl_audit.mechanisms.tff_aggregators import MatrixSumQuery, MeanOverExpectedCohort
 
-    return MatrixFactory(
-        noise_multiplier=table.multiplier,
-        clip_norm=table.clip_norm,
-        stream=stream_of(table, num_rounds),
-        expected_cohort=expected_cohort,
+    clip_norm, stream = table.clip_norm, stream_of(table, num_rounds)
+    return MeanOverExpectedCohort(
+        lambda specs: MatrixSumQuery(clip_norm, table.multiplier * clip_norm, stream, specs),
+        expected_cohort,
     )
 
 
 def _clip_and_noise(table: MatrixFactorisation, state: Any) -> ClipAndNoise:
     # The clip norm is fixed: the state does not hold it.
     return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
-
-
-def _clip_words(table: MatrixFactorisation) -> str:
-    return f"Updates are clipped to norm {table.clip_norm:g}"
 
 
 def _noise_words(table: MatrixFactorisation, record: RunRecord) -> str:
@@ -221,16 +211,12 @@ def _strategy_words(table: MatrixFactorisation) -> str:
 
 MATRIX_FACTORISATION = MechanismKind(
     table=MatrixFactorisation,
-    round_noise=_noise,
     make_aggregator=_aggregator,
     clip_and_noise=_clip_and_noise,
-    canary_norm=made_to_be_clipped,
     noise_distribution=MATRIX,
+    round_noise=by_multiplier(MATRIX),
     divides_by="expected_cohort",
     correlation=strategy_of,
-    why_not_checked=None,
-    why_not_replayed=None,
-    clip_words=_clip_words,
     noise_words=_noise_words,
     noise_stream=stream_of,
 )

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from fl_audit.accounting.noise_distributions import TREE
-from fl_audit.accounting.release import Noise
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.config_tables.table import PositiveFloat, PositiveInt
 from fl_audit.formats.run_record import RunRecord
@@ -14,7 +13,7 @@ from fl_audit.mechanisms.kind import (
     ClipAndNoise,
     MechanismKind,
     NoisyMechanism,
-    made_to_be_clipped,
+    by_multiplier,
 )
 from fl_audit.mechanisms.zeroing import Zeroing
 from fl_audit.number_words import count
@@ -43,20 +42,14 @@ class TreeAggregation(
     zeroing: Zeroing | None = None
 
 
-def _noise(table: TreeAggregation, expected_cohort: float) -> Noise:
-    return TREE.noise(table.multiplier, table.multiplier)
-
-
 def _aggregator(
     table: TreeAggregation, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    from fl_audit.mechanisms.tff_aggregators import TreeFactory
+    from fl_audit.mechanisms.tff_aggregators import MeanOverExpectedCohort, tree_query
 
-    return TreeFactory(
-        noise_multiplier=table.multiplier,
-        clip_norm=table.clip_norm,
-        restart_every=table.restart_every,
-        expected_cohort=expected_cohort,
+    clip_norm, stddev = table.clip_norm, table.multiplier * table.clip_norm
+    return MeanOverExpectedCohort(
+        lambda specs: tree_query(specs, clip_norm, stddev, table.restart_every), expected_cohort
     )
 
 
@@ -70,10 +63,6 @@ def _clip_and_noise(table: TreeAggregation, state: Any) -> ClipAndNoise:
 
 def _trees(table: TreeAggregation, num_rounds: int) -> Trees:
     return Trees(num_rounds, table.restart_every)
-
-
-def _clip_words(table: TreeAggregation) -> str:
-    return f"Updates are clipped to norm {table.clip_norm:g}"
 
 
 def _noise_words(table: TreeAggregation, record: RunRecord) -> str:
@@ -92,15 +81,11 @@ def _rounds_of_tree(table: TreeAggregation, record: RunRecord) -> str:
 
 TREE_AGGREGATION = MechanismKind(
     table=TreeAggregation,
-    round_noise=_noise,
     make_aggregator=_aggregator,
     clip_and_noise=_clip_and_noise,
-    canary_norm=made_to_be_clipped,
     noise_distribution=TREE,
+    round_noise=by_multiplier(TREE),
     divides_by="expected_cohort",
     correlation=_trees,
-    why_not_checked=None,
-    why_not_replayed=None,
-    clip_words=_clip_words,
     noise_words=_noise_words,
 )
