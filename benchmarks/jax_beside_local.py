@@ -36,7 +36,7 @@ def _round_of(engine: str, model: str) -> Callable[[], object]:
         run = run_of(task, FedAvg(batch_size=5))
     if engine == "local":
         return OurRound(run)
-    from fl_audit.engines.environment import set_jax_defaults
+    from fl_audit.resources import set_jax_defaults
 
     set_jax_defaults()
     from fl_audit.engines.jax.jax_engine import JaxEngine

@@ -18,8 +18,7 @@ from fl_audit.canaries.families import CanaryFamily, GaussianFamily, HadamardFam
 from fl_audit.engines.client_blocks import clients_in_memory
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.device_blocks import Blocks
-from fl_audit.engines.jax.local_training import OptimizerSteps
-from fl_audit.engines.jax.optimizers import sgd
+from fl_audit.engines.jax.local_training import OptimizerSteps, sgd
 from fl_audit.engines.jax.scoring import GaussianOnDevice, HadamardOnDevice, ScoredFamily, scored_on
 from fl_audit.tasks.client_text import PADDING
 from fl_audit.tasks.jax.networks import as_jax_model

@@ -23,7 +23,7 @@ from fl_audit.engines.runtimes import make_runtime
 from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask, Model
 
 if TYPE_CHECKING:
-    from fl_audit.engines.tff.rounds import RoundResult
+    from fl_audit.engines.tff.canary_process import RoundResult
 
 CANARIES = Canaries(count=2000, family="hadamard")
 
@@ -92,7 +92,7 @@ class OurRound:
           num_clients: Number of clients that take part, from the first; None for all.
           canaries: Indices of the canaries that take part as well.
         """
-        from fl_audit.engines.tff.rounds import (
+        from fl_audit.engines.tff.canary_process import (
             run_round,
         )  # where there is no TensorFlow, no such round
 

@@ -29,8 +29,7 @@ from fl_audit.accounting.sampling import (
     Sampling,
 )
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.likelihood_null import likelihood_null
-from fl_audit.attacks.round_likelihoods import KnownPattern
+from fl_audit.attacks.likelihood_null import KnownPattern, likelihood_null
 from fl_audit.comparison.patterns import Attacker, Detection, Difference, differences, mean_auc
 from fl_audit.estimators.null import GaussianCanaryNull, LargestOfRoundsNull, Null, ScaledNull
 from fl_audit.estimators.roc.summary import roc_summary

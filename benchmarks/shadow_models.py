@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from fl_audit.engines.environment import set_tensorflow_defaults
+from fl_audit.resources import set_tensorflow_defaults
 from fl_audit.tasks.tf.networks import as_classifier
 
 set_tensorflow_defaults()

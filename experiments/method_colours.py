@@ -4,7 +4,7 @@ As on the pages of a run, lower bounds are blue and estimates orange. Methods th
 never stand in one picture.
 """
 
-from fl_audit.report.figure import BLUE, GREEN, ORANGE, PURPLE
+from fl_audit.report.chart import BLUE, GREEN, ORANGE, PURPLE
 
 COLOURS = {
     "threshold_jeffreys": BLUE,

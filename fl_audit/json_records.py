@@ -55,7 +55,10 @@ def to_json(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return fields_to_json(value)
     if isinstance(value, Mapping):
-        return {_key(key): to_json(item) for key, item in value.items()}
+        return {
+            f"{key:g}" if isinstance(key, float) else str(key): to_json(item)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [to_json(item) for item in value]
     return _number_to_json(value) if isinstance(value, float) else value
@@ -69,17 +72,13 @@ def _number_to_json(value: float) -> float | str:
 
 def fields_to_json(record: Any) -> dict[str, Any]:
     """Encodes a record field by field, ignoring its custom encoding."""
-    computed = {name: to_json(getattr(record, name)) for name in _computed(type(record))}
+    names: tuple[str, ...] = getattr(type(record), "JSON_COMPUTED", ())
+    computed = {name: to_json(getattr(record, name)) for name in names}
     return computed | {
         _json_key(field): to_json(getattr(record, field.name))
         for field in dataclasses.fields(record)
         if _is_written(field, getattr(record, field.name))
     }
-
-
-def _computed(kind: Any) -> tuple[str, ...]:
-    names: tuple[str, ...] = getattr(kind, "JSON_COMPUTED", ())
-    return names
 
 
 def _is_written(field: "dataclasses.Field[Any]", value: Any) -> bool:
@@ -90,10 +89,6 @@ def _is_written(field: "dataclasses.Field[Any]", value: Any) -> bool:
 def _json_key(field: "dataclasses.Field[Any]") -> str:
     key: str = field.metadata.get("json_key", field.name)
     return key
-
-
-def _key(key: Any) -> str:
-    return f"{key:g}" if isinstance(key, float) else str(key)
 
 
 def from_json(kind: Any, value: Any, place: str = "$") -> Any:
@@ -185,13 +180,11 @@ def _tuple(arguments: tuple[Any, ...], value: Any, place: str) -> tuple[Any, ...
 def _mapping(arguments: tuple[Any, ...], value: Any, place: str) -> dict[Any, Any]:
     _checked(isinstance(value, Mapping), value, "an object", place)
     return {
-        _key_from_json(arguments[0], key): from_json(arguments[1], item, f"{place}.{key}")
+        float(key) if arguments[0] is float else key: from_json(
+            arguments[1], item, f"{place}.{key}"
+        )
         for key, item in value.items()
     }
-
-
-def _key_from_json(kind: Any, key: str) -> Any:
-    return float(key) if kind is float else key
 
 
 def _plain(kind: Any, value: Any, place: str) -> Any:

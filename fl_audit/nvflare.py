@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from fl_audit.array_types import Float32Array
-from fl_audit.attacks.canary_watch import check_choice
 from fl_audit.attacks.framework_adapter import AdapterAudit, moved_along, open_audit, widened
+from fl_audit.attacks.measured_canary_check import check_choice
 from fl_audit.attacks.scorer import RoundScorer, StatedRound
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.config_tables.audit import LostCanaries

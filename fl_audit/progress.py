@@ -133,12 +133,7 @@ _PULSE = _Pulse()
 
 @contextlib.contextmanager
 def doing(words: str | Callable[[], str], counter: "tqdm | None" = None) -> Iterator[None]:
-    """Prints what the block does if it takes long without other output.
-
-    Args:
-      words: The step, such as "writing the report", or a function that also reports progress.
-      counter: Its progress bar on a terminal, which is refreshed; None for lines.
-    """
+    """Prints what the block does if it takes long without other output."""
     importlib.import_module("tqdm")  # an import in the thread might wait for an unfinished one here
     shown = None if counter is None or counter.disable else counter
     work = _Work(words if callable(words) else lambda: words, shown)
@@ -223,14 +218,7 @@ class Progress:
 
 
 def bar(items: Iterable[T], name: str, unit: str = "it", delay: float = 0) -> Iterator[T]:
-    """Iterates over the items with a progress bar on a terminal, removed at the end.
-
-    Args:
-      items: If their number is known, the bar shows it.
-      name: The name of the work.
-      unit: A unit in words.
-      delay: Seconds of work before the bar appears.
-    """
+    """Iterates over the items with a progress bar on a terminal, removed at the end."""
     from tqdm import tqdm
 
     counted = tqdm(

@@ -5,6 +5,8 @@ from collections import defaultdict
 
 import pytest
 
+from tests import seeds_tried
+
 # Before anything imports TensorFlow: its C++ log tells of devices and graph passes.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -34,6 +36,11 @@ collect_ignore = (
 )
 
 
+def pytest_configure(config):
+    """Without the marker expression of setup.cfg, slow tests run, and loops try all their seeds."""
+    seeds_tried.tries_all = not config.option.markexpr
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Of cases `sampled(n)`, n at even distances are not slow; and files that compile come first.
@@ -47,9 +54,9 @@ def pytest_collection_modifyitems(items):
         if sampled and not item.get_closest_marker("slow"):
             cases[item.path, item.originalname, sampled.args[0]].append(item)
     for (*_, kept), of_one in cases.items():
-        quick = {round((i + 0.5) * len(of_one) / kept - 0.5) for i in range(kept)}
-        for at, item in enumerate(of_one):
-            if at not in quick and len(of_one) > kept:
+        quick = seeds_tried.some(of_one, kept)
+        for item in of_one:
+            if item not in quick:
                 item.add_marker("slow")
     compiling = {item.path for item in items if item.get_closest_marker("tff")}
     items.sort(key=lambda item: item.path not in compiling)
@@ -59,3 +66,32 @@ def pytest_collection_finish():
     """What has been imported and collected is looked at by no later garbage collection."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def toy_runtime():
+    """The engine in NumPy and its task, registered: whole runs of a second."""
+    from fl_audit.engines.runtimes import RUNTIMES
+    from fl_audit.tasks.kinds import TASKS
+    from tests.engines import toy_engine
+
+    toy_engine.register()
+    yield
+    RUNTIMES.remove("toy")
+    TASKS.remove("vectors")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_reports():
+    """Where the report's packages are: the frameworks' environments lack those of pictures."""
+    if not importlib.util.find_spec("matplotlib"):
+        yield
+        return
+    from tests.remembered import DRAWN, quick_reports
+
+    def drawn():
+        running = os.environ.get("PYTEST_CURRENT_TEST", "").removeprefix("tests/")
+        return running.startswith(DRAWN)
+
+    with quick_reports(drawn):
+        yield

@@ -10,14 +10,14 @@ import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
+from fl_audit.commands.estimate import read_profile
 from fl_audit.errors import InputError
 from fl_audit.flower import ScoredStrategy, canary_arrays
-from fl_audit.formats.profile_file import read_profile
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.report.background import background_of_log
 from fl_audit.report.checks import folder_canary_check, folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics
-from fl_audit.verdict import GaussianClaim, curve_tests, reach_curve_verdict
+from fl_audit.verdict import GaussianClaim, curve_tests, reach_verdict
 from fl_audit.verification import verify_folder
 
 POOL = CanaryPool(seed=1, count=40, dim=210)
@@ -139,9 +139,10 @@ def test_with_the_length_of_a_canary_an_audit_can_be_consistent(tmp_path, arrivi
     assert canary_check.ratio == pytest.approx(arriving, abs=0.2)
     # One release with noise 0.5 is 2-GDP, so that the claim holds.
     own_rounds = [statistic for statistic in found if statistic.name == "own_rounds"]
-    tests = curve_tests(GaussianClaim(2.0, 1e-3), own_rounds, 0.95)
+    claim = GaussianClaim(2.0, 1e-3)
+    tests = curve_tests(claim, own_rounds, 0.95)
     background = background_of_log(folder.log)
-    verdict = reach_curve_verdict(tests, canary_check=canary_check, background=background)
+    verdict = reach_verdict(claim, tests, canary_check=canary_check, background=background)
     assert str(verdict.outcome) == outcome
 
 

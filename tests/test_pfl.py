@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import RoundScorer
+from fl_audit.commands.estimate import read_profile
 from fl_audit.errors import InputError
 from fl_audit.formats.participation_files import read_participation
-from fl_audit.formats.profile_file import read_profile
 from fl_audit.pfl import CanaryUsers, write_claim
 from fl_audit.report.checks import folder_canary_check, folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics

@@ -11,7 +11,7 @@ from tensorflow_federated.python.simulation.baselines.stackoverflow import word_
 from benchmarks.next_word import Sizes
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import functional_model
-from fl_audit.engines.tff.data_sets import batches_of
+from fl_audit.engines.tff.canary_clients import batches_of
 from fl_audit.mechanisms import make_aggregator
 from fl_audit.tasks.tf.classifier import Classifier
 from fl_audit.tasks.tf.networks import as_classifier

@@ -17,8 +17,8 @@ from fl_audit.config import Mechanism
 from fl_audit.engines.prepare import PreparedRun, canaries_csv
 from fl_audit.engines.runtimes import make_runtime
 from fl_audit.engines.tff import algorithms as process_module
+from fl_audit.engines.tff.canary_process import flatten_weights
 from fl_audit.engines.tff.local import LocalBlocks
-from fl_audit.engines.tff.rounds import flatten_weights
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.run_record import read_record
 from fl_audit.json_records import to_json

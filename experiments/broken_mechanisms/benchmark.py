@@ -46,7 +46,7 @@ from fl_audit.checks import check_clip_norms
 from fl_audit.checks.sampling_check import check_poisson
 from fl_audit.report.checks import folder_canary_check
 from fl_audit.report.folder import AuditedFolder, folder_statistics
-from fl_audit.verdict import ClaimTests, ScoredStatistic, curve_tests, reach_curve_verdict
+from fl_audit.verdict import ClaimTests, ScoredStatistic, curve_tests, reach_verdict
 from fl_audit.verdict.claim_tests import p_value
 from fl_audit.verdict.claims import configured_claim
 
@@ -230,7 +230,7 @@ def _by_configured(statistics: Sequence[ScoredStatistic], bug: Bug) -> float | N
     release = _right_release(bug.sampler is not None, bug.correlation)
     claim = configured_claim(release, DELTA, known, is_stated=True)
     assert claim is not None
-    return reach_curve_verdict(curve_tests(claim, statistics, 0.95)).p_value
+    return reach_verdict(claim, curve_tests(claim, statistics, 0.95)).p_value
 
 
 def others(statistics: Sequence[ScoredStatistic]) -> dict[str, float]:

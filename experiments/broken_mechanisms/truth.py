@@ -15,7 +15,7 @@ from scipy import special, stats
 
 from experiments.broken_mechanisms.zoo import WORKERS
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.bisection import supremum
+from fl_audit.estimators.distributions import supremum
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 
 _VARIABLES = 8

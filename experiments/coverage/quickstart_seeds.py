@@ -27,7 +27,7 @@ from fl_audit.config.design import RunDesign, design_run
 from fl_audit.config.file import load_config
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.null import Null
-from fl_audit.verdict import ScoredStatistic, Verdict, curve_tests, reach_curve_verdict
+from fl_audit.verdict import ScoredStatistic, Verdict, curve_tests, reach_verdict
 from fl_audit.verdict.claims import configured_claim
 from fl_audit.verdict.record import Outcome
 
@@ -94,7 +94,7 @@ def verdict_of(run: RunDesign, common: float, noise_factor: float) -> Verdict:
     claim = configured_claim(run.release, run.delta, [OWN_ROUNDS], is_stated=True)
     assert claim is not None
     statistic = ScoredStatistic(OWN_ROUNDS.name, *scored(run, common, noise_factor))
-    return reach_curve_verdict(curve_tests(claim, [statistic], run.config.audit.confidence))
+    return reach_verdict(claim, curve_tests(claim, [statistic], run.config.audit.confidence))
 
 
 def lower_bound(seeds: Sequence[int]) -> None:

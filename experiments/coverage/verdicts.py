@@ -81,7 +81,7 @@ def needed_for(
         least_noise(claim),
         TOO_FEW // 2,
     )
-    found = audit.canaries_needed()
+    found = audit.canaries_needed(audit.twice, above=audit.num_canaries)
     return "–" if found is None else f"{found:,}"
 
 

@@ -1,7 +1,7 @@
 """What canaries of random images prove in DP-SGD, beside mislabelled images and vectors.
 
 The mechanism of known_steps.py in NumPy, with the statistic `white_box_ratio` of `fl-audit run`
-(`fl_audit.attacks.update_ratio`) from outer products in place of whole gradients.
+(`fl_audit.attacks.example_statistics`) from outer products in place of whole gradients.
 """
 
 import argparse
@@ -92,7 +92,7 @@ def signals(
     repeats: float,
     noised: list[FloatArray],
 ) -> Signals:
-    """The signals of `fl_audit.attacks.update_ratio.RoundFilter`."""
+    """The signals of `fl_audit.attacks.example_statistics.RoundFilter`."""
     gram = cross(stand_ins, stand_ins).astype(np.float64)
     root = np.sqrt(repeats * counts)
     variances, mixes = np.linalg.eigh(root[:, None] * gram * root)

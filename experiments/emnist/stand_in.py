@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.engines.environment import set_tensorflow_defaults
+from fl_audit.resources import set_tensorflow_defaults
 
 set_tensorflow_defaults()
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_audit.formats.profile_file import read_profile
+from fl_audit.commands.estimate import read_profile
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict.claims import GaussianClaim, ProfileClaim
 from fl_audit.verdict.curve_claim_tests import curve_tests

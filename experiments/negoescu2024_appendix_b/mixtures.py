@@ -9,13 +9,13 @@ from scipy import special
 
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_delta
 from fl_audit.estimators.distributions import Gaussian
 from fl_audit.estimators.epsilon_star import (
     LossTransform,
     ModelEpsilon,
     epsilon_star_of_distributions,
 )
+from fl_audit.estimators.scores import check_delta
 
 _HALVINGS = 200
 """The number of halvings; enough to narrow any interval of floats to two neighbours."""

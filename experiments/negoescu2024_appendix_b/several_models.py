@@ -10,9 +10,9 @@ from scipy import special
 
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_delta
 from fl_audit.estimators.epsilon_star import checked_losses
 from fl_audit.estimators.privacy_region import log_ratio
+from fl_audit.estimators.scores import check_delta
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_audit.engines.environment import set_tensorflow_defaults
+from fl_audit.resources import set_tensorflow_defaults
 
 set_tensorflow_defaults()
 

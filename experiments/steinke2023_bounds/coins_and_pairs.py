@@ -19,7 +19,6 @@ from scipy import special
 from experiments.steinke2023_bounds.weighted_guesses import mean_mode, steepest
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
 from fl_audit.estimators.one_run.bound import (
     binomial_probability,
     binomial_tail,
@@ -32,6 +31,7 @@ from fl_audit.estimators.one_run.bound import (
 )
 from fl_audit.estimators.one_run.guesses import Guesses, PairScores, right_among_surest
 from fl_audit.estimators.result import Estimate
+from fl_audit.estimators.scores import check_confidence, check_delta, check_epsilon
 
 _DEVIATIONS = 12
 _MARGIN = 100

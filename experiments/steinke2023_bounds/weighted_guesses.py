@@ -26,8 +26,8 @@ from scipy import special
 
 from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
 from fl_audit.estimators.one_run.bound import binomial_probability, delta_factors, largest_rejected
+from fl_audit.estimators.scores import check_confidence, check_delta, check_epsilon
 
 Tail = Callable[[IntArray], FloatArray]
 """Function from an array of integers k to the chances that an integer law is at least k."""

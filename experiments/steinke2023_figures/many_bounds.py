@@ -9,9 +9,9 @@ from scipy import optimize, special
 
 from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
-from fl_audit.estimators.beta_distribution import beta_quantile
+from fl_audit.estimators.distributions import beta_quantile
 from fl_audit.estimators.one_run.bound import binomial_probability, binomial_tail, p_values
+from fl_audit.estimators.scores import check_confidence, check_delta, check_epsilon
 
 _CLOSE = 1e-9
 """Relative change of epsilon at which the search ends: that step leaves about its square."""

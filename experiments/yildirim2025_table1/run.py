@@ -19,7 +19,7 @@ from fl_audit.estimators.challenge_bases.error_counts import Prior
 from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws, mhaar_posterior
 from fl_audit.estimators.challenge_bases.posterior_summary import Marginal
 from fl_audit.membership.measure_mia import measure_mia_fast
-from fl_audit.report.figure import BLUE, INK
+from fl_audit.report.chart import BLUE, INK
 from fl_audit.report.posterior import plot_autocorrelation, plot_joint
 
 DELTA, TARGET, CONFIDENCE = 1e-3, 0.1, 0.9

@@ -6,11 +6,9 @@ from typing import Any
 
 from fl_audit.accounting import FullGuarantee, Guarantee, Party, Release, upper_bounds
 from fl_audit.accounting.lower_bound import epsilon_at_least
+from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.errors import InputError
 from fl_audit.json_records import to_json
-
-ATTACKERS = ("does_not_know_rounds", "knows_rounds", "sees_uploads")
-"""The attackers, in the order in which they are shown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +98,13 @@ class AccountRecord:
       source: What was accounted.
       neighbours: The neighbouring relation, in words.
       assumes: The assumptions, in words.
-      bounds: The bounds of client and canary, by attacker in the order of `ATTACKERS`.
+      bounds: The bounds of client and canary, by attacker in the order of `Attacker`.
     """
 
     source: Source
     neighbours: str
     assumes: tuple[str, ...]
-    bounds: dict[str, tuple[Bounds, Bounds]]
+    bounds: dict[Attacker, tuple[Bounds, Bounds]]
 
     @property
     def is_alike(self) -> bool:
@@ -123,13 +121,13 @@ class AccountRecord:
             }
             for attacker, both in self.bounds.items()
         }
-        uploads = parties.get("sees_uploads")
+        uploads = parties.get(Attacker.SEES_UPLOADS)
         return {
             "delta": self.source.delta,
             "noise_multiplier": release.noise.noise_multiplier,
             "rounds": release.rounds,
-            **parties["does_not_know_rounds"],
-            "knowing_rounds": parties["knows_rounds"],
+            **parties[Attacker.DOES_NOT_KNOW_ROUNDS],
+            "knowing_rounds": parties[Attacker.KNOWS_ROUNDS],
             **({} if uploads is None else {"seeing_uploads": uploads}),
             "neighbours": self.neighbours,
             "assumes": list(self.assumes),
@@ -144,8 +142,8 @@ def accounted(source: Source) -> AccountRecord:
     """
     release, delta = source.release, source.delta
     found = upper_bounds(release, delta, source.uploads)
-    bounds: dict[str, tuple[Bounds, Bounds]] = {}
-    for attacker in ATTACKERS:
+    bounds: dict[Attacker, tuple[Bounds, Bounds]] = {}
+    for attacker in Attacker:
         against = found.attackers.get(attacker)
         if against is None or against.in_full is None:
             continue
@@ -164,7 +162,7 @@ def accounted(source: Source) -> AccountRecord:
     return AccountRecord(source, accounting.neighbours, accounting.assumes, bounds)
 
 
-def _lower(release: Release, party: Party, delta: float, attacker: str) -> float | None:
-    if attacker == "sees_uploads":
+def _lower(release: Release, party: Party, delta: float, attacker: Attacker) -> float | None:
+    if attacker is Attacker.SEES_UPLOADS:
         return None
-    return epsilon_at_least(release, party, delta, knows_rounds=attacker == "knows_rounds")
+    return epsilon_at_least(release, party, delta, knows_rounds=attacker is Attacker.KNOWS_ROUNDS)

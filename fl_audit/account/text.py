@@ -6,14 +6,9 @@ from collections.abc import Iterator
 
 from fl_audit.account.record import AccountRecord, Bounds
 from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES
+from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.number_words import count, delta_text, significant
 from fl_audit.text_table import TextTable
-
-_ATTACKER_TITLES = {
-    "does_not_know_rounds": "without the schedule",
-    "knows_rounds": "with the schedule",
-    "sees_uploads": "sees single uploads",
-}
 
 _DIGITS = 4
 
@@ -54,7 +49,9 @@ def _head(record: AccountRecord, found_for: float | None) -> str:
 
 def _participations(record: AccountRecord) -> str:
     """How often client and canary participate at most, where that is fixed."""
-    client, canary = (bounds.guarantee.participations for bounds in record.bounds["knows_rounds"])
+    client, canary = (
+        bounds.guarantee.participations for bounds in record.bounds[Attacker.KNOWS_ROUNDS]
+    )
     if client is None and canary is None:
         return ""
     if client == canary:
@@ -69,13 +66,13 @@ def _participations(record: AccountRecord) -> str:
 
 def _distinct(record: AccountRecord) -> dict[str, tuple[Bounds, Bounds]]:
     """The bounds by attacker in words: one of any attacker where the schedule tells nothing."""
-    bounds = {_ATTACKER_TITLES[name]: both for name, both in record.bounds.items()}
-    without, knowing = (record.bounds[name] for name in ("does_not_know_rounds", "knows_rounds"))
-    if without != knowing:
+    of_any = record.bounds[Attacker.DOES_NOT_KNOW_ROUNDS]
+    bounds = {attacker.title: both for attacker, both in record.bounds.items()}
+    if of_any != record.bounds[Attacker.KNOWS_ROUNDS]:
         return bounds
-    others = {name: both for name, both in bounds.items() if both is not without}
-    others.pop(_ATTACKER_TITLES["knows_rounds"])
-    return {"with or without the schedule": without} | others
+    uploads = Attacker.SEES_UPLOADS.title
+    others = {uploads: bounds[uploads]} if uploads in bounds else {}
+    return {"with or without the schedule": of_any} | others
 
 
 def _table(record: AccountRecord) -> TextTable:

@@ -57,7 +57,7 @@ from fl_audit.accounting.attacker_bounds import (
 )
 from fl_audit.accounting.gaussian_accountants import log_gaussian_deltas
 from fl_audit.accounting.release import Party, Release
-from fl_audit.estimators.bisection import supremum
+from fl_audit.estimators.distributions import supremum
 from fl_audit.estimators.roc.summary import REPORTED_RATES
 
 _FACTORS = (10.0, 1.0, 0.1, 0.01, 0.001)

@@ -24,8 +24,7 @@ from fl_audit.accounting.renyi import (
     sampled_gaussian_divergences,
 )
 from fl_audit.accounting.sampling import log_binomial_masses
-from fl_audit.estimators.bisection import supremum
-from fl_audit.estimators.distributions import Gaussian
+from fl_audit.estimators.distributions import Gaussian, supremum
 from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
 
 if typing.TYPE_CHECKING:

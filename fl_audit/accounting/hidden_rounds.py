@@ -38,7 +38,7 @@ from scipy import special
 
 from fl_audit.accounting.sampling import Blocks
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.bisection import supremum
+from fl_audit.estimators.distributions import supremum
 from fl_audit.estimators.optimal_tests import OptimalTests
 
 _ROUNDING = 1e-9

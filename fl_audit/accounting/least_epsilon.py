@@ -26,7 +26,7 @@ import numpy as np
 from scipy import special
 
 from fl_audit.array_types import FloatArray, IndexArray
-from fl_audit.estimators.bisection import supremum
+from fl_audit.estimators.distributions import supremum
 
 _TAIL = 1e-16
 """The probability of a sum below the grid of sums, and of one above it."""

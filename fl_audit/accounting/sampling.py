@@ -2,7 +2,7 @@
 
 Each is a subclass of `Sampling`, and an instance describes the rounds of the real clients or of the
 canaries of a run: their distribution, the likelihood ratio of an attacker who knows no more
-(`attacks.round_likelihoods`), and which rounds it allows. A new sampling is a subclass, next to its
+(`attacks.likelihood_null`), and which rounds it allows. A new sampling is a subclass, next to its
 participation pattern, and an accountant for it (`sampling_accountants.register_accountant`).
 
 The ratio of a member with rounds S is the mean of exp(sum of w_t over S), with w_t the log ratio of

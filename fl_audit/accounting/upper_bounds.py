@@ -9,12 +9,13 @@
 ...     canary=Party(FixedRounds(1)),
 ... )
 >>> bounds = upper_bounds(release, delta=1e-5)
->>> known = bounds.attackers["knows_rounds"]
+>>> known = bounds.attackers[Attacker.KNOWS_ROUNDS]
 >>> round(known.client.epsilon, 2), round(known.in_full.client.rho, 2)
 (14.19, 3.5)
 """
 
 import dataclasses
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -24,6 +25,34 @@ from fl_audit.accounting.full_guarantee import FullGuarantee, full_guarantee
 from fl_audit.accounting.guarantee import Guarantee
 from fl_audit.accounting.release import Party, Release
 from fl_audit.json_records import WRITTEN_IF_SET
+
+
+class Attacker(enum.StrEnum):
+    """What the attacker of an upper bound knows besides the noisy aggregates; the keys of JSON."""
+
+    DOES_NOT_KNOW_ROUNDS = "does_not_know_rounds"
+    KNOWS_ROUNDS = "knows_rounds"
+    SEES_UPLOADS = "sees_uploads"
+
+    @property
+    def words(self) -> str:
+        """What it knows, in words that follow "attacker"."""
+        return _ATTACKERS[self][0]
+
+    @property
+    def title(self) -> str:
+        """The same, above a column."""
+        return _ATTACKERS[self][1]
+
+
+_ATTACKERS = {
+    Attacker.DOES_NOT_KNOW_ROUNDS: (
+        "who does not know the participation schedule",
+        "without the schedule",
+    ),
+    Attacker.KNOWS_ROUNDS: ("who knows the participation schedule", "with the schedule"),
+    Attacker.SEES_UPLOADS: ("who sees single uploads", "sees single uploads"),
+}
 
 
 @dataclass(frozen=True)
@@ -53,13 +82,12 @@ class UpperBounds:
 
     Attributes:
       accounting: Epsilon by accountant, its assumptions and the neighbouring relation.
-      attackers: The bounds by attacker: `knows_rounds`, `does_not_know_rounds`, and `sees_uploads`
-        if uploads carry noise.
+      attackers: The bounds by attacker; SEES_UPLOADS is among them if uploads carry noise.
       of_canary: The canary's bounds, with the pairs of distributions that they come from.
     """
 
     accounting: Accounting
-    attackers: dict[str, Guarantees]
+    attackers: dict[Attacker, Guarantees]
     of_canary: AttackerBounds
 
 
@@ -86,17 +114,19 @@ def upper_bounds(release: Release, delta: float, uploads: Release | None = None)
             party: full_guarantee(release, party, found, delta, knows_rounds)
             for party, found in bounds.items()
         }
-        return Guarantees(
-            *(bounds[party].against(knows_rounds).guarantee for party in parties),
-            FullGuarantees(*(curves[party] for party in parties)),
-        )
+        client, canary = (bounds[party].against(knows_rounds).guarantee for party in parties)
+        in_full = FullGuarantees(curves[release.client], curves[release.canary])
+        return Guarantees(client, canary, in_full)
 
-    attackers = {"knows_rounds": against(of, True), "does_not_know_rounds": against(of, False)}
+    attackers = {
+        Attacker.KNOWS_ROUNDS: against(of, True),
+        Attacker.DOES_NOT_KNOW_ROUNDS: against(of, False),
+    }
     alone = {
         party: AttackerBounds(found.seeing_uploads, found.seeing_uploads)
         for party, found in of.items()
         if found.seeing_uploads is not None
     }
     if len(alone) == len(of):
-        attackers["sees_uploads"] = against(alone, True)
+        attackers[Attacker.SEES_UPLOADS] = against(alone, True)
     return UpperBounds(account(release, delta), attackers, of[release.canary])

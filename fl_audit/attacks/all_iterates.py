@@ -72,20 +72,29 @@ class LargestAndSumAttacker(AggregateAttacker):
     follows.
     """
 
-    def __init__(self, context: AttackContext, rounds: range | None = None) -> None:
-        super().__init__(context.round_cosines, context.num_canaries, rounds)
+    def __init__(
+        self,
+        context: AttackContext,
+        cosines: RoundCosines,
+        completed: int,
+        rounds: range | None = None,
+    ) -> None:
+        """`completed` of the vectors that the attacker sees are in the logs."""
+        super().__init__(cosines, context.num_canaries, rounds)
         self._family = context.family
         self._sum: DirectionSum | None = None
         if context.folder is not None and context.family is not None:
-            seen = range(context.num_rounds) if rounds is None else rounds
-            count = len(range(seen.start, min(seen.stop, context.completed)))
             name, dim = self.statistics[1].name, len(context.initial_model)
-            self._sum = DirectionSum(context.folder, name, dim, count)
+            self._sum = DirectionSum(context.folder, name, dim, completed)
 
     def see_round(self, seen: SeenRound) -> None:
-        super().see_round(seen)
-        if self._sum is not None and self._sees(seen.index):
-            self._sum.add(seen.aggregate)
+        if self._sees(seen.index):
+            self._see(seen.index, seen.aggregate)
+
+    def _see(self, index: int, vector: Float32Array) -> None:
+        self._cosines.see_aggregate(index, vector)
+        if self._sum is not None:
+            self._sum.add(vector)
 
     def flush(self) -> None:
         super().flush()
@@ -136,7 +145,7 @@ class AllIteratesAttacker(LargestAndSumAttacker):
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
-        return cls(context)
+        return cls(context, context.round_cosines, context.completed)
 
 
 ALL_ITERATES = ThreatModel(
@@ -197,7 +206,9 @@ class WindowAttacker(LargestAndSumAttacker):
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
-        return cls(context, window_of(context.audit))
+        window = window_of(context.audit)
+        completed = len(range(window.start, min(window.stop, context.completed)))
+        return cls(context, context.round_cosines, completed, window)
 
 
 def _sees(audit: Audit) -> str:

@@ -20,7 +20,7 @@ from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads, ScoredCanaries
 from fl_audit.config_tables.audit import Audit
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.round_logs import ConcentrationLog, CosineLog
+from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, DirectionLog
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,24 +103,23 @@ class AttackContext:
         """
         if self.given_cosines is not None:
             return self.given_cosines
-        path, shape = self.run_folder.round_cosines, (self.num_rounds, self.num_canaries)
-        log = CosineLog.at_round(self.completed, path, *shape)
-        concentrations = self.concentration_log(
-            self.run_folder.round_concentrations, self.num_rounds
-        )
-        return RoundLog(self.canaries.cosines, log, concentrations)
+        folder = self.run_folder
+        return self.round_log(folder.round_cosines, folder.round_concentrations, self.num_rounds)
 
     @functools.cached_property
-    def round_directions(self) -> RoundDirections | None:
-        """The directions of a run's aggregates, one log shared by all attackers; None for a log.
+    def cosines_and_directions(self) -> RoundCosines:
+        """`round_cosines`, with the directions of a run's aggregates in a log that it shares.
 
         Raises:
           InputError: Rounds are completed, and the run's log is missing or damaged.
         """
-        if self.folder is None or self.family is None:
-            return None
-        path, dim = self.folder.round_directions, len(self.initial_model)
-        return RoundDirections.at_round(self.completed, path, self.num_rounds, self.seed, dim)
+        cosines = self.round_cosines
+        if isinstance(cosines, RoundLog) and self.family is not None:
+            path, dim = self.run_folder.round_directions, len(self.initial_model)
+            log = functools.partial(DirectionLog.at_round, self.completed)
+            directions = RoundDirections.of(log, path, self.num_rounds, self.seed, dim)
+            cosines.keep_directions(directions, self.run_folder.kept_directions)
+        return cosines
 
     @functools.cached_property
     def uploads(self) -> CanaryUploads:
@@ -137,15 +136,17 @@ class AttackContext:
             self.completed, self.run_folder, pool, self.num_rounds, self.num_canaries
         )
 
-    def concentration_log(self, path: Path, num_vectors: int) -> ConcentrationLog | None:
-        """A log of what the null distribution needs of a run's vectors; None if it needs nothing.
+    def round_log(self, cosines: Path, concentrations: Path, num_vectors: int) -> RoundLog:
+        """The log of canaries' cosines with a run's vectors, and what the null needs of these.
 
         Raises:
-          InputError: Rounds are completed, and the log is missing or damaged.
+          InputError: Rounds are completed, and a log is missing or damaged.
         """
-        if not depends_on_vectors(self.family):
-            return None
-        return ConcentrationLog.at_round(self.completed, path, num_vectors)
+        log = CosineLog.at_round(self.completed, cosines, num_vectors, self.num_canaries)
+        needed = None
+        if depends_on_vectors(self.family):
+            needed = ConcentrationLog.at_round(self.completed, concentrations, num_vectors)
+        return RoundLog(self.canaries.cosines, log, needed)
 
     @property
     def run_folder(self) -> RunFolder:
@@ -180,12 +181,10 @@ class Attacker(abc.ABC):
           InputError: A file that the attacker should have written is missing or damaged.
         """
 
-    @abc.abstractmethod
-    def see_round(self, seen: SeenRound) -> None:
+    def see_round(self, seen: SeenRound) -> None:  # noqa: B027 - some attackers see no round
         """Takes in a round; after a crash the rounds since the last checkpoint are shown again."""
 
-    @abc.abstractmethod
-    def flush(self) -> None:
+    def flush(self) -> None:  # noqa: B027 - and so have no state
         """Writes the attacker's state to the disk, right before each checkpoint is saved.
 
         A crash in between leaves the previous checkpoint, so the state of that one must be kept.
@@ -209,33 +208,8 @@ class Attacker(abc.ABC):
         return {}
 
 
-class RoundsAttacker(Attacker):
-    """An attacker who sees every round's noised aggregate.
-
-    `directions` is None for a log, which may have its own, and where none are needed.
-    """
-
-    def __init__(self, cosines: RoundCosines, directions: RoundDirections | None) -> None:
-        self._cosines = cosines
-        self._directions = directions
-
-    def see_round(self, seen: SeenRound) -> None:
-        self._cosines.see_aggregate(seen.index, seen.aggregate)
-        if self._directions is not None:
-            self._directions.add(seen.index, seen.aggregate)
-
-    def flush(self) -> None:
-        self._cosines.flush()
-        if self._directions is not None:
-            self._directions.flush()
-
-
 class ModelAttacker(Attacker):
     """An attacker who sees no round, and scores by the final model."""
-
-    def see_round(self, seen: SeenRound) -> None: ...
-
-    def flush(self) -> None: ...
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         if final is None:

@@ -7,17 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.attacks.all_iterates import over_rounds
-from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
-from fl_audit.attacks.compared_vectors import ComparedVectors, concentration_row
-from fl_audit.attacks.directions import DirectionSum
-from fl_audit.attacks.round_cosines import largest_of_rounds
-from fl_audit.attacks.statistics import Statistic, named
+from fl_audit.attacks.all_iterates import LargestAndSumAttacker
+from fl_audit.attacks.attacker import AttackContext, SeenRound
+from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import read_array
-from fl_audit.formats.round_logs import CosineLog
 from fl_audit.formats.text_files import atomic_writer
 
 CHECKPOINTS_MAX = Statistic(
@@ -45,43 +41,33 @@ CHECKPOINTS_SUM = Statistic(
 )
 
 
-class CheckpointAttacker(Attacker):
+class CheckpointAttacker(LargestAndSumAttacker):
     """An attacker who sees the models after rounds 0, n, 2n and so on, and the final one.
 
     It scores canaries by the differences of consecutive models; the last difference may span fewer
     than n rounds. Memory is one model, and a second one while two are compared.
 
-    The state on disk is a log of the differences' cosines, what the null distribution needs of the
-    differences, and, if the run's checkpoint lies between two released models, the earlier of the
-    two.
+    The state on disk is that of rounds, with differences in the place of aggregates, and, if the
+    run's checkpoint lies between two released models, the earlier of the two.
     """
 
     statistics = (CHECKPOINTS_MAX, CHECKPOINTS_SUM)
 
     def __init__(self, context: AttackContext, every: int) -> None:
-        self._cosines = context.canaries.cosines
-        self._dim = len(context.initial_model)
         self._folder = context.run_folder
         self._every = every
         self._num_rounds = context.num_rounds
-        completed, num_canaries = context.completed, context.num_canaries
-        num_steps = -(-self._num_rounds // every)
-        path = self._folder.release_cosines
-        self._log = CosineLog.at_round(completed, path, num_steps, num_canaries)
-        self._family = context.family
-        self._concentrations = context.concentration_log(
-            self._folder.release_concentrations, num_steps
-        )
-        self._sum: DirectionSum | None = None
-        if context.family is not None:
-            steps = num_steps if completed == self._num_rounds else completed // every
-            self._sum = DirectionSum(self._folder, CHECKPOINTS_SUM.name, self._dim, steps)
-        self._completed = self._saved = completed
+        self._completed = self._saved = completed = context.completed
+        steps = -(-self._num_rounds // every)
+        cosines, concentrations = self._folder.release_cosines, self._folder.release_concentrations
+        log = context.round_log(cosines, concentrations, steps)
+        seen = steps if completed == self._num_rounds else completed // every
+        super().__init__(context, log, seen)
         self._released: npt.NDArray[np.float32] | None = None
         self._on_disk: int | None = None
         if self._is_between(completed):
             self._on_disk = self._release(completed)
-            self._released = self._read_released(self._on_disk)
+            self._released = self._read_released(self._on_disk, len(context.initial_model))
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
@@ -94,22 +80,11 @@ class CheckpointAttacker(Attacker):
             self._released = seen.before
         self._completed = seen.index + 1
         if self._released is not None and not self._is_between(self._completed):
-            self._see_step(seen.index // self._every, seen.after - self._released)
+            self._see(seen.index // self._every, seen.after - self._released)
             self._released = None
 
-    def _see_step(self, step: int, moved: Float32Array) -> None:
-        self._log.write_round(step, self._cosines(moved))
-        if self._concentrations is not None:
-            self._concentrations.write_round(step, concentration_row(moved))
-        if self._sum is not None:
-            self._sum.add(moved)
-
     def flush(self) -> None:
-        self._log.flush()
-        if self._concentrations is not None:
-            self._concentrations.flush()
-        if self._sum is not None:
-            self._sum.flush()
+        super().flush()
         release = self._release(self._completed)
         self._remove_released(but={self._release(self._saved), release})
         if self._released is not None and release != self._on_disk:
@@ -121,13 +96,7 @@ class CheckpointAttacker(Attacker):
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         self._remove_released(but=set())
-        steps = over_rounds(self._log.rows(), self._log.num_canaries)
-        return {CHECKPOINTS_MAX.name: steps.maximum, CHECKPOINTS_SUM.name: steps.total}
-
-    def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        largest = largest_of_rounds(self._log, self._concentrations)
-        total = None if self._sum is None else self._sum.compared(self._family)
-        return named({CHECKPOINTS_MAX: largest, CHECKPOINTS_SUM: total})
+        return super().scores(final)
 
     def _is_between(self, completed: int) -> bool:
         """Whether the model after `completed` rounds is not released."""
@@ -137,12 +106,11 @@ class CheckpointAttacker(Attacker):
         """The last round, up to `completed`, after which a model was released."""
         return completed - completed % self._every
 
-    def _read_released(self, release: int) -> npt.NDArray[np.float32]:
+    def _read_released(self, release: int, dim: int) -> npt.NDArray[np.float32]:
         path = self._folder.released_model(release)
         model: npt.NDArray[np.float32] = read_array(path, "a released model")
-        shape = (self._dim,)
-        if model.shape != shape or model.dtype != np.float32:
-            raise InputError(f"{path}: must be float32 of shape {shape}")
+        if model.shape != (dim,) or model.dtype != np.float32:
+            raise InputError(f"{path}: must be float32 of shape {(dim,)}")
         return model
 
     def _remove_released(self, but: set[int]) -> None:

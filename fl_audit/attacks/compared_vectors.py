@@ -134,9 +134,11 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     statistics: dict[str, ComparedVectors]
 
 
-def write_compared_vectors(path: Path, compared: Mapping[str, ComparedVectors]) -> None:
+def write_compared_vectors(
+    path: Path, compared: Mapping[str, ComparedVectors], mode: int = 0o666
+) -> None:
     text = msgspec.json.encode(_File(_FORMAT_VERSION, dict(compared))).decode()
-    write_text(path, text + "\n")
+    write_text(path, text + "\n", mode)
 
 
 def read_compared_vectors(path: Path) -> Mapping[str, ComparedVectors]:

@@ -12,12 +12,13 @@ added differs by canary, so every direction is kept until the last round, whole 
 into `_MOST_BYTES`, and else as its image under one random linear map to `width` numbers, drawn once
 for all rounds. First a rotation: random signs on n = 2^p >= dim coordinates, then the Sylvester
 matrix over sqrt(n) (Ailon & Chazelle 2009), which keeps lengths and makes every vector flat. Then
-coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen & Farach-Colton 2002). `own_sums`
-bounds |U| by the length of its image.
+coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen & Farach-Colton 2002).
+`own_rounds` bounds |U| by the length of its image.
 """
 
 import functools
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -134,11 +135,6 @@ def width_of(dim: int, num_rounds: int) -> int:
     return max(1, min(dim, _MOST_BYTES // (4 * num_rounds) - 1))
 
 
-def _shape(num_rounds: int, dim: int) -> tuple[int, int]:
-    """The shape of a log of directions, which have their 4-norms before them."""
-    return num_rounds, 1 + width_of(dim, num_rounds)
-
-
 class Sketch:
     """A random linear map from shape (dim,) to (width,); the identity if these are equal."""
 
@@ -192,27 +188,15 @@ class RoundDirections:
     @classmethod
     def unnamed(cls, num_rounds: int, seed: int, dim: int) -> Self:
         """Creates a log in an anonymous temporary file."""
-        rows = unnamed_log(_shape(num_rounds, dim))
+        rows = unnamed_log((num_rounds, 1 + width_of(dim, num_rounds)))
         return cls(DirectionLog.from_rows(rows), seed, dim)
 
     @classmethod
-    def create(cls, path: Path, num_rounds: int, seed: int, dim: int) -> Self:
-        return cls(DirectionLog.create(path, *_shape(num_rounds, dim)), seed, dim)
-
-    @classmethod
-    def open(cls, path: Path, num_rounds: int, seed: int, dim: int) -> Self:
-        """Opens a log to continue it."""
-        return cls(DirectionLog.open(path, *_shape(num_rounds, dim)), seed, dim)
-
-    @classmethod
-    def at_round(cls, completed: int, path: Path, num_rounds: int, seed: int, dim: int) -> Self:
-        """Creates a log if no round is completed, otherwise opens the existing one."""
-        return (cls.open if completed else cls.create)(path, num_rounds, seed, dim)
-
-    @classmethod
-    def read(cls, path: Path, num_rounds: int, seed: int, dim: int) -> Self:
-        """Opens a log for reading only."""
-        return cls(DirectionLog.read(path, *_shape(num_rounds, dim)), seed, dim)
+    def of(
+        cls, log: Callable[..., DirectionLog], path: Path, num_rounds: int, seed: int, dim: int
+    ) -> Self:
+        """The directions in a file; `log` creates, continues or reads it (`RoundArray`)."""
+        return cls(log(path, num_rounds, 1 + width_of(dim, num_rounds)), seed, dim)
 
     def add(self, round_index: int, vector: Float32Array) -> None:
         """Keeps a round's direction, once, however many attackers show it."""
@@ -249,16 +233,10 @@ class RoundDirections:
     def weighted_sums(
         self, weights: RoundWeights, at: IndexArray, kept: Path | None = None
     ) -> OwnSums | None:
-        """The sums of every canary's weighted directions.
+        """The sums of every canary's weighted directions, which are in rows `at` of the log.
 
-        Args:
-          weights: The weights, the largest of each set about 1.
-          at: The rows of the rounds in the log, int64 of shape (scored rounds,).
-          kept: The file to write what is kept of them to; None to keep nothing.
-
-        Returns:
-          None where the direction of a round is not known, a round has none, or the directions of a
-          canary's rounds cancel.
+        What is kept of them is written to `kept`. None if the direction of a round is not known, a
+        round has none, or the directions of a canary's rounds cancel.
         """
         known = self.kept_sums(weights, at)
         if known is not None and kept is not None:

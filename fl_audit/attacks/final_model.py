@@ -1,14 +1,13 @@
 """Threat models `final` and `final_and_initial`: the attacker sees no round."""
 
 from collections.abc import Mapping
-from typing import Self
+from typing import ClassVar, Self
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import AttackContext, ModelAttacker
 from fl_audit.attacks.compared_vectors import ComparedVectors, one_vector
 from fl_audit.attacks.statistics import Statistic, named, null_of_one_vector
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
-from fl_audit.attacks.uploads import ScoredCanaries
 
 FINAL = Statistic(
     name="final",
@@ -34,44 +33,34 @@ FINAL_MINUS_INITIAL = Statistic(
 
 
 class FinalModelAttacker(ModelAttacker):
-    statistics = (FINAL,)
+    """Scores by the cosine with what the attacker sees of the model."""
 
-    def __init__(self, canaries: ScoredCanaries, family: str | None = None) -> None:
-        self._canaries = canaries
-        self._family = family
+    statistics: ClassVar[tuple[Statistic, ...]] = (FINAL,)
 
-    @classmethod
-    def from_context(cls, context: AttackContext) -> Self:
-        return cls(context.canaries, context.family)
-
-    def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
-        return {FINAL.name: self._canaries.cosines(final)}
-
-    def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        return {} if final is None else named({FINAL: one_vector(self._family, final)})
-
-
-class FinalAndInitialAttacker(ModelAttacker):
-    statistics = (FINAL_MINUS_INITIAL,)
-
-    def __init__(
-        self, canaries: ScoredCanaries, initial: Float32Array, family: str | None = None
-    ) -> None:
-        self._canaries = canaries
-        self._initial = initial
-        self._family = family
+    def __init__(self, context: AttackContext) -> None:
+        self._context = context
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
-        return cls(context.canaries, context.initial_model, context.family)
+        return cls(context)
+
+    def _seen(self, final: Float32Array) -> Float32Array:
+        return final
 
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
-        return {FINAL_MINUS_INITIAL.name: self._canaries.cosines(final - self._initial)}
+        return {self.statistics[0].name: self._context.canaries.cosines(self._seen(final))}
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
         if final is None:
             return {}
-        return named({FINAL_MINUS_INITIAL: one_vector(self._family, final - self._initial)})
+        return named({self.statistics[0]: one_vector(self._context.family, self._seen(final))})
+
+
+class FinalAndInitialAttacker(FinalModelAttacker):
+    statistics = (FINAL_MINUS_INITIAL,)
+
+    def _seen(self, final: Float32Array) -> Float32Array:
+        return final - self._context.initial_model
 
 
 FINAL_MODEL = ThreatModel(

@@ -20,9 +20,9 @@ import numpy as np
 
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
-from fl_audit.attacks.attacker import AttackContext, RoundsAttacker
+from fl_audit.attacks.all_iterates import AggregateAttacker
+from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
-from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights, sums_in_own_rounds
 from fl_audit.attacks.own_sums import OwnSums
 from fl_audit.attacks.round_cosines import RoundCosines
@@ -74,42 +74,35 @@ def lengths_in_metrics(metrics: Path, rounds: IndexArray) -> FloatArray:
         raise InputError(f"{metrics}: lacks the length of an aggregate") from error
 
 
-class KnownRoundsAttacker(RoundsAttacker):
+class KnownRoundsAttacker(AggregateAttacker):
     """An attacker who sees every round's noised aggregate, and knows each canary's rounds.
 
-    Directions are needed only if a canary has several rounds or noise is correlated; `correlated`
-    needs them, of the attacker or of the log.
+    Directions are needed only if a canary has several rounds or noise is correlated.
     """
 
     statistics = (OWN_ROUNDS,)
 
     def __init__(
-        self,
-        cosines: RoundCosines,
-        own: OwnRounds,
-        directions: RoundDirections | None = None,
-        correlated: "CorrelatedRounds | None" = None,
-        kept: Path | None = None,
+        self, cosines: RoundCosines, own: OwnRounds, correlated: CorrelatedRounds | None = None
     ) -> None:
-        super().__init__(cosines, directions)
+        super().__init__(cosines, len(own.of_canary))
         self._own = own
         self._correlated = correlated
-        self._kept = kept
         self._sums: OwnSums | None = None
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
-        own, directions, correlated, kept = context.own_rounds, None, None, None
-        needs_directions = own.most > 1 or context.correlation is not None
-        if context.folder is not None and context.family is not None and needs_directions:
-            directions = context.round_directions
-            kept = context.folder.kept_directions
-            if context.correlation is not None:
-                lengths = functools.partial(lengths_in_metrics, context.folder.metrics)
-                correlated = CorrelatedRounds(context.correlation, lengths)
-        elif context.correlation is not None and context.aggregate_lengths is not None:
-            correlated = CorrelatedRounds(context.correlation, context.aggregate_lengths)
-        return cls(context.round_cosines, own, directions, correlated, kept)
+        own, correlation, lengths = context.own_rounds, context.correlation, None
+        if context.folder is None:
+            lengths = context.aggregate_lengths
+        elif context.family is not None:
+            lengths = functools.partial(lengths_in_metrics, context.folder.metrics)
+        correlated = None
+        if correlation is not None and lengths is not None:
+            correlated = CorrelatedRounds(correlation, lengths)
+        needs_directions = own.most > 1 or correlation is not None
+        cosines = context.cosines_and_directions if needs_directions else context.round_cosines
+        return cls(cosines, own, correlated)
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """The cosine with the canary's own round, or with the sum of its rounds' directions.
@@ -127,34 +120,25 @@ class KnownRoundsAttacker(RoundsAttacker):
             if whitened is not None:
                 return {OWN_ROUNDS.name: whitened}
         summed = sums_in_own_rounds(self._cosines.numbered_rows(), self._own)
-        if self._own.most > 1:
-            self._sums = self._own_sums(summed.rounds)
+        if self._own.most > 1 and len(summed.rounds):
+            weights = RoundWeights.from_presences(self._own, summed.rounds)
+            self._sums = self._cosines.weighted_sums(weights)
         if self._sums is None:
             return {OWN_ROUNDS.name: summed.over_roots()}
         cosines = summed.totals / self._sums.lengths
         return {OWN_ROUNDS.name: np.clip(cosines, -1, 1)}
 
-    def _whitened(self, correlated: "CorrelatedRounds") -> FloatArray | None:
+    def _whitened(self, correlated: CorrelatedRounds) -> FloatArray | None:
         """The cosines with weighted sums; None if a sum has no known direction."""
         rounds = np.array([index for index, _ in self._cosines.numbered_rows()], np.int64)
         if len(rounds) == 0:
             return None
         weights = correlated.weights(RoundWeights.from_presences(self._own, rounds), rounds)
-        self._sums = None if weights is None else self._weighted_sums(weights, rounds)
+        self._sums = None if weights is None else self._cosines.weighted_sums(weights)
         if weights is None or self._sums is None:
             return None
         totals = weights.totals(self._cosines.numbered_rows())
         return np.clip(totals / self._sums.lengths, -1, 1)
-
-    def _own_sums(self, rounds: IndexArray) -> OwnSums | None:
-        if len(rounds) == 0:
-            return None
-        return self._weighted_sums(RoundWeights.from_presences(self._own, rounds), rounds)
-
-    def _weighted_sums(self, weights: RoundWeights, rounds: IndexArray) -> OwnSums | None:
-        if self._directions is None:
-            return self._cosines.weighted_sums(weights)
-        return self._directions.weighted_sums(weights, rounds, self._kept)
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
         if self._sums is None:

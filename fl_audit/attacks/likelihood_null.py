@@ -1,9 +1,15 @@
-"""The null distribution of log likelihood ratios, by simulation with a bound on its error.
+"""Log likelihood ratios for an attacker who knows the pattern, and their null distribution.
 
-Let L be the log ratio of `Sampling.log_ratio` at z. If z is N(0, I) (an excluded canary,
-distribution Q) then E e^L = 1, and e^L is the density, against Q, of an included canary's z
-(distribution P). So for samples of z from the even mixture of Q and P, whose density against Q is
-(1 + e^L) / 2,
+The attacker knows the pattern and not a canary's rounds. It has z_t, the standardized score of a
+canary in round t, which is N(m, 1) in a round of an included canary and N(0, 1) in any other,
+independently over rounds. With w_t = m z_t - m^2 / 2 the likelihood ratio of inclusion is the mean
+of exp(sum of w_t over S) over the pattern's distribution of the canary's rounds S. By Neyman and
+Pearson no score is better. The mean is `Sampling.log_ratio`.
+
+The null distribution is simulated, with a bound on the error. Let L be the log ratio of
+`Sampling.log_ratio` at z. If z is N(0, I) (an excluded canary, distribution Q) then E e^L = 1, and
+e^L is the density, against Q, of an included canary's z (distribution P). So for samples of z from
+the even mixture of Q and P, whose density against Q is (1 + e^L) / 2,
 
     Q(L >= x) = E [2 / (1 + e^L); L >= x],
 
@@ -23,15 +29,15 @@ P(L(z) >= x) P(R^2 >= d) <= Q(L >= x). The second probability is above 1 / 3.178
 """
 
 import math
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.accounting.sampling import AllocatedRounds
+from fl_audit.accounting.sampling import AllocatedRounds, Sampling
 from fl_audit.array_types import FloatArray, IndexArray
-from fl_audit.attacks.round_likelihoods import KnownPattern
 from fl_audit.estimators.null import too_large_p_value
 
 FAILURE = 1e-6
@@ -49,6 +55,39 @@ _CHUNK = 4_000_000
 
 _THRESHOLDS = 400
 """The number of quantiles with a bound of their own, and of thresholds at equal distances."""
+
+
+@dataclass(frozen=True)
+class KnownPattern:
+    """What the attacker knows of a canary's rounds.
+
+    Attributes:
+      sampling: The distribution of its rounds, with `has_likelihood`.
+      shift: The shift m of its score in such a round, in standard deviations, above 0.
+    """
+
+    sampling: Sampling
+    shift: float
+    rounds: int
+
+    def log_ratios(self, scores: FloatArray, seen: IndexArray) -> FloatArray:
+        """The log likelihood ratio of each canary.
+
+        Args:
+          scores: Standardized scores z, float64 of shape (n, canaries).
+          seen: Their rounds from 0, int64 of shape (n,); others say nothing.
+        """
+        logs = np.zeros((self.rounds, scores.shape[1]))
+        logs[seen] = self.shift * scores - self.shift**2 / 2
+        return self.sampling.log_ratio(logs)
+
+    def draw_scores(
+        self, canaries: int, seen: IndexArray, random: np.random.Generator
+    ) -> FloatArray:
+        """Standardized scores of canaries, each included by a fair coin, as `log_ratios` takes."""
+        present = self.sampling.draw(self.rounds, canaries, random)
+        present &= random.random(canaries) < 0.5
+        return random.standard_normal((len(seen), canaries)) + self.shift * present[seen]
 
 
 class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,13 +148,9 @@ def sphere_factor(rounds: int, dim: int) -> float:
 
 
 def likelihood_null(pattern: KnownPattern, seen: IndexArray, dim: int) -> LikelihoodNull:
-    """The null of a pattern's log ratios; the failure probability of its bounds is `FAILURE`.
+    """The null of a pattern's log ratios in the `seen` rounds; bounds fail with chance `FAILURE`.
 
     The simulation depends on nothing that training or coins decided.
-
-    Args:
-      seen: The rounds that were scored, from 0, int64 of shape (n,).
-      dim: The number of coordinates of a canary, at least n.
     """
     random = np.random.default_rng([pattern.rounds, len(seen)])
     sampling = pattern.sampling

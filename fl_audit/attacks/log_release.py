@@ -15,7 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.accounting.noise_distributions import CLIENT_GAUSSIAN, GAUSSIAN, MATRIX, TREE
+from fl_audit.accounting.noise_distributions import (
+    CLIENT_GAUSSIAN,
+    GAUSSIAN,
+    MATRIX,
+    TREE,
+    NoiseDistribution,
+)
 from fl_audit.accounting.release import Correlation, Denominator, Party, Release
 from fl_audit.accounting.sampling import (
     AllocatedRounds,
@@ -37,7 +43,8 @@ from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.measured_canary_check import logged_lengths
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import RoundCosines
-from fl_audit.checks.coordinates import binomial_divergence
+from fl_audit.checks.measured_rounds import read_mechanism
+from fl_audit.checks.noise_rows import binomial_divergence
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.participation_files import Participation, read_participation
@@ -127,20 +134,15 @@ def _is_likely(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int
     observed = in_round / len(rounds)
     if isinstance(sampling, TruncatedPoissonSampling):
         observed = np.maximum(observed, expected)
-    surprises = [_surprises(observed, np.full(num_rounds, expected), len(rounds))]
+    surprises = [len(rounds) * binomial_divergence(observed, np.full(num_rounds, expected))]
     if isinstance(sampling, PoissonSampling | FixedSizeSampling):
         from scipy import stats  # here, for it takes half a second
 
         chances = stats.binom.pmf(np.arange(num_rounds + 1), num_rounds, expected)
         of_number = np.bincount(number, minlength=num_rounds + 1) / len(rounds)
-        surprises.append(_surprises(of_number, chances, len(rounds)))
-    divergences = np.concatenate(surprises)
+        surprises.append(len(rounds) * binomial_divergence(of_number, chances))
+    divergences = np.concatenate(surprises)  # minus the logs of Chernoff's bounds
     return bool(divergences.max() < np.log(2 * len(divergences) / _FALSE_DEPARTURE))
-
-
-def _surprises(observed: FloatArray, expected: FloatArray, number: int) -> FloatArray:
-    """Minus the logs of Chernoff's bounds on shares: number times the divergence."""
-    return number * binomial_divergence(observed, expected)
 
 
 def stated_shifts(log: SeenLog) -> FloatArray | None:
@@ -180,9 +182,11 @@ def _noise_range(log: SeenLog) -> tuple[float, float]:
 def _lengths_and_stddevs(log: SeenLog, indices: IndexArray) -> tuple[FloatArray, FloatArray]:
     """The length of a client and the noise's standard deviation by round; NaN where not stated."""
     _, clients = logged_lengths(log.folder, log.cosines.measured_lengths()).at(indices)
-    aggregates = log.cosines.measured_aggregates()
-    if aggregates is None:
-        return clients, np.full(len(indices), np.nan)
+    aggregates, stated = log.cosines.measured_aggregates(), read_mechanism(log.folder)
+    if aggregates is None:  # the log has their norms alone, or their cosines
+        known = np.zeros(0) if stated is None else stated[:, 0]
+        padded = np.append(known, np.full(int(indices.max(initial=0)) + 1, np.nan))
+        return clients, padded[indices]
     numbers = aggregates.numbers or range(1, len(aggregates.stddev) + 1)
     stddev_of = dict(zip(numbers, aggregates.stddev.tolist(), strict=True))
     stddevs = np.array([stddev_of.get(number, np.nan) for number in (indices + 1).tolist()])
@@ -233,13 +237,8 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
         if not _weigh_as_canaries(participation) or not least_noise:
             sampled = dataclasses.replace(sampled, client=_UNKNOWN)
         return StatedRounds(sampled, most_noise, says_all_rounds=True)
-    release = Release(
-        rounds=1 + max(released),
-        noise=GAUSSIAN.noise(noise, noise),
-        denominator=Denominator("expected_cohort", 1.0),
-        client=_client_of(participation) if least_noise else _UNKNOWN,
-        canary=Party(FixedRounds(own.most)),
-    )
+    client = _client_of(participation) if least_noise else _UNKNOWN
+    release = _release(1 + max(released), GAUSSIAN, noise, client, Party(FixedRounds(own.most)))
     return StatedRounds(release, most_noise, says_all_rounds=False)
 
 
@@ -262,12 +261,22 @@ def stated_uploads(log: SeenLog) -> Release | None:
     ):
         return None
     z, most = participation.upload_noise_multiplier, log.uploads.most
+    rounds = max(participation.rounds or 1, participation.client_rounds or 1, most)
+    canary = Party(FixedRounds(most))
+    return _release(rounds, CLIENT_GAUSSIAN, z, _client_of(participation), canary)
+
+
+def _release(
+    rounds: int, distribution: NoiseDistribution, noise: float, client: Party, canary: Party
+) -> Release:
+    """A release whose noise multiplier is that of a canary in an aggregate."""
+    alone = Denominator("expected_cohort", 1.0)
     return Release(
-        rounds=max(participation.rounds or 1, participation.client_rounds or 1, most),
-        noise=CLIENT_GAUSSIAN.noise(z, z),
-        denominator=Denominator("expected_cohort", 1.0),
-        client=_client_of(participation),
-        canary=Party(FixedRounds(most)),
+        rounds=rounds,
+        noise=distribution.noise(noise, noise),
+        denominator=alone,
+        client=client,
+        canary=canary,
     )
 
 
@@ -320,13 +329,8 @@ def release_of(
     if sampling is None:
         return None
     alike = are_sampled_alike(participation, own.of_canary, released)
-    return Release(
-        rounds=num_rounds,
-        noise=GAUSSIAN.noise(noise_multiplier, noise_multiplier),
-        denominator=Denominator("expected_cohort", 1.0),
-        client=Party(sampling),
-        canary=Party(sampling) if alike else Party(FixedRounds(own.most)),
-    )
+    canary = Party(sampling) if alike else Party(FixedRounds(own.most))
+    return _release(num_rounds, GAUSSIAN, noise_multiplier, Party(sampling), canary)
 
 
 def release_under(correlation: Correlation, own: OwnRounds, noise_multiplier: float) -> Release:
@@ -341,12 +345,6 @@ def release_under(correlation: Correlation, own: OwnRounds, noise_multiplier: fl
     )
     squared = over_all.worst_of(members, np.concatenate(own.of_canary))
     party = Party(FixedRounds(own.most), float(squared))
-    sampling = TREE if isinstance(over_all, Trees) else MATRIX
-    return Release(
-        rounds=num_rounds,
-        noise=sampling.noise(noise_multiplier, noise_multiplier),
-        denominator=Denominator("expected_cohort", 1.0),
-        client=party,
-        canary=party,
-        correlation=over_all,
-    )
+    distribution = TREE if isinstance(over_all, Trees) else MATRIX
+    release = _release(num_rounds, distribution, noise_multiplier, party, party)
+    return dataclasses.replace(release, correlation=over_all)

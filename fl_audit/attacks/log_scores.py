@@ -3,11 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from fl_audit.accounting.release import Release
-from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.array_types import Float32Array
 from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
 from fl_audit.attacks.log_release import correlated_rounds, stated_rounds
@@ -40,14 +37,6 @@ class ScoredLog:
     compared: Mapping[str, ComparedVectors]
 
 
-@dataclass(frozen=True, eq=False)
-class SeenScores:
-    """Scores by statistic, the weakest attacker's first, each of shape (num_canaries,)."""
-
-    scores: Mapping[str, FloatArray]
-    compared: Mapping[str, ComparedVectors]
-
-
 def score_log(log: SeenLog) -> ScoredLog:
     """Scores every canary of a log, by every statistic that the log allows; writes nothing.
 
@@ -65,16 +54,13 @@ def score_log(log: SeenLog) -> ScoredLog:
             f"round_000001.npy, {folder.round_cosines.name}, {folder.upload_cosines.name} or "
             f"{folder.final.name}"
         )
-    scores = score_files(log.pool, log.listed.included, seen.scores)
-    return ScoredLog(log.pool, log.num_rounds, scores, seen.compared)
+    return seen
 
 
-def score_seen(
-    log: SeenLog, initial: Float32Array | None, final: Float32Array | None
-) -> SeenScores:
+def score_seen(log: SeenLog, initial: Float32Array | None, final: Float32Array | None) -> ScoredLog:
     """Scores every canary by what a log shows, under the threat models that need no keys.
 
-    Models are float32 of shape (dim,), None where not seen.
+    Models are float32 of shape (dim,), None where not seen; canaries are named by their number.
     """
     pool, own_rounds = log.pool, log.listed.own_rounds
     available: dict[Sight, bool] = {
@@ -109,10 +95,12 @@ def score_seen(
     )
     attackers = make_attackers(context, statistics)
     scores = scores_of(attackers, final)
-    return SeenScores(
-        scores={statistic.name: scores[statistic.name] for statistic in statistics},
-        compared=compared_by(attackers, final),
-    )
+    ids, pairs = tuple(map(str, range(pool.count))), pair_names(pool.inclusion, pool.count)
+    files = {
+        s.name: ScoreFile(ids, log.listed.included, scores[s.name], pool.inclusion, pair=pairs)
+        for s in statistics
+    }
+    return ScoredLog(pool, log.num_rounds, files, compared_by(attackers, final))
 
 
 def statistics_of_logs() -> tuple[Statistic, ...]:
@@ -131,36 +119,18 @@ def _pattern_stated(log: SeenLog) -> Release | None:
     return stated.release if states_pattern(stated.release, log.pool.family) else None
 
 
-def score_files(
-    pool: CanaryPool, included: npt.NDArray[np.bool_], scores: Mapping[str, FloatArray]
-) -> dict[str, ScoreFile]:
-    """The scores with inclusion, by statistic; canaries are named by their number from 0."""
-    ids = tuple(map(str, range(len(included))))
-    pairs = pair_names(pool.inclusion, pool.count)
-    return {
-        name: ScoreFile(ids, included, values, pool.inclusion, pair=pairs)
-        for name, values in scores.items()
-    }
-
-
-def write_scores(
-    folder: LogFolder,
-    files: Mapping[str, ScoreFile],
-    compared: Mapping[str, ComparedVectors],
-    num_rounds: int,
-    chain: ChainWriter,
-) -> None:
+def write_scores(folder: LogFolder, scored: ScoredLog, chain: ChainWriter) -> None:
     """Replaces the scores of a folder; the line of the chain with their digests is written last."""
     chain.add(Scored(rounds=0, files={}))
     for name in STATISTICS:
         folder.scores(name).unlink(missing_ok=True)
     folder.compared_vectors.unlink(missing_ok=True)
-    for statistic, scored in files.items():
-        write_score_file(folder.scores(statistic), scored)
-    write_compared_vectors(folder.compared_vectors, compared)
-    written = [folder.scores(statistic) for statistic in files]
+    for statistic, scores in scored.scores.items():
+        write_score_file(folder.scores(statistic), scores)
+    write_compared_vectors(folder.compared_vectors, scored.compared)
+    written = [folder.scores(statistic) for statistic in scored.scores]
     side_files = [folder.compared_vectors, folder.direction_sum]
     state_files = [folder.path / name for name in folder.side_files()]
     files_of_scores = digests_of([*written, *side_files, *state_files])
-    chain.add(Scored(rounds=num_rounds, files=files_of_scores))
+    chain.add(Scored(rounds=scored.num_rounds, files=files_of_scores))
     chain.flush()

@@ -1,24 +1,25 @@
 """Log folders: what one shows to a reader (docs/logs.md).
 
 `read_log` reads a folder once. `log_scores` scores its canaries by the attackers of runs,
-`measured_canary_check` checks that they reached the aggregates, and `listed_canaries` reads which
-of them were included.
+`measured_canary_check` checks that they reached the aggregates, and `read_listed` reads which of
+them were included.
 """
 
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
+from scipy import special
 
-from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.arrays import flatten
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, sum_of_cosines
-from fl_audit.attacks.listed_canaries import ListedCanaries, read_listed
 from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.attacks.round_cosines import AggregateFiles, FinishedRounds, RoundCosines
+from fl_audit.attacks.round_cosines import AggregateFiles, LoggedRounds, RoundCosines
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool
 from fl_audit.checks import (
@@ -32,8 +33,126 @@ from fl_audit.errors import InputError, refuse_misspelt
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.npy_file import read_array
-from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, LoggedTotal
-from fl_audit.formats.text_files import reading
+from fl_audit.formats.participation_files import canaries_text, read_canaries
+from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, DirectionLog, LoggedTotal
+from fl_audit.formats.text_files import reading, write_text
+
+# The canaries: which were included, and each one’s rounds (canaries.csv).
+
+
+_FALSE_REFUSAL = 1e-6
+"""The probability of refusing rounds that were sampled for all canaries alike."""
+
+
+@dataclass(frozen=True, eq=False)
+class ListedCanaries:
+    included: npt.NDArray[np.bool_]
+    own_rounds: OwnRounds | None
+
+
+def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
+    """Reads a log's canaries.csv; if there is none, inclusion follows from the pool's coins."""
+    if not folder.canaries.exists():
+        return ListedCanaries(pool.included, None)
+    rows = read_canaries(folder.canaries)
+    ids = [str(canary) for canary in range(pool.count)]
+    if rows.keys() != set(ids):
+        raise InputError(
+            f"{folder.canaries}: must list canaries 0 to {pool.count - 1} of pool.json, a row "
+            f"each; got {len(rows)} rows"
+        )
+    included = np.array([rows[canary].included for canary in ids], dtype=bool)
+    rounds = [own for canary in ids if (own := rows[canary].rounds) is not None]
+    if not rounds:
+        return ListedCanaries(included, None)
+    _check_once_in_each(str(folder.canaries), rounds)
+    _check_independent_of_coins(str(folder.canaries), included, rounds)
+    return ListedCanaries(included, OwnRounds(tuple(rounds)))
+
+
+def _check_once_in_each(path: str, rounds: Sequence[IndexArray]) -> None:
+    """Refuses a round that a canary is listed in twice."""
+    for canary, own in enumerate(rounds):
+        numbers, counts = np.unique(own, return_counts=True)
+        if (counts > 1).any():
+            twice = int(numbers[np.argmax(counts > 1)]) + 1
+            raise InputError(
+                f"{path}, canary_id '{canary}': round {twice} is listed twice; must be each once"
+            )
+
+
+def _check_independent_of_coins(
+    path: str, included: npt.NDArray[np.bool_], rounds: Sequence[IndexArray]
+) -> None:
+    """Refuses a column of rounds that depends on the coins, such as empty ones for all excluded.
+
+    Scores in rounds that only the included have would differ without any leak. Having rounds is
+    independent of the coins if every canary's rounds were sampled before.
+    """
+    has_rounds = np.array([len(own) > 0 for own in rounds])
+    among_included = np.sum(included & has_rounds)
+    among_excluded = np.sum(~included & has_rounds)
+    chance = hypergeometric_p_value(len(included), included.sum(), has_rounds.sum(), among_included)
+    if chance < _FALSE_REFUSAL:
+        raise InputError(
+            f"{path}: {among_included} included canaries have rounds and {among_excluded} excluded "
+            "ones: every canary must have the rounds that it takes part in if included; or leave "
+            "out the column rounds"
+        )
+
+
+def hypergeometric_p_value(total: int, included: int, sampled: int, observed: int) -> float:
+    """The two-sided p-value of `observed` included ones among `sampled` of `total` canaries.
+
+    The distribution is hypergeometric; scipy.stats has it too, and takes half a second to import.
+
+    >>> hypergeometric_p_value(total=4, included=2, sampled=2, observed=2)  # 1 of 6 pairs
+    0.333...
+    """
+    possible = np.arange(max(0, sampled - (total - included)), min(sampled, included) + 1)
+    log_chances = (
+        _log_choose(included, possible)
+        + _log_choose(total - included, sampled - possible)
+        - _log_choose(total, sampled)
+    )
+    tails = [log_chances[possible <= observed], log_chances[possible >= observed]]
+    return 2 * float(min(np.exp(tail).sum() for tail in tails))
+
+
+def _log_choose(n: int, k: IndexArray | int) -> FloatArray:
+    return np.asarray(-special.betaln(n - k + 1, k + 1) - np.log1p(n))
+
+
+def write_listed(
+    folder: LogFolder,
+    pool: CanaryPool,
+    rounds: Sequence[Sequence[int]],
+    num_rounds: int,
+    arms: Sequence[str] = (),
+) -> None:
+    """Writes a log's canaries.csv, with each canary's rounds (from 1) and arm, if any."""
+    if len(rounds) != pool.count:
+        raise InputError(
+            f"canary_rounds: must have the rounds of {pool.count} canaries, got {len(rounds)}"
+        )
+    for canary, own in enumerate(rounds):
+        if any(not 1 <= number <= num_rounds for number in own):
+            raise InputError(
+                f"canary_rounds: those of canary {canary} must be in 1 to {num_rounds} "
+                f"(num_rounds), got {list(own)[:5]}"
+            )
+    if arms and len(arms) != pool.count:
+        raise InputError(
+            f"canary_arms: must have the arms of {pool.count} canaries, got {len(arms)}"
+        )
+    if any(not arm or set(arm) & set(',"\r\n') for arm in arms):
+        raise InputError("canary_arms: must be names without commas, quotes and line ends")
+    counted_from_0 = [[number - 1 for number in own] for own in rounds]
+    write_text(folder.canaries, canaries_text(pool.included, counted_from_0, arms))
+
+
+# The log.
+
 
 _AGGREGATE = re.compile(r"round_(\d+)\.npy")
 
@@ -78,7 +197,9 @@ def read_log(folder: LogFolder, progress: Progress) -> SeenLog:
 
     Raises InputError if a file is missing, damaged, or contradicts `pool.json`.
     """
-    refuse_misspelt(f"{folder.path}: file", _names(folder.path), folder.optional)
+    with reading(folder.path):
+        names = [path.name for path in folder.path.iterdir()]
+    refuse_misspelt(f"{folder.path}: file", names, folder.optional)
     pool = read_pool(folder.pool)
     check_pool(folder)
     listed = read_listed(folder, pool)
@@ -100,11 +221,6 @@ def read_uploads(
         return None
     uploads = CanaryUploads.read(folder, pool_of_uploads(pool, own), pool.count)
     return None if uploads.is_empty else uploads
-
-
-def _names(folder: Path) -> list[str]:
-    with reading(folder):
-        return sorted(path.name for path in folder.iterdir())
 
 
 def _rounds(
@@ -173,7 +289,7 @@ def _same_rounds(
     return check
 
 
-def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> FinishedRounds:
+def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> LoggedRounds:
     """The rounds of a log of cosines, with what the folder says of the aggregates themselves."""
     path = folder.round_concentrations
     concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
@@ -182,11 +298,11 @@ def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> Finish
     total = sum_of_cosines(pool.family, logged.total) if logged.rounds == scored else None
     directions = None
     if folder.round_directions.exists():
-        directions = RoundDirections.read(
-            folder.round_directions, log.num_rounds, pool.seed, pool.dim
+        directions = RoundDirections.of(
+            DirectionLog.read, folder.round_directions, log.num_rounds, pool.seed, pool.dim
         )
     measured = logged_aggregates(folder, pool.dim)
-    return FinishedRounds(log, concentrations, total, directions, measured)
+    return LoggedRounds(log, concentrations, total, directions, measured)
 
 
 def _aggregates(folder: LogFolder) -> dict[int, Path]:

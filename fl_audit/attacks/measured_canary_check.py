@@ -2,11 +2,17 @@
 
 `canary_check_in_rounds` gathers those of a run, `log_canary_check` those of a log, and
 `checks.canary_check` decides. docs/canary_check.md describes the check.
+
+While a system trains `CanaryWatch` repeats the check, so that lost canaries end a run that would
+show nothing: after 1, 2, 4, 8, 16 … scored rounds, which together cost as much as two checks after
+the last one. Each repetition has an equal share of `CANARY_CHECK_FALSE_ALARM`, so that a
+correct system is stopped with at most that probability over all of its rounds.
 """
 
 import dataclasses
+import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +23,15 @@ from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
 from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.checks import CanaryCheck, CanaryParticipations, check_canaries
 from fl_audit.checks.canary_check import CANARY_CHECK_FALSE_ALARM
+from fl_audit.config_tables.audit import LostCanaries
+from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import open_log
 
 _SHIFTS = (-1, 1)
 """Shifts from a canary's own round that are examined, to name a likely fault."""
+
+_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,53 +56,8 @@ class RoundLengths:
         )
 
 
-@dataclass(eq=False)
-class _Collected:
-    """The canaries, rounds and cosines of participations, gathered round by round."""
-
-    canaries: list[IndexArray] = field(default_factory=list)
-    rounds: list[int] = field(default_factory=list)
-    cosines: list[FloatArray] = field(default_factory=list)
-
-    def add(self, canaries: IndexArray, index: int, row: npt.NDArray[np.float32]) -> None:
-        self.canaries.append(canaries)
-        self.rounds.append(index)
-        self.cosines.append(row[canaries].astype(np.float64))
-
-
-@dataclass(frozen=True, eq=False)
-class _Rounds:
-    """Per-round inputs of the canary check other than cosines.
-
-    Attributes:
-      first: The first round of each canary, from 0.
-      knows_tails: Whether a canary's inner product with any vector is sub-Gaussian.
-    """
-
-    lengths: RoundLengths
-    first: IndexArray
-    crowd: Mapping[int, int]
-    dim: int
-    knows_tails: bool
-
-    def participations(self, collected: _Collected, shift: int) -> CanaryParticipations:
-        """The collected participations, in rounds `shift` after the canaries' own."""
-        counts = [len(canaries) for canaries in collected.canaries]
-        rounds = np.repeat(np.array(collected.rounds, np.int64), counts)
-        canaries = np.concatenate([np.zeros(0, np.int64), *collected.canaries])
-        of_aggregate, of_client = self.lengths.at(rounds)
-        crowd = np.array([self.crowd.get(index, 0) for index in collected.rounds], np.float64)
-        return CanaryParticipations(
-            canaries=canaries,
-            rounds=rounds,
-            cosines=np.concatenate([np.zeros(0), *collected.cosines]),
-            aggregate_lengths=of_aggregate,
-            client_lengths=of_client,
-            others=np.maximum(np.repeat(crowd, counts) - 1, 0),
-            is_first=self.first[canaries] == rounds - shift,
-            dim=self.dim,
-            knows_tails=self.knows_tails,
-        )
+_Participations = list[tuple[int, IndexArray, FloatArray]]
+"""Rounds from 0, each with canaries and their cosines with its aggregate."""
 
 
 def canary_check_in_rounds(
@@ -112,19 +77,34 @@ def canary_check_in_rounds(
     may have any tails.
     """
     collected, scored = _collect(rows, own, included)
-    firsts = [int(rounds.min()) if len(rounds) else -1 for rounds in own.of_canary]
-    rounds = _Rounds(
-        lengths=lengths(),
-        first=np.array(firsts, dtype=np.int64),
-        crowd={index: int(included[members].sum()) for index, members in own.members().items()},
-        dim=dim,
-        knows_tails=family in (None, *WITH_KNOWN_NULL),
-    )
-    participations = {key: rounds.participations(part, key[1]) for key, part in collected.items()}
+    norms = lengths()
+    first = np.array([own_rounds.min(initial=_NEVER) for own_rounds in own.of_canary], np.int64)
+    crowd = {index: int(included[members].sum()) for index, members in own.members().items()}
+
+    def participations(is_included: bool, shift: int) -> CanaryParticipations:
+        """The collected ones, in rounds `shift` after the canaries' own."""
+        parts = collected[is_included, shift]
+        counts, indices = [len(part[1]) for part in parts], [part[0] for part in parts]
+        rounds = np.repeat(np.array(indices, np.int64), counts)
+        canaries = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in parts)])
+        others = np.array([crowd.get(index, 0) for index in indices], np.float64)
+        of_aggregate, of_client = norms.at(rounds)
+        return CanaryParticipations(
+            canaries=canaries,
+            rounds=rounds,
+            cosines=np.concatenate([np.zeros(0), *(part[2] for part in parts)]),
+            aggregate_lengths=of_aggregate,
+            client_lengths=of_client,
+            others=np.maximum(np.repeat(others, counts) - 1, 0),
+            is_first=first[canaries] == rounds - shift,
+            dim=dim,
+            knows_tails=family in (None, *WITH_KNOWN_NULL),
+        )
+
     canary_check = check_canaries(
-        participations[True, 0],
-        participations[False, 0],
-        {shift: participations[True, shift] for shift in _SHIFTS},
+        participations(True, 0),
+        participations(False, 0),
+        {shift: participations(True, shift) for shift in _SHIFTS},
         false_alarm,
     )
     return _with_unscored_rounds(canary_check, own, included, scored)
@@ -162,10 +142,11 @@ def _with_unscored_rounds(
 
 def _collect(
     rows: Iterable[NumberedRow], own: OwnRounds, included: npt.NDArray[np.bool_]
-) -> tuple[Mapping[tuple[bool, int], _Collected], IndexArray]:
+) -> tuple[Mapping[tuple[bool, int], _Participations], IndexArray]:
     """The participations by inclusion and by the shift from a canary's own round; the rounds."""
-    collected = {(True, shift): _Collected() for shift in (0, *_SHIFTS)}
-    collected[False, 0] = _Collected()
+    collected: dict[tuple[bool, int], _Participations] = {
+        key: [] for key in ((False, 0), *((True, shift) for shift in (0, *_SHIFTS)))
+    }
     members_of, no_canaries = own.members(), np.zeros(0, np.int64)
     scored: list[int] = []
     for index, row in rows:
@@ -174,7 +155,8 @@ def _collect(
             members = members_of.get(index - shift, no_canaries)
             if shift:
                 members = np.setdiff1d(members, members_of.get(index, no_canaries))
-            presences.add(members[included[members] == is_in], index, row)
+            canaries = members[included[members] == is_in]
+            presences.append((index, canaries, row[canaries].astype(np.float64)))
     return collected, np.array(scored, np.int64)
 
 
@@ -205,3 +187,70 @@ def logged_lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
     known = np.flatnonzero(np.isfinite(measured))
     of_aggregate[known] = measured[known]
     return RoundLengths(of_aggregate, of_client)
+
+
+class CanariesLostError(InputError):
+    """The canaries of a training do not reach its aggregates as they should."""
+
+
+def check_choice(lost_canaries: str) -> None:
+    """Raises InputError for another word than those of `LostCanaries`."""
+    if lost_canaries not in typing.get_args(LostCanaries):
+        raise InputError(f"lost_canaries: must be 'error' or 'warn', got {lost_canaries!r}")
+
+
+def looks(num_rounds: int) -> list[int]:
+    """The numbers of scored rounds after which canaries are checked.
+
+    >>> looks(20)
+    [1, 2, 4, 8, 16]
+    """
+    return [1 << power for power in range(num_rounds.bit_length())]
+
+
+class CanaryWatch:
+    """Repeats the canary check of a training, and reports once that it fails."""
+
+    def __init__(
+        self,
+        num_rounds: int,
+        *,
+        choice: LostCanaries,
+        warn: Callable[[str], None],
+        key: str,
+        scored: int = 0,
+    ) -> None:
+        """Starts after `scored` rounds, which are not checked for themselves.
+
+        Args:
+          num_rounds: The largest number of rounds.
+          key: The name of the choice in the config or call, such as "audit.lost_canaries".
+        """
+        check_choice(choice)
+        at = looks(num_rounds)
+        self._looks = {look for look in at if look > scored}
+        self._false_alarm = CANARY_CHECK_FALSE_ALARM / len(at)
+        self._choice = choice
+        self._warn = warn
+        self._key = key
+
+    def see(
+        self, num_scored: int, round_number: int, check: Callable[[float], CanaryCheck | None]
+    ) -> None:
+        """Checks the rounds so far if a look is due."""
+        if num_scored not in self._looks:
+            return
+        self._looks.discard(num_scored)
+        canary_check = check(self._false_alarm)
+        if canary_check is None or canary_check.state != "not_arrived":
+            return
+        self._looks.clear()
+        rounds = "round 1" if round_number == 1 else f"rounds 1 to {round_number}"
+        line = (
+            f"the canary check fails in {rounds}: {canary_check.fault or canary_check.reason}. No "
+            "verdict on this training will be consistent: fix that and start anew, or train on"
+        )
+        # Canaries that are too long may well contradict a claim.
+        if self._choice == "error" and not canary_check.is_longer:
+            raise CanariesLostError(f"{line} with {self._key} = 'warn'")
+        self._warn(line)

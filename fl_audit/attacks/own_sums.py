@@ -123,14 +123,10 @@ class KeptSums:
     width: int
 
     def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
-        """The sums of every canary's weighted directions.
+        """The sums of every canary's weighted directions, in rows `at` of the log of directions.
 
-        Args:
-          weights: The weights, the largest of each set about 1.
-          at: The rows of the rounds in the log of directions, int64 of shape (n,).
-
-        Returns:
-          None where the directions of a canary's rounds cancel.
+        The largest weight of each set is about 1. None if the directions of a canary's rounds
+        cancel.
         """
         if len(at) != len(self.products):
             raise InputError(f"knows {len(self.products)} directions, and {len(at)} were scored")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.compared_vectors import (
     ComparedVectors,
     any_one_of,
@@ -38,12 +38,14 @@ Rows = Iterator[npt.NDArray[np.float32]]
 class RoundCosines(abc.ABC):
     """The cosines of every canary, one row per round; rounds count from 0."""
 
-    @abc.abstractmethod
+    _directions: RoundDirections | KeptSums | None = None
+    _kept: Path | None = None  # where what is kept of directions is written
+
     def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
         """Scores a round's noised aggregate once, however many attackers show it."""
+        raise ValueError(f"round {index} is shown, and the rounds of a log are over")
 
-    @abc.abstractmethod
-    def flush(self) -> None: ...
+    def flush(self) -> None: ...  # noqa: B027 - read-only logs have nothing to write
 
     @abc.abstractmethod
     def rows(self, rounds: range | None = None) -> Rows:
@@ -57,43 +59,64 @@ class RoundCosines(abc.ABC):
         """One round with the null of its aggregate; None if it is not scored."""
 
     @abc.abstractmethod
-    def any_one(self) -> ComparedVectors | None:
-        """The null of a cosine with any one scored aggregate; None if one of these is zero."""
-
-    @abc.abstractmethod
-    def largest(self, rounds: range | None = None) -> ComparedVectors | None:
-        """The null of a largest cosine, after the last round; None if every aggregate is zero."""
-
-    @abc.abstractmethod
     def total(self) -> ComparedVectors | None:
         """The null of the sum over all rounds; None if it is not known."""
 
     @abc.abstractmethod
+    def _concentrations_of(self, rounds: range | None) -> FloatArray:
+        """The rows of `ConcentrationLog` of the scored rounds among some."""
+
+    @abc.abstractmethod
+    def _scored(self) -> IndexArray:
+        """The rows of the scored rounds in the log of directions."""
+
+    def any_one(self) -> ComparedVectors | None:
+        """The null of a cosine with any one scored aggregate; None if one of these is zero."""
+        return any_one_of(self._concentrations_of(None))
+
+    def largest(self, rounds: range | None = None) -> ComparedVectors | None:
+        """The null of a largest cosine, after the last round; None if every aggregate is zero."""
+        return largest_cosine(self._concentrations_of(rounds))
+
     def weighted_sums(self, weights: RoundWeights) -> OwnSums | None:
         """Each canary's weighted sum of directions over the scored rounds; None if not known."""
+        known = self.kept_sums(weights)
+        return None if known is None else known.weighted_sums(weights, self._scored())
 
     def kept_sums(self, weights: RoundWeights) -> KeptSums | None:
         """The inner products of the scored rounds' directions; None if they are not known."""
-        return None
+        if not isinstance(self._directions, RoundDirections):
+            return self._directions
+        known = self._directions.kept_sums(weights, self._scored())
+        if known is not None and self._kept is not None:
+            known.write(self._kept)
+        return known
 
     def measured_lengths(self) -> FloatArray:
         """The norm of each aggregate, by round from 0; NaN for one that was not read."""
         return np.zeros(0)
 
     def measured_aggregates(self) -> RunAggregates | None:
-        """The input of mechanism checks; None if no noise or no aggregate is known.
-
-        Complete after `rows` has gone through all rounds.
-        """
+        """The input of mechanism checks, complete after `rows`; None if no noise is known."""
         return None
 
 
-class _LoggedRounds(RoundCosines):
-    """Rounds whose cosines and concentrations are in logs."""
+class LoggedRounds(RoundCosines):
+    """Rounds whose cosines are in a log's file, and what was measured of the aggregates."""
 
-    def __init__(self, log: CosineLog, concentrations: ConcentrationLog | None) -> None:
+    def __init__(
+        self,
+        log: CosineLog,
+        concentrations: ConcentrationLog | None,
+        total: ComparedVectors | None = None,
+        directions: RoundDirections | KeptSums | None = None,
+        measured: RunAggregates | None = None,
+    ) -> None:
         self._log = log
         self._concentrations = concentrations
+        self._total = total
+        self._directions = directions
+        self._measured = measured
 
     def rows(self, rounds: range | None = None) -> Rows:
         return self._log.rows(rounds)
@@ -102,17 +125,31 @@ class _LoggedRounds(RoundCosines):
         return numbered_rows(self._log)
 
     def scored_round(self, index: int) -> ScoredRound | None:
-        return scored_round(self._log, self._concentrations, index)
+        cosines = self._log.row(index)
+        if cosines is None:
+            return None
+        known = self._concentrations
+        row = unknown_rows(1) if known is None else known.array[index][None, :]
+        return ScoredRound(cosines, any_one_of(row))
 
-    def any_one(self) -> ComparedVectors | None:
-        return any_of_rounds(self._log, self._concentrations)
+    def total(self) -> ComparedVectors | None:
+        return self._total
 
-    def largest(self, rounds: range | None = None) -> ComparedVectors | None:
-        return largest_of_rounds(self._log, self._concentrations, rounds)
+    def _concentrations_of(self, rounds: range | None) -> FloatArray:
+        known = self._concentrations
+        rows = unknown_rows(self._log.num_rounds) if known is None else known.values()
+        window = slice(None) if rounds is None else slice(rounds.start, rounds.stop)
+        return np.asarray(rows[window][self._log.written()[window]])
+
+    def _scored(self) -> IndexArray:
+        return np.flatnonzero(self._log.written())
+
+    def measured_aggregates(self) -> RunAggregates | None:
+        return self._measured
 
 
-class RoundLog(_LoggedRounds):
-    """The cosines of a run that trains, in a file."""
+class RoundLog(LoggedRounds):
+    """The cosines of a run that trains, and the directions of aggregates if they are needed."""
 
     def __init__(
         self, cosines: Cosines, log: CosineLog, concentrations: ConcentrationLog | None
@@ -121,94 +158,28 @@ class RoundLog(_LoggedRounds):
         self._cosines = cosines
         self._seen: int | None = None
 
+    def keep_directions(self, directions: RoundDirections, kept: Path) -> None:
+        """Keeps the directions of all rounds, before the first one is seen."""
+        self._directions, self._kept = directions, kept
+
     def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
-        if index != self._seen:
-            self._log.write_round(index, self._cosines(aggregate))
-            if self._concentrations is not None:
-                self._concentrations.write_round(index, concentration_row(aggregate))
-            self._seen = index
+        if index == self._seen:
+            return
+        self._log.write_round(index, self._cosines(aggregate))
+        if self._concentrations is not None:
+            self._concentrations.write_round(index, concentration_row(aggregate))
+        if isinstance(self._directions, RoundDirections):
+            self._directions.add(index, aggregate)
+        self._seen = index
 
     def flush(self) -> None:
-        self._log.flush()
-        if self._concentrations is not None:
-            self._concentrations.flush()
-
-    def total(self) -> None:
-        """None; attackers keep the sum themselves, each over the rounds that it sees."""
-
-    def weighted_sums(self, weights: RoundWeights) -> None:
-        """None; the attacker who knows canaries' rounds keeps directions itself."""
-
-
-class _RoundsOver(RoundCosines):
-    """Mixin for read-only logs."""
-
-    def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
-        raise ValueError(f"round {index} is shown, and the rounds of a log are over")
-
-    def flush(self) -> None: ...
-
-
-class FinishedRounds(_RoundsOver, _LoggedRounds):
-    """The cosines of finished rounds, in a log's file, and what was measured of the aggregates."""
-
-    def __init__(
-        self,
-        log: CosineLog,
-        concentrations: ConcentrationLog | None,
-        total: ComparedVectors | None,
-        directions: RoundDirections | KeptSums | None = None,
-        measured: RunAggregates | None = None,
-    ) -> None:
-        super().__init__(log, concentrations)
-        self._total = total
-        self._directions = directions
-        self._measured = measured
-
-    def total(self) -> ComparedVectors | None:
-        return self._total
-
-    def measured_aggregates(self) -> RunAggregates | None:
-        return self._measured
-
-    def weighted_sums(self, weights: RoundWeights) -> OwnSums | None:
-        if self._directions is None:
-            return None
-        return self._directions.weighted_sums(weights, np.flatnonzero(self._log.written()))
-
-    def kept_sums(self, weights: RoundWeights) -> KeptSums | None:
-        if isinstance(self._directions, RoundDirections):
-            return self._directions.kept_sums(weights, np.flatnonzero(self._log.written()))
-        return self._directions
+        for log in (self._log, self._concentrations, self._directions):
+            if log is not None and not isinstance(log, KeptSums):
+                log.flush()
 
 
 def numbered_rows(log: CosineLog) -> Iterator[NumberedRow]:
     return zip(np.flatnonzero(log.written()).tolist(), log.rows(), strict=True)
-
-
-def scored_round(
-    log: CosineLog, concentrations: ConcentrationLog | None, index: int
-) -> ScoredRound | None:
-    cosines = log.row(index)
-    if cosines is None:
-        return None
-    row = unknown_rows(1)[0] if concentrations is None else concentrations.array[index]
-    return ScoredRound(cosines, any_one_of(row[None, :]))
-
-
-def any_of_rounds(
-    log: CosineLog, concentrations: ConcentrationLog | None
-) -> ComparedVectors | None:
-    rows = unknown_rows(log.num_rounds) if concentrations is None else concentrations.values()
-    return any_one_of(rows[log.written()])
-
-
-def largest_of_rounds(
-    log: CosineLog, concentrations: ConcentrationLog | None, rounds: range | None = None
-) -> ComparedVectors | None:
-    rows = unknown_rows(log.num_rounds) if concentrations is None else concentrations.values()
-    window = slice(None) if rounds is None else slice(rounds.start, rounds.stop)
-    return largest_cosine(rows[window][log.written()[window]])
 
 
 # The cosines with a log's aggregates, whose files are read one by one.
@@ -218,7 +189,7 @@ _MOST_ROUNDS = 10_000_000
 """The number of the last round whose aggregate's norm is kept, in an array of all rounds."""
 
 
-class AggregateFiles(_RoundsOver):
+class AggregateFiles(RoundCosines):
     """Scores canaries against the files of aggregates while it reads them, once.
 
     The first `rows` goes through the files, and the aggregates are measured completely after it;
@@ -237,14 +208,10 @@ class AggregateFiles(_RoundsOver):
         check: Callable[[int, FloatArray], None] | None = None,
         measure: Callable[[], StatedRounds] | None = None,
     ) -> None:
-        """Keeps the arguments; files are read by `rows`.
+        """Keeps the arguments; files, by the number of their round from 1, are read later.
 
-        Args:
-          paths: The files by the number of the round, from 1, in order of the rounds.
-          read: A function from a file to its vector, float32 of shape (dim,).
-          check: A function of each round, from 1, and its cosines as they are computed.
-          measure: A function that begins the checks of the mechanism; None if the noise is not
-            known.
+        `check` is called with each round, from 1, and its cosines; `measure` begins the checks of
+        the mechanism, and is None if the noise is not known.
         """
         self._pool = pool
         self._paths = paths
@@ -253,7 +220,7 @@ class AggregateFiles(_RoundsOver):
         self._check = check
         self._concentrations = unknown_rows(len(paths))
         self._total = np.zeros(pool.dim)
-        self._directions: RoundDirections | None = None
+        self._directions = None
         if keep_directions and paths:
             self._directions = RoundDirections.unnamed(len(paths), pool.seed, pool.dim)
         self._lengths = np.full(min(max(paths, default=0), _MOST_ROUNDS), np.nan)
@@ -280,7 +247,7 @@ class AggregateFiles(_RoundsOver):
             if depends_on_vectors(self._pool.family):
                 self._concentrations[index] = concentration_row(vector)
             add_direction(self._total, vector)
-            if self._directions is not None:
+            if isinstance(self._directions, RoundDirections):
                 self._directions.add(index, vector)
             cosines[index] = row = self._pool.cosines(vector)
             if self._check is not None:
@@ -305,21 +272,11 @@ class AggregateFiles(_RoundsOver):
     def measured_aggregates(self) -> RunAggregates | None:
         return None if self._measured is None else self._measured.aggregates()
 
-    def any_one(self) -> ComparedVectors | None:
-        return any_one_of(self._concentrations)
-
-    def largest(self, rounds: range | None = None) -> ComparedVectors | None:
-        return largest_cosine(self._concentrations)
-
     def total(self) -> ComparedVectors | None:
         return sum_of_cosines(self._pool.family, self._total)
 
-    def weighted_sums(self, weights: RoundWeights) -> OwnSums | None:
-        if self._directions is None:
-            return None
-        return self._directions.weighted_sums(weights, np.arange(len(self._paths)))
+    def _concentrations_of(self, rounds: range | None) -> FloatArray:
+        return self._concentrations
 
-    def kept_sums(self, weights: RoundWeights) -> KeptSums | None:
-        if self._directions is None:
-            return None
-        return self._directions.kept_sums(weights, np.arange(len(self._paths)))
+    def _scored(self) -> IndexArray:
+        return np.arange(len(self._paths))

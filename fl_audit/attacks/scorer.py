@@ -14,21 +14,26 @@ import numpy.typing as npt
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import Arrays, flatten
-from fl_audit.attacks.canary_watch import CanaryWatch
 from fl_audit.attacks.compared_vectors import concentration_row, depends_on_vectors, unknown_rows
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, add_direction
-from fl_audit.attacks.listed_canaries import ListedCanaries, read_listed, write_listed
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
-from fl_audit.attacks.log_scores import score_files, score_seen, write_scores
+from fl_audit.attacks.log_scores import score_seen, write_scores
 from fl_audit.attacks.logs import (
+    ListedCanaries,
     SeenLog,
     check_pool,
     logged_rounds,
     pool_of_uploads,
+    read_listed,
     read_uploads,
+    write_listed,
 )
-from fl_audit.attacks.measured_canary_check import canary_check_in_rounds, logged_lengths
-from fl_audit.attacks.round_cosines import numbered_rows, scored_round
+from fl_audit.attacks.measured_canary_check import (
+    CanaryWatch,
+    canary_check_in_rounds,
+    logged_lengths,
+)
+from fl_audit.attacks.round_cosines import LoggedRounds, numbered_rows
 from fl_audit.attacks.uploads import CanaryUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
 from fl_audit.checks import (
@@ -42,14 +47,15 @@ from fl_audit.checks import (
 from fl_audit.checks.measured_rounds import check_noise
 from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_confidence, check_delta
+from fl_audit.estimators.scores import check_confidence, check_delta
 from fl_audit.formats.folders import LogFolder, WriteLock
 from fl_audit.formats.noise_correlation import write_correlation
 from fl_audit.formats.participation_files import Participation, write_participation
-from fl_audit.formats.round_chain import ChainWriter, Scoring, read_chain
+from fl_audit.formats.round_chain import ChainWriter, Line, Scoring, read_chain
 from fl_audit.formats.round_logs import (
     ConcentrationLog,
     CosineLog,
+    DirectionLog,
     LoggedTotal,
     create_log,
     open_log,
@@ -96,7 +102,7 @@ class RoundScorer:
         pool: CanaryPool,
         log: CosineLog,
         *,
-        opened_at: str,
+        last: Line,
         lost_canaries: LostCanaries,
     ) -> None:
         """Opens the logs of a folder that exists; use `create` or `open` instead."""
@@ -104,7 +110,8 @@ class RoundScorer:
         self.pool = pool
         self.num_rounds = log.num_rounds
         self._log = log
-        self._opened_at = opened_at
+        self._opened_at = last.link
+        self._cut = last.round if isinstance(last, Scoring) else None
         self._concentrations: ConcentrationLog | None = None
         if folder.round_concentrations.exists():
             self._concentrations = ConcentrationLog.open(
@@ -112,8 +119,8 @@ class RoundScorer:
             )
         self._directions: RoundDirections | None = None
         if folder.round_directions.exists():
-            self._directions = RoundDirections.open(
-                folder.round_directions, log.num_rounds, pool.seed, pool.dim
+            self._directions = RoundDirections.of(
+                DirectionLog.open, folder.round_directions, log.num_rounds, pool.seed, pool.dim
             )
         self._lengths = open_log(
             folder.round_lengths, "r+", np.float64, (log.num_rounds, 2), "lengths"
@@ -213,8 +220,8 @@ class RoundScorer:
                 write_listed(new, pool, canary_rounds, num_rounds, canary_arms)
                 several = any(len(set(rounds)) > 1 for rounds in canary_rounds)
                 if several or noise_correlation is not None:
-                    RoundDirections.create(
-                        new.round_directions, num_rounds, pool.seed, pool.dim
+                    RoundDirections.of(
+                        DirectionLog.create, new.round_directions, num_rounds, pool.seed, pool.dim
                     ).flush()
             ChainWriter.begin(new.chain, new.identity())
             new.path.rename(path)
@@ -240,8 +247,7 @@ class RoundScorer:
         chain.check(at.chain)
         num_rounds = CosineLog.read(at.round_cosines, pool.count).num_rounds
         log = CosineLog.open(at.round_cosines, num_rounds, pool.count)
-        opened_at = chain.lines[-1].link
-        return cls(at, pool, log, opened_at=opened_at, lost_canaries=lost_canaries)
+        return cls(at, pool, log, last=chain.lines[-1], lost_canaries=lost_canaries)
 
     @functools.cached_property
     def _chain(self) -> ChainWriter:
@@ -258,10 +264,10 @@ class RoundScorer:
                 f"{self.folder.path}: was written after it was opened here; open it again"
             )
         self._lock = lock
-        cut = read.lines[-1]
-        if isinstance(cut, Scoring):
+        if self._cut is not None:
+            cut, self._cut = self._cut, None
             changed = {row.round for row in read.changed_rows(self.folder.path)}
-            for number in sorted({cut.round, *(n for n in changed if n > cut.round)}):
+            for number in sorted({cut, *(n for n in changed if n > cut)}):
                 chain.log_round(number, self.folder.round_logs())
         return chain
 
@@ -276,9 +282,9 @@ class RoundScorer:
     ) -> npt.NDArray[np.float64]:
         """Scores every canary against a round's aggregate, and writes the cosines to the disk.
 
-        A round that is scored again (the server went back to its last checkpoint) is replaced; the
-        null distribution of `sum` is then known from excluded canaries alone. A round that releases
-        nothing is not scored.
+        A round that is scored again (the server went back to its last checkpoint) is replaced; if
+        its aggregate is another one, the null distribution of `sum` is then known from excluded
+        canaries alone. A round that releases nothing is not scored.
 
         Args:
           round_number: The round, counted from 1.
@@ -306,10 +312,7 @@ class RoundScorer:
           CanariesLostError: The canaries do not reach the aggregates, and `lost_canaries` is
             "error"; the round is written.
         """
-        if not 1 <= round_number <= self.num_rounds:
-            raise InputError(
-                f"round_number: must be in 1 to {self.num_rounds} (num_rounds), got {round_number}"
-            )
+        self._check_number(round_number)
         mechanism = StatedRound(canary_length, noise_stddev, norm_bound)
         name = f"aggregate of round {round_number}"
         vector = flatten(aggregate, self.pool.dim, name)
@@ -325,6 +328,12 @@ class RoundScorer:
             self._chain.log_round(index + 1, self.folder.round_logs())
         self._watch.see(self._num_scored, round_number, self._canary_check)
         return cosines
+
+    def _check_number(self, round_number: int) -> None:
+        if not 1 <= round_number <= self.num_rounds:
+            raise InputError(
+                f"round_number: must be in 1 to {self.num_rounds} (num_rounds), got {round_number}"
+            )
 
     @functools.cached_property
     def _listed(self) -> ListedCanaries:
@@ -353,7 +362,11 @@ class RoundScorer:
 
         Returns the later rounds, from 0, whose rows have changed, too.
         """
-        self._sum.forget(index)
+        length = euclidean_norm(vector)
+        row = self._log.row(index)
+        is_same = row is not None and np.array_equal(row, cosines.astype(row.dtype))
+        if not (is_same and self._lengths[index, 0] == length):
+            self._sum.forget(index)
         changed = self._measured.forget(index)
         self._lengths[index] = np.nan
         self._lengths.flush()
@@ -370,7 +383,7 @@ class RoundScorer:
             self._directions.add(index, vector)
             self._directions.flush()
         canary_length = np.nan if mechanism.canary_length is None else mechanism.canary_length
-        self._lengths[index] = euclidean_norm(vector), canary_length
+        self._lengths[index] = length, canary_length
         self._lengths.flush()
         self._sum.add(index, functools.partial(add_direction, vector=vector))
         return changed
@@ -388,10 +401,7 @@ class RoundScorer:
           InputError: The round is out of range; an upload has another size or dtype or is not
             finite; or a canary has no upload in that round. Nothing is written then.
         """
-        if not 1 <= round_number <= self.num_rounds:
-            raise InputError(
-                f"round_number: must be in 1 to {self.num_rounds} (num_rounds), got {round_number}"
-            )
+        self._check_number(round_number)
         vectors, chain = {}, self._chain
         log = self._upload_log()
         for canary, upload in uploads.items():
@@ -417,12 +427,16 @@ class RoundScorer:
 
     @property
     def scored_rounds(self) -> list[int]:
-        """The numbers of the rounds that are scored, from 1, in order."""
-        return [int(index) + 1 for index in np.flatnonzero(self._log.written())]
+        """The numbers of the rounds that are scored, from 1, in order.
+
+        One that a kill has cut short is not among them after `open`: score it again, if you can.
+        """
+        written = [int(index) + 1 for index in np.flatnonzero(self._log.written())]
+        return [number for number in written if number != self._cut]
 
     def scored_round(self, index: int) -> ScoredRound | None:
         """One round, counted from 0, with the null of its aggregate; None if it is not scored."""
-        return scored_round(self._log, self._concentrations, index)
+        return LoggedRounds(self._log, self._concentrations).scored_round(index)
 
     def lower_bound_epsilon(self, delta: float, confidence: float = 0.95) -> float:
         """The lower bound on epsilon from own-round scores so far, valid however often it is read.
@@ -479,12 +493,11 @@ class RoundScorer:
         rounds = logged_rounds(self.folder, self.pool, self._log)
         listed = read_listed(self.folder, self.pool)
         uploads = read_uploads(self.folder, self.pool, listed.own_rounds)
+        chain = self._chain  # of which a round that a kill has cut short is one from here on
         number = len(self.scored_rounds)
-        seen = score_seen(
-            SeenLog(self.folder, self.pool, listed, rounds, number, uploads), **models
-        )
-        if not seen.scores:
+        log = SeenLog(self.folder, self.pool, listed, rounds, number, uploads)
+        scored = score_seen(log, **models)
+        if not scored.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
-        files = score_files(self.pool, listed.included, seen.scores)
-        write_scores(self.folder, files, seen.compared, len(self.scored_rounds), self._chain)
-        return {statistic: self.folder.scores(statistic) for statistic in files}
+        write_scores(self.folder, scored, chain)
+        return {statistic: self.folder.scores(statistic) for statistic in scored.scores}

@@ -1,7 +1,7 @@
 """Threat model `secret_rounds`: the attacker sees every round, knows the pattern, and no rounds.
 
 Sampling protects against this attacker. Its score is the log likelihood ratio of
-inclusion over all that the pattern allows (`round_likelihoods`), from the cosines of every round.
+inclusion over all that the pattern allows (`likelihood_null`), from the cosines of every round.
 
 Aggregates have a common part, the training signal, so that a canary's cosines are dependent over
 rounds. The attacker knows the directions of the aggregates, hence the covariance G of an excluded
@@ -30,11 +30,11 @@ from fl_audit.accounting.sampling import (
     Sampling,
 )
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
-from fl_audit.attacks.attacker import AttackContext, RoundsAttacker
+from fl_audit.attacks.all_iterates import AggregateAttacker
+from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.compared_vectors import ComparedVectors
-from fl_audit.attacks.likelihood_null import likelihood_null
+from fl_audit.attacks.likelihood_null import KnownPattern, likelihood_null
 from fl_audit.attacks.own_rounds import RoundWeights
-from fl_audit.attacks.round_likelihoods import KnownPattern
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.errors import InputError
@@ -101,18 +101,17 @@ def states_pattern(release: Release, family: str) -> bool:
     )
 
 
-class SecretRoundsAttacker(RoundsAttacker):
+class SecretRoundsAttacker(AggregateAttacker):
     """An attacker who sees every round's noised aggregate, and knows the pattern."""
 
     statistics = (LIKELIHOOD_RATIO,)
 
     def __init__(self, context: AttackContext, pattern: KnownPattern) -> None:
-        super().__init__(context.round_cosines, context.round_directions)
+        super().__init__(context.cosines_and_directions, context.num_canaries)
         self._own = context.own_rounds
         self._pattern = pattern
         self._dim = len(context.canaries.vector(0))
         self._is_gaussian = context.family == _WITH_NULL
-        self._kept = None if context.folder is None else context.folder.kept_directions
         self._whitened: IndexArray | None = None
 
     @classmethod
@@ -140,13 +139,7 @@ class SecretRoundsAttacker(RoundsAttacker):
 
     def _whitening(self, rounds: IndexArray) -> FloatArray | None:
         """The factor L of G = L L^T; None where G is not known, or nearly singular."""
-        weights = RoundWeights.from_presences(self._own, rounds)
-        if self._directions is None:
-            known = self._cosines.kept_sums(weights)
-        else:
-            known = self._directions.kept_sums(weights, rounds)
-            if known is not None and self._kept is not None:
-                known.write(self._kept)
+        known = self._cosines.kept_sums(RoundWeights.from_presences(self._own, rounds))
         products = None if known is None else known.exact_products
         if products is None or len(products) != len(rounds):
             return None

@@ -96,12 +96,13 @@ class Statistic:
     needs: frozenset[Sight]
     null_of: Callable[[RunFacts], Null] = empirical_null
 
-    def null(self, facts: RunFacts) -> Null:
-        """The null distribution in a run or log; "empirical" if the dimension is not known.
+    @property
+    def tells_rounds(self) -> bool:
+        """Whether a score says in which rounds its canary was, to those who see aggregates."""
+        return bool(self.needs & {"canary_rounds", "uploads"})
 
-        Raises:
-          InputError: There are no vectors of that dimension such as `facts.compared` describes.
-        """
+    def null(self, facts: RunFacts) -> Null:
+        """The null distribution in a run or log; "empirical" if the dimension is not known."""
         null_of = self.null_of(facts)
         kind = null_of.kind
         if facts.dim is None or facts.family not in (None, *WITH_KNOWN_NULL):

@@ -14,7 +14,7 @@ from fl_audit.attacks.attacker import AttackContext, Attacker
 from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.config_tables.audit import Audit
-from fl_audit.config_tables.table import Table
+from fl_audit.config_tables.kinds import Table
 from fl_audit.errors import InputError, nearest
 from fl_audit.registry import Registry
 
@@ -97,11 +97,7 @@ def attackers() -> tuple[type[Attacker], ...]:
 
 
 def register_threat_model(model: ThreatModel) -> ThreatModel:
-    """Adds a threat model with its attackers and their statistics, and returns it.
-
-    Raises:
-      ValueError: A name is taken.
-    """
+    """Adds a threat model with its attackers and their statistics, and returns it."""
     THREAT_MODELS.register(model)
     for attacker in model.attackers:
         register_attacker(attacker)
@@ -116,11 +112,7 @@ def register_attacker(attacker: type[Attacker]) -> type[Attacker]:
 
 
 def register_statistic(statistic: Statistic) -> None:
-    """Adds a statistic; its attacker may be registered elsewhere, as it may need TensorFlow.
-
-    Raises:
-      ValueError: The name is taken, or the threat model is not registered.
-    """
+    """Adds a statistic; its attacker may be registered elsewhere, as it may need TensorFlow."""
     if THREAT_MODELS.get(statistic.threat_model) is None:
         raise ValueError(
             f"statistic {statistic.name!r}: no threat model {statistic.threat_model!r} is "

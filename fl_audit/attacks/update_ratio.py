@@ -19,12 +19,20 @@ All of this decides how good a score is, and not whether a bound on it holds: a 
 of what was released and of the canary's data, whatever its coin.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks import example_statistics
+from fl_audit.attacks.all_iterates import over_rounds
+from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
+from fl_audit.attacks.round_cosines import numbered_rows
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_logs import CosineLog
 from fl_audit.inner_products import inner_product
 
 MOST_DIRECTIONS = 64
@@ -111,3 +119,76 @@ def log_likelihood_ratios(signals: Signals, probability: float) -> FloatArray:
     ratio = signals.signal - signals.energy / 2
     with np.errstate(divide="ignore"):
         return np.asarray(np.logaddexp(np.log1p(-probability), np.log(probability) + ratio))
+
+
+# Logs of the signals, and the scores that follow.
+
+
+@dataclass(frozen=True, eq=False)
+class UpdateLogs:
+    """Logs of float32 rows of shape (canaries,), one per round.
+
+    Attributes:
+      products: The inner products of clipped updates with aggregates.
+      signals: The signals s.
+      energies: Their variances e.
+    """
+
+    products: CosineLog
+    signals: CosineLog
+    energies: CosineLog
+
+    @classmethod
+    def at_round(
+        cls, completed: int, folder: RunFolder, num_rounds: int, num_canaries: int
+    ) -> "UpdateLogs":
+        """Creates logs if no round is completed, otherwise opens the existing ones."""
+        return cls(
+            *(
+                CosineLog.at_round(completed, path, num_rounds, num_canaries)
+                for path in _paths(folder)
+            )
+        )
+
+    @classmethod
+    def read(cls, folder: RunFolder, num_canaries: int) -> "UpdateLogs":
+        """Opens the logs of a finished run, read-only."""
+        return cls(*(CosineLog.read(path, num_canaries) for path in _paths(folder)))
+
+    def write_round(self, round_index: int, products: FloatArray, signals: Signals) -> None:
+        self.products.write_round(round_index, products)
+        self.signals.write_round(round_index, signals.signal)
+        self.energies.write_round(round_index, signals.energy)
+
+    def flush(self) -> None:
+        for log in (self.products, self.signals, self.energies):
+            log.flush()
+
+    def scores(self, own: OwnRounds) -> Mapping[str, FloatArray]:
+        """Scores by statistic, each float64 of shape (canaries,).
+
+        They are the sum (Steinke et al. Algorithm 3, line 18) and the maximum of products over
+        rounds, the sum of log likelihood ratios, and the sum of the signals of a canary's own
+        rounds over the root of their variance.
+        """
+        over = over_rounds(self.products.rows(), self.products.num_canaries)
+        present = np.concatenate([np.zeros(0, np.int64), *own.of_canary])
+        probability = len(present) / max(len(own.of_canary) * self.products.num_rounds, 1)
+        ratios = np.zeros(self.products.num_canaries)
+        for rows in zip(self.signals.rows(), self.energies.rows(), strict=True):
+            of_round = Signals(*(row.astype(np.float64) for row in rows))
+            ratios += log_likelihood_ratios(of_round, probability)
+        logs = self.signals, self.energies
+        signal, energy = (sums_in_own_rounds(numbered_rows(log), own).totals for log in logs)
+        in_own = signal / np.sqrt(np.maximum(energy, np.finfo(np.float32).tiny))
+        return {
+            example_statistics.WHITE_BOX.name: over.total,
+            example_statistics.WHITE_BOX_MAX.name: over.maximum,
+            example_statistics.WHITE_BOX_RATIO.name: ratios,
+            example_statistics.WHITE_BOX_OWN.name: in_own,
+        }
+
+
+def _paths(folder: RunFolder) -> tuple[Path, ...]:
+    """In the order of the fields of `UpdateLogs`."""
+    return folder.round_products, folder.round_signals, folder.round_energies

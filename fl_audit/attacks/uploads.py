@@ -3,6 +3,7 @@
 A score is the cosine of a canary with its upload, or with the sum of the directions of its uploads.
 """
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ from fl_audit.attacks.own_sums import KeptSums, OwnSums
 from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import Concentration
 from fl_audit.formats.folders import ScoredFolder
-from fl_audit.formats.round_logs import ConcentrationLog, UploadCosines
+from fl_audit.formats.round_logs import ConcentrationLog, DirectionLog, UploadCosines
 from fl_audit.inner_products import euclidean_norm, inner_product
 from fl_audit.seeds import Stream, generator
 
@@ -106,7 +107,8 @@ class CanaryUploads:
             concentrations = ConcentrationLog.at_round(completed, path, num_rounds)
         if slots := len(pool.slots()):
             path = folder.upload_directions
-            directions = RoundDirections.at_round(completed, path, slots, pool.seed, pool.dim)
+            log = functools.partial(DirectionLog.at_round, completed)
+            directions = RoundDirections.of(log, path, slots, pool.seed, pool.dim)
         return cls(pool, cosines, concentrations, directions, folder.kept_upload_directions)
 
     @classmethod
@@ -120,7 +122,7 @@ class CanaryUploads:
             concentrations = ConcentrationLog.read(path, cosines.num_rounds)
         if folder.upload_directions.exists() and (slots := len(pool.slots())):
             path = folder.upload_directions
-            directions = RoundDirections.read(path, slots, pool.seed, pool.dim)
+            directions = RoundDirections.of(DirectionLog.read, path, slots, pool.seed, pool.dim)
         elif folder.kept_upload_directions.exists():
             directions = KeptSums.read(folder.kept_upload_directions)
         return cls(pool, cosines, concentrations, directions)

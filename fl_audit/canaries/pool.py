@@ -9,10 +9,12 @@
 
 import functools
 import json
+import typing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -112,30 +114,32 @@ def _family(name: str, seed: int, count: int, dim: int) -> CanaryFamily:
     return FAMILIES[name](seed, count, dim)
 
 
+class _File(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A `pool.json`; a reader that does not know `inclusion` refuses the file."""
+
+    format_version: int
+    family: str
+    seed: int
+    count: int
+    dim: int
+    inclusion: str = "coins"
+
+
 def write_pool(path: Path, pool: CanaryPool) -> None:
-    fields = {name: getattr(pool, name) for name in ("family", "seed", "count", "dim")}
-    if pool.inclusion != "coins":  # a reader that does not know the key refuses the file
-        fields["inclusion"] = pool.inclusion
-    write_text(path, json.dumps({"format_version": FORMAT_VERSION, **fields}) + "\n")
+    file = _File(FORMAT_VERSION, pool.family, pool.seed, pool.count, pool.dim, pool.inclusion)
+    write_text(path, json.dumps(msgspec.to_builtins(file)) + "\n")
 
 
 def read_pool(path: Path) -> CanaryPool:
     """Reads a `pool.json`; refuses missing and unknown keys, and values out of range."""
-    fields = read_json(path, object, "JSON")
-    keys = ("format_version", "family", "seed", "count", "dim")
-    if not isinstance(fields, dict):
-        raise InputError(f"{path}: must be an object with the keys {', '.join(keys)}")
-    for key in fields:
-        if key not in (*keys, "inclusion"):
-            raise InputError(f"{path}: unknown key {key!r}: {nearest(key, keys)}")
-    for key in keys:
-        if key not in fields:
-            raise InputError(f"{path}: has no key {key!r}, needs {', '.join(keys)}")
-    version = fields.pop("format_version")
-    if version != FORMAT_VERSION:
-        raise InputError(f"{path}: format_version is {version!r}, must be {FORMAT_VERSION}")
+    file = read_json(path, _File, "a pool of canaries")
+    if file.format_version != FORMAT_VERSION:
+        raise InputError(
+            f"{path}: format_version is {file.format_version}, must be {FORMAT_VERSION}"
+        )
     try:
-        return CanaryPool(**fields)
+        inclusion = typing.cast(Inclusion, file.inclusion)
+        return CanaryPool(file.seed, file.count, file.dim, file.family, inclusion)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 

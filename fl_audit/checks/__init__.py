@@ -19,13 +19,12 @@ A server that trains with any system passes each round's noised aggregate to a `
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.canary_check import CanaryCheck, check_canaries
 from fl_audit.checks.canary_projections import CanaryParticipations
-from fl_audit.checks.check import FALSE_ALARM, Check
+from fl_audit.checks.check import FALSE_ALARM, Check, Configured, configured, why_not_checked
 from fl_audit.checks.clip_norms import (
     check_clip_norms,
     check_logged_clip_norms,
     write_adaptive_clip,
 )
-from fl_audit.checks.configured import Configured, configured, why_not_checked
 from fl_audit.checks.measured_rounds import (
     AggregateLog,
     MeasuredRounds,
@@ -42,7 +41,7 @@ from fl_audit.checks.measured_rounds import (
 from fl_audit.checks.replay.replay import Replay, replay_round
 from fl_audit.checks.replay.trial_rounds import Finding, Promise, Server, read_replay, write_replay
 from fl_audit.checks.sampling_check import check_poisson, check_rounds
-from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
+from fl_audit.mechanisms.kind import AdaptiveClip
 
 __all__ = [
     "FALSE_ALARM",

@@ -15,10 +15,17 @@ import numpy as np
 
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.check import FALSE_ALARM, Check
-from fl_audit.checks.coordinates import EXPECTED, OFF, log_p_so_few
 from fl_audit.checks.noise_bounds import detectable_noise, log_p_longer, log_p_shorter, square
-from fl_audit.checks.noise_rows import RESOLUTION, NoiseRows
-from fl_audit.checks.sketches import NearestRounds, lengths_beyond_past, nearest_rounds
+from fl_audit.checks.noise_rows import (
+    EXPECTED,
+    OFF,
+    RESOLUTION,
+    NearestRounds,
+    NoiseRows,
+    lengths_beyond_past,
+    log_p_so_few,
+    nearest_rounds,
+)
 
 _ROUNDING = 1 + 1e-5
 """The factor by which clipping in float32 may exceed a norm."""
@@ -77,21 +84,14 @@ def _checks(run: RunAggregates) -> Iterator[Check]:
 
 @dataclass(frozen=True, eq=False)
 class _Rounds:
-    """The measurements, with the whole model without frozen variables as a last variable.
+    """The measurements, with the whole model without frozen variables as a last variable."""
 
-    Attributes:
-      sizes: The sizes, of shape (variables + 1,).
-      squared: The squared norms, of shape (rounds, variables + 1); NaN in frozen variables.
-      products: The inner products with the round before, of that shape.
-      stddev: The noise that should be on a coordinate, of shape (rounds, 1).
-      norm_bound: The largest norm without noise, of shape (rounds, 1).
-    """
-
-    sizes: FloatArray
+    sizes: FloatArray  # the sizes, of shape (variables + 1,)
+    # the squared norms, of shape (rounds, variables + 1); NaN in frozen variables
     squared: FloatArray
-    products: FloatArray
-    stddev: FloatArray
-    norm_bound: FloatArray
+    products: FloatArray  # the inner products with the round before, of that shape
+    stddev: FloatArray  # the noise that should be on a coordinate, of shape (rounds, 1)
+    norm_bound: FloatArray  # the largest norm without noise, of shape (rounds, 1)
     numbers: Sequence[int]
 
     @classmethod
@@ -118,14 +118,10 @@ class _Rounds:
 
 @dataclass(frozen=True, eq=False)
 class _Noise:
-    """What was measured of the noise of the rounds that have any.
-
-    Attributes:
-      numbers: The numbers of these rounds, from 1.
-    """
+    """What was measured of the noise of the rounds that have any."""
 
     measured: NoiseRows
-    numbers: Sequence[int]
+    numbers: Sequence[int]  # the numbers of these rounds, from 1
 
     @classmethod
     def from_run(cls, run: RunAggregates) -> "_Noise | None":

@@ -18,10 +18,8 @@ from fl_audit.checks.canary_projections import (
     NO_FAULT,
     CanaryParticipations,
     Coefficient,
-    coefficient,
-)
-from fl_audit.checks.lost_canaries import (
     Mixture,
+    coefficient,
     excluded_log_e_value,
     log_ratio_lost_or_shorter,
     uneven,
@@ -143,15 +141,7 @@ def check_canaries(
     shifted: Mapping[int, CanaryParticipations],
     false_alarm: float = CANARY_CHECK_FALSE_ALARM,
 ) -> CanaryCheck:
-    """Decides by scores in their own rounds whether included canaries reached the aggregates.
-
-    Args:
-      included: The participations of the included canaries.
-      excluded: Those of the excluded ones, in the rounds that they would have had.
-      shifted: The included canaries in the rounds this many after their own, in which they should
-        not be; without those that are in both.
-      false_alarm: The largest probability that a correct mechanism fails the check.
-    """
+    """Decides by scores in their own rounds whether included canaries reached the aggregates."""
     alarm = math.log(_ALARMS / false_alarm)
     scored = included.with_promise
     of_included = coefficient(scored, 1)
@@ -223,18 +213,13 @@ def _length(ratio: float, mixture: Mixture | None) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _FirstRounds:
-    """Included canaries in their first rounds, whose norm is the expected one up to chance.
-
-    Attributes:
-      measured: Their share in aggregates.
-      mixture: The mixture of lost and whole ones that fits best; None if tails are not known.
-      alarm: Nats of evidence for a fault.
-    """
+    """Included canaries in their first rounds, whose norm is the expected one up to chance."""
 
     participations: CanaryParticipations
-    measured: Coefficient
+    measured: Coefficient  # their share in aggregates
+    # the mixture of lost and whole ones that fits best; None if tails are not known
     mixture: Mixture | None
-    alarm: float
+    alarm: float  # nats of evidence for a fault
 
     @classmethod
     def from_participations(

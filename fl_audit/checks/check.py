@@ -1,11 +1,16 @@
-"""The outcome of one check, as report.json has it."""
+"""The outcome of one check, as report.json has it, and what a config promises of an aggregate."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.json_records import WRITTEN_IF_SET, fields_from_json, fields_to_json, from_json
+from fl_audit.mechanisms import MECHANISMS, Mechanism
 
 FALSE_ALARM = 1e-6
 """The largest probability that a correct mechanism fails a check, over all rounds and variables."""
@@ -78,3 +83,39 @@ class Check:
         p_value = from_json(float, fields["p_value"])
         log_p = math.log(p_value) if p_value > 0 else -math.inf
         return fields_from_json(cls, fields, log_p=log_p)
+
+
+# The noise and norm bound that a config promises.
+
+
+T = TypeVar("T", float, npt.NDArray[np.float64])
+
+
+@dataclass(frozen=True, eq=False)
+class Configured(Generic[T]):
+    """Noise and norm bound of one round, or of several rounds as arrays."""
+
+    stddev: T  # the standard deviation of the noise on a coordinate
+    norm_bound: T  # the largest norm of the aggregate without noise
+
+
+def configured(
+    clip_norm: T, participants: T, *, sum_noise_multiplier: T, denominator: float
+) -> Configured[T]:
+    """Noise and norm bound of a noised sum of clipped updates, divided by a fixed number.
+
+    Args:
+      clip_norm: The norm that the round's updates were clipped to.
+      participants: The number of clients and canaries in the round.
+      sum_noise_multiplier: The standard deviation of the noise on the sum, over the clip norm.
+      denominator: The number that the sum is divided by.
+    """
+    of_one = clip_norm / denominator
+    return Configured(stddev=sum_noise_multiplier * of_one, norm_bound=participants * of_one)
+
+
+def why_not_checked(mechanism: Mechanism) -> str | None:
+    """The reason for which a run's aggregates are not checked, in words; None if they are."""
+    if isinstance(mechanism, RecordedTable):
+        return "its mechanism is a plugin's, which is not imported to read a folder"
+    return MECHANISMS.kind_of(mechanism).why_not_checked

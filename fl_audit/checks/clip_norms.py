@@ -1,8 +1,8 @@
 """The check of a run's clip norms: whether the count that moves an adaptive one has its noise.
 
 Clip norm, learning rate and quantile determine the noised count of each round
-(`mechanisms.adaptive_clip`). Without noise it is a whole number of clients; its distance from whole
-numbers is therefore the noise modulo one client, whoever was counted: a wrapped normal number
+(`mechanisms.kind.AdaptiveClip`). Without noise it is a whole number of clients; its distance from
+whole numbers is therefore the noise modulo one client, whoever was counted: a wrapped normal number
 (Mardia and Jupp, Directional Statistics, section 3.5.7).
 """
 
@@ -18,7 +18,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import open_log
 from fl_audit.formats.text_files import read_json, write_text
-from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
+from fl_audit.mechanisms.kind import AdaptiveClip
 
 NAME = "count_noise"
 
@@ -87,9 +87,6 @@ def check_logged_clip_norms(folder: LogFolder, norm_bound: FloatArray) -> Check 
     Clip norms and participants are those of the longest stretch of rounds whose norms are known: of
     a client, and of the aggregate without noise, of shape (rounds,). The latter over the former
     have to be whole numbers.
-
-    Raises:
-      InputError: A file is damaged.
     """
     if not folder.adaptive_clip.exists():
         return None

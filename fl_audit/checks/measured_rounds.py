@@ -17,14 +17,14 @@ from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.check import Check
 from fl_audit.checks.noise_rows import NoiseWatch, row_size
-from fl_audit.checks.whitening import ExpectedRounds, WhitenedRounds
+from fl_audit.checks.whitening import ExpectedRounds, WhitenedRound, WhitenedRounds
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.round_logs import RoundArray
 from fl_audit.formats.text_files import read_json, write_text
 from fl_audit.inner_products import inner_product
-from fl_audit.mechanisms.noise_stream import NoiseStream
+from fl_audit.mechanisms.kind import NoiseStream
 
 # The log of every round's noised aggregate: its lengths, and its products with the last one.
 
@@ -35,39 +35,44 @@ def measure(aggregate: Float32Array, last: Float32Array | None, sizes: Sequence[
     Returns:
       Float64 of shape (variables, 2); the products are NaN without a last round.
     """
-    ends = np.cumsum(sizes)
-    bounds = zip(ends - np.asarray(sizes), ends, strict=True)
+    ends = np.cumsum(sizes)[:-1]
+    parts = np.split(aggregate, ends)
+    others = [None] * len(sizes) if last is None else np.split(last, ends)
     return np.array(
         [
-            _products(aggregate[start:end], None if last is None else last[start:end])
-            for start, end in bounds
+            (inner_product(part, part), np.nan if other is None else inner_product(part, other))
+            for part, other in zip(parts, others, strict=True)
         ]
     )
 
 
-def _products(vector: Float32Array, other: Float32Array | None) -> tuple[float, float]:
-    """The inner products of a vector with itself and with the other one."""
-    return inner_product(vector, vector), np.nan if other is None else inner_product(vector, other)
+class _Measurer:
+    """Measures the aggregates of one model, round after round."""
 
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        frozen: Collection[int],
+        correlation: Correlation | None,
+        stream: NoiseStream | None = None,
+    ) -> None:
+        """`frozen` are the variables, from 0, that have no noise."""
+        self._sizes = sizes
+        self._rounds = WhitenedRounds(correlation, stream, sum(sizes))
+        self._noise = NoiseWatch(sizes, frozen)
 
-class RowsInMemory:
-    """Rows of `measure` and of `NoiseWatch`, which are not needed after a crash."""
-
-    def __init__(self) -> None:
-        self._measured: list[FloatArray] = []
-        self._noise: list[Float32Array] = []
-
-    def write_round(self, round_index: int, measured: FloatArray, noise: Float32Array) -> None:
-        if round_index != len(self._measured):
-            raise ValueError(f"round {len(self._measured)} is next, got {round_index}")
-        self._measured.append(measured)
-        self._noise.append(noise)
-
-    def measured(self) -> FloatArray:
-        return np.array(self._measured)
-
-    def noise(self) -> FloatArray:
-        return np.array(self._noise, np.float64)
+    def measure(
+        self,
+        index: int,
+        aggregate: Float32Array,
+        last: Float32Array | None,
+        noise: tuple[float, float],
+    ) -> tuple[WhitenedRound, FloatArray, Float32Array]:
+        """The whitened round, and its rows of `measure` and `NoiseWatch`; `noise` is as stated."""
+        seen = self._rounds.see_round(index, aggregate, *noise)
+        stddev, norm_bound = seen.expected.stddev, seen.expected.norm_bound
+        row = self._noise.row(index, seen.vector, stddev, norm_bound)
+        return seen, measure(seen.vector, last, self._sizes), row
 
 
 class _Measures(RoundArray):
@@ -99,11 +104,7 @@ class AggregateLog:
     def at_round(
         cls, completed: int, folder: RunFolder, num_rounds: int, sizes: Sequence[int]
     ) -> "AggregateLog":
-        """Creates the log if no round is completed, otherwise opens the existing one.
-
-        Raises:
-          InputError: Rounds are completed, but a file is missing, damaged, or of another shape.
-        """
+        """Creates the log if no round is completed, otherwise opens the existing one."""
         return cls(
             _Measures.at_round(completed, folder.aggregates, num_rounds, len(sizes)),
             _Noise.at_round(completed, folder.round_noise, num_rounds, row_size(sum(sizes))),
@@ -111,11 +112,7 @@ class AggregateLog:
 
     @classmethod
     def read(cls, folder: RunFolder, num_rounds: int, sizes: Sequence[int]) -> "AggregateLog":
-        """Opens the log of a finished run.
-
-        Raises:
-          InputError: A file is missing, damaged, or of another shape.
-        """
+        """Opens the log of a finished run."""
         return cls(
             _Measures.read(folder.aggregates, num_rounds, len(sizes)),
             _Noise.read(folder.round_noise, num_rounds, row_size(sum(sizes))),
@@ -149,7 +146,7 @@ class MechanismWatch:
     def __init__(
         self,
         sizes: Sequence[int],
-        log: AggregateLog | RowsInMemory | None = None,
+        log: AggregateLog | None = None,
         completed: int = 0,
         *,
         frozen: Collection[int] = (),
@@ -164,7 +161,7 @@ class MechanismWatch:
         Args:
           sizes: The number of parameters in each variable of the model, in the order of the
             aggregate.
-          log: The log for each round's measurements; by default in memory.
+          log: The log of each round's measurements; by default they are in memory alone.
           completed: The number of completed rounds, whose measurements the log holds.
           frozen: The variables, from 1, that are not trained and have no noise.
           correlation: The matrix or the trees that correlate noise over rounds; None if each
@@ -172,15 +169,12 @@ class MechanismWatch:
           stream: The computation of the matrix's noise from few vectors, if it is known.
         """
         self._sizes = tuple(sizes)
-        self._rounds = WhitenedRounds(correlation, stream, sum(self._sizes))
         self._frozen = frozenset(number - 1 for number in frozen)
-        self._log = RowsInMemory() if log is None else log
-        self._noise = NoiseWatch(self._sizes, self._frozen)
+        self._measurer = _Measurer(self._sizes, self._frozen, correlation, stream)
+        self._log = log
         self._first = completed
         self._last: Float32Array | None = None
-        self._numbers: list[int] = []
-        self._stddev: list[float] = []
-        self._norm_bound: list[float] = []
+        self._rows: list[tuple[int, float, float, FloatArray, Float32Array]] = []
 
     def see_round(
         self,
@@ -229,20 +223,15 @@ class MechanismWatch:
 
         NaN marks unknown numbers; the aggregate must not be changed afterwards.
         """
-        index = self._first + len(self._stddev)
+        index = self._first + len(self._rows)
         number = index + 1 if round_number is None else round_number
-        whitened = self._rounds.see_round(number - 1, aggregate, noise_stddev, norm_bound)
-        aggregate, noise_stddev = whitened.vector, whitened.expected.stddev
-        norm_bound = whitened.expected.norm_bound
-        self._log.write_round(
-            index,
-            measure(aggregate, self._last, self._sizes),
-            self._noise.row(number - 1, aggregate, noise_stddev, norm_bound),
-        )
-        self._numbers.append(number)
-        self._stddev.append(noise_stddev)
-        self._norm_bound.append(norm_bound)
-        self._last = aggregate
+        stated = (noise_stddev, norm_bound)
+        seen, products, noise = self._measurer.measure(number - 1, aggregate, self._last, stated)
+        if self._log is not None:
+            self._log.write_round(index, products, noise)
+        expected = (seen.expected.stddev, seen.expected.norm_bound)
+        self._rows.append((number, *expected, products, noise))
+        self._last = seen.vector
 
     def aggregates(self) -> RunAggregates:
         """The input of the checks, of the rounds that were shown.
@@ -250,22 +239,22 @@ class MechanismWatch:
         Raises:
           InputError: No round was shown, or the first rounds were shown to another watch.
         """
-        if not self._stddev:
+        if not self._rows:
             raise InputError("see_round: must be called for a round before there are checks")
         if self._first:
             raise InputError(
                 "see_round: must be called for every round before there are checks, and "
                 f"{self._first} were done before"
             )
-        rounds = len(self._stddev)
+        numbers, stddev, norm_bound, products, noise = zip(*self._rows, strict=True)
         return RunAggregates(
             sizes=self._sizes,
-            stddev=np.array(self._stddev),
-            norm_bound=np.array(self._norm_bound),
-            measured=self._log.measured()[:rounds],
-            noise=self._log.noise()[:rounds],
+            stddev=np.array(stddev),
+            norm_bound=np.array(norm_bound),
+            measured=np.array(products),
+            noise=np.array(noise, np.float64),
             frozen=self._frozen,
-            numbers=tuple(self._numbers),
+            numbers=numbers,
         )
 
     def checks(self) -> list[Check]:
@@ -302,12 +291,7 @@ class Variables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def checked_variables(
     sizes: Sequence[int], frozen: Collection[int], dim: int, name: str
 ) -> Variables:
-    """The variables of a model of `dim` parameters; an error message begins with `name`.
-
-    Raises:
-      InputError: Sizes are not positive or do not add up to the model's; or no variable has the
-        number of a frozen one, or all are frozen.
-    """
+    """The variables of a model of `dim` parameters; an error message begins with `name`."""
     if not sizes or min(sizes) < 1 or sum(sizes) != dim:
         raise InputError(
             f"{name}: sizes must be positive and add up to dim = {dim:,}, got {len(sizes)} of sum "
@@ -326,11 +310,7 @@ def write_variables(folder: LogFolder, variables: Variables) -> None:
 
 
 def read_variables(folder: LogFolder, dim: int) -> Variables | None:
-    """Reads `variables.json`; None if there is none.
-
-    Raises:
-      InputError: The file is damaged, or is not about a model of this size.
-    """
+    """Reads `variables.json`; None if there is none."""
     if not folder.variables.exists():
         return None
     read = read_json(folder.variables, Variables, "the sizes of variables")
@@ -338,11 +318,7 @@ def read_variables(folder: LogFolder, dim: int) -> Variables | None:
 
 
 def read_mechanism(folder: LogFolder) -> FloatArray | None:
-    """The noise and the norm bound of each round, of shape (rounds, 2); None without the file.
-
-    Raises:
-      InputError: The file is damaged, or a number is negative or infinite.
-    """
+    """The noise and the norm bound of each round, of shape (rounds, 2); None without the file."""
     path = folder.round_mechanism
     if not path.exists():
         return None
@@ -398,8 +374,7 @@ class MeasuredRounds:
         self._dim = dim
         self._last: tuple[int, Float32Array] | None = None
         self._variables: Variables | None = None
-        self._rounds = WhitenedRounds(read_correlation(folder, num_rounds), None, dim)
-        self._noise = NoiseWatch(())
+        self._correlation = read_correlation(folder, num_rounds)
         if folder.round_measures.exists():
             self._variables = _variables(folder, dim)
             self._open(self._variables)
@@ -410,7 +385,8 @@ class MeasuredRounds:
         self._measured = _Measures.continued(folder.round_measures, rounds, len(variables.sizes))
         width = row_size(_moving(variables))
         self._noise_rows = _Noise.continued(folder.round_noise, rounds, width)
-        self._noise = NoiseWatch(variables.sizes, [number - 1 for number in variables.frozen])
+        frozen = [number - 1 for number in variables.frozen]
+        self._measurer = _Measurer(variables.sizes, frozen, self._correlation)
 
     def forget(self, index: int) -> list[int]:
         """Removes a round, counted from 0, before it is scored, perhaps again.
@@ -446,19 +422,16 @@ class MeasuredRounds:
             self._variables = read_variables(self._folder, self._dim) or Variables(tuple(sizes))
             write_variables(self._folder, self._variables)
             self._open(self._variables)
-        last = self._before(index)
-        bound = np.nan if norm_bound is None else norm_bound
-        self._stated.write_round(index, (noise_stddev, bound))
+        stated = (noise_stddev, np.nan if norm_bound is None else norm_bound)
+        self._stated.write_round(index, stated)
         self._stated.flush()
-        whitened = self._rounds.see_round(index, aggregate, noise_stddev, bound)
-        aggregate, noise_stddev = whitened.vector, whitened.expected.stddev
-        self._measured.write_round(index, measure(aggregate, last, self._variables.sizes))
+        last = self._before(index)
+        seen, products, noise = self._measurer.measure(index, aggregate, last, stated)
+        self._measured.write_round(index, products)
         self._measured.flush()
-        norm_bound = whitened.expected.norm_bound
-        noise = self._noise.row(index, aggregate, noise_stddev, norm_bound)
         self._noise_rows.write_round(index, noise)
         self._noise_rows.flush()
-        self._last = (index, aggregate.copy())
+        self._last = (index, seen.vector.copy())
 
     def _before(self, index: int) -> Float32Array | None:
         """The aggregate of the round that was measured last before this one; None if it is gone."""
@@ -470,11 +443,7 @@ class MeasuredRounds:
 
 
 def logged_aggregates(folder: LogFolder, dim: int) -> RunAggregates | None:
-    """The measurements of `RoundScorer` in a folder; None if no noise was stated.
-
-    Raises:
-      InputError: A file is damaged.
-    """
+    """The measurements of `RoundScorer` in a folder; None if no noise was stated."""
     stated = read_mechanism(folder)
     if stated is None or not folder.round_measures.exists():
         return None

@@ -3,25 +3,301 @@
 A row is about the round's aggregate, or its whitened one, in units of the noise that should be on a
 coordinate. It is NaN if that noise is none, not known or lost in float32, and its first two numbers
 are if no autocorrelation was computed.
+
+On single coordinates noise may be missing from any round on, and has a spread.
+
+**Missing.** Let y be a coordinate's change, over the noise, from a mean of the rounds before. Given
+these, |y| is stochastically at least |g| for g ~ N(0, 1), whatever clients send (Anderson 1955), so
+that the likelihood ratio L of less noise, N(0, r^2) with r < 1, which falls in |y|, is at most that
+of g, which has mean 1. The Shiryaev-Roberts statistic M = (M + 1) L therefore exceeds t / q within
+t rounds with probability q at most (M - t is a supermartingale), coordinate by coordinate as if all
+g were independent: the number of coordinates above is at most binomial. M is large if a coordinate
+has had little noise for a while, whenever that began, so a tenth of the coordinates is found that
+has none from round 11 on. Values that are rounded to a grid of r leave the mean of L at 1, up to
+1e-8 (Poisson's summation formula). On a coarser grid, half of its step is added to |y|, so that L
+is no more than before rounding.
+
+**Spread.** Likewise |s + g| exceeds a threshold at least as often as |g|, for any s chosen before
+g. Uniform noise and random signs of the right variance exceed two standard deviations never.
+
+Noise that was used before, in any earlier round: by sketches of aggregates.
+
+A sketch is R x for a fixed matrix R with orthonormal rows: sums over neighbouring coordinates with
+random signs. Given earlier rounds, the noise in it is N(0, I) in units of the noise, and the
+updates in it are a fixed vector. So the squared norm of its component orthogonal to any directions
+of earlier sketches is stochastically at least chi-square, with as many degrees of freedom fewer,
+whatever clients send. Noise that repeats earlier noise, cancels it, or is a sum of parts of it has
+no such component.
+
+The component is orthogonal to all of the rounds just before together, and to the sum of those
+before them (`lengths_beyond_past`); and to each single round before, however long ago, and to that
+in reversed order of coordinates (`nearest_rounds`).
 """
 
+import functools
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
-from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.checks.autocorrelation import EVERY_ROUND, strongest_autocorrelation
-from fl_audit.checks.coordinates import (
-    THRESHOLDS,
-    SilentCoordinates,
-    exceeding,
-    rounding_error,
-)
-from fl_audit.checks.sketches import sketch, sketch_size
+from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.checks.noise_bounds import EVERY_ROUND, strongest_autocorrelation
 from fl_audit.inner_products import euclidean_norm
+
+MOST_NUMBERS = 1024
+"""The length of a sketch of a large model."""
+
+_WINDOW = 128
+"""The least number of rounds just before, of many, that are taken together."""
+
+_BLOCK = 256
+"""Rounds per step, each compared with all before."""
+
+_SEED = 20251126
+
+
+def sketch_size(dim: int) -> int:
+    """The length of the sketch of a vector of this length: an even number."""
+    return min(MOST_NUMBERS, dim // 2 * 2)
+
+
+def sketch(vector: Float32Array) -> FloatArray:
+    """The sketch of a vector of shape (dim,); that of the reversed vector has its halves swapped.
+
+    The middle one of an odd number of coordinates is left out.
+    """
+    half, size = len(vector) // 2, sketch_size(len(vector)) // 2
+    if size == 0:
+        return np.zeros(0)
+    signs = _signs(half)
+    starts = np.arange(size) * half // size
+    roots = np.sqrt(np.diff(np.append(starts, half)))
+    halves = vector[:half], vector[: -half - 1 : -1]
+    return np.concatenate(
+        [np.add.reduceat(part * signs, starts, dtype=np.float64) / roots for part in halves]
+    )
+
+
+@functools.lru_cache(maxsize=2)
+def _signs(count: int) -> npt.NDArray[np.int8]:
+    random = np.random.Generator(np.random.Philox(_SEED))
+    return (2 * random.integers(0, 2, count, np.int8) - 1).astype(np.int8)
+
+
+@dataclass(frozen=True, eq=False)
+class BeyondPast:
+    """The components of sketches that are orthogonal to earlier ones.
+
+    Attributes:
+      lengths: Their squared norms, float64 of shape (rounds,).
+      dof: The degrees of freedom of their noise, of the same shape; 0 where none is left.
+    """
+
+    lengths: FloatArray
+    dof: FloatArray
+
+
+def lengths_beyond_past(sketches: FloatArray) -> BeyondPast:
+    """The components orthogonal to the rounds just before, and to the sum of those before them.
+
+    For n rounds of s numbers it takes time n w s, for windows of w <= 128 rounds.
+    """
+    rounds, size = sketches.shape
+    window = max(min(_WINDOW, size // 8), 1)
+    lengths, dof = np.zeros(rounds), np.zeros(rounds)
+    for start in range(0, rounds, window):
+        first = max(0, start - window)
+        older = [sketches[:first].sum(axis=0)] if first else []
+        now = sketches[start : start + window]
+        together = np.vstack([*older, sketches[first:start], now])
+        rest = np.diag(np.linalg.qr(together.T, mode="r"))
+        before = len(together) - len(now)
+        found = slice(start, start + min(len(now), max(size - before, 0)))
+        lengths[found] = rest[before:] ** 2
+        dof[found] = size - np.arange(before, len(rest))
+    return BeyondPast(lengths, dof)
+
+
+@dataclass(frozen=True, eq=False)
+class NearestRounds:
+    """For each round the earlier one that its sketch is most like, up to its sign and length.
+
+    Attributes:
+      rounds: The index of the earlier round, int64 of shape (rounds,); -1 for the first one.
+      lengths: The squared norms of the components orthogonal to its sketch, or to that of the
+        reversed aggregate, float64 of shape (rounds,); the whole squared norm for the first one.
+    """
+
+    rounds: IndexArray
+    lengths: FloatArray
+
+
+def nearest_rounds(sketches: FloatArray) -> NearestRounds:
+    """The nearest of all earlier rounds.
+
+    For n rounds of s numbers it takes time n^2 s, and memory for 256 n numbers.
+    """
+    rounds, size = sketches.shape
+    norms = np.linalg.norm(sketches, axis=1, keepdims=True)
+    exact = sketches / np.where(norms > 0, norms, 1)
+    units, nearest = exact.astype(np.float32), np.full(rounds, -1)
+    backwards = np.roll(units, size // 2, axis=1)
+    for start in range(0, rounds, _BLOCK):
+        here = slice(start, start + _BLOCK)
+        others = [one[: start + _BLOCK].T for one in (units, backwards)]
+        cosines = np.maximum(*(np.abs(units[here] @ one) for one in others))
+        is_earlier = np.arange(cosines.shape[1]) < np.arange(start, start + len(cosines))[:, None]
+        found = np.where(is_earlier, cosines, -1).argmax(axis=1)
+        nearest[here] = np.where(is_earlier.any(axis=1), found, -1)
+    earlier = np.where(nearest[:, None] >= 0, exact[nearest], 0)
+    rests = [
+        sketches - np.einsum("rs,rs->r", sketches, one)[:, None] * one
+        for one in (earlier, np.roll(earlier, size // 2, axis=1))
+    ]
+    return NearestRounds(nearest, np.min([(rest**2).sum(axis=1) for rest in rests], axis=0))
+
+
+OFF = 5e-3
+"""The relative error allowed in the stated noise: a value of three digits has it, and so have
+numbers of bfloat16 or float16. An epsilon changes by as little."""
+
+THRESHOLDS = np.array([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0])
+"""Absolute values, over the noise, above which coordinates are counted."""
+
+_ROUNDED = 0.125
+"""The largest rounding error of a coordinate, over the noise, for which thresholds allow: a grid of
+a quarter of it."""
+
+_SAMPLE = 4096
+"""The number of coordinates by which a grid is recognised."""
+
+_ON_GRID = 1e-3
+"""The largest distance of a rounded value from its grid, over the grid's step."""
+
+_LESS = (0.25, 0.6)
+"""The shares of the noise against which its absence is tested."""
+
+_CHANCES = 10.0 ** -np.arange(1, 21)
+"""The probabilities of the thresholds above which coordinates with little noise are counted."""
+
+_WEIGHT = np.float32(0.25)
+"""The weight of the newest round in the mean of the rounds before."""
+
+_LARGEST = np.float32(1e30)
+
+_PIECE = 1 << 20
+"""Coordinates per step."""
+
+
+@dataclass(frozen=True)
+class Scarcity:
+    """How many coordinates have had too little noise up to a round."""
+
+    log_p: float  # the logarithm of a bound on the probability of so many
+    ratio: float  # their number over the expected one, where that looks worst
+
+
+class SilentCoordinates:
+    """Follows every coordinate over rounds; it keeps three numbers for each."""
+
+    def __init__(self) -> None:
+        self._rounds = 0
+        self._mean = np.zeros(0, np.float32)
+        self._evidence = np.zeros((len(_LESS), 0), np.float32)
+
+    def see_round(self, aggregate: Float32Array, stddev: float, error: float = 0.0) -> Scarcity:
+        """The coordinates with too little noise after a round with noise of this size.
+
+        `error` is that of `rounding_error`.
+        """
+        dim = len(aggregate)
+        if self._rounds == 0:
+            self._mean = np.zeros(dim, np.float32)
+            self._evidence = np.zeros((len(_LESS), dim), np.float32)
+        weight = _WEIGHT if self._rounds else np.float32(1)
+        self._rounds += 1
+        limits = self._rounds / _CHANCES
+        above = np.zeros((len(_LESS), len(limits)))
+        unit = np.float32(1 / (stddev * (1 - OFF)))
+        for start in range(0, dim, _PIECE):
+            here = slice(start, start + _PIECE)
+            change = aggregate[here] - self._mean[here]
+            self._mean[here] += weight * change
+            with np.errstate(over="ignore"):
+                change *= unit
+                if error:
+                    change = np.abs(change) + np.float32(error)
+                np.square(change, out=change)
+            for at, less in enumerate(_LESS):
+                evidence = self._evidence[at, here]
+                evidence += 1
+                with np.errstate(under="ignore"):
+                    evidence *= np.exp(change * np.float32((1 - less**-2) / 2)) / np.float32(less)
+                np.minimum(evidence, _LARGEST, out=evidence)
+                large = evidence[evidence >= limits[0]]
+                above[at] += [np.count_nonzero(large >= limit) for limit in limits]
+        return _scarcity(above, dim)
+
+
+def _scarcity(above: FloatArray, dim: int) -> Scarcity:
+    log_p = -dim * binomial_divergence(np.maximum(above / dim, _CHANCES), _CHANCES)
+    at = np.unravel_index(np.argmin(log_p), log_p.shape)
+    ratio = above[at] / (dim * _CHANCES[at[1]])
+    return Scarcity(min(0.0, float(log_p[at]) + math.log(log_p.size)), float(ratio))
+
+
+def rounding_error(aggregate: Float32Array, stddev: float) -> float:
+    """Half the step of the grid through 0 to which all values are rounded, over the noise.
+
+    It is 0 unless the step is more than a quarter of the noise. Rounding what is released is as
+    private; rounded noise on updates that are on no grid is not recognised.
+    """
+    values = np.unique(np.abs(aggregate[:_SAMPLE]).astype(np.float64)) / stddev
+    if len(values) < 3 or len(values) > min(len(aggregate), _SAMPLE) / 2:
+        return 0.0
+    step = float(np.diff(values[values > 0], prepend=0.0).min())
+    multiples = values / max(step, _ON_GRID)
+    is_on_grid = np.abs(multiples - np.round(multiples)).max() < _ON_GRID
+    return step / 2 if is_on_grid and step > 2 * _ROUNDED else 0.0
+
+
+def exceeding(aggregate: Float32Array, stddev: float, error: float = 0.0) -> FloatArray:
+    """The number of coordinates whose absolute value exceeds each threshold.
+
+    By so much more as `error`, that of `rounding_error`, is more than thresholds allow for.
+    """
+    limits = (THRESHOLDS - max(error - _ROUNDED, 0.0)) * stddev
+    counts = np.zeros(len(limits))
+    for start in range(0, len(aggregate), _PIECE):
+        piece = np.abs(aggregate[start : start + _PIECE])
+        counts += [np.count_nonzero(piece > limit) for limit in limits]
+    return counts
+
+
+def log_p_so_few(counts: FloatArray, trials: FloatArray) -> FloatArray:
+    """A bound on the log probability that so few coordinates exceed the thresholds.
+
+    `counts` has a column for each threshold; `trials` has the number of coordinates, of shape
+    (rows, 1).
+    """
+    share = counts / trials
+    return np.asarray(-trials * binomial_divergence(np.minimum(share, EXPECTED), EXPECTED))
+
+
+EXPECTED = 2 * special.ndtr(-(THRESHOLDS + _ROUNDED) / (1 - OFF))
+"""The least probability with which noise exceeds each threshold."""
+
+
+def binomial_divergence(share: FloatArray, chance: FloatArray) -> FloatArray:
+    """The divergence of coins, by which Chernoff bounds binomial tails: P(X >= n q) <= e^(-n D).
+
+    It is the Kullback-Leibler divergence D(q || p) of shares q, in nats.
+    """
+    return np.asarray(special.rel_entr(share, chance) + special.rel_entr(1 - share, 1 - chance))
+
 
 _FIRST = 4
 """The number of numbers before the counts of `exceeding`."""

@@ -16,7 +16,7 @@ from scipy import optimize
 
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.checks.check import Check
-from fl_audit.checks.coordinates import binomial_divergence
+from fl_audit.checks.noise_rows import binomial_divergence
 from fl_audit.checks.replay.trial_rounds import Finding, failed
 from fl_audit.errors import InputError
 

@@ -4,12 +4,11 @@ Aggregates x + C^-1 z, with x the clients' part and z independent Gaussian rows,
 C is applied to them over rounds (`accounting.toeplitz`). Row t of that is row t of z, drawn after
 all that came before, plus numbers that were fixed before it was drawn. So every check of
 `checks.aggregate_checks`, which holds for any clients' part that is chosen before its round's
-noise, holds for whitened aggregates, with
-
-    noise of the standard deviation of z,   norm without noise up to the sum over k of |c_k| B_(t-k)
-
-where B bounds the clients' part of a round. Rounds that were not seen are left out of the sum: the
-noise of a whitened aggregate is as long without them, and its norm is then not bounded.
+noise, holds for whitened aggregates. Their noise has the standard deviation of z, and their norm
+without noise is at most the sum over k of |c_k| B_(t-k), where B_t bounds the clients' part of
+round t.
+Rounds that were not seen are left out: without them the fresh noise of a whitened aggregate is the
+same, but its norm is not bounded.
 
 A tree is such a matrix too. Its released sums consist of nodes' estimates (Honaker 2015), which
 weigh a node's own noise, of variance 1, and the sum of its two halves' by their inverse variances;
@@ -41,7 +40,7 @@ from fl_audit.accounting.release import Correlation
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.mechanisms.noise_stream import NoiseStream
+from fl_audit.mechanisms.kind import NoiseStream
 
 MOST_BYTES = 1 << 32
 """The memory for vectors of past rounds; if they take more, each round is tested alone."""

@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
 def _attack(arguments: argparse.Namespace) -> int:
     """Attacks with progress on standard error."""
     from fl_audit.config.attack_tables import FederatedAttack, load_attack_config, num_models
-    from fl_audit.pipeline.train_and_attack import continue_attack, start_attack
+    from fl_audit.pipeline.attack_targets import continue_attack, start_attack
     from fl_audit.progress import Progress
 
     config = load_attack_config(arguments.config, arguments.overrides)

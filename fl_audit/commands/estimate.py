@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fl_audit.commands import printing
 from fl_audit.commands.parser import Commands, add_command, output_file
 from fl_audit.errors import InputError
+from fl_audit.formats.text_files import read_csv
 
 if TYPE_CHECKING:
     from fl_audit.estimators.null import NullKind, NullTail
@@ -200,7 +201,7 @@ def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTa
     if family is None:
         return None
     from fl_audit.attacks.compared_vectors import ANY_VECTOR
-    from fl_audit.estimators.arguments import check_dim
+    from fl_audit.estimators.scores import check_dim
 
     if dim is None or kind == "empirical":
         raise InputError(
@@ -267,7 +268,7 @@ def _claim(arguments: argparse.Namespace) -> "Claim | CurveClaim | None":
 
 
 def _profile_claim(path: Path, delta: float) -> "ProfileClaim":
-    from fl_audit.formats.profile_file import read_profile
+    from fl_audit.commands.estimate import read_profile
     from fl_audit.verdict.claims import ProfileClaim
 
     points = read_profile(path)
@@ -285,3 +286,27 @@ def _write_page(
     except ModuleNotFoundError as error:  # installed without the extra
         raise InputError(f"--out: a page needs the package {error.name}; install it") from error
     printing.write_page(render_estimates(source, report, scored), out)
+
+
+# The file claim.csv of a log.
+
+
+_COLUMNS = ("epsilon", "delta")
+
+
+def read_profile(path: Path) -> tuple[tuple[float, float], ...]:
+    """The points of a privacy profile: pairs of an epsilon and the delta at it."""
+    rows = enumerate(read_csv(path, _COLUMNS), start=1)
+    return tuple(
+        (_number(path, number, row, "epsilon"), _number(path, number, row, "delta"))
+        for number, row in rows
+    )
+
+
+def _number(path: Path, number: int, row: dict[str, str], column: str) -> float:
+    try:
+        return float(row[column])
+    except ValueError:
+        raise InputError(
+            f"{path}, row {number}: {column} must be a number, got {row[column]!r}"
+        ) from None

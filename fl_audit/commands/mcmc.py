@@ -81,13 +81,13 @@ def add(commands: Commands) -> None:
 
 def _mcmc(arguments: argparse.Namespace) -> int:
     """Prints the posterior; warns on standard error if the chains have not converged."""
-    from fl_audit.estimators.arguments import check_confidence
     from fl_audit.estimators.challenge_bases import (
         ChainSettings,
         Prior,
         alpha_prior,
         full_posterior,
     )
+    from fl_audit.estimators.scores import check_confidence
     from fl_audit.formats.score_file import read_counts_file
 
     check_confidence(arguments.confidence)

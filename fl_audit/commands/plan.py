@@ -16,7 +16,6 @@ from fl_audit.errors import InputError
 from fl_audit.progress import hint
 
 if TYPE_CHECKING:
-    from fl_audit.config import Config
     from fl_audit.planning import Plan
     from fl_audit.planning.cost import Calibration
 
@@ -58,13 +57,16 @@ def _plan(arguments: argparse.Namespace) -> int:
     _check_options(arguments)
     config = config_of(arguments)
     hint("loading the task; the plan takes some seconds, and longer for 10,000 rounds or more")
-    from fl_audit.engines.environment import set_tensorflow_defaults
+    from fl_audit.resources import set_tensorflow_defaults
 
     set_tensorflow_defaults()
     from fl_audit.planning import make_plan
+    from fl_audit.planning.cost import calibrate
 
     plan = make_plan(config, arguments.trials)
-    _print_plan(plan, _calibrated(plan.run.config, arguments.calibrate), arguments)
+    seconds = arguments.calibrate
+    measured = None if seconds is None else calibrate(plan.run.config, seconds)
+    _print_plan(plan, measured, arguments)
     return 0
 
 
@@ -90,13 +92,6 @@ def _check_options(arguments: argparse.Namespace) -> None:
         if value is not None and value < least:
             raise InputError(f"--{name} {value}: must be at least {least}")
     check_calibrate(arguments.calibrate)
-
-
-def _calibrated(config: "Config", seconds: float | None) -> "Calibration | None":
-    """The measured time of the run's parts, if requested."""
-    from fl_audit.planning.cost import calibrate
-
-    return None if seconds is None else calibrate(config, seconds)
 
 
 def _hours_lines(measured: "Calibration | None", arguments: argparse.Namespace) -> list[str]:

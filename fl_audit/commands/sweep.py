@@ -75,7 +75,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
 def _hours(states: "Sequence[RunState]", grid: Path, seconds: float | None) -> str:
     """Predicted time of the remaining runs, by a calibration if requested, or by finished runs."""
     from fl_audit.sweeps import read_grid
-    from fl_audit.sweeps.hours import calibrated, hours_line, time_of_finished
+    from fl_audit.sweeps.sweep import calibrated, hours_line, time_of_finished
 
     runs = read_grid(grid)
     left = [run for run, state in zip(runs, states, strict=True) if state.state != "finished"]

@@ -53,6 +53,11 @@ def add(commands: Commands) -> None:
         help="a file of the released model, which must be the one that the run trained",
     )
     parser.add_argument(
+        "--link",
+        metavar="SHA256",
+        help="the last link of the chain, which `run` printed: another one is a finding",
+    )
+    parser.add_argument(
         "--sheet",
         metavar="FILE.html",
         type=Path,
@@ -68,12 +73,17 @@ def add(commands: Commands) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
+    """Verifies a folder, and the sheet of one where it is given."""
     from fl_audit.formats.folders import RunFolder
     from fl_audit.release_sheet.compare_sheets import verify_sheet
     from fl_audit.verification import NOT_SHOWN, verify_folder
 
     verified = verify_folder(
-        arguments.folder, arguments.commitment, scoring_progress, arguments.model
+        arguments.folder,
+        arguments.commitment,
+        scoring_progress,
+        model=arguments.model,
+        link=arguments.link,
     )
     if arguments.sheet is not None:
         verified = verify_sheet(arguments.sheet, RunFolder(arguments.folder), verified)

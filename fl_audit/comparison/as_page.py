@@ -1,17 +1,14 @@
 """The page of a comparison, which refers to no other file."""
 
-import importlib.util
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
-
-from markupsafe import Markup
 
 from fl_audit.attacks.threat_models import meaning_of, title_of
 from fl_audit.comparison import as_text
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
 from fl_audit.comparison.order import beyond_noise, compared_statistic
 from fl_audit.comparison.patterns import NOTE, PATTERN_HEAD, pattern_rows, pattern_sentence
+from fl_audit.comparison.plots import pattern_legend, tradeoff_panels
 from fl_audit.comparison.settings import Setting, rounds_words
 from fl_audit.report.chart import EpsilonBars, bars_of
 from fl_audit.report.page import render
@@ -26,36 +23,41 @@ def render_comparison(comparison: Comparison) -> str:
 
 def _page(comparison: Comparison) -> dict[str, Any]:
     """The template's values."""
-    compared = compared_statistic(comparison)
+    compared, names = compared_statistic(comparison), comparison.statistics
     bars = {name: _bars(comparison, name) for name in comparison.statistics}
     return {
         "title": as_text.title(comparison),
         "warnings": comparison.warnings,
         "beyond_noise": pattern_sentence(comparison) or beyond_noise(comparison),
-        "pattern_head": PATTERN_HEAD,
+        "pattern_head": [(head, "number" * bool(at)) for at, head in enumerate(PATTERN_HEAD)],
         "pattern_note": NOTE,
         "patterns": pattern_rows(comparison),
         "has_repetitions": as_text.has_repetitions(comparison),
-        "has_verdicts": as_text.has_verdicts(comparison),
-        "has_faults": as_text.has_faults(comparison),
-        "settings": [_setting_row(comparison, setting) for setting in comparison.settings],
+        "setting_heads": _setting_heads(comparison),
+        "settings": [_setting_cells(comparison, setting) for setting in comparison.settings],
+        "attacker_heads": [("Setting", ""), *((title_of(n), "number") for n in names)],
+        "attackers": [
+            (s.label, *([as_text.epsilon_cell(s, name, m) for m in _CELL] for name in names))
+            for s in comparison.settings
+        ],
+        "folders": [
+            ("" if number else setting.label, str(run.folder))
+            for setting in comparison.settings
+            for number, run in enumerate(setting.runs)
+        ],
         "titles": {name: title_of(name) for name in comparison.statistics},
         "meanings": {name: meaning_of(name) for name in comparison.statistics},
         "by_noise": len(comparison.noise_multipliers) > 1,
-        "front_method": FRONT_METHOD,
-        "shown_methods": SHOWN_METHODS,
         "compared": compared,
         "sees": _sees(comparison, compared),
         "sampled": any(run.is_sampled for run in comparison.runs),
         "bars_by_statistic": {name: picture for name, picture in bars.items() if picture},
-        "has_plots": _HAS_MATPLOTLIB,
-        **_plots(comparison),
-        "full": {name: list(_full_table(comparison, name)) for name in comparison.statistics},
+        "legend": pattern_legend(comparison.patterns) if len(comparison.patterns) > 1 else "",
+        "tradeoffs": tradeoff_panels(comparison),
+        "method_heads": [("Method", ""), *((s.label, "number") for s in comparison.settings)],
+        "full": {name: list(_full_table(comparison, name)) for name in names},
         "fl_audit_version": __version__,
     }
-
-
-_HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 
 
 def _bars(comparison: Comparison, statistic: str) -> EpsilonBars | None:
@@ -76,79 +78,48 @@ def _sees(comparison: Comparison, statistic: str | None) -> str:
     return ""
 
 
-def _plots(comparison: Comparison) -> dict[str, Any]:
-    """The plots of privacy against accuracy, with their legend; empty without Matplotlib."""
-    if not _HAS_MATPLOTLIB:
-        return {"legend": Markup(""), "tradeoffs": {}}
-    from fl_audit.comparison.plots import pattern_legend, tradeoff_panels
-
-    legend = pattern_legend(comparison.patterns) if len(comparison.patterns) > 1 else ""
-    return {"legend": legend, "tradeoffs": tradeoff_panels(comparison)}
+_CELL = (FRONT_METHOD, *(method for method in SHOWN_METHODS if method != FRONT_METHOD))
+"""The methods of a cell of the table by attacker, from top to bottom."""
 
 
-@dataclass(frozen=True)
-class _SettingRow:
-    """A setting in the page's first tables.
-
-    Attributes:
-      participations: Mean number of rounds in which a canary participates.
-      cohort: Expected number of clients and canaries in a round.
-      client: Upper bound from accounting for a client.
-      canary: Upper bound from accounting for a canary.
-      verdict: Verdicts on the claims of the runs.
-      faults: Faults of their training.
-      epsilons: A cell by statistic and shown method.
-    """
-
-    label: str
-    num_runs: int
-    rounds: str
-    participations: str
-    cohort: str
-    accuracy: str
-    client: str
-    canary: str
-    verdict: str
-    faults: str
-    epsilons: dict[str, dict[str, str]]
-    folders: tuple[str, ...]
+def _setting_heads(comparison: Comparison) -> list[tuple[str, str]]:
+    numbers = ("Runs", "Rounds", "Rounds per canary", "Cohort", "Accuracy")
+    bounds = ("Upper bound, client", "Upper bound, canary")
+    heads = [("Setting", ""), *((head, "number") for head in (*numbers, *bounds))]
+    if as_text.has_verdicts(comparison):
+        heads.append(("Claim and verdict", ""))
+    if as_text.has_faults(comparison):
+        heads.append(("Faults of training", ""))
+    return heads
 
 
-def _setting_row(comparison: Comparison, setting: Setting) -> _SettingRow:
-    return _SettingRow(
-        label=setting.label,
-        num_runs=len(setting.runs),
-        rounds=as_text.rounds_cell(setting),
-        participations=as_text.participations_cell(setting),
-        cohort=as_text.cohort_cell(setting),
-        accuracy=as_text.accuracy_cell(setting),
-        client=as_text.guarantee_cell(setting, "client"),
-        canary=as_text.guarantee_cell(setting, "canary"),
-        verdict=as_text.verdict_cell(setting),
-        faults=as_text.fault_cell(setting),
-        epsilons={
-            name: {method: as_text.epsilon_cell(setting, name, method) for method in SHOWN_METHODS}
-            for name in comparison.statistics
-        },
-        folders=tuple(str(run.folder) for run in setting.runs),
+def _setting_cells(comparison: Comparison, setting: Setting) -> tuple[str, ...]:
+    """A setting's cells below `_setting_heads`."""
+    return (
+        setting.label,
+        str(len(setting.runs)),
+        as_text.rounds_cell(setting),
+        as_text.participations_cell(setting),
+        as_text.cohort_cell(setting),
+        as_text.accuracy_cell(setting),
+        as_text.guarantee_cell(setting, "client"),
+        as_text.guarantee_cell(setting, "canary"),
+        *([as_text.verdict_cell(setting)] if as_text.has_verdicts(comparison) else []),
+        *([as_text.fault_cell(setting)] if as_text.has_faults(comparison) else []),
     )
 
 
-@dataclass(frozen=True)
-class _MethodGroupRows:
-    """The methods of one group on one statistic, with a cell per setting."""
-
-    title: str
-    cells: dict[str, list[str]]
-
-
-def _full_table(comparison: Comparison, statistic: str) -> Iterator[_MethodGroupRows]:
+def _full_table(
+    comparison: Comparison, statistic: str
+) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+    """The groups of methods on one statistic: the title, and a row a method."""
     reports = [run.report for run in comparison.runs if statistic in run.report.statistics]
-    for present in methods_by_group(report.statistics[statistic] for report in reports):
-        cells = {
-            method: [
-                as_text.epsilon_cell(setting, statistic, method) for setting in comparison.settings
-            ]
-            for method in present.methods
-        }
-        yield _MethodGroupRows(present.group.title, cells)
+    present = methods_by_group(report.statistics[statistic] for report in reports)
+    for group, methods in present.items():
+        yield (
+            group.title,
+            [
+                (method, *(as_text.epsilon_cell(s, statistic, method) for s in comparison.settings))
+                for method in methods
+            ],
+        )

@@ -14,8 +14,7 @@ from matplotlib.lines import Line2D
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.comparison.comparison import FRONT_METHOD, Comparison
 from fl_audit.comparison.settings import Setting, Spread
-from fl_audit.report.chart import LogAxis
-from fl_audit.report.figure import BLUE, FAINT, ORANGE, draw
+from fl_audit.report.chart import BLUE, FAINT, ORANGE, LogAxis, draw
 
 _COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#5c5c5c")
 """Colours of Okabe & Ito (2008), with a darker yellow and grey for black, visible on white."""

@@ -39,7 +39,7 @@ from fl_audit.config.run_tables import (
     ServerYogi,
 )
 from fl_audit.config_tables.audit import Audit
-from fl_audit.config_tables.table import Table
+from fl_audit.config_tables.kinds import Table
 from fl_audit.mechanisms import (
     AdaptiveZeroing,
     ClientGaussian,

@@ -10,8 +10,7 @@ from fl_audit.canaries.tables import Canaries
 from fl_audit.config.file import config_of_table, in_folder, parse_tables, read_tables
 from fl_audit.config.run_tables import Config
 from fl_audit.config_tables.audit import Audit
-from fl_audit.config_tables.plugins import import_plugins
-from fl_audit.config_tables.table import (
+from fl_audit.config_tables.kinds import (
     NonNegativeFloat,
     NonNegativeInt,
     OpenUnitFloat,
@@ -19,6 +18,7 @@ from fl_audit.config_tables.table import (
     PositiveInt,
     Table,
 )
+from fl_audit.config_tables.plugins import import_plugins
 from fl_audit.tasks.kinds import Task
 
 # The table [attack], for central training or for federated runs.
@@ -159,19 +159,7 @@ class FederatedAttackConfig(Config, frozen=True):
 
 
 def load_attack_config(path: Path, overrides: list[str]) -> AttackConfig | FederatedAttackConfig:
-    """Reads the config of an attack.
-
-    Args:
-      path: The TOML file.
-      overrides: Entries `section.key=value`.
-
-    Returns:
-      The config of centrally trained models; or, if the file is one of `fl-audit run`, that of the
-      run without its canaries, runtime and logging.
-
-    Raises:
-      InputError: The file cannot be read, is not TOML, or does not describe an attack.
-    """
+    """The config of an attack; of one of `fl-audit run`, without canaries, runtime and logging."""
     table = read_tables(path, overrides)
     if not _FEDERATED_SECTIONS & table.keys():
         import_plugins(table.get("plugins"), str(path))

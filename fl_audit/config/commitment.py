@@ -78,16 +78,11 @@ class Commitment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Opened:
-    """A commitment with the nonce that opens it.
-
-    Attributes:
-      text: The text of its file.
-      nonce: 64 hexadecimal digits.
-    """
+    """A commitment with the nonce that opens it."""
 
     commitment: Commitment
-    text: bytes
-    nonce: str
+    text: bytes  # the text of its file
+    nonce: str  # 64 hexadecimal digits
 
     @property
     def digest(self) -> str:
@@ -140,11 +135,7 @@ def committed_keys(config: Config) -> dict[str, Any]:
 
 
 def recorded_keys(folder: RunFolder) -> dict[str, Any]:
-    """The committed keys of the config and of the inputs in a run's folder.
-
-    Raises:
-      InputError: A file cannot be read.
-    """
+    """The committed keys of the config and of the inputs in a run's folder."""
     return _keys(read_toml(folder.config)) | read_recorded_inputs(folder).keys()
 
 
@@ -199,15 +190,14 @@ def check_uncommitted(path: Path) -> None:
     """Raises InputError if a file of a commitment exists, which is never replaced."""
     for file_path in (path, opening_of(path), tries_of(path)):
         if file_path.exists():
-            raise InputError(f"{file_path}: is there already; a commitment is never replaced")
+            alone = "" if path.exists() else f" (delete it if no {path.name} was ever published)"
+            raise InputError(
+                f"{file_path}: is there already; a commitment is never replaced{alone}"
+            )
 
 
 def write_commitment(path: Path, opened: Opened) -> None:
-    """Writes a new commitment, and its opening, which only the owner may read.
-
-    Raises:
-      InputError: One of the files exists, or cannot be written.
-    """
+    """Writes a new commitment, and its opening, which only the owner may read."""
     check_uncommitted(path)
     try:
         write_text(opening_of(path), _opening_text(opened.nonce), OWNER_ALONE)
@@ -315,16 +305,7 @@ def check_committed(path: Path, config: Config) -> Opened:
 
 
 def check_committed_inputs(path: Path, opened: Opened, inputs: Inputs) -> None:
-    """Refuses inputs, such as data, that are others than those committed to.
-
-    Args:
-      path: The file of the commitment.
-      opened: The commitment.
-      inputs: The inputs of the config that is to be run.
-
-    Raises:
-      InputError: An input has another digest, or was not committed to.
-    """
+    """Refuses inputs, such as data, that differ from those committed to."""
     keys = inputs.keys()
     for key in opened.others(keys):
         if key.startswith(PREFIX):

@@ -37,15 +37,11 @@ class RunDesign:
     """A run as determined by its config, its seed and the names of its clients.
 
     `PreparedRun` (trained) and `PlannedRun` (planned) are such designs.
-
-    Attributes:
-      config: The config of the run; its mechanism's noise is known.
-      num_clients: The number N of real clients in the population.
-      included: Whether each canary is included, bool of shape (num_canaries,).
     """
 
-    config: Config
-    num_clients: int
+    config: Config  # the config of the run; its mechanism's noise is known
+    num_clients: int  # the number N of real clients in the population
+    # whether each canary is included, bool of shape (num_canaries,)
     included: npt.NDArray[np.bool_]
     schedule: Schedule
     secret: int | None
@@ -121,15 +117,8 @@ def design_run(
 ) -> RunDesign:
     """Draws who is included and the schedule.
 
-    Args:
-      config: The config of the run.
-      client_ids: The names of the real clients.
-      num_canaries: The size of the pool.
-      secret: The secret of a run that trains, from which the schedule is drawn if `is_secret`; None
-        draws it from the seed, as for a run that is planned.
-
-    Raises:
-      InputError: The parts of the config do not fit together.
+    The schedule of a run that `is_secret` is drawn from its secret; None draws it from the seed, as
+    for a run that is planned.
     """
     if len(client_ids) < 2 and config.audit.delta is None:
         raise InputError(

@@ -38,15 +38,7 @@ _SMALLEST, _LARGEST = 1e-30, 1e30
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """Reads a config file and applies `section.key=value` overrides.
-
-    Args:
-      path: The TOML file.
-      overrides: Entries `section.key=value`, with the value as TOML, or else as a bare string.
-
-    Raises:
-      InputError: The file cannot be read, is not TOML, or does not describe a run.
-    """
+    """Reads a TOML file and applies `section.key=value` overrides, TOML values or bare strings."""
     return config_of_table(read_tables(path, overrides), path, str(path))
 
 
@@ -59,16 +51,7 @@ def read_tables(path: Path, overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def config_of_table(table: dict[str, Any], path: Path, name: str) -> Config:
-    """Turns a config file's table into a `Config` with absolute paths; ignores [attack].
-
-    Args:
-      table: The parsed file, with overrides applied.
-      path: The file; relative paths start in its folder.
-      name: The name of the config in an error message.
-
-    Raises:
-      InputError: The table does not describe a run.
-    """
+    """Turns a config file's table into a `Config` with absolute paths; ignores [attack]."""
     table = _with_plugin_folders(table, path.parent)
     return in_folder(parse_config({k: table[k] for k in table if k != "attack"}, name), path.parent)
 
@@ -95,10 +78,6 @@ def parse_config(table: Mapping[str, Any], name: str) -> Config:
     """Turns parsed TOML into a `Config`, with the kinds that its plugins register.
 
     `name` names the config in error messages; plugins already have their folders.
-
-    Raises:
-      InputError: A plugin cannot be imported, a key is unknown or missing, or a value is of the
-        wrong type or out of range.
     """
     import_plugins(table.get("plugins"), name)
     _check_threat_models(table, name)

@@ -63,15 +63,7 @@ class Inputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_inputs(config: Config, task: LearningTask) -> Inputs:
-    """Reads what a run of a config reads.
-
-    Args:
-      config: The config.
-      task: The task of the run, loaded.
-
-    Raises:
-      InputError: A file cannot be read.
-    """
+    """Reads what a run of a config reads."""
     population = task.population
     names = population.client_ids
     count = min(len(names), MOST_CLIENTS)
@@ -131,11 +123,7 @@ def write_recorded_inputs(folder: RunFolder, inputs: Inputs) -> None:
 
 
 def read_recorded_inputs(folder: RunFolder) -> Inputs:
-    """Reads the inputs of the run in a folder.
-
-    Raises:
-      InputError: The file is missing or damaged.
-    """
+    """Reads the inputs of the run in a folder."""
     return read_json(folder.inputs, Inputs, "what a run writes of its inputs")
 
 
@@ -143,9 +131,6 @@ def check_same_inputs(folder: RunFolder, inputs: Inputs) -> None:
     """Refuses to resume a run whose inputs have changed.
 
     A run without a chain may lack the file, which is then written.
-
-    Raises:
-      InputError: Something has changed, or the file is missing or damaged.
     """
     if not folder.inputs.exists() and not folder.chain.exists():
         write_recorded_inputs(folder, inputs)  # the process was killed before it did

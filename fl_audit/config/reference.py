@@ -21,44 +21,31 @@ import tomli_w
 
 from fl_audit.config.attack_tables import Attack, FederatedAttack
 from fl_audit.config.run_tables import Config
-from fl_audit.config_tables.kinds import key_types, table_variants, variants
-from fl_audit.config_tables.table import LARGEST_INT, Table
+from fl_audit.config_tables.kinds import LARGEST_INT, Table, key_types, table_variants, variants
 
 _TYPE_WORDS = {int: "integer", float: "number", str: "text", bool: "`true`, `false`", dict: "table"}
 
 
 @dataclass(frozen=True)
 class Key:
-    """A config key.
-
-    Attributes:
-      type: The allowed values, in words.
-      default: The default in TOML; None if the key is required or optional without a default.
-      meaning: From the docstring of the class.
-    """
+    """A config key."""
 
     name: str
-    type: str
+    type: str  # the allowed values, in words
+    # the default in TOML; None if the key is required or optional without a default
     default: str | None
     is_required: bool
-    meaning: str
+    meaning: str  # from the docstring of the class
 
 
 @dataclass(frozen=True)
 class TableOfKeys:
-    """A table of a config, or one kind of it.
+    """A table of a config, or one kind of it."""
 
-    Attributes:
-      name: The name in brackets, such as "mechanism"; "" for the top-level keys.
-      kind: The value of `kind` that selects it; None for a table of one kind.
-      meaning: From the docstring of the class.
-      keys: In the order of the class, without `kind`.
-    """
-
-    name: str
-    kind: str | None
-    meaning: str
-    keys: tuple[Key, ...]
+    name: str  # the name in brackets, such as "mechanism"; "" for the top-level keys
+    kind: str | None  # the value of `kind` that selects it; None for a table of one kind
+    meaning: str  # from the docstring of the class
+    keys: tuple[Key, ...]  # in the order of the class, without `kind`
 
 
 def config_tables() -> Iterator[TableOfKeys]:

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from fl_audit.canaries.tables import AnyCanaries
 from fl_audit.config_tables.audit import Audit
-from fl_audit.config_tables.table import (
+from fl_audit.config_tables.kinds import (
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,

@@ -95,9 +95,6 @@ def starting_config(task: str) -> str:
 
     Keys with a default are commented out. Keys that the task requires, such as a path, say "FILL
     IN".
-
-    Raises:
-      InputError: No task of this kind is registered.
     """
     known = list(TASKS)
     if task not in known:

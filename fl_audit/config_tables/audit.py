@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from fl_audit.config_tables.table import OpenUnitFloat, PositiveFloat, PositiveInt, Table
+from fl_audit.config_tables.kinds import OpenUnitFloat, PositiveFloat, PositiveInt, Table
 from fl_audit.errors import InputError
 
 LEAST_CONFIDENCE = 0.5

@@ -4,6 +4,7 @@ Engines are imported when a runtime is made, so that the name in a config can be
 them.
 """
 
+import importlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,45 +43,31 @@ class RuntimeKind:
         return self.package is None or importlib.util.find_spec(self.package) is not None
 
 
-def _local(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
-    # No worker writes a log, and `auto` tries this runtime first, so there is no reason to give.
-    from fl_audit.engines.tff.local import make_local
+def _by(module: str, package: str | None = None) -> Callable[["PreparedRun", Path, str], "Engine"]:
+    """The function `make` of an engine's module, which is imported when it is called."""
 
-    return make_local(run)
+    def make(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
+        if package is not None:
+            import_extra(package)
+        imported = importlib.import_module(f"fl_audit.engines.{module}")
+        engine: Engine = imported.make(run, worker_log, why)
+        return engine
 
-
-def _native(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
-    from fl_audit.engines.tff.native import make_native
-
-    return make_native(run, worker_log, why)
+    return make
 
 
 def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
-    # Ray keeps its own logs, and `auto` never chooses it.
     engine = run.config.ray and run.config.ray.engine
-    if engine == "jax" or (engine is None and not RAY.is_installed):
-        import_extra("jax")
-        from fl_audit.engines.jax.jax_on_ray import make_jax_on_ray
-
-        return make_jax_on_ray(run)
-    from fl_audit.engines.tff.tff_on_ray import make_ray
-
-    return make_ray(run)
-
-
-def _jax(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
-    # No worker writes a log; `auto` chooses JAX only where it is the only engine.
-    import_extra("jax")
-    from fl_audit.engines.jax.jax_engine import make_jax
-
-    return make_jax(run)
+    is_jax = engine == "jax" or (engine is None and not RAY.is_installed)
+    make = _by("jax.jax_on_ray", "jax") if is_jax else _by("tff.tff_on_ray")
+    return make(run, worker_log, why)
 
 
 _TFF = "tensorflow_federated"
 
-LOCAL = RuntimeKind("local", _local, takes_blocks=True, package=_TFF)
-NATIVE = RuntimeKind("native", _native, takes_blocks=False, package=_TFF)
-JAX = RuntimeKind("jax", _jax, takes_blocks=True, package="jax")
+LOCAL = RuntimeKind("local", _by("tff.local"), takes_blocks=True, package=_TFF)
+NATIVE = RuntimeKind("native", _by("tff.native"), takes_blocks=False, package=_TFF)
+JAX = RuntimeKind("jax", _by("jax.jax_engine", "jax"), takes_blocks=True, package="jax")
 RAY = RuntimeKind("ray", _ray, takes_blocks=True, package=_TFF)
 
 RUNTIMES = Registry[RuntimeKind]("runtime")

@@ -34,18 +34,12 @@ class DpSgd:
     sum by the number of micro-batches (Negoescu et al. 2024, section 4.1). One more point turns one
     clipped mean into another, which may point the other way: it moves the sum by up to 2 clip_norm,
     so the same noise gives the privacy of half the noise multiplier without micro-batches.
-
-    Attributes:
-      clip_norm: The largest L2 norm of an example's gradient, above 0.
-      noise_multiplier: The standard deviation of the noise over clip_norm, at least 0.
-      public_size: The number of training points for the sampling probability and number of steps.
-      microbatches: The number of micro-batches; None to clip example by example.
     """
 
-    clip_norm: float
-    noise_multiplier: float
-    public_size: int
-    microbatches: int | None = None
+    clip_norm: float  # the largest L2 norm of an example's gradient, above 0
+    noise_multiplier: float  # the standard deviation of the noise over clip_norm, at least 0
+    public_size: int  # the number of training points that gives sampling probability and steps
+    microbatches: int | None = None  # the number of micro-batches; None to clip example by example
 
     @property
     def sum_noise_multiplier(self) -> float:

@@ -13,7 +13,6 @@ A LARGER score always means MORE like a member. Every `Estimate` says what kind 
 Nothing here imports TensorFlow, so a log of scores can be audited on any machine.
 """
 
-from fl_audit.estimators.apply_methods import AuditResult, estimate
 from fl_audit.estimators.distributions import Distribution, ExactCosine, Gaussian, closed_form_null
 from fl_audit.estimators.gaussian.fit import (
     AndersonDarling,
@@ -24,7 +23,9 @@ from fl_audit.estimators.gaussian.fit import (
 )
 from fl_audit.estimators.methods import (
     METHODS,
+    AuditResult,
     Method,
+    estimate,
     register_method,
     remove_method,
     valid_methods,

@@ -21,11 +21,11 @@ from scipy import special
 
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_delta
 from fl_audit.estimators.distributions import Distribution, Gaussian
 from fl_audit.estimators.gaussian.fit import Guess, epsilon_of_distributions
 from fl_audit.estimators.privacy_region import log_ratio
 from fl_audit.estimators.result import Estimate
+from fl_audit.estimators.scores import check_delta
 from fl_audit.estimators.setting import AuditSetting
 
 

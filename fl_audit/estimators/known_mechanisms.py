@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.array_types import FloatArray, IntArray
-from fl_audit.estimators.apply_methods import estimate
 from fl_audit.estimators.gaussian.mechanism import sigma_of_epsilon
+from fl_audit.estimators.methods import estimate
 from fl_audit.estimators.null import GaussianCanaryNull
 from fl_audit.estimators.one_run.bound import PathologicalMechanism
 from fl_audit.estimators.scores import CanaryScores, Inclusion

@@ -16,8 +16,7 @@ from scipy import special
 
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.beta_distribution import beta_cdf
-from fl_audit.estimators.distributions import ExactCosine, Gaussian, closed_form_null
+from fl_audit.estimators.distributions import ExactCosine, Gaussian, beta_cdf, closed_form_null
 from fl_audit.estimators.random_signs import Concentration, rademacher_sum_log_tail
 
 _LARGEST_COSINE = 1 - 1e-6

@@ -17,9 +17,9 @@ import numpy as np
 from scipy import special
 
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.estimators.distributions import Gaussian
 from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
+from fl_audit.estimators.scores import check_confidence, check_delta
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_delta
+from fl_audit.estimators.scores import check_delta
 
 
 def log_minus(log_p: npt.ArrayLike, delta: float) -> FloatArray:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_confidence, check_delta, check_dim
 from fl_audit.estimators.null import EMPIRICAL, Null
-from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.scores import CanaryScores, check_confidence, check_delta, check_dim
 
 _ROUNDING = 1e-6
 """The largest excess over 1 of a cosine that was computed in float32."""

@@ -73,7 +73,7 @@ class ScoredFolder:
     A run deletes it with the last round.
     """
     kept_directions = _In("kept_directions.npz")
-    """What is kept of `round_directions` (see `attacks.own_sums.KeptSums`) (NPZ)."""
+    """What is kept of `round_directions` (see `attacks.own_rounds.KeptSums`) (NPZ)."""
     kept_upload_directions = _In("kept_upload_directions.npz")
     """What is kept of `upload_directions`, likewise (NPZ)."""
 
@@ -131,7 +131,7 @@ class RunFolder(ScoredFolder):
     round_products = _In("round_products.npy")
     """The inner product of each example canary's would-be update with each aggregate (NPY)."""
     round_signals = _In("round_signals.npy")
-    """Each round's signal about each example canary (`attacks.update_ratio`) (NPY)."""
+    """Each round's signal about each example canary (`attacks.example_statistics`) (NPY)."""
     round_energies = _In("round_energies.npy")
     """The variances of these signals (NPY)."""
     release_cosines = _In("release_cosines.npy")

@@ -33,11 +33,7 @@ NamedArray = tuple[str, AnyArray]
 
 
 def model_digest(arrays: Iterable[AnyArray]) -> str:
-    """The SHA-256 of a model's parameters, in hexadecimal digits.
-
-    Args:
-      arrays: The arrays of the model, in their order.
-    """
+    """The SHA-256 of a model's parameters, in hexadecimal digits."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(np.ascontiguousarray(array, "<f4").data)

@@ -1,8 +1,10 @@
-"""Participation of canaries and clients: the files canaries.csv and participation.json."""
+"""Who participates, and when: canaries.csv, participation.json, and the schedule's secret."""
 
 import dataclasses
 import json
 import math
+import re
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +14,15 @@ import numpy as np
 
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError, nearest
-from fl_audit.formats.text_files import read_csv, read_flag, read_json, write_text
+from fl_audit.formats.text_files import (
+    OWNER_ALONE,
+    read_csv,
+    read_flag,
+    read_foreign,
+    read_json,
+    reading,
+    write_text,
+)
 
 # canaries.csv: inclusion and rounds of the pool.
 
@@ -238,3 +248,32 @@ def write_participation(path: Path, participation: Participation) -> None:
         if fields[name] is None:
             del fields[name]
     write_text(path, json.dumps(fields, indent=2) + "\n")
+
+
+# The secret that a schedule is drawn from. The seed makes a run repeatable and may be printed;
+# the secret, in a file that only its owner may read, makes its sampling private.
+
+
+_BITS = 256
+
+
+def new_secret() -> int:
+    """A secret from the operating system's entropy."""
+    return secrets.randbits(_BITS)
+
+
+def write_secret(path: Path, secret: int) -> None:
+    """Writes a secret for its owner alone."""
+    write_text(path, f"{secret:0{_BITS // 4}x}\n", OWNER_ALONE)
+
+
+def read_secret(path: Path) -> int:
+    """Reads a secret."""
+    with reading(path):
+        text = read_foreign(path).decode("ascii", errors="replace").strip()
+    if not re.fullmatch(rf"[0-9a-f]{{{_BITS // 4}}}", text):
+        raise InputError(
+            f"{path}: holds no secret of a schedule; must be {_BITS // 4} hexadecimal digits, such "
+            "as `openssl rand -hex 32` prints"
+        )
+    return int(text, 16)

@@ -3,12 +3,12 @@ r"""The chain of a folder: what an audit wrote, in order, each line with the dig
 `chain.jsonl` begins with the files that say what is audited (config or pool, canaries), and gains a
 line as soon as a round's rows are written, with the digest of each row. Every line has its link,
 the SHA-256 of the link before it and of the line itself, so that no line can be changed, dropped,
-repeated or moved without all later ones being written anew. Lines are only ever added: a run that
-was killed and goes on says so, and its rounds since the last checkpoint come again after that. A
-last line that a kill has torn counts for nothing.
+repeated or moved without all later ones being written anew. Lines are only added: a killed run that
+is resumed adds a line that says so, and then its rounds since the last checkpoint once more. A last
+line that a kill cut off is ignored.
 
-The chain is also what says which files belong together: scores are of a pool and of rounds, and
-where a file is not what the chain says, it is about something else.
+The chain also says which files belong together: a file whose digest is not the chain's is about
+another pool or other rounds.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as name:
@@ -86,7 +86,7 @@ class Logged(_Line, frozen=True, tag="round", kw_only=True):
 
 
 class Scoring(_Line, frozen=True, tag="scoring", kw_only=True):
-    """A round, from 1, of which `RoundScorer` is about to write the rows."""
+    """A round, from 1, whose rows `RoundScorer` is about to write."""
 
     round: int
 
@@ -103,7 +103,7 @@ class Saved(_Line, frozen=True, tag="checkpoint", kw_only=True):
 
 
 class Resumed(_Line, frozen=True, tag="resumed", kw_only=True):
-    """A run that goes on after so many rounds; later ones come again."""
+    """A run that is resumed after this number of rounds; later ones come again."""
 
     rounds: int
 
@@ -154,7 +154,7 @@ def linked(line: AnyLine, before: str) -> AnyLine:
 
 
 def text_of(line: Line) -> bytes:
-    """A line as the file has it."""
+    """A line as it is written to the file."""
     return msgspec.json.encode(line) + b"\n"
 
 
@@ -229,11 +229,7 @@ class ChainWriter:
 
     @classmethod
     def begin(cls, path: Path, files: Iterable[Path]) -> "ChainWriter":
-        """Starts a chain, in place of one that is there.
-
-        Args:
-          files: The files that say what is audited; those that are there.
-        """
+        """Starts a chain, in place of an earlier one, with those of the files that exist."""
         first = linked(Begun(files=digests_of(files)), "")
         write_text(path, text_of(first).decode())
         return cls(path, first.link)
@@ -285,30 +281,21 @@ class ChainWriter:
 
 @dataclass(frozen=True)
 class ChangedRow:
-    """A row of a log that is not what the chain says.
-
-    Attributes:
-      round: The round, from 1, that it is of.
-    """
+    """A row of a log that is not what the chain says."""
 
     name: str
-    round: int
+    round: int  # the round of the row, from 1
 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """A chain that was read.
-
-    Attributes:
-      broken: The numbers, from 1, of lines whose link does not follow from the line before.
-      length: The length of the whole lines, in bytes.
-      torn: Whether a last line is cut off after them.
-    """
+    """A chain that was read."""
 
     lines: tuple[Line, ...]
+    # the numbers, from 1, of lines whose link does not follow from the line before
     broken: tuple[int, ...]
-    length: int
-    torn: bool
+    length: int  # the length of the whole lines, in bytes
+    torn: bool  # whether a last line is cut off after them
 
     def check(self, path: Path) -> None:
         """Raises an `InputError` where a link does not follow, with the number of the line."""
@@ -393,12 +380,12 @@ class Chain:
 
     @property
     def files(self) -> dict[str, str]:
-        """The digests of whole files, but for reports, by name."""
+        """The digests of whole files except reports, by name."""
         scored = self.last(Scored)
         return self.begun.files | (scored.files if scored is not None else {})
 
     def changed_files(self, folder: Path, names: Iterable[str]) -> list[str]:
-        """The names, of those given, of files that are there and are not what the chain says."""
+        """Those of the names whose files exist with another digest than the chain's."""
         compared = self.files.keys() & set(names)
         return [
             name
@@ -407,7 +394,7 @@ class Chain:
         ]
 
     def changed(self, folder: Path) -> list[str]:
-        """The names of all logs and files that are there and are not what the scores are of."""
+        """The names of all logs and files that exist and differ from what was scored."""
         rounds = self.rounds.values()
         logs = [] if self.is_scored else [name for line in rounds for name in line.rows]
         rows = [row.name for row in self.changed_rows(folder)]
@@ -415,7 +402,7 @@ class Chain:
 
 
 def read_chain(path: Path) -> Chain:
-    """Reads a chain; a last line without an end counts for nothing."""
+    """Reads a chain; a last line without an end is ignored."""
     lines: list[Line] = []
     broken: list[int] = []
     before, length, torn = "", 0, False

@@ -303,8 +303,8 @@ class LoggedTotal:
             self._path.unlink()
 
     def add(self, round_index: int, change: Callable[[FloatArray], None]) -> None:
-        """Lets a round that is not in it change the sum in place, and writes the sum."""
-        if self.rounds is None:
+        """Lets a round change the sum in place, unless it is in it, and writes the sum."""
+        if self.rounds is None or round_index in self.rounds:
             return
         change(self.total)
         self.rounds.add(round_index)

@@ -16,17 +16,12 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class LiveRecord:
-    """What own-round scores proved while the run trained, valid at all rounds together.
+    """What own-round scores proved while the run trained, valid at all rounds together."""
 
-    Attributes:
-      epsilon: The lower bound at the audit's confidence.
-      claim_p_value: The p-value of the claimed epsilon; None without a claim.
-      claim_epsilon: The lower bound of the claim's test at the verdict's confidence; 0 if the claim
-        is not contradicted, or none is made.
-    """
-
-    epsilon: float
-    claim_p_value: float | None = None
+    epsilon: float  # the lower bound at the audit's confidence
+    claim_p_value: float | None = None  # the p-value of the claimed epsilon; None without a claim
+    # the lower bound of the claim's test at the verdict's confidence; 0 if the claim is not
+    # contradicted, or none is made
     claim_epsilon: float = 0.0
 
 

@@ -24,10 +24,10 @@ import io
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, get_args
+from typing import IO, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,14 @@ from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts
 from fl_audit.estimators.scores import CanaryScores, Inclusion
 from fl_audit.formats import text_files
 from fl_audit.progress import warned_if_read
+
+
+class _BadRowError(Exception):
+    """What is wrong with a row, counted from 0: the first bad one of a column."""
+
+    def __init__(self, row: int, text: str) -> None:
+        super().__init__(text)
+        self.row = row
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +72,12 @@ class ScoreFile:
             raise ValueError(f"columns must have one length, got {lengths}")
         if len(self.pair) != (len(self.score) if self.inclusion == "pairs" else 0):
             raise ValueError("pair must name a pair for each canary with 'pairs', and none without")
-        problem = (
-            _id_problem(self.canary_id)
-            or _score_problem(self.score)
-            or bad_pair(self.pair, self.included)
-        )
-        if problem:
-            raise ValueError(f"row {problem.row + 1}: {problem.text}")
+        try:
+            _check_ids(self.canary_id)
+            _check_scores(self.score)
+            _check_pairs(self.pair, self.included)
+        except _BadRowError as error:
+            raise ValueError(f"row {error.row + 1}: {error}") from None
         if len(self.score) == 0:
             raise ValueError("a score file must hold at least one canary, got none")
 
@@ -110,28 +117,29 @@ def _scores(path: Path, table: "ScoreTable") -> ScoreFile:
     ids = tuple(map(_text, table.columns["canary_id"]))
     if not ids:
         raise InputError(f"{path}: must hold at least one row below the header, got none")
-    included, included_problem = _parse_included(table.columns["included"])
-    score, score_problem = _parse_scores(table.columns["score"])
-    inclusion_columns = {
+    texts = {
         name: list(map(_text, values))
         for name, values in table.columns.items()
         if name not in COLUMNS
     }
-    inclusion = ReadInclusion()
-    if not included_problem:
-        inclusion = read_inclusion(inclusion_columns, included, table.name_row)
-    problems = (
-        _id_problem(ids),
-        included_problem,
-        score_problem or _score_problem(score),
-        inclusion.problem,
-    )
-    problem = min(filter(None, problems), key=lambda problem: problem.row, default=None)
-    if problem:
-        raise InputError(f"{path}, {table.name_row(problem.row)}: {problem.text}")
-    return ScoreFile(
-        ids, included, score, inclusion.inclusion, inclusion.probability, inclusion.pair
-    )
+    bad: list[_BadRowError] = []
+
+    def read(column: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return column(*arguments)
+        except _BadRowError as error:
+            bad.append(error)
+            return None
+
+    read(_check_ids, ids)
+    included, inclusion = read(_read_included, table.columns["included"]), ()
+    score = read(_read_scores, table.columns["score"])
+    if included is not None:
+        inclusion = read(_read_inclusion, texts, included, table.name_row)
+    if bad:
+        first = min(bad, key=lambda error: error.row)
+        raise InputError(f"{path}, {table.name_row(first.row)}: {first}")
+    return ScoreFile(ids, included, score, *inclusion)
 
 
 def write_score_file(path: str | os.PathLike[str], scores: ScoreFile, mode: int = 0o666) -> None:
@@ -191,16 +199,16 @@ def _text(value: object) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _parse_included(values: Sequence[object]) -> tuple[npt.NDArray[np.bool_], "BadRow | None"]:
+def _read_included(values: Sequence[object]) -> npt.NDArray[np.bool_]:
     flags = [_text(value) for value in values]
     included = [text_files.read_flag(flag) for flag in flags]
     if None in included:
         row = included.index(None)
-        return np.empty(0, bool), BadRow(row, f"included must be 0 or 1, got {flags[row]!r}")
-    return np.array(included, dtype=bool), None
+        raise _BadRowError(row, f"included must be 0 or 1, got {flags[row]!r}")
+    return np.array(included, dtype=bool)
 
 
-def _parse_scores(values: Sequence[object]) -> tuple[npt.NDArray[np.float64], "BadRow | None"]:
+def _read_scores(values: Sequence[object]) -> npt.NDArray[np.float64]:
     numbers: list[float] = []
     for row, value in enumerate(values):
         try:
@@ -209,27 +217,25 @@ def _parse_scores(values: Sequence[object]) -> tuple[npt.NDArray[np.float64], "B
             numbers.append(float(value))  # type: ignore[arg-type]  # anything: that is the check
         except (TypeError, ValueError):
             text = f"score must be a finite number, got {_text(value)!r}"
-            return np.empty(0), BadRow(row, text)
-    return np.array(numbers, dtype=np.float64), None
+            raise _BadRowError(row, text) from None
+    score = np.array(numbers, dtype=np.float64)
+    _check_scores(score)
+    return score
 
 
-def _score_problem(score: npt.NDArray[np.float64]) -> "BadRow | None":
+def _check_scores(score: npt.NDArray[np.float64]) -> None:
     bad = np.flatnonzero(~np.isfinite(score))
-    if len(bad) == 0:
-        return None
-    value = float(score[bad[0]])
-    text = "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return BadRow(int(bad[0]), f"score must be a finite number, got {text}")
+    if len(bad):
+        raise _BadRowError(int(bad[0]), f"score must be a finite number, got {score[bad[0]]}")
 
 
-def _id_problem(ids: Sequence[str]) -> "BadRow | None":
+def _check_ids(ids: Sequence[str]) -> None:
     first: dict[str, int] = {}
     for row, canary_id in enumerate(ids):
         if not canary_id:
-            return BadRow(row, "canary_id must not be empty")
+            raise _BadRowError(row, "canary_id must not be empty")
         if first.setdefault(canary_id, row) != row:
-            return BadRow(row, f"canary_id must be unique, got {canary_id!r} again")
-    return None
+            raise _BadRowError(row, f"canary_id must be unique, got {canary_id!r} again")
 
 
 # The columns of a score file as their author wrote them.
@@ -301,85 +307,66 @@ _NEEDED: Mapping[Inclusion, str] = {"unequal_coins": PROBABILITY, "pairs": PAIR}
 """The further column that a choice of included canaries needs."""
 
 
-@dataclass(frozen=True)
-class BadRow:
-    """The first bad row, its index from 0, and the error."""
-
-    row: int
-    text: str
-
-
-@dataclass(frozen=True)
-class ReadInclusion:
-    """The choice of included canaries that a file states; `problem` is None if it is valid."""
-
-    inclusion: Inclusion = "coins"
-    probability: float = 0.5
-    pair: tuple[str, ...] = ()
-    problem: BadRow | None = None
-
-
-def read_inclusion(
+def _read_inclusion(
     columns: Mapping[str, Sequence[str]],
     included: npt.NDArray[np.bool_],
     name_row: Callable[[int], str],
-) -> ReadInclusion:
-    """Reads and checks the inclusion columns, given as text."""
+) -> tuple[Inclusion, float, tuple[str, ...]]:
+    """The choice of included canaries, the coins' probability, and pairs, of columns as text."""
     words = columns.get(INCLUSION, ())
-    problem = _bad_word(words, name_row)
-    kind = _KINDS[words[0]] if words and not problem else "coins"
-    if PROBABILITY in columns and kind != "unequal_coins" and not problem:
+    _check_same(INCLUSION, words, name_row, _KINDS)
+    kind = _KINDS[words[0]] if words else "coins"
+    if PROBABILITY in columns and kind != "unequal_coins":
         text = f"{PROBABILITY} goes with {INCLUSION} 'unequal_coins', not with {kind!r}"
-        problem = BadRow(0, text)
-    if problem:
-        return ReadInclusion(problem=problem)
+        raise _BadRowError(0, text)
     needed = _NEEDED.get(kind)
     if needed is not None and needed not in columns:
-        return ReadInclusion(problem=BadRow(0, f"inclusion {kind!r} needs a column {needed!r}"))
+        raise _BadRowError(0, f"inclusion {kind!r} needs a column {needed!r}")
     if kind == "unequal_coins":
-        return _unequal(columns[PROBABILITY], name_row)
+        _check_same(PROBABILITY, columns[PROBABILITY], name_row)
+        return kind, _probability(columns[PROBABILITY][0]), ()
     pair = tuple(columns[PAIR]) if kind == "pairs" else ()
-    return ReadInclusion(kind, pair=pair, problem=bad_pair(pair, included) if pair else None)
+    _check_pairs(pair, included)
+    return kind, 0.5, pair
 
 
-def bad_pair(pair: Sequence[str], included: npt.NDArray[np.bool_]) -> BadRow | None:
-    """The first row whose pair is not one included and one excluded canary."""
+def _check_same(
+    column: str,
+    texts: Sequence[str],
+    name_row: Callable[[int], str],
+    known: Collection[str] | None = None,
+) -> None:
+    for row, text in enumerate(texts):
+        if known is not None and text not in known:
+            hint = nearest(text, known)
+            raise _BadRowError(row, f"{column} must be a known word, got {text!r}: {hint}")
+        if text != texts[0]:
+            wrong = f"{column} must be the same in every row, got {text!r}; {name_row(0)} has"
+            raise _BadRowError(row, f"{wrong} {texts[0]!r}")
+
+
+def _check_pairs(pair: Sequence[str], included: npt.NDArray[np.bool_]) -> None:
+    """Refuses a pair that is not one included and one excluded canary."""
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(pair):
         rows.setdefault(name, []).append(row)
     for name, members in rows.items():
         if len(members) != 2 or int(included[members].sum()) != 1:
             text = f"pair {name!r} must be two canaries, one of them included, got {len(members)}"
-            return BadRow(members[0], f"{text}, {int(included[members].sum())} of them included")
-    return None
+            raise _BadRowError(
+                members[0], f"{text}, {int(included[members].sum())} of them included"
+            )
 
 
-def _bad_word(words: Sequence[str], name_row: Callable[[int], str]) -> BadRow | None:
-    """The first row whose choice is unknown or differs from that of row 1."""
-    for row, word in enumerate(words):
-        if word not in _KINDS:
-            hint = nearest(word, _KINDS)
-            return BadRow(row, f"inclusion must be a known word, got {word!r}: {hint}")
-        if word != words[0]:
-            text = f"inclusion must be the same in every row, got {word!r}; {name_row(0)} has"
-            return BadRow(row, f"{text} {words[0]!r}")
-    return None
-
-
-def _unequal(texts: Sequence[str], name_row: Callable[[int], str]) -> ReadInclusion:
-    """Checks the probability of the coins, which must be the same in every row."""
-    for row, text in enumerate(texts):
-        if text != texts[0]:
-            wrong = f"{PROBABILITY} must be the same in every row, got {text!r}; {name_row(0)} has"
-            return ReadInclusion(problem=BadRow(row, f"{wrong} {texts[0]!r}"))
+def _probability(text: str) -> float:
     try:
-        probability = float(texts[0]) if "_" not in texts[0] else math.nan
+        probability = float(text) if "_" not in text else math.nan
     except ValueError:
         probability = math.nan
     if not 0 < probability < 1 or probability == 0.5:
-        wrong = f"{PROBABILITY} must be a number in (0, 1) other than 0.5, got {texts[0]!r}"
-        return ReadInclusion(problem=BadRow(0, wrong))
-    return ReadInclusion("unequal_coins", probability)
+        wrong = f"{PROBABILITY} must be a number in (0, 1) other than 0.5, got {text!r}"
+        raise _BadRowError(0, wrong)
+    return probability
 
 
 # Count files

@@ -47,7 +47,7 @@ _LONGEST_LINE = 1 << 24
 
 _NOT_TEXT = {
     b"PK\x03\x04": "a workbook or another archive, not text; save the sheet as CSV",
-    b"PAR1": "Parquet, not text; let its name end in .parquet",
+    b"PAR1": "Parquet, not text; save it as CSV (scores and tables: or with a name in .parquet)",
     b"\x1f\x8b": "compressed, not text; unpack it",
 }
 """Kinds of files by how they begin, and what would be right."""
@@ -261,12 +261,17 @@ def open_csv(path: Path, lines: Iterator[str]) -> "tuple[list[str], _reader]":
     Raises InputError for a header of numbers alone: the first row of a file that has none.
     """
     first = next(lines, "")
+    if first.startswith("sep="):
+        raise InputError(f"{path}, line 1: is {first.strip()!r}, as Excel writes it; delete it")
     delimiter = separator_of(first)
     reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]
     except csv.Error as error:
-        raise InputError(f"{path}, line 1: {csv_words(error)}") from error
+        got = f"got {first.strip()[:60]!r}"
+        raise InputError(
+            f"{path}, line 1: must name the columns, with commas between them, {got}"
+        ) from error
     if header and all(map(_NUMBER.fullmatch, header)):
         raise InputError(
             f"{path}: has no header: its first line must name the columns, got {first.strip()!r}"

@@ -10,7 +10,6 @@ or in another package. Only `make_aggregator` imports TensorFlow.
 """
 
 from fl_audit.mechanisms.client_gaussian import ClientGaussian
-from fl_audit.mechanisms.describe_release import describe
 from fl_audit.mechanisms.distributed import Distributed
 from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed, NoPrivacy
 from fl_audit.mechanisms.kind import (
@@ -21,14 +20,15 @@ from fl_audit.mechanisms.kind import (
     by_multiplier,
     fresh_in_each_round,
 )
-from fl_audit.mechanisms.least_noise import mechanism_for_epsilon
 from fl_audit.mechanisms.matrix import MatrixFactorisation
 from fl_audit.mechanisms.mechanism_of_run import (
     MECHANISMS,
     canary_norm,
     client_lengths,
     clip_and_noise,
+    describe,
     make_aggregator,
+    mechanism_for_epsilon,
     round_noise,
 )
 from fl_audit.mechanisms.tree_aggregation import TreeAggregation

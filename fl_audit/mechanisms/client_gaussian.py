@@ -12,10 +12,9 @@ import numpy as np
 
 from fl_audit.accounting.noise_distributions import CLIENT_GAUSSIAN
 from fl_audit.array_types import IndexArray
-from fl_audit.config_tables.table import PositiveFloat
+from fl_audit.config_tables.kinds import PositiveFloat
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.mechanisms.kind import (
-    ClipAndNoise,
     MechanismKind,
     NoisyMechanism,
     by_multiplier,
@@ -44,13 +43,9 @@ class ClientGaussian(
 def _aggregator(
     table: ClientGaussian, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    from fl_audit.mechanisms.client_noise import MeanOfNoisedUploads
+    from fl_audit.mechanisms.tff_aggregators import MeanOfNoisedUploads
 
     return MeanOfNoisedUploads(table.clip_norm, table.multiplier, expected_cohort)
-
-
-def _clip_and_noise(table: ClientGaussian, state: Any) -> ClipAndNoise:
-    return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
 
 
 def noise_keys(aggregator_state: Any, participants: int) -> IndexArray:
@@ -66,10 +61,6 @@ def noise_keys(aggregator_state: Any, participants: int) -> IndexArray:
     return random.integers(-(2**63), 2**63, (participants, 2), np.int64, endpoint=False)
 
 
-def _clip_words(table: ClientGaussian) -> str:
-    return f"Each client clips its update to norm {table.clip_norm:g}"
-
-
 def _noise_words(table: ClientGaussian, record: RunRecord) -> str:
     multiplier = record.release.noise.noise_multiplier
     return f" and adds Gaussian noise with noise multiplier {multiplier:g} before it uploads it"
@@ -78,12 +69,11 @@ def _noise_words(table: ClientGaussian, record: RunRecord) -> str:
 CLIENT_GAUSSIAN_KIND = MechanismKind(
     table=ClientGaussian,
     make_aggregator=_aggregator,
-    clip_and_noise=_clip_and_noise,
     noise_distribution=CLIENT_GAUSSIAN,
     round_noise=by_multiplier(CLIENT_GAUSSIAN),
     divides_by="expected_cohort",
     correlation=fresh_in_each_round,
     why_not_replayed="clients draw noise by keys that a replay does not hand out",
-    clip_words=_clip_words,
+    clip_words=lambda table: f"Each client clips its update to norm {table.clip_norm:g}",
     noise_words=_noise_words,
 )

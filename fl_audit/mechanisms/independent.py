@@ -9,11 +9,11 @@ from typing import Any
 
 from fl_audit.accounting.noise_distributions import GAUSSIAN, NoiseDistribution
 from fl_audit.accounting.release import Noise
-from fl_audit.config_tables.table import NonNegativeFloat, PositiveFloat, Table
+from fl_audit.config_tables.kinds import NonNegativeFloat, PositiveFloat, Table
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 from fl_audit.mechanisms.kind import (
+    AdaptiveClip,
     ClipAndNoise,
     Mechanism,
     MechanismKind,
@@ -87,10 +87,6 @@ def _adaptive_aggregator(
     return mean_over_expected_cohort(query, expected_cohort)
 
 
-def _adaptive_clip_and_noise(table: GaussianAdaptive, state: Any) -> ClipAndNoise:
-    return _clip_and_noise_of_sum(state.query_state.numerator_state.sum_state)
-
-
 def _adaptive_clip(table: GaussianAdaptive, noise: Noise, denominator: float) -> AdaptiveClip:
     return AdaptiveClip(
         target_quantile=table.target_quantile,
@@ -98,14 +94,6 @@ def _adaptive_clip(table: GaussianAdaptive, noise: Noise, denominator: float) ->
         count_stddev=noise.count_noise_stddev,
         denominator=denominator,
     )
-
-
-def _adaptive_clip_words(table: GaussianAdaptive) -> str:
-    return moving_clip_words(table.clip_norm, table.target_quantile)
-
-
-def _adaptive_noise_words(table: GaussianAdaptive, record: RunRecord) -> str:
-    return f"; {noise_with_count_words(record, 'Gaussian')}"
 
 
 def _fixed_aggregator(
@@ -116,10 +104,6 @@ def _fixed_aggregator(
 
     query = GaussianSum(table.clip_norm, table.multiplier * table.clip_norm)
     return mean_over_expected_cohort(query, expected_cohort)
-
-
-def _fixed_clip_and_noise(table: GaussianFixed, state: Any) -> ClipAndNoise:
-    return _clip_and_noise_of_sum(state.query_state.numerator_state)
 
 
 def _clip_and_noise_of_sum(sum_state: Any) -> ClipAndNoise:
@@ -136,19 +120,21 @@ GAUSSIAN_ADAPTIVE = MechanismKind(
     table=GaussianAdaptive,
     round_noise=_adaptive_noise,
     make_aggregator=_adaptive_aggregator,
-    clip_and_noise=_adaptive_clip_and_noise,
+    clip_and_noise=lambda table, state: _clip_and_noise_of_sum(
+        state.query_state.numerator_state.sum_state
+    ),
     noise_distribution=GAUSSIAN,
     divides_by="expected_cohort",
     correlation=fresh_in_each_round,
-    clip_words=_adaptive_clip_words,
-    noise_words=_adaptive_noise_words,
+    clip_words=lambda table: moving_clip_words(table.clip_norm, table.target_quantile),
+    noise_words=lambda table, record: f"; {noise_with_count_words(record, 'Gaussian')}",
     adaptive_clip=_adaptive_clip,
 )
 
 GAUSSIAN_FIXED = MechanismKind(
     table=GaussianFixed,
     make_aggregator=_fixed_aggregator,
-    clip_and_noise=_fixed_clip_and_noise,
+    clip_and_noise=lambda table, state: _clip_and_noise_of_sum(state.query_state.numerator_state),
     noise_distribution=GAUSSIAN,
     round_noise=by_multiplier(GAUSSIAN),
     divides_by="expected_cohort",
@@ -175,9 +161,6 @@ def noise_with_count(
     The count moves by one half with a client, so that both noises together are worth (z^-2 + (2
     b)^-2)^-1/2 for noise multiplier z on the sum and standard deviation b on the count, in clients;
     this has to be `noise_multiplier` (Andrew et al. 2021, arXiv:1905.03871, theorem 1, as in TFF).
-
-    Raises:
-      InputError: The noise on the count is too low for the noise multiplier.
     """
     if noise_multiplier == 0:
         return distribution.noise(noise_multiplier, 0.0, count_stddev or 0.0)
@@ -236,18 +219,6 @@ def _aggregator(
     return mean_over_expected_cohort(tfp.NoPrivacySumQuery(), expected_cohort)
 
 
-def _clip_and_noise(table: NoPrivacy, state: Any) -> ClipAndNoise:
-    return ClipAndNoise(math.inf, 0.0)
-
-
-def _canary_norm(table: NoPrivacy) -> float:
-    return table.canary_norm
-
-
-def _clip_words(table: NoPrivacy) -> str:
-    return f"Updates are not clipped, and a canary’s is {table.canary_norm:g} long"
-
-
 def _noise_words(table: NoPrivacy, record: RunRecord) -> typing.NoReturn:
     raise InputError(
         "run.json: noise_multiplier must be 0 under mechanism 'none', got "
@@ -257,14 +228,16 @@ def _noise_words(table: NoPrivacy, record: RunRecord) -> typing.NoReturn:
 
 NO_PRIVACY = MechanismKind(
     table=NoPrivacy,
+    round_noise=lambda table, expected_cohort: GAUSSIAN.noise(0.0, 0.0),
     make_aggregator=_aggregator,
-    clip_and_noise=_clip_and_noise,
-    canary_norm=_canary_norm,
+    clip_and_noise=lambda table, state: ClipAndNoise(math.inf, 0.0),
+    canary_norm=lambda table: table.canary_norm,
     noise_distribution=GAUSSIAN,
-    round_noise=lambda table, cohort: GAUSSIAN.noise(0.0, 0.0),
     divides_by="expected_cohort",
     correlation=fresh_in_each_round,
     why_not_checked="nothing clips the updates, and no noise is added",
-    clip_words=_clip_words,
+    clip_words=lambda table: (
+        f"Updates are not clipped, and a canary’s is {table.canary_norm:g} long"
+    ),
     noise_words=_noise_words,
 )

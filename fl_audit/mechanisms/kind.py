@@ -1,22 +1,73 @@
 """What defines a mechanism: its config table and the functions that implement it."""
 
+import math
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
 import msgspec
+import numpy as np
 
 from fl_audit.accounting.noise_distributions import NoiseDistribution, noise_distribution_named
 from fl_audit.accounting.release import Correlation, Divisor, Noise
-from fl_audit.config_tables.table import NonNegativeFloat, PositiveFloat, Table
+from fl_audit.array_types import FloatArray
+from fl_audit.config_tables.kinds import NonNegativeFloat, PositiveFloat, Table
+from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
-from fl_audit.mechanisms.noise_stream import NoiseStream
 from fl_audit.mechanisms.zeroing import Zeroing
 
 if typing.TYPE_CHECKING:
     import tensorflow_federated as tff
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveClip:
+    """How a clip norm moves after a round.
+
+    Attributes:
+      target_quantile: The target share gamma of updates below the clip norm.
+      learning_rate: The rate eta of the geometric update, at least 0.
+      count_stddev: The standard deviation sigma_b of the noise on the count, in clients.
+      denominator: The number n of clients that the count is divided by, whatever the cohort.
+
+    Raises:
+      InputError: A number is out of its range.
+    """
+
+    target_quantile: float
+    learning_rate: float
+    count_stddev: float
+    denominator: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.target_quantile <= 1:
+            raise InputError(f"target_quantile: must be in [0, 1], got {self.target_quantile}")
+        for name in ("learning_rate", "count_stddev"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InputError(f"{name}: must be at least 0, got {getattr(self, name)}")
+        if not 0 < self.denominator < math.inf:
+            raise InputError(f"denominator: must be positive, got {self.denominator}")
+
+    def count(self, before: FloatArray, after: FloatArray) -> FloatArray:
+        """The noised counts of rounds, from the clip norms before and after each."""
+        moved = (np.log(after) - np.log(before)) / self.learning_rate
+        return np.asarray((self.target_quantile - moved - 0.5) * self.denominator)
+
+    @property
+    def rounding(self) -> float:
+        """A bound on the error of counts from clip norms in float32, in clients."""
+        epsilon = 4 * float(np.finfo(np.float32).eps)
+        return epsilon * self.denominator * (1 + 1 / self.learning_rate)
+
+    @property
+    def determines_counts(self) -> bool:
+        """Whether clip norms determine a count to a tenth of a client."""
+        return self.learning_rate > 0 and self.rounding <= 0.1
+
+    def is_limited(self, count: FloatArray) -> FloatArray:
+        """Whether a count is at or beyond an end of the share's range [0, 1]."""
+        return np.asarray(np.abs(count) >= self.denominator / 2 - self.rounding)
 
 
 class Mechanism:
@@ -48,8 +99,25 @@ class ClipAndNoise:
     stddev: float
 
 
-def _clip_words(table: Any) -> str:
-    return f"Updates are clipped to norm {table.clip_norm:g}"
+@dataclass(frozen=True)
+class NoiseStream:
+    """How the noise of a round is computed from fresh noise and kept vectors.
+
+    The noise is `fresh` times the fresh noise plus `weights` times the kept vectors, which start at
+    zero. Then the kept vectors are updated: with `decays` each is decayed and the noise is added to
+    it; without, they are the last vectors of fresh noise (`keeps_fresh`) or of noise, newest first.
+    """
+
+    fresh: float
+    weights: tuple[float, ...]
+    decays: tuple[float, ...] | None = None
+    keeps_fresh: bool = False
+
+    @classmethod
+    def from_column(cls, first_column: tuple[float, ...]) -> "NoiseStream":
+        """The stream of a Toeplitz strategy with this first column, whose first entry is not 0."""
+        first, *below = first_column
+        return cls(1 / first, tuple(-entry / first for entry in below))
 
 
 def _made_to_be_clipped(table: object) -> None:
@@ -65,6 +133,14 @@ def fresh_in_each_round(table: object, num_rounds: int) -> None:
     """Returns None: noise is independent between rounds."""
 
 
+def _fixed_clip_and_noise(table: Any, state: object) -> ClipAndNoise:
+    return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
+
+
+def _fixed_clip_words(table: Any) -> str:
+    return f"Updates are clipped to norm {table.clip_norm:g}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class MechanismKind(Generic[MechanismTable]):
     """The definition of one mechanism.
@@ -76,7 +152,7 @@ class MechanismKind(Generic[MechanismTable]):
       make_aggregator: TFF's aggregation, for a table, the expected number of participants and the
         number of rounds; imports TFF when called.
       clip_and_noise: The clip norm and noise of a round, for a table and the state of the
-        aggregator's process when the round begins.
+        aggregator's process when the round begins; by default those of a fixed clip norm.
       noise_distribution: The registered distribution of the noise.
       round_noise: The noise of a round, for a table and the expected number of participants; may
         raise `InputError` for numbers that do not fit together.
@@ -106,16 +182,16 @@ class MechanismKind(Generic[MechanismTable]):
     make_aggregator: Callable[
         [MechanismTable, float, int], "tff.aggregators.UnweightedAggregationFactory"
     ]
-    clip_and_noise: Callable[[MechanismTable, Any], ClipAndNoise]
     noise_distribution: NoiseDistribution
     round_noise: Callable[[MechanismTable, float], Noise]
     divides_by: Divisor
     correlation: Callable[[MechanismTable, int], Correlation | None]
     noise_words: Callable[[MechanismTable, RunRecord], str]
-    clip_words: Callable[[MechanismTable], str] = _clip_words
+    clip_and_noise: Callable[[MechanismTable, Any], ClipAndNoise] = _fixed_clip_and_noise
     canary_norm: Callable[[MechanismTable], float | None] = _made_to_be_clipped
     why_not_checked: str | None = None
     why_not_replayed: str | None = None
+    clip_words: Callable[[MechanismTable], str] = _fixed_clip_words
     noise_stream: Callable[[MechanismTable, int], NoiseStream] | None = None
     adaptive_clip: Callable[[MechanismTable, Noise, float], AdaptiveClip | None] | None = None
 
@@ -156,11 +232,7 @@ class NoisyMechanism(Table, Mechanism, frozen=True, kw_only=True):
 
     @property
     def multiplier(self) -> float:
-        """The noise multiplier.
-
-        Raises:
-          ValueError: `config.design` has not yet solved for it.
-        """
+        """The noise multiplier."""
         if self.noise_multiplier is None:
             raise ValueError("the noise multiplier is not found yet")
         return self.noise_multiplier

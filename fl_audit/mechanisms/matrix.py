@@ -10,7 +10,7 @@ import functools
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -23,23 +23,23 @@ from fl_audit.accounting.toeplitz import (
     sqrt_column,
 )
 from fl_audit.array_types import FloatArray
-from fl_audit.config_tables.table import PositiveFloat, PositiveInt
+from fl_audit.config_tables.kinds import PositiveFloat, PositiveInt
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.mechanisms.kind import (
     WITH_FIXED_CLIP,
-    ClipAndNoise,
     MechanismKind,
+    NoiseStream,
     NoisyMechanism,
     by_multiplier,
 )
-from fl_audit.mechanisms.noise_stream import NoiseStream
 from fl_audit.mechanisms.zeroing import Zeroing
 from fl_audit.number_words import count
 
 if typing.TYPE_CHECKING:
     import tensorflow_federated as tff
+
 
 _KEY_OF = {
     "banded_sqrt": "bands",
@@ -102,11 +102,7 @@ def _buffered(buffers: int, num_rounds: int) -> BufferedToeplitz:
 
 @functools.lru_cache(maxsize=16)
 def strategy_of(table: MatrixFactorisation, num_rounds: int) -> Toeplitz:
-    """The matrix C of a table for a number of rounds.
-
-    Raises:
-      InputError: The file of coefficients is missing, damaged, or no strategy.
-    """
+    """The matrix C of a table for a number of rounds."""
     bands = min(table.bands or num_rounds, num_rounds)
     match table.strategy:
         case "sqrt" | "banded_sqrt":
@@ -125,11 +121,7 @@ def strategy_of(table: MatrixFactorisation, num_rounds: int) -> Toeplitz:
 
 
 def stream_of(table: MatrixFactorisation, num_rounds: int) -> NoiseStream:
-    """The noise stream of a table.
-
-    Raises:
-      InputError: As `strategy_of`.
-    """
+    """The noise stream of a table."""
     match table.strategy:
         case "blt":
             buffered = _buffered(table.buffers or 1, num_rounds)
@@ -180,11 +172,6 @@ def _aggregator(
     )
 
 
-def _clip_and_noise(table: MatrixFactorisation, state: Any) -> ClipAndNoise:
-    # The clip norm is fixed: the state does not hold it.
-    return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
-
-
 def _noise_words(table: MatrixFactorisation, record: RunRecord) -> str:
     multiplier = record.release.noise.noise_multiplier
     return (
@@ -212,7 +199,6 @@ def _strategy_words(table: MatrixFactorisation) -> str:
 MATRIX_FACTORISATION = MechanismKind(
     table=MatrixFactorisation,
     make_aggregator=_aggregator,
-    clip_and_noise=_clip_and_noise,
     noise_distribution=MATRIX,
     round_noise=by_multiplier(MATRIX),
     divides_by="expected_cohort",

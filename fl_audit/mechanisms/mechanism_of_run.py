@@ -15,17 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from fl_audit.accounting.release import Denominator, Noise
-from fl_audit.array_types import FloatArray
+from fl_audit.accounting.analytical import guarantee_to, noise_multiplier_for
+from fl_audit.accounting.noise_distributions import noise_distribution_named
+from fl_audit.accounting.release import Correlation, Denominator, Noise, Party, Release
+from fl_audit.accounting.sampling import FixedRounds
+from fl_audit.accounting.sampling_accountants import worst_sensitivity
+from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.config_tables.kinds import Kinds
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.client_gaussian import CLIENT_GAUSSIAN_KIND
 from fl_audit.mechanisms.distributed import DISTRIBUTED
 from fl_audit.mechanisms.independent import GAUSSIAN_ADAPTIVE, GAUSSIAN_FIXED, NO_PRIVACY
-from fl_audit.mechanisms.kind import ClipAndNoise, Mechanism, MechanismKind
+from fl_audit.mechanisms.kind import ClipAndNoise, Mechanism, MechanismKind, NoisyMechanism
 from fl_audit.mechanisms.matrix import MATRIX_FACTORISATION
 from fl_audit.mechanisms.tree_aggregation import TREE_AGGREGATION
-from fl_audit.mechanisms.zeroing import inside_zeroing, zeroed, zeroing_norm
+from fl_audit.mechanisms.zeroing import inside_zeroing, zeroed, zeroing_kind, zeroing_norm
+from fl_audit.participation.schedule import Attendance, Draw, Schedule
 
 if typing.TYPE_CHECKING:
     import tensorflow_federated as tff
@@ -47,17 +52,7 @@ _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e6
 
 
 def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
-    """The noise that a mechanism adds in a round.
-
-    Args:
-      table: The mechanism table of a config.
-      expected_cohort: The expected number of clients and canaries in a round.
-
-    Raises:
-      InputError: The noise multiplier is out of the accountants' range, the noise on the adaptive
-        clip's count is too low for it, or there are too few bits.
-      ValueError: The mechanism returned noise of another distribution than its own.
-    """
+    """The noise that a mechanism adds in a round."""
     multiplier = getattr(table, "noise_multiplier", 0.0)
     if multiplier and not _LEAST_NOISE <= multiplier <= _MOST_NOISE:
         raise InputError(
@@ -97,24 +92,13 @@ _JUST_CLIPPED, _SURELY_CLIPPED = 1.001, 2.0
 
 
 def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:
-    """The clip norm and the noise of the round that starts from a state.
-
-    Args:
-      table: The mechanism table of a config.
-      aggregator_state: The state of the process of `make_aggregator`'s factory.
-    """
+    """The clip norm and the noise of the round that starts from a state."""
     state = inside_zeroing(table.zeroing, aggregator_state)
     return MECHANISMS.kind_of(table).clip_and_noise(table, state)
 
 
 def canary_norm(table: Mechanism, aggregator_state: Any) -> float:
-    """The norm of a canary's update in the round that starts from a state.
-
-    Args:
-      table: The mechanism table of a config.
-      aggregator_state: The state of the process of `make_aggregator`'s factory when the round
-        begins.
-    """
+    """The norm of a canary's update in the round that starts from a state."""
     if table.zeroing is None:
         return canary_length(table, math.inf, math.inf)
     clip_norm = clip_and_noise(table, aggregator_state).clip_norm
@@ -151,3 +135,105 @@ def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> fl
     if table.zeroing is None:
         return _CLIPPED_NORM
     return float(np.clip(zeroing_norm, _JUST_CLIPPED * clip_norm, _SURELY_CLIPPED * clip_norm))
+
+
+def mechanism_for_epsilon(
+    mechanism: Mechanism, expected_cohort: float, release: Release, delta: float
+) -> NoisyMechanism:
+    """The mechanism with the least noise whose upper bound for clients is its stated epsilon."""
+    if not isinstance(mechanism, NoisyMechanism) or mechanism.epsilon is None:
+        raise InputError("mechanism.epsilon: this kind of mechanism has no noise to find")
+    distribution = MECHANISMS.kind_of(mechanism).noise_distribution
+
+    def epsilon_of(multiplier: float) -> float:
+        try:
+            noise = round_noise(mechanism.with_multiplier(multiplier), expected_cohort)
+        except InputError:
+            # The kind cannot add so much noise; its error message says how much is needed.
+            noise = distribution.noise(multiplier, multiplier)
+        noised = release.with_noise(noise)
+        guarantee = guarantee_to(noised, noised.client, delta)
+        if guarantee.epsilon is None:
+            reasons = "; ".join(by.reason for by in guarantee.by_accountant if by.reason)
+            raise InputError(f"no analytical epsilon is known here: {reasons}")
+        return guarantee.epsilon
+
+    try:
+        solved = mechanism.with_multiplier(noise_multiplier_for(mechanism.epsilon, epsilon_of))
+        round_noise(solved, expected_cohort)
+    except InputError as error:
+        raise InputError(f"mechanism.epsilon: {mechanism.epsilon:g}: {error}") from error
+    return solved
+
+
+# The release of a run, from its schedule and its mechanism.
+
+
+def describe(mechanism: Mechanism, noise: Noise, schedule: Schedule, num_canaries: int) -> Release:
+    """What a run releases; without canaries the canary of the release is a client."""
+    kind = MECHANISMS.kind_of(mechanism)
+    correlation = kind.correlation(mechanism, schedule.num_rounds)
+    distribution = noise_distribution_named(noise.distribution)
+    sizes = _cohort_sizes(schedule) if distribution.is_by_participants else None
+    if distribution.is_per_upload and sizes is not None:
+        parties = (schedule.client_attendance, schedule.canary_attendance)
+        client, canary = (_party_in_sums(attendance, sizes) for attendance in parties)
+    else:
+        client = _party(schedule.client_attendance, correlation)
+        canary = _party(schedule.canary_attendance, correlation)
+    return Release(
+        rounds=schedule.num_rounds,
+        noise=noise,
+        denominator=Denominator(kind.divides_by, schedule.expected_cohort),
+        client=client,
+        canary=canary if num_canaries else client,
+        zeroing=zeroing_kind(mechanism.zeroing),
+        correlation=correlation,
+        fewest=None if sizes is None else int(sizes.min()),
+    )
+
+
+def _cohort_sizes(schedule: Schedule) -> IndexArray:
+    """The number of clients and canaries in each round, int64 of shape (rounds,)."""
+    cohorts = map(schedule.cohort, range(schedule.num_rounds))
+    return np.array([len(cohort.clients) + len(cohort.canaries) for cohort in cohorts], np.int64)
+
+
+def _party_in_sums(attendance: Attendance, sizes: IndexArray) -> Party:
+    """A party whose update moves a round's sum under noise that each participant adds.
+
+    The squared sensitivity is the sum of 1 / participants over the rounds of the worst member, or,
+    if rounds are secret, over the smallest rounds that it may be in.
+    """
+    weights = 1 / np.maximum(sizes, 1)
+    sampling = attendance.sampling
+    if not isinstance(sampling, FixedRounds):
+        most = sampling.most_drawn or len(sizes)
+        return Party(sampling, float(np.sort(weights)[::-1][:most].sum()))
+    members, rounds = _drawn(attendance.members_in, len(sizes))
+    return Party(sampling, float(np.bincount(members, weights[rounds]).max(initial=0.0)))
+
+
+def _party(attendance: Attendance, correlation: Correlation | None) -> Party:
+    if correlation is None:
+        return Party(attendance.sampling)
+    return Party(attendance.sampling, squared_sensitivity(attendance, correlation))
+
+
+def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> float | None:
+    """The squared sensitivity to the worst rounds of one member, in squared clip norms.
+
+    The largest of any member, or an upper bound where `correlation` gives no more, as if all coins
+    said yes; None if each round samples from all members, or there is no method for trees.
+    """
+    worst = worst_sensitivity(attendance.sampling, correlation)
+    if worst is None and isinstance(attendance.sampling, FixedRounds):
+        return correlation.worst_of(*_drawn(attendance.members_in, correlation.num_rounds))
+    return worst
+
+
+def _drawn(draw: Draw, num_rounds: int) -> tuple[IndexArray, IndexArray]:
+    """The members and the rounds of all participations."""
+    cohorts = [draw(index) for index in range(num_rounds)]
+    rounds = np.repeat(np.arange(num_rounds), [len(cohort) for cohort in cohorts])
+    return np.concatenate(cohorts).astype(np.int64), rounds

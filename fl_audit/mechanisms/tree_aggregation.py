@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from fl_audit.accounting.noise_distributions import TREE
 from fl_audit.accounting.tree_nodes import Trees
-from fl_audit.config_tables.table import PositiveFloat, PositiveInt
+from fl_audit.config_tables.kinds import PositiveFloat, PositiveInt
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.mechanisms.kind import (
     WITH_FIXED_CLIP,
@@ -61,10 +61,6 @@ def _clip_and_noise(table: TreeAggregation, state: Any) -> ClipAndNoise:
     return ClipAndNoise(float(query_state.clip_value), float(stddev))
 
 
-def _trees(table: TreeAggregation, num_rounds: int) -> Trees:
-    return Trees(num_rounds, table.restart_every)
-
-
 def _noise_words(table: TreeAggregation, record: RunRecord) -> str:
     multiplier = record.release.noise.noise_multiplier
     return (
@@ -86,6 +82,6 @@ TREE_AGGREGATION = MechanismKind(
     noise_distribution=TREE,
     round_noise=by_multiplier(TREE),
     divides_by="expected_cohort",
-    correlation=_trees,
+    correlation=lambda table, num_rounds: Trees(num_rounds, table.restart_every),
     noise_words=_noise_words,
 )

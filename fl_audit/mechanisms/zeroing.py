@@ -7,7 +7,7 @@ from typing import Annotated, Any, assert_never
 from msgspec import Meta
 
 from fl_audit.accounting.release import ZeroingKind
-from fl_audit.config_tables.table import NonNegativeFloat, PositiveFloat, Table
+from fl_audit.config_tables.kinds import NonNegativeFloat, PositiveFloat, Table
 
 if typing.TYPE_CHECKING:
     import tensorflow_federated as tff

@@ -69,16 +69,7 @@ def membership_game(
 
 
 def indistinguishability_game(base: npt.ArrayLike, point: int, bits: npt.ArrayLike) -> Challenges:
-    """Experiment 2 (IND-MIA): a base that the adversary chose, with or without its point.
-
-    Args:
-      base: The points of S, bool of shape (population,), without the point.
-      point: Index of the point z.
-      bits: The bit b of each challenge: whether z is added, of shape (challenges,).
-
-    Raises:
-      InputError: The point is outside the population, or in the base.
-    """
+    """Experiment 2 (IND-MIA): a base that the adversary chose, with or without its point."""
     chosen = np.asarray(base, dtype=np.bool_)
     added = np.asarray(bits, dtype=np.bool_)
     if not 0 <= point < len(chosen):

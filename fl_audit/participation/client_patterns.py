@@ -31,7 +31,7 @@ from fl_audit.accounting.sampling import (
     Sampling,
 )
 from fl_audit.array_types import IndexArray
-from fl_audit.config_tables.table import PositiveInt
+from fl_audit.config_tables.kinds import PositiveInt
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.number_words import count, significant

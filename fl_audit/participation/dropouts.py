@@ -18,7 +18,7 @@ from msgspec import Meta
 from fl_audit.accounting.sampling import FixedRounds
 from fl_audit.accounting.sampling_accountants import accountant_of
 from fl_audit.array_types import FloatArray, IndexArray
-from fl_audit.config_tables.table import PositiveInt, Table
+from fl_audit.config_tables.kinds import PositiveInt, Table
 from fl_audit.errors import InputError
 from fl_audit.number_words import count
 from fl_audit.participation.schedule import Draw, Roster, Schedule, included_among

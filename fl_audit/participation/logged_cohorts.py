@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import IndexArray
-from fl_audit.config_tables.table import NumRounds, Table
+from fl_audit.config_tables.kinds import NumRounds, Table
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.formats.text_files import check_header, open_csv, say_separator, text_lines

@@ -40,7 +40,7 @@ from fl_audit.accounting.sampling import (
     TruncatedPoissonSampling,
 )
 from fl_audit.array_types import IndexArray
-from fl_audit.config_tables.table import (
+from fl_audit.config_tables.kinds import (
     NonNegativeInt,
     NumRounds,
     PositiveFloat,

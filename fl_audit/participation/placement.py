@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Meta
 
 from fl_audit.array_types import IndexArray
-from fl_audit.config_tables.table import NumRounds, PositiveInt, Table
+from fl_audit.config_tables.kinds import NumRounds, PositiveInt, Table
 from fl_audit.errors import InputError
 from fl_audit.number_words import count
 from fl_audit.participation.schedule import (

@@ -98,18 +98,12 @@ class Target(abc.ABC):
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The attacked members, and one of the models that chose them.
-
-    Attributes:
-      training: Members of that model's training set, bool of shape (members,).
-      margins: Its margins, float64 of shape (members,).
-      losses: Of the same shape.
-    """
+    """The attacked members, and one of the models that chose them."""
 
     worst: WorstPoints
-    training: BoolArray
-    margins: FloatArray
-    losses: FloatArray
+    training: BoolArray  # members of that model's training set, bool of shape (members,)
+    margins: FloatArray  # its margins, float64 of shape (members,)
+    losses: FloatArray  # of the same shape
 
 
 @dataclass(frozen=True, eq=False)

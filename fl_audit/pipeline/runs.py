@@ -14,12 +14,12 @@ from fl_audit.config.commitment import (
     check_committed_inputs,
     check_same_try,
 )
-from fl_audit.engines.environment import set_tensorflow_defaults
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder, locked
 from fl_audit.formats.round_chain import ChainWriter, Reported, digests_of
 from fl_audit.formats.text_files import unfinished_files
 from fl_audit.progress import doing, hint
+from fl_audit.resources import set_tensorflow_defaults
 from fl_audit.version import code_digest
 
 if TYPE_CHECKING:

@@ -170,7 +170,7 @@ def predicted_background(run: PlannedRun, unknowns: Unknowns) -> Background:
     clip_norm, real_norm = path.clip_norm[0], path.real_norm[0]
     release, cohorts = run.release, run.canaries + run.clients
     noise, ones = noise_on_sum(run.noise, cohorts), np.ones(run.num_rounds)
-    empty = Background.of_canaries(run.own_rounds, run.included, run.task.dim, release.correlation)
+    empty = Background(run.own_rounds, run.included, run.task.dim, release.correlation)
     noised = empty.with_rounds(np.arange(run.num_rounds), ones, ones).with_noise(noise)
     lengths = np.sqrt(run.canaries + real_norm**2 + noised.noise_squared)
     released = np.flatnonzero(lengths > 0)

@@ -5,12 +5,12 @@ probability that it contradicts its claim with noise as configured, halved, or a
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fl_audit.accounting import (
-    AttackerBound,
     attacker_bounds,
     canaries_to_prove,
     reachable_bound,
@@ -48,7 +48,7 @@ from fl_audit.verdict.parts import DetectableParts, Parts
 from fl_audit.verdict.power import FACTOR, SimulatedAudit
 from fl_audit.verdict.record import Detectable
 from fl_audit.verdict.scope import why_unfit
-from fl_audit.verdict.sentences import curve_detectable_words
+from fl_audit.verdict.sentences import IN_SIMULATIONS, curve_detectable_words
 from fl_audit.verdict.simulation import Seen, Simulation, simulate
 
 _SHARES = (0.8, 0.95)
@@ -80,39 +80,25 @@ class PlannedEfficiency:
 def planned_efficiency(
     run: PlannedRun, middle: Samples, statistics: Sequence[Statistic]
 ) -> tuple[PlannedEfficiency, ...]:
-    release = run.release
-    bounds = attacker_bounds(release, release.canary, run.delta)
-    against = [bound_against(bounds, statistic) for statistic in statistics]
-    needed = {id(bound): _needed(bound, run) for bound in against}
-    return tuple(
-        _statistic_efficiency(statistic, middle, run, bound, needed[id(bound)])
-        for statistic, bound in zip(statistics, against, strict=True)
+    release, delta, confidence = run.release, run.delta, run.config.audit.confidence
+    bounds = attacker_bounds(release, release.canary, delta)
+    needed = functools.cache(
+        lambda bound: [canaries_to_prove(bound, share, delta, confidence) for share in _SHARES]
     )
 
+    def efficiency(statistic: Statistic) -> PlannedEfficiency:
+        bound = bound_against(bounds, statistic)
+        reachable = reachable_bound(bound, int(run.included.sum()), delta, confidence)
+        keys = [(statistic.name, method) for method in valid_methods()]
+        return PlannedEfficiency(
+            statistic.name,
+            max((median_of(middle[key]) for key in keys if key in middle), default=None),
+            None if reachable is None else reachable.epsilon,
+            bound.guarantee.epsilon,
+            *needed(bound),
+        )
 
-def _needed(bound: AttackerBound, run: PlannedRun) -> list[int | None]:
-    confidence = run.config.audit.confidence
-    return [canaries_to_prove(bound, share, run.delta, confidence) for share in _SHARES]
-
-
-def _statistic_efficiency(
-    statistic: Statistic,
-    middle: Samples,
-    run: PlannedRun,
-    bound: AttackerBound,
-    needed: list[int | None],
-) -> PlannedEfficiency:
-    confidence = run.config.audit.confidence
-    reachable = reachable_bound(bound, int(run.included.sum()), run.delta, confidence)
-    keys = [(statistic.name, method) for method in valid_methods()]
-    medians = [median_of(middle[key]) for key in keys if key in middle]
-    return PlannedEfficiency(
-        statistic.name,
-        max(medians, default=None),
-        None if reachable is None else reachable.epsilon,
-        bound.guarantee.epsilon,
-        *needed,
-    )
+    return tuple(map(efficiency, statistics))
 
 
 # Power.
@@ -209,7 +195,7 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
     if simulation is None:
         raise InputError(f"audit.claimed_epsilon: no power is simulated of {run.task.name}")
     ends = [_like(simulation, predicted_background(run, unknowns)) for unknowns in ENDS]
-    factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
+    audit, factors = simulation.audit, _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
     faults = [_fault_power(factor, simulation.audit, ends, trials) for factor in factors]
     if parts is not None:
         faults = [_with_parts(fault, parts, claim) for fault in faults]
@@ -223,7 +209,7 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
     needed: int | None = run.num_canaries
     if not is_enough:
         needed = (
-            simulation.audit.canaries_needed()
+            audit.canaries_needed(audit.twice, above=audit.num_canaries)
             if parts is None
             else parts.canaries_needed(claim.epsilon, claim.delta, 1.0)
         )
@@ -335,9 +321,9 @@ class CurvePower:
     @property
     def words(self) -> str:
         """The detectable violation and the canaries needed, in a clause."""
-        contradicted = curve_detectable_words(self.claim, self.detectable)
+        noticed = f"{curve_detectable_words(self.claim, self.detectable)} {IN_SIMULATIONS}"
         takes = [need.words for need in self.needed if need.canaries is not None]
-        return f"{contradicted}; canaries needed: {', '.join(takes)}" if takes else contradicted
+        return f"{noticed}; canaries needed: {', '.join(takes)}" if takes else noticed
 
 
 def curve_power(run: PlannedRun) -> CurvePower | None:
@@ -364,7 +350,7 @@ _NOISE_FACTORS = (0.9, 0.95)
 def _needed_for(claim: CurveClaim, audit: SimulatedAudit) -> Iterator[NeededCanaries]:
     """How many canaries FACTOR times the claimed epsilon takes, and some less noise."""
     least = audit.less_noise.factor(claim.epsilon)
-    yield NeededCanaries(FACTOR * claim.epsilon, None, audit.fewest_canaries(audit.twice))
+    yield NeededCanaries(FACTOR * claim.epsilon, None, audit.canaries_needed(audit.twice))
     for factor in _NOISE_FACTORS:
         epsilon = audit.less_noise.epsilon(factor * least)
-        yield NeededCanaries(epsilon, factor, audit.fewest_canaries(factor * least))
+        yield NeededCanaries(epsilon, factor, audit.canaries_needed(factor * least))

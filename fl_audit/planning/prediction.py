@@ -4,7 +4,7 @@ Also of its variants: other numbers of canaries, repeats, noise and clip norms.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -255,40 +255,14 @@ def _extremes(
 _COUNT_FACTORS = (0.25, 0.5, 2, 4)
 _REPEATS = (1, 2, 4, 8)
 _NOISE_FACTORS = (0.5, 2)
-_NOISES_BESIDE_NONE = {0.1, 0.3, 1.0}
+_NOISES = (0.1, 0.3, 1.0)
+"""The multipliers that are tried where a config has no noise."""
+
 _CLIP_FACTORS = (0.1, 10)
 
 
 Medians = Mapping[tuple[str, str], float]
 """Median epsilons by (statistic, method)."""
-
-
-@dataclass(frozen=True)
-class Variant:
-    """The prediction with one key of the config changed, in the middle of the unknowns.
-
-    Attributes:
-      refused: Why the changed config cannot be run; None where it can.
-    """
-
-    key: str
-    value: float
-    is_planned: bool
-    medians: Medians
-    refused: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """The JSON object, with medians by statistic and method."""
-        by_statistic: dict[str, dict[str, object]] = {}
-        for (statistic, method), median in self.medians.items():
-            by_statistic.setdefault(statistic, {})[method] = to_json(median)
-        return {
-            "key": self.key,
-            "value": self.value,
-            "planned": self.is_planned,
-            "statistics": by_statistic,
-            "refused": self.refused,
-        }
 
 
 @dataclass(frozen=True)
@@ -307,48 +281,59 @@ class Change:
         return msgspec.structs.replace(config, **{section: changed})
 
 
+@dataclass(frozen=True)
+class Variant:
+    """The prediction with one key of the config changed, in the middle of the unknowns.
+
+    Attributes:
+      refused: Why the changed config cannot be run; None where it can.
+    """
+
+    change: Change
+    medians: Medians
+    refused: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object, with medians by statistic and method."""
+        by_statistic: dict[str, dict[str, object]] = {}
+        for (statistic, method), median in self.medians.items():
+            by_statistic.setdefault(statistic, {})[method] = to_json(median)
+        return {
+            "key": self.change.key,
+            "value": self.change.value,
+            "planned": self.change.is_planned,
+            "statistics": by_statistic,
+            "refused": self.refused,
+        }
+
+
 def changes(run: PlannedRun) -> list[Change]:
     """The changes to show; those of one key ascend and include the config's own value."""
-    everything = predicted_statistics(run.config)
+    everything, count = predicted_statistics(run.config), run.pool.count
     # Scores are cosines, so that a common factor of all clip norms changes only `final`.
     by_clip = [statistic for statistic in everything if statistic.name == FINAL.name]
-    noise, clip_norm = (
-        getattr(run.config.mechanism, key, None) for key in ("noise_multiplier", "clip_norm")
-    )
-    by_noise = everything if noise is not None else ()
-    clip_norms = {factor * (clip_norm or 0.0) for factor in _CLIP_FACTORS}
-    return [
-        *_series("canaries.count", _counts(run), run.pool.count, everything),
-        *_repeats(run, everything),
-        *_series("mechanism.noise_multiplier", _noises(noise or 0.0), noise or 0.0, by_noise),
-        *_series("mechanism.clip_norm", clip_norms, clip_norm or 0.0, by_clip if clip_norm else ()),
-    ]
-
-
-def _counts(run: PlannedRun) -> set[float]:
+    mechanism, pattern = run.config.mechanism, run.config.participation
     unit = 2 if run.pool.inclusion in ("fixed_half", "pairs") else 1
-    return {max(unit * round(factor * run.pool.count / unit), 2) for factor in _COUNT_FACTORS}
-
-
-def _repeats(run: PlannedRun, statistics: Sequence[Statistic]) -> list[Change]:
-    """The changes of repeats, under patterns that present a canary a fixed number of times."""
-    pattern: Any = run.config.participation
-    if getattr(pattern, "canaries", "") != "repeats":
-        return []
-    key = "participation.canary_repeats"
-    return _series(key, set(_REPEATS), pattern.canary_repeats, statistics)
-
-
-def _noises(noise: float) -> set[float]:
-    return {0.0, *(factor * noise for factor in _NOISE_FACTORS)} if noise else _NOISES_BESIDE_NONE
-
-
-def _series(
-    key: str, values: set[float], planned: float, statistics: Sequence[Statistic]
-) -> list[Change]:
-    """The changes of one key in ascending order; none where no statistic depends on it."""
-    ordered = sorted({*values, planned}) if statistics else []
-    return [Change(key, value, value == planned, statistics) for value in ordered]
+    counts = {max(unit * round(factor * count / unit), 2) for factor in _COUNT_FACTORS}
+    tried: list[tuple[str, float, Collection[float], Sequence[Statistic]]] = [
+        ("canaries.count", count, counts, everything)
+    ]
+    if getattr(pattern, "canaries", "") == "repeats":
+        repeats = getattr(pattern, "canary_repeats", 1)
+        tried.append(("participation.canary_repeats", repeats, _REPEATS, everything))
+    noise = getattr(mechanism, "noise_multiplier", None)
+    if noise is not None:
+        noises = [0.0, *(factor * noise for factor in _NOISE_FACTORS)] if noise else _NOISES
+        tried.append(("mechanism.noise_multiplier", noise, noises, everything))
+    if clip_norm := getattr(mechanism, "clip_norm", None):
+        norms = [factor * clip_norm for factor in _CLIP_FACTORS]
+        tried.append(("mechanism.clip_norm", clip_norm, norms, by_clip))
+    return [
+        Change(key, value, value == own, statistics)
+        for key, own, others, statistics in tried
+        if statistics
+        for value in sorted({own, *others})
+    ]
 
 
 def bound_trials(trials: int) -> int:
@@ -358,28 +343,21 @@ def bound_trials(trials: int) -> int:
 
 def variants(run: PlannedRun, trials: int) -> tuple[Variant, ...]:
     """Predicts runs that differ in one key each; the config's own run is simulated once."""
-    changed = changes(run)
-    planned = _medians(run, predicted_statistics(run.config), trials)
-    return tuple(
-        _planned(change, planned) if change.is_planned else variant(run, change, trials)
-        for change in bar(changed, "simulating variants of the config")
-    )
+    own = _medians(run, predicted_statistics(run.config), trials)
+    changed = bar(changes(run), "simulating variants of the config")
+    return tuple(_variant(run, change, trials, own) for change in changed)
 
 
-def _planned(change: Change, medians: Medians) -> Variant:
-    names = {statistic.name for statistic in change.statistics}
-    matching = {key: median for key, median in medians.items() if key[0] in names}
-    return Variant(change.key, change.value, True, matching)
-
-
-def variant(run: PlannedRun, change: Change, trials: int) -> Variant:
+def _variant(run: PlannedRun, change: Change, trials: int, own: Medians) -> Variant:
     """Predicts a run that differs in one key."""
+    if change.is_planned:
+        names = {statistic.name for statistic in change.statistics}
+        return Variant(change, {key: median for key, median in own.items() if key[0] in names})
     try:
         changed = plan_run(change.applied_to(run.config), run.task, run.clients)
-        medians = _medians(changed, change.statistics, trials)
+        return Variant(change, _medians(changed, change.statistics, trials))
     except InputError as error:
-        return Variant(change.key, change.value, change.is_planned, {}, str(error))
-    return Variant(change.key, change.value, change.is_planned, medians)
+        return Variant(change, {}, str(error))
 
 
 def _medians(run: PlannedRun, statistics: Sequence[Statistic], trials: int) -> Medians:

@@ -1,7 +1,8 @@
 """A plan as text for the terminal: all its tables, or the answer in a few lines."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from fl_audit.canaries.tables import coin_probability
 from fl_audit.estimators import valid_methods
@@ -110,30 +111,28 @@ def interval_text(interval: Interval | None) -> str:
     return f"{median} ({lower} … {upper})"
 
 
+_EFFICIENCY: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "lower_bound": ("lower bound", lower_bound_text),
+    "reachable": ("reachable", lower_bound_text),
+    "upper_bound": ("upper bound", upper_bound_text),
+    "canaries_for_80_percent": ("canaries for 80 %", "{:,}".format),
+    "canaries_for_95_percent": ("for 95 %", "{:,}".format),
+}
+"""Heads and texts of the columns of a planned efficiency."""
+
+
 def _efficiency(plan: Plan) -> list[str]:
     """The table of lower bounds, reachable and upper bounds, by statistic."""
     rows = [
         [
             efficiency.statistic,
             *(
-                "–" if value is None else text(value)
-                for value, text in (
-                    (efficiency.lower_bound, lower_bound_text),
-                    (efficiency.reachable, lower_bound_text),
-                    (efficiency.upper_bound, upper_bound_text),
-                )
-            ),
-            *(
-                "–" if number is None else f"{number:,}"
-                for number in (
-                    efficiency.canaries_for_80_percent,
-                    efficiency.canaries_for_95_percent,
-                )
+                "–" if (value := getattr(efficiency, name)) is None else text(value)
+                for name, (_, text) in _EFFICIENCY.items()
             ),
         ]
         for efficiency in plan.efficiency
     ]
-    head = ["", "lower bound", "reachable", "upper bound", "canaries for 80 %", "for 95 %"]
     return [
         "",
         "How good the audit would be",
@@ -144,7 +143,7 @@ def _efficiency(plan: Plan) -> list[str]:
             "Last: the number of canaries, half of them included, with which the best test reaches "
             "that share of the upper bound."
         ),
-        *_table(head, rows),
+        *_table(["", *(head for head, _ in _EFFICIENCY.values())], rows),
     ]
 
 
@@ -175,13 +174,22 @@ def _variants(plan: Plan) -> list[str]:
 
 
 def _label(variant: Variant) -> str:
-    return f"{variant.key} {variant.value:,g}" + (" *" if variant.is_planned else "")
+    change = variant.change
+    return f"{change.key} {change.value:,g}" + (" *" if change.is_planned else "")
 
 
 def _median(variant: Variant, statistic: str, methods: Sequence[str]) -> str:
     """The largest of the methods' medians."""
     medians = [variant.medians[statistic, m] for m in methods if (statistic, m) in variant.medians]
     return epsilon_text(max(medians)) if medians else "–"
+
+
+_NOISE = {
+    1.0: ("as configured", "as configured"),
+    0.5: ("half of it", "with half the noise"),
+    0.0: ("none", "without noise"),
+}
+"""The noise that is really added, over the configured one: in a table, and in a sentence."""
 
 
 def _power(plan: Plan) -> list[str]:
@@ -191,21 +199,33 @@ def _power(plan: Plan) -> list[str]:
         return []
     rows = [
         [
-            {1.0: "as configured", 0.5: "half of it", 0.0: "none"}[fault.noise_factor],
+            _NOISE[fault.noise_factor][0],
             percent(fault.contradicted),
             f"{percent(fault.lowest)} … {percent(fault.highest)}",
         ]
         for fault in power.faults
     ]
-    claim, k = power.claim, plan.run.num_canaries
-    by_parts = ""
-    if power.canaries_needed == k:
-        needed = "enough"
-    elif power.canaries_needed is None:
-        needed, by_parts = "and no number that was tried is enough", "; more canaries do not help"
+    claim, k, needed = power.claim, plan.run.num_canaries, power.canaries_needed
+    words = [f"{detectable_words(power.detectable_epsilon)} in {percent(ENOUGH_POWER)} of"]
+    if power.parts is None:
+        twice = f"one of {power.ideal_epsilon:g} in {percent(power.ideal_power)} of those"
+        enough = "and no number that was tried is enough"
+        if needed is not None:
+            reaches = f"{needed:,} would reach {percent(ENOUGH_POWER)}"
+            enough = "enough" if needed == k else reaches
+        words.append(f"simulations; {twice} with {k:,} canaries, {enough}")
     else:
-        needed = f"{power.canaries_needed:,} would reach {percent(ENOUGH_POWER)}"
-        by_parts = f"; {power.canaries_needed:,} included canaries would reach twice the claim"
+        more = "; more canaries do not help"
+        if needed is not None:
+            reaches = f"; {needed:,} included canaries would reach twice the claim"
+            more = "" if needed == k else reaches
+        words.append(f"simulations, by its parts: the noise, and the rate of sampling{more}")
+    remarks = [" ".join(words)]
+    if power.accounting is not None:
+        given = f"the configured noise gives {power.accounting}"
+        remarks.append(f"Accounting contradicts the claim: {given}.")
+    if power.unfit is not None:
+        remarks.append(f"But {power.unfit}: no verdict either way.")
     return [
         "",
         f"What it could say of the claim, ε ≤ {claim.epsilon:g} at δ = {delta_text(claim.delta)}",
@@ -215,23 +235,7 @@ def _power(plan: Plan) -> list[str]:
             "together)."
         ),
         *_table(["noise", "contradicted", "range"], rows),
-        *_paragraph(
-            f"  {detectable_words(power.detectable_epsilon)} in {percent(ENOUGH_POWER)} of "
-            + (
-                f"simulations; one of {power.ideal_epsilon:g} in "
-                f"{percent(power.ideal_power)} of those with {k:,} canaries, {needed}"
-                if power.parts is None
-                else f"simulations, by its parts: the noise, and the rate of sampling{by_parts}"
-            )
-        ),
-        *(
-            []
-            if power.accounting is None
-            else _paragraph(
-                f"Accounting contradicts the claim: the configured noise gives {power.accounting}."
-            )
-        ),
-        *([] if power.unfit is None else _paragraph(f"But {power.unfit}: no verdict either way.")),
+        *(line for remark in remarks for line in _paragraph(remark)),
     ]
 
 
@@ -378,9 +382,8 @@ def _claim(plan: Plan) -> list[str]:
             f"ε ≤ {power.claim.epsilon:g} contradicted by accounting, whatever canaries show: the "
             f"configured noise gives {power.accounting}",
         )
-    names = {1.0: "as configured", 0.5: "with half the noise", 0.0: "without noise"}
     shares = (
-        f"{percent(fault.contradicted)} {names[fault.noise_factor]}" for fault in power.faults
+        f"{percent(fault.contradicted)} {_NOISE[fault.noise_factor][1]}" for fault in power.faults
     )
     return _labelled("claim", f"ε ≤ {power.claim.epsilon:g} contradicted in {', '.join(shares)}")
 
@@ -389,7 +392,7 @@ def _cost_line(plan: Plan) -> list[str]:
     cost = plan.cost
     text = (
         f"{percent(cost.update_share)} more updates a round, scoring "
-        f"{duration(cost.total_scoring_seconds)} over the run; the clients' signal is divided down "
-        f"to {significant(100 * plan.accuracy.dilution)} %"
+        f"{duration(cost.total_scoring_seconds)} over the run; clients move the model "
+        f"{significant(100 * plan.accuracy.dilution)} % as far as without canaries"
     )
     return _labelled("costs", text)

@@ -16,7 +16,7 @@ from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.config import Config, ReleaseStatement
 from fl_audit.config.commitment import read_try
 from fl_audit.config.file import parse_tables
-from fl_audit.config_tables.table import Table
+from fl_audit.config_tables.kinds import Table
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import read_chain
@@ -26,11 +26,10 @@ from fl_audit.number_words import count, delta_text, lower_bound_text, significa
 from fl_audit.participation.schedule import client_rounds
 from fl_audit.release_sheet.selection import SweepRuns
 from fl_audit.release_sheet.sheet import NOT_AUDITED, Line, ReleaseSheet, laid_out
-from fl_audit.report.checks import checks_words, failed_checks, title_of_check
+from fl_audit.report.checks import canary_check_words, checks_words, failed_checks, title_of_check
 from fl_audit.report.headline import headline, reason_sentences
 from fl_audit.report.report import ATTACKERS, Checks, Report
-from fl_audit.report.risk import attacker_risks, mu_words, profile_words, rho_words
-from fl_audit.report.terminal import canary_check_words
+from fl_audit.report.tables import attacker_risks, mu_words, profile_words, rho_words
 from fl_audit.report.words import mechanism_words, rounds_done
 from fl_audit.verdict import Verdict
 from fl_audit.verdict.sentences import NEXT, claim_clause, detectable_words

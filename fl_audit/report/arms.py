@@ -22,20 +22,21 @@ STATISTIC = "own_rounds"
 
 @dataclass(frozen=True)
 class ReportedArms:
-    """The shifts of the arms of a run.
-
-    Attributes:
-      delta: The delta at which shifts are converted to epsilons.
-      allowed: By arm, the mean of the shifts that accounting allows its included canaries; empty if
-        accounting does not cover the run.
-      seconds: Training time in seconds, if known.
-    """
+    """The shifts of the arms of a run."""
 
     comparison: ArmComparison
-    delta: float
+    delta: float  # the delta at which shifts are converted to epsilons
+    # by arm, the mean of the shifts that accounting allows its included canaries; empty if
+    # accounting does not cover the run
     allowed: Mapping[str, float]
-    seconds: float | None = None
+    seconds: float | None = None  # training time in seconds, if known
     left_out: tuple[str, ...] = field(default=(), metadata=WRITTEN_IF_SET)
+
+    def epsilons(self) -> dict[str, float]:
+        """The epsilon of each arm's shift, 0 where it is negative."""
+        return {
+            arm.arm: epsilon_of_mu(max(arm.mu, 0.0), self.delta) for arm in self.comparison.arms
+        }
 
 
 def arms_of_run(run: FinishedRun) -> ReportedArms | None:
@@ -141,6 +142,7 @@ def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | Non
 
 def arm_rows(arms: ReportedArms) -> list[tuple[str, ...]]:
     """Name, included canaries, shift, its interval, accounting, and the epsilon of the shift."""
+    epsilons = arms.epsilons()
     return [
         (
             arm.arm,
@@ -148,7 +150,7 @@ def arm_rows(arms: ReportedArms) -> list[tuple[str, ...]]:
             significant(arm.mu),
             f"{significant(arm.lower)} to {significant(arm.upper)}",
             significant(arms.allowed[arm.arm]) if arm.arm in arms.allowed else "not known",
-            significant(epsilon_of_mu(max(arm.mu, 0.0), arms.delta)),
+            significant(epsilons[arm.arm]),
         )
         for arm in arms.comparison.arms
     ]

@@ -18,8 +18,7 @@ from fl_audit.estimators.roc.curve import RocCurve
 from fl_audit.json_records import to_json
 from fl_audit.membership.outputs import ModelPrivacy
 from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
-from fl_audit.report.chart import score_histogram
-from fl_audit.report.figure import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, draw
+from fl_audit.report.chart import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, draw, score_histogram
 from fl_audit.report.page import render
 from fl_audit.report.posterior import plot_epsilon, plot_joint, plot_rates
 
@@ -45,55 +44,37 @@ class AttackedMember:
 
 @dataclass(frozen=True)
 class AccountedBound:
-    """The upper bound from accounting for a member.
+    """The upper bound from accounting for a member."""
 
-    Attributes:
-      epsilon: Infinite without a bound.
-      noise_multiplier: Noise over clip norm; None without any mechanism.
-      by: The accountant and mechanism, in words that begin a sentence.
-      neighbours: The neighbouring relation, in words.
-    """
-
-    epsilon: float
-    noise_multiplier: float | None
-    by: str
-    neighbours: str
+    epsilon: float  # infinite without a bound
+    noise_multiplier: float | None  # noise over clip norm; None without any mechanism
+    by: str  # the accountant and mechanism, in words that begin a sentence
+    neighbours: str  # the neighbouring relation, in words
 
 
 @dataclass(frozen=True)
 class AttackWords:
-    """Nouns and sentences that depend on what is attacked.
-
-    Attributes:
-      member: A single training example or client.
-    """
+    """Nouns and sentences that depend on what is attacked."""
 
     models: str
-    member: str
+    member: str  # a single training example or client
     challenge: str
     accuracy: str
 
 
 @dataclass(frozen=True, eq=False)
 class AttackReport:
-    """The results of an attack.
+    """The results of an attack."""
 
-    Attributes:
-      scores: Scores of the challenges by statistic: lira, loss, margin, and for points rmia and
-        calibrated.
-      counts: Errors of the loss-based attack on each base.
-      posterior: Posterior of epsilon given `counts`.
-      privacy: Epsilon* of one model: its training set against all other members.
-      accuracy: Mean accuracy of the attacked models, in [0, 1].
-    """
-
+    # scores of the challenges by statistic: lira, loss, margin, and for points rmia and
+    # calibrated
     scores: Mapping[str, CanaryScores]
     results: Mapping[str, AuditResult]
-    counts: ChallengeCounts
-    posterior: GridPosterior
-    privacy: ModelPrivacy
+    counts: ChallengeCounts  # errors of the loss-based attack on each base
+    posterior: GridPosterior  # posterior of epsilon given `counts`
+    privacy: ModelPrivacy  # epsilon* of one model: its training set against all other members
     members: tuple[AttackedMember, ...]
-    accuracy: float
+    accuracy: float  # mean accuracy of the attacked models, in [0, 1]
     upper_bound: AccountedBound
     words: AttackWords
     num_models: int

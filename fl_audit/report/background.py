@@ -31,7 +31,7 @@ def background_of_run(run: FinishedRun) -> Background | None:
     path, release = run.folder.round_cosines, run.record.release
     log = CosineLog.read(path, run.record.num_canaries) if path.exists() else None
     scored = np.arange(run.record.rounds_done) if log is None else np.flatnonzero(log.written())
-    empty = Background.of_canaries(
+    empty = Background(
         OwnRounds(run.rounds_of_canaries), run.included, run.record.dim, release.correlation
     )
     found = _measured(empty, scored, run_lengths(run))
@@ -72,7 +72,7 @@ def background_of_log(log: SeenLog) -> Background | None:
     correlated = correlated_rounds(log.folder, log.cosines)
     correlation = None if correlated is None else correlated.correlation
     known = logged_lengths(log.folder, log.cosines.measured_lengths())
-    empty = Background.of_canaries(own, log.listed.included, log.pool.dim, correlation)
+    empty = Background(own, log.listed.included, log.pool.dim, correlation)
     found = _measured(empty, scored, known)
     if found is None:
         return None
@@ -159,7 +159,7 @@ def _client_sensitivity(log: SeenLog, found: Background) -> float:
     """The number of rounds of a client, as far as a log says; else the most of a canary."""
     participation = read_participation(log.folder.participation)
     rounds = None if participation is None else participation.client_rounds
-    most = max(len(found.own.of_canary[j]) for j in np.flatnonzero(found.included))
+    most = found.most_rounds
     if found.correlation is None or not most:
         return float(rounds or most or 1)
     counts = [len(own) for own in found.own.of_canary]

@@ -16,10 +16,10 @@ from fl_audit.accounting import (
     Accounting,
     Guarantees,
     Release,
+    analytical,
     noise_distribution_named,
     upper_bounds,
 )
-from fl_audit.accounting.analytical import check_delta
 from fl_audit.accounting.gaussian_accountants import WITHOUT_ACCOUNTANT, check_is_accountant
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.log_release import stated_rounds, stated_uploads, why_nothing_stated
@@ -30,8 +30,8 @@ from fl_audit.checks.canary_check import CanaryCheck
 from fl_audit.checks.training_faults import TrainingCurves, TrainingFault, training_faults
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
-from fl_audit.estimators import arguments
-from fl_audit.estimators.apply_methods import known_methods
+from fl_audit.estimators.methods import known_methods
+from fl_audit.estimators.scores import check_confidence, check_delta
 from fl_audit.formats.participation_files import read_participation
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.report.arms import arms_of_run, unlike_canaries
@@ -74,7 +74,7 @@ from fl_audit.verdict import (
     chosen_methods,
     chosen_tests,
     curve_tests,
-    reach_curve_verdict,
+    reach_verdict,
 )
 from fl_audit.verdict.accounting_basis import (
     Accounted,
@@ -82,25 +82,20 @@ from fl_audit.verdict.accounting_basis import (
     accounted_of_run,
     after_accounting,
 )
-from fl_audit.verdict.by_parts import SampledCanaries, point_verdict
+from fl_audit.verdict.by_parts import SampledCanaries
 from fl_audit.verdict.chosen_tests import shared_confidence
-from fl_audit.verdict.claims import claim_to_test, configured_claim, one_round_claim, sampled_claim
+from fl_audit.verdict.claims import claim_to_test, configured_claim, sampled_claim
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.decision import live_verdict
 from fl_audit.verdict.exposure import Background
-from fl_audit.verdict.scope import Scope, scope_of_log, scope_of_run, sees_uploads, without_cover
+from fl_audit.verdict.scope import Scope, scope_of_log, scope_of_run, sees_uploads
 from fl_audit.version import __version__
 
 # The report of a finished run.
 
 
 def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
-    """Builds the report of a run.
-
-    Args:
-      estimated: Estimates and verdict requested apart from the run's config; None estimates as the
-        config says.
-    """
+    """The report of a run; by default with estimates and verdict as its config asks."""
     release = _release(run)
     checks = checks_of_run(run)
     canary_check = run_canary_check(run)
@@ -197,7 +192,7 @@ def _threat_model(run: FinishedRun, model: ThreatModel) -> SeenByAttacker:
 
 def _release(run: FinishedRun) -> Release:
     try:
-        check_delta(run.record.delta)
+        analytical.check_delta(run.record.delta)
         release = run.record.release
         noise_distribution_named(release.noise.distribution)
     except ValueError as error:
@@ -216,41 +211,25 @@ def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> 
         stopped = live_verdict(claim, run.record, live, shared_confidence(audit))
         return after_accounting(stopped, accounted_of_run(run.record.release, _scope_of(run)))
     chosen = chosen_tests(run.config, run.record.release.client.participations)
-    of_run = _scope_of(run)
-    others = [
-        run.scored(s)
-        for s in run.statistics
-        if s not in chosen.statistics and of_run.covers(s.name)
-    ]
-    names = [statistic.name for statistic in chosen.statistics]
-    scope = of_run if all(map(of_run.covers, names)) else without_cover(of_run, names)
-    background = background_of_run(run)
-    if isinstance(claim, Claim):
-        tested = [run.scored(statistic) for statistic in chosen.statistics]
-        tests = ClaimTests(tested, chosen.confidence, chosen.methods)
-        canaries = _sampled_canaries(run, background)
-        verdict = point_verdict(
-            claim,
-            tests,
-            of_run,
-            canaries,
-            canary_check=canary_check,
-            others=others,
-            background=background,
-        )
-    elif claim.whom == "client":
-        on_curve = curve_tests(claim, [run.scored(s) for s in chosen.statistics], chosen.confidence)
-        verdict = reach_curve_verdict(
-            on_curve, scope, canary_check=canary_check, others=others, background=background
-        )
-    else:
-        matching = [s for s in run.statistics if audit.verdict_statistic in ("all", s.name)]
-        confidence = chosen.confidence if claim.is_stated else UNSTATED_CONFIDENCE
-        on_curve = curve_tests(claim, [run.scored(s) for s in matching], confidence)
-        verdict = reach_curve_verdict(
-            on_curve, Scope(whom="for a canary"), canary_check=canary_check, background=background
-        )
-    verdict = after_accounting(verdict, accounted_of_run(run.record.release, scope))
+    scope = _scope_of(run)
+    tested, others, confidence = chosen.statistics, run.statistics, chosen.confidence
+    if claim.whom == "canary":
+        tested = tuple(s for s in run.statistics if audit.verdict_statistic in ("all", s.name))
+        scope, others = Scope(whom="for a canary"), ()
+        confidence = confidence if claim.is_stated else UNSTATED_CONFIDENCE
+    scored, background = list(map(run.scored, tested)), background_of_run(run)
+    verdict = reach_verdict(
+        claim,
+        ClaimTests(scored, confidence, chosen.methods)
+        if isinstance(claim, Claim)
+        else curve_tests(claim, scored, confidence),
+        scope,
+        canary_check=canary_check,
+        others=[run.scored(s) for s in others if s not in tested and scope.covers(s.name)],
+        background=background,
+        canaries=_sampled_canaries(run, background),
+    )
+    verdict = after_accounting(verdict, accounted_of_run(run.record.release, _scope_of(run)))
     return after_checks(verdict, failed_checks(checks), checks.not_checked)
 
 
@@ -301,23 +280,16 @@ def _num_classes(record: RunRecord) -> int | None:
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """What to estimate from scores; InputError for what no scores allow.
+    """What to estimate from scores; InputError for what no scores allow."""
 
-    Attributes:
-      delta: The delta of differential privacy, in [0, 1).
-      confidence: Confidence of every bound, in (0, 1).
-      methods: Names of methods; None for all that the scores allow.
-      claim: None tests a run's configured noise.
-    """
-
-    delta: float
-    confidence: float = 0.95
-    methods: Sequence[str] | None = None
-    claim: Claim | CurveClaim | None = None
+    delta: float  # the delta of differential privacy, in [0, 1)
+    confidence: float = 0.95  # confidence of every bound, in (0, 1)
+    methods: Sequence[str] | None = None  # names of methods; None for all that the scores allow
+    claim: Claim | CurveClaim | None = None  # None tests a run's configured noise
 
     def __post_init__(self) -> None:
-        arguments.check_delta(self.delta)
-        arguments.check_confidence(self.confidence)
+        check_delta(self.delta)
+        check_confidence(self.confidence)
         if self.methods is not None:
             known_methods(self.methods)
 
@@ -477,32 +449,23 @@ def _claim_verdict(
     if claim is None:
         return None
     background = None if folder is None else _background(folder)
-    if isinstance(claim, ConfiguredClaim):
-        on_curve = curve_tests(claim, statistics, UNSTATED_CONFIDENCE)
-        return reach_curve_verdict(
-            on_curve, Scope(whom="for a canary"), canary_check=canary_check, background=background
-        )
-    scope = of_folder = Scope() if folder is None else _folder_scope(folder)
-    covered = [statistic for statistic in statistics if scope.covers(statistic.name)]
-    if not covered:
-        scope = without_cover(scope, [statistic.name for statistic in statistics])
-    left_out = [statistic for statistic in others if scope.covers(statistic.name)]
-    tested = covered or statistics
-    if not isinstance(claim, Claim):
-        on_curve = curve_tests(claim, tested, request.confidence)
-        return reach_curve_verdict(
-            on_curve, scope, canary_check=canary_check, others=left_out, background=background
-        )
+    scope = Scope() if folder is None else _folder_scope(folder)
+    tested = [statistic for statistic in statistics if scope.covers(statistic.name)] or statistics
     methods = chosen_methods(request.methods, statistics[0].scores.inclusion)
-    canaries = None if folder is None else _sampled_canaries_of(folder, statistics, background)
-    return point_verdict(
+    confidence = request.confidence
+    if isinstance(claim, ConfiguredClaim):
+        scope, tested, others = Scope(whom="for a canary"), statistics, ()
+        confidence = UNSTATED_CONFIDENCE
+    return reach_verdict(
         claim,
-        ClaimTests(tested, request.confidence, methods),
-        of_folder,
-        canaries,
+        ClaimTests(tested, confidence, methods)
+        if isinstance(claim, Claim)
+        else curve_tests(claim, tested, confidence),
+        scope,
         canary_check=canary_check,
-        others=left_out,
+        others=[statistic for statistic in others if scope.covers(statistic.name)],
         background=background,
+        canaries=None if folder is None else _sampled_canaries_of(folder, statistics, background),
     )
 
 
@@ -553,16 +516,15 @@ def _claim_of_rounds(
     stated = stated_rounds(log) if delta > 0 else None
     if stated is None:
         return None
-    if stated.says_all_rounds:
-        try:
-            return sampled_claim(stated.release, delta, statistics)
-        except ModuleNotFoundError as error:
-            check_is_accountant(error)
-            return None
     is_one_round = stated.release.canary.participations == 1
-    if not is_one_round or log.folder.noise_correlation.exists():
-        return None
-    return one_round_claim(stated.release.noise.noise_multiplier, delta)
+    try:
+        if stated.says_all_rounds:
+            return sampled_claim(stated.release, delta, statistics)
+        if is_one_round and not log.folder.noise_correlation.exists():
+            return configured_claim(stated.release, delta, [OWN_ROUNDS], is_stated=False)
+    except ModuleNotFoundError as error:
+        check_is_accountant(error)
+    return None
 
 
 def _background(folder: AuditedFolder) -> Background | None:

@@ -1,24 +1,87 @@
-"""Charts of a page: histograms of scores, training curves, and bars of bounds on epsilon."""
+"""Charts of a page: histograms of scores, training curves, and bars of bounds on epsilon.
 
+Figures are inline SVG; the same figure always gives the same bytes.
+"""
+
+import io
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
+import matplotlib
 import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
 from scipy import special
 
 from fl_audit.array_types import FloatArray
+from fl_audit.errors import visible
 from fl_audit.estimators import Gaussian
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.number_words import epsilon_text, lower_bound_text, significant, upper_bound_text
-from fl_audit.report.figure import BLUE, INK, ORANGE, draw
 from fl_audit.report.finished_run import Rounds
 from fl_audit.report.headline import Headline, headline_on, strongest_first
 from fl_audit.report.report import NOT_KNOWN, Report
 from fl_audit.verdict import ConfiguredClaim
+
+# Colours of Okabe & Ito (2008), distinct in any colour vision, and in grey by lightness.
+BLUE = "#0072b2"
+ORANGE = "#d55e00"
+GREEN = "#009e73"
+PURPLE = "#cc79a7"
+INK = "#2b2b2b"
+FAINT = "#8a8a8a"
+
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",  # text stays text, in the page's font
+    "font.family": "sans-serif",
+    "font.size": 9.0,
+    "text.color": INK,
+    "text.parse_math": False,  # a $ in a folder's name stays a dollar sign
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.formatter.limits": (-3, 5),
+    "axes.formatter.use_mathtext": False,
+    "axes.unicode_minus": True,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+}
+
+# On a page a figure takes the page's colours, which differ in dark mode.
+_ON_PAGE = {BLUE: "--blue", ORANGE: "--orange", INK: "--ink", FAINT: "--faint"}
+
+_NO_METADATA = {"Creator": None, "Date": None, "Format": None, "Type": None}
+
+
+def draw(name: str, width: float, height: float, plot: Callable[[Axes], None]) -> Markup:
+    """One figure as an `<svg>` element, whose internal references derive from its unique name."""
+    with matplotlib.rc_context():
+        matplotlib.rcParams.update(_STYLE)
+        matplotlib.rcParams["svg.hashsalt"] = visible(name)
+        figure = Figure(figsize=(width, height), layout="constrained")
+        plot(figure.add_subplot())
+        buffer = io.StringIO()
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=_NO_METADATA)
+    text = buffer.getvalue()
+    for colour, variable in _ON_PAGE.items():
+        text = text.replace(f": {colour}", f": var({variable}, {colour})")
+    return Markup(text[text.index("<svg") :])
+
 
 _MOST_BINS = 90
 
@@ -94,10 +157,10 @@ def _expected_counts(
 _MOST_MARKERS = 30
 
 
-def training_curves(rounds: Rounds) -> dict[str, Markup]:
-    """The figures by title, one per curve that has any value."""
-    curves = {
-        "Training loss (nats)": rounds.train_loss,
+def training_curves(rounds: Rounds, *, are_secret: bool) -> dict[str, Markup]:
+    """The figures by title, one per curve that has any value; no loss of secret participants."""
+    loss = {} if are_secret else {"Training loss (nats)": rounds.train_loss}
+    curves = loss | {
         "Held-out accuracy": rounds.accuracy,
         "Clip norm": rounds.clip_norm,
     }
@@ -226,43 +289,30 @@ def _tick_text(number: float) -> str:
 
 @dataclass(frozen=True)
 class Bar:
-    """The bar of an attacker or setting; places are in percent of the width, None if unknown.
-
-    Attributes:
-      start: Place of the lower bound; that of 0 without one.
-      end: Place of the upper bound; that of infinity without one.
-      is_open: Whether there is no upper bound, so that the bar has no end.
-      is_broken: Whether the lower bound exceeds the upper bound.
-      interval: Places of the ends of the estimate's interval.
-    """
+    """The bar of an attacker or setting; places are in percent of the width, None if unknown."""
 
     title: str
     lower_bound: str
     estimated: str
     upper_bound: str
-    start: float
-    end: float
-    is_open: bool
-    is_broken: bool
+    start: float  # place of the lower bound; that of 0 without one
+    end: float  # place of the upper bound; that of infinity without one
+    is_open: bool  # whether there is no upper bound, so that the bar has no end
+    is_broken: bool  # whether the lower bound exceeds the upper bound
     estimate: float | None
-    interval: tuple[float, float] | None
+    interval: tuple[float, float] | None  # places of the ends of the estimate's interval
 
 
 @dataclass(frozen=True)
 class EpsilonBars:
-    """The bars from top to bottom, with their axis.
+    """The bars from top to bottom, with their axis."""
 
-    Attributes:
-      by: What a bar represents: "attacker" or a setting.
-      is_estimate_below: Whether any estimate is below its lower bound.
-    """
-
-    by: str
+    by: str  # what a bar represents: "attacker" or a setting
     bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
     claim: float | None
     claimed: str
-    is_estimate_below: bool
+    is_estimate_below: bool  # whether any estimate is below its lower bound
 
 
 def epsilon_bars(report: Report) -> EpsilonBars | None:

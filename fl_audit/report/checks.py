@@ -23,8 +23,8 @@ from fl_audit.canaries.tables import Canaries
 from fl_audit.checks import check_clip_norms, check_logged_clip_norms, check_rounds, read_mechanism
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.canary_check import CanaryCheck
-from fl_audit.checks.check import FALSE_ALARM, Check
-from fl_audit.checks.configured import why_not_checked
+from fl_audit.checks.check import FALSE_ALARM, Check, why_not_checked
+from fl_audit.checks.measured_rounds import read_variables
 from fl_audit.checks.replay.trial_rounds import Finding, read_replay
 from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import InputError, one_line
@@ -41,16 +41,16 @@ from fl_audit.verdict import ScoredStatistic, separation
 
 @dataclass(frozen=True)
 class _CheckWords:
-    """The page's words on one check.
-
-    Attributes:
-      meaning: What a correct mechanism does, in a sentence.
-      worst: Describes the worst result.
-    """
+    """The page's words on one check."""
 
     title: str
-    meaning: str
-    worst: Callable[[Check], str]
+    meaning: str  # what a correct mechanism does, in a sentence
+    worst: Callable[[Check], str]  # describes the worst result
+
+
+def _norm(check: Check) -> str:
+    causes = "; longer updates, or rounding to steps wider than the noise" if check.failed else ""
+    return f"{_at('the largest plausible norm')(check)}{causes}"
 
 
 def _at(words: str) -> Callable[[Check], str]:
@@ -74,10 +74,6 @@ def _detectable(noise: float, checks: str) -> str:
     return f"at {deficit} % less noise than configured, {checks} would fail in 95 % of runs"
 
 
-def _correlation(check: Check) -> str:
-    return f"strongest correlation {significant(check.ratio)} (round {check.round})"
-
-
 def _fresh(check: Check) -> str:
     words = _OF_NOISE(check)
     if check.earlier_round is None:
@@ -91,25 +87,14 @@ def _spread(check: Check) -> str:
 
 
 def _scarcity(check: Check) -> str:
-    return f"{significant(check.ratio)} × as many such coordinates as chance allows{_by(check)}"
-
-
-def _by(check: Check) -> str:
-    return "" if check.round is None else f" (up to round {check.round})"
+    until = "" if check.round is None else f" (up to round {check.round})"
+    return f"{significant(check.ratio)} × as many such coordinates as chance allows{until}"
 
 
 def _outflow(check: Check) -> str:
     if check.round is None:
         return "zero in all rounds"
     return f"not zero in round {check.round} (variable {check.variable})"
-
-
-def _remainder(check: Check) -> str:
-    return f"{significant(check.ratio)} × the expected distance from whole numbers"
-
-
-def _repetition(check: Check) -> str:
-    return "no canary twice" if check.round is None else f"a canary twice in round {check.round}"
 
 
 _OF_NOISE = _at("the expected norm of the noise")
@@ -143,21 +128,25 @@ _WORDS = {
     "bounded_length": _CheckWords(
         "Bounded norm",
         "No norm exceeds what the cohort’s clipped updates and the noise allow.",
-        _at("the largest plausible norm"),
+        _norm,
     ),
     "no_echo": _CheckWords(
         "No echo",
         "In no round, coordinates repeat the noise of others, negated or in reversed order.",
-        _correlation,
+        lambda check: f"strongest correlation {significant(check.ratio)} (round {check.round})",
     ),
     "count_noise": _CheckWords(
         "Noise of the clip’s count",
         "The counts that set an adaptive clip norm differ from whole numbers by noise of the "
         "configured size, fresh in each round.",
-        _remainder,
+        lambda check: f"{significant(check.ratio)} × the expected distance from whole numbers",
     ),
     "once_a_round": _CheckWords(
-        "Once a round", "No canary participates twice in a round.", _repetition
+        "Once a round",
+        "No canary participates twice in a round.",
+        lambda check: (
+            "no canary twice" if check.round is None else f"a canary twice in round {check.round}"
+        ),
     ),
 }
 
@@ -186,27 +175,48 @@ def folder_checks(folder: AuditedFolder) -> Checks | None:
 def _log_checks(log: SeenLog) -> Checks:
     for _ in log.cosines.rows():  # reads and measures the aggregates, once
         pass
-    aggregates = log.cosines.measured_aggregates()
-    results = [] if aggregates is None else check_aggregates(aggregates)
-    stated = read_mechanism(log.folder)
+    stated, aggregates = read_mechanism(log.folder), log.cosines.measured_aggregates()
+    by_lengths = None if aggregates is not None or stated is None else _by_lengths(log, stated)
+    measured = aggregates or by_lengths
+    results = [] if measured is None else check_aggregates(measured)
     if stated is not None:
         of_count = check_logged_clip_norms(log.folder, stated[:, 1])
         results += [] if of_count is None else [of_count]
     return Checks(
         false_alarm=FALSE_ALARM,
-        not_checked="; ".join(_left_out(log, aggregates)) or None,
+        not_checked="; ".join(_left_out(log, measured, by_lengths)) or None,
         results=tuple(map(_with_meaning, results)),
     )
 
 
-def _left_out(log: SeenLog, aggregates: RunAggregates | None) -> Iterator[str]:
+def _by_lengths(log: SeenLog, stated: FloatArray) -> RunAggregates | None:
+    """What checks can test of a log without aggregates: their norms; None if it states none."""
+    lengths = logged_lengths(log.folder, np.zeros(0)).of_aggregate[: len(stated)]
+    if not np.isfinite(lengths).any() or log.folder.noise_correlation.exists():
+        return None
+    measured, dim = np.full((len(lengths), 1, 2), np.nan), log.pool.dim
+    measured[:, 0, 0] = lengths**2
+    if variables := read_variables(log.folder, dim):
+        dim -= sum(variables.sizes[number - 1] for number in variables.frozen)
+    stddev, norm_bound = stated[: len(lengths)].T
+    return RunAggregates([dim], stddev, norm_bound, measured)
+
+
+def _left_out(
+    log: SeenLog, aggregates: RunAggregates | None, by_lengths: RunAggregates | None
+) -> Iterator[str]:
     """The reasons why some or all aggregates of a log are not checked."""
     num_rounds = log.num_rounds
     if num_missing := len(log.missing_rounds):
         yield f"{num_missing} of {count(num_rounds + num_missing, 'round')} are not in the log"
     if aggregates is None:
-        yield "the noise’s standard deviation is unknown; hand over noise_stddev"
+        stated = read_mechanism(log.folder)
+        is_stated = stated is not None and np.isfinite(stated[:, 0]).any()
+        unknown = "the noise’s standard deviation is unknown; hand over noise_stddev"
+        yield "the log has no aggregates" if is_stated else unknown
         return
+    if by_lengths is not None:
+        yield "the log has norms of aggregates alone; hand over aggregates"
     if len(aggregates.stddev) < num_rounds:
         missing = num_rounds - len(aggregates.stddev)
         yield f"the noise’s standard deviation is unknown in {missing} of {num_rounds} rounds"
@@ -401,6 +411,29 @@ def _unless_terms_changed(folder: LogFolder, canary_check: CanaryCheck) -> Canar
         "clients was said when scores could be seen"
     )
     return dataclasses.replace(canary_check, state="cannot_tell", reason=reason)
+
+
+CANARY_STATES = {"arrived": "passed", "not_arrived": "FAILED", "cannot_tell": "not conclusive"}
+"""Words for the outcome of the canary check, by its JSON state."""
+
+
+def canary_check_words(canary_check: CanaryCheck) -> str:
+    """The canary check in a few words, with any fault and gap."""
+    words = CANARY_STATES[canary_check.state]
+    if canary_check.state != "arrived":
+        return f"{words}: {canary_check.reason}"
+    norm = f": measured norm {canary_check.ratio or 0:.2f} × expected"
+    ratio = "" if canary_check.ratio is None else norm
+    fault = "" if canary_check.fault is None else f"; FAULT: {canary_check.fault}"
+    return f"{words}{ratio}{_unscored(canary_check)}{fault}"
+
+
+def _unscored(canary_check: CanaryCheck) -> str:
+    """How many included canaries have a scored round, if some have none; else empty."""
+    scored, included = canary_check.num_scored, canary_check.num_included
+    if scored is None or included is None or scored == included:
+        return ""
+    return f"; {scored:,} of {included:,} included canaries have a scored round"
 
 
 def scores_alone(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:

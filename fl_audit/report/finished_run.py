@@ -1,5 +1,7 @@
 """All inputs of a report, read from a run folder and checked."""
 
+import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,18 +31,12 @@ from fl_audit.verdict import ScoredStatistic, scored_statistic
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """The curves of a run, each float64 of shape (rounds,).
+    """The curves of a run, each float64 of shape (rounds,)."""
 
-    Attributes:
-      train_loss: Mean loss over the cohort's examples in nats; NaN if not logged.
-      accuracy: On held-out data; NaN in rounds without evaluation.
-      participants: Number of clients and canaries together.
-    """
-
-    train_loss: FloatArray
-    accuracy: FloatArray
+    train_loss: FloatArray  # mean loss over the cohort's examples in nats; NaN if not logged
+    accuracy: FloatArray  # on held-out data; NaN in rounds without evaluation
     clip_norm: FloatArray
-    participants: FloatArray
+    participants: FloatArray  # number of clients and canaries together
     aggregate_norm: FloatArray
 
 
@@ -171,7 +167,7 @@ def assembled_run(
             for canary, own in zip(pool.values(), known, strict=True)
             if canary.included
         ),
-        scores=scores,
+        scores=scores if record.schedule_secret is None else _without_rounds(scores, config),
         aggregates=(
             _read_aggregates(folder, record, rounds)
             if why_not_checked(config.mechanism) is None
@@ -182,6 +178,24 @@ def assembled_run(
         rounds_of_canaries=known,
         arms=tuple(canary.arm for canary in pool.values() if canary.arm),
     )
+
+
+def _without_rounds(scores: Mapping[str, ScoreFile], config: Config) -> Mapping[str, ScoreFile]:
+    """The scores of a run with secret rounds, on a grid where they would tell a canary's rounds.
+
+    Whoever sees all aggregates knows the score of a canary in any set of rounds, so that the digits
+    of a score, or of a bound or a bin that follows from it, name the set. Rounded down, no bound
+    rises; a step is a quarter to half of the standard error of the mean of all scores.
+    """
+    rounded = dict(scores)
+    for statistic in statistics_of(config.canaries, config.audit):
+        score = scores[statistic.name].score
+        error = float(score.std()) / math.sqrt(len(score))
+        if statistic.tells_rounds and error > 0:
+            step = 2.0 ** (math.floor(math.log2(error)) - 1)
+            on_grid = np.floor(score / step) * step
+            rounded[statistic.name] = dataclasses.replace(scores[statistic.name], score=on_grid)
+    return rounded
 
 
 def _read_rounds(path: Path, num_rounds: int) -> Rounds:

@@ -33,15 +33,10 @@ from fl_audit.verdict import ScoredStatistic
 
 @dataclass(frozen=True, eq=False)
 class AuditedFolder:
-    """A folder written by an audit.
+    """A folder written by an audit."""
 
-    Attributes:
-      path: The folder of a log (docs/logs.md), of a run of `fl-audit run`, or of scores alone.
-      progress: Wraps the iteration over files of aggregates.
-    """
-
-    path: Path
-    progress: Progress = iter
+    path: Path  # the folder of a log (docs/logs.md), of a run of `fl-audit run`, or of scores alone
+    progress: Progress = iter  # wraps the iteration over files of aggregates
 
     @functools.cached_property
     def log(self) -> SeenLog | None:
@@ -116,13 +111,7 @@ def folder_statistics(
     null: NullKind | None = None,
     family: str | None = None,
 ) -> list[ScoredStatistic]:
-    """Reads a folder's score files, or scores a log without any; writes nothing.
-
-    Args:
-      dim: Number of trainable parameters; None takes the folder's.
-      null: One null distribution for all statistics; None takes each statistic's.
-      family: The canaries' family; None takes the folder's.
-    """
+    """Reads a folder's score files, or scores a log without any; None is as the folder says."""
     path = folder.path
     scored = _scores_of(folder)
     for option, given, recorded in (

@@ -19,13 +19,19 @@ from fl_audit.number_words import (
     upper_bound_text,
 )
 from fl_audit.report.report import AS_THE_LOG_STATES, NOT_KNOWN, Checks, Report, StatisticReport
-from fl_audit.report.tables import Note
 from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.accounting_basis import MARGIN
 from fl_audit.verdict.power import ENOUGH_POWER
 from fl_audit.verdict.record import AgainstAttacker, AsCurve, Outcome
 from fl_audit.verdict.scope import is_about_sampling
-from fl_audit.verdict.sentences import NEXT, claim_clause, detectable_words, tested_unstated, whole
+from fl_audit.verdict.sentences import (
+    IN_SIMULATIONS,
+    NEXT,
+    claim_clause,
+    detectable_words,
+    tested_unstated,
+    whole,
+)
 
 ESTIMATE = "shift_fit"
 """The method of the estimate."""
@@ -35,6 +41,14 @@ INDENT = 14
 
 BOUNDS = ("live", "threshold_valid", "one_run_valid")
 """Methods of the lower bound by precedence: the first one valid at its confidence is shown."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark on a number: its guarantee, its assumptions or its source."""
+
+    label: str
+    text: str
 
 
 class Numbers(Protocol):
@@ -55,19 +69,12 @@ class Numbers(Protocol):
 
 @dataclass(frozen=True)
 class Answer:
-    """One of the three numbers in words.
+    """One of the three numbers in words."""
 
-    Attributes:
-      label: "upper bound", "lower bound" or "estimate".
-      value: The number with its relation, such as "ε ≤ 15.2", or "none".
-      rest: The number's scope, with the mark that separates it from the value.
-      also: The number for the other party, on a line below; may be empty.
-    """
-
-    label: str
-    value: str
-    rest: str = ""
-    also: str = ""
+    label: str  # "upper bound", "lower bound" or "estimate"
+    value: str  # the number with its relation, such as "ε ≤ 15.2", or "none"
+    rest: str = ""  # the number's scope, with the mark that separates it from the value
+    also: str = ""  # the number for the other party, on a line below; may be empty
 
 
 @dataclass(frozen=True)
@@ -455,27 +462,16 @@ _BOUND_FOR_CLIENTS_LIKE_IT = (
 
 @dataclass(frozen=True)
 class VerdictBanner:
-    """The page's statement on a claim.
+    """The page's statement on a claim."""
 
-    Attributes:
-      outcome: "contradicted", "consistent" or "inconclusive".
-      claim_clause: What was tested, in words that follow the outcome.
-      unstated: What was tested if no claim was stated, else empty.
-      next: The next step, in a sentence; may be empty.
-      reason: Why the outcome was reached, in sentences.
-      meaning: What the outcome means, and what it does not mean.
-      facts: How the outcome was reached.
-      against: The result against each attacker, if the claim is a curve.
-    """
-
-    outcome: str
-    claim_clause: str
-    unstated: str
-    next: str
-    reason: tuple[str, ...]
-    meaning: str
-    facts: tuple[Note, ...]
-    against: tuple[Note, ...]
+    outcome: str  # "contradicted", "consistent" or "inconclusive"
+    claim_clause: str  # what was tested, in words that follow the outcome
+    unstated: str  # what was tested if no claim was stated, else empty
+    next: str  # the next step, in a sentence; may be empty
+    reason: tuple[str, ...]  # why the outcome was reached, in sentences
+    meaning: str  # what the outcome means, and what it does not mean
+    facts: tuple[Note, ...]  # how the outcome was reached
+    against: tuple[Note, ...]  # the result against each attacker, if the claim is a curve
 
 
 def reason_sentences(verdict: Verdict) -> list[str]:
@@ -590,8 +586,8 @@ def _evidence(verdict: Verdict) -> list[Note]:
         facts.append(
             Note(
                 "Power",
-                f"{detectable_words(verdict.detectable_epsilon)} in {100 * ENOUGH_POWER:g} % of "
-                f"simulations; twice the claim, ε = {significant(verdict.simulated_epsilon)}, "
+                f"{detectable_words(verdict.detectable_epsilon)} {IN_SIMULATIONS}; "
+                f"twice the claim, ε = {significant(verdict.simulated_epsilon)}, "
                 f"in {100 * verdict.power:.3g} %. A verdict is consistent only if that is at least "
                 f"{100 * ENOUGH_POWER:g} %",
             )

@@ -24,7 +24,7 @@ from fl_audit.report import tables
 from fl_audit.report.arms import arm_rows, arms_words, difference_rows
 from fl_audit.report.build import build_report
 from fl_audit.report.chart import epsilon_bars, has_range, score_histogram, training_curves
-from fl_audit.report.checks import check_rows, checks_words, failed_checks
+from fl_audit.report.checks import canary_check_words, check_rows, checks_words, failed_checks
 from fl_audit.report.finished_run import FinishedRun, read_finished_run
 from fl_audit.report.folder import AuditedFolder
 from fl_audit.report.headline import headline, verdict_banner
@@ -36,11 +36,10 @@ from fl_audit.report.report import (
     ScoreSource,
     report_to_json,
 )
-from fl_audit.report.risk import attacker_risks
-from fl_audit.report.terminal import canary_check_words
+from fl_audit.report.tables import attacker_risks
 from fl_audit.report.words import canary_cost, rounds_done, run_facts, scores_facts
 from fl_audit.verdict import Claim, ScoredStatistic, Verdict
-from fl_audit.verdict.sentences import curve_detectable_words
+from fl_audit.verdict.sentences import IN_SIMULATIONS, curve_detectable_words
 
 _CONTENTS = {
     "verdict": "How the verdict was reached",
@@ -72,12 +71,7 @@ def render_html(
     run: FinishedRun | None = None,
     command: str = "fl-audit run config.toml --out DIR",
 ) -> str:
-    """Renders the page of a report; of scores alone it says what is left out.
-
-    Args:
-      scored: The scores of the report's statistics, in their order.
-      run: The run that the report is about; None for scores alone.
-    """
+    """Renders the page of a report; without a run it says what is left out."""
     statistics = report.statistics
     answer = headline(report)
     context = {
@@ -105,7 +99,9 @@ def render_html(
         "rate_heads": [(f"TPR at FPR {100 * rate:g} %", "number") for rate in REPORTED_RATES],
         "normality": tables.normality_rows(statistics),
         "null_checks": tables.null_rows(statistics),
-        "curves": {} if run is None else training_curves(run.rounds),
+        "curves": {}
+        if run is None
+        else training_curves(run.rounds, are_secret=run.record.schedule_secret is not None),
         "analytical": report.analytical,
         "stated": f", {AS_THE_LOG_STATES}" if report.is_stated_by_log else "",
         "accounting": tables.accounting_rows(report),
@@ -196,7 +192,7 @@ def _power_of_canaries(verdict: Verdict | None) -> dict[str, str]:
     if verdict is None or isinstance(verdict.claim, Claim) or verdict.detectable is None:
         return {}
     words = curve_detectable_words(verdict.claim, verdict.detectable)
-    return {"Power of the canaries": words}
+    return {"Power of the canaries": f"{words} {IN_SIMULATIONS}"}
 
 
 def _histogram(name: str, scored: ScoredStatistic) -> Markup:
@@ -209,16 +205,7 @@ def _histogram(name: str, scored: ScoredStatistic) -> Markup:
 def write_report(folder: RunFolder) -> Report:
     """Writes report.html and then report.json, whose presence marks a finished run.
 
-    The same run folder gives the same bytes.
-
-    Args:
-      folder: The folder of a run that training has completed.
-
-    Returns:
-      The report that both files contain.
-
-    Raises:
-      InputError: A file of the run is missing or damaged, or two of them contradict each other.
+    The same run folder gives the same bytes. Raises InputError if two files contradict each other.
     """
     run = read_finished_run(folder)
     report = build_report(run)

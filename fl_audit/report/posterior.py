@@ -20,7 +20,7 @@ from fl_audit.estimators.challenge_bases.grid import GridPosterior
 from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws
 from fl_audit.estimators.challenge_bases.posterior_summary import Marginal, autocorrelations
 from fl_audit.number_words import significant
-from fl_audit.report.figure import BLUE, FAINT, INK, ORANGE, draw
+from fl_audit.report.chart import BLUE, FAINT, INK, ORANGE, draw
 from fl_audit.report.page import render
 
 Posterior = GridPosterior | MhaarDraws
@@ -30,16 +30,11 @@ _WIDTH, _HEIGHT = 4.6, 2.9
 
 @dataclass(frozen=True, eq=False)
 class PosteriorReport:
-    """The contents of the page of a posterior.
+    """The contents of the page of a posterior."""
 
-    Attributes:
-      counts: Error counts of the challenge bases.
-      confidence: Posterior probability of the intervals.
-    """
-
-    counts: ChallengeCounts
+    counts: ChallengeCounts  # error counts of the challenge bases
     delta: float
-    confidence: float
+    confidence: float  # posterior probability of the intervals
     prior: Prior
     posterior: Posterior
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from fl_audit.accounting import Accounting, Guarantees
+from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.checks import FALSE_ALARM, CanaryCheck, Check
 from fl_audit.checks.training_faults import TrainingFault
 from fl_audit.config import Config
@@ -123,9 +124,8 @@ class SeenByAttacker:
 
 
 ATTACKERS = {
-    "knows_rounds": "attacker who knows the participation schedule",
-    "does_not_know_rounds": "attacker who does not know the participation schedule",
-    "sees_uploads": "attacker who sees single uploads",
+    str(attacker): f"attacker {attacker.words}"
+    for attacker in (Attacker.KNOWS_ROUNDS, Attacker.DOES_NOT_KNOW_ROUNDS, Attacker.SEES_UPLOADS)
 }
 """The attackers of upper bounds, in words."""
 
@@ -216,13 +216,9 @@ AS_THE_LOG_STATES = "as the log states"
 
 @dataclass(frozen=True)
 class ScoreSource:
-    """The origin of scores whose training is not known.
+    """The origin of scores whose training is not known."""
 
-    Attributes:
-      name: The name of the folder or file.
-    """
-
-    name: str
+    name: str  # the name of the folder or file
     family: str | None = None
     num_rounds: int | None = None
 
@@ -335,11 +331,7 @@ class Report:
         ]
 
     def to_pandas(self) -> Any:
-        """The rows of `records` as a `pandas.DataFrame`.
-
-        Raises:
-          InputError: pandas is not installed.
-        """
+        """The rows of `records` as a `pandas.DataFrame`."""
         return data_frame(self.records())
 
     def _repr_html_(self) -> str | None:
@@ -356,11 +348,7 @@ def register_html(render: Callable[[Report], str]) -> None:
 
 
 def report_to_json(report: Report) -> dict[str, Any]:
-    """The JSON object of report.json; for scores alone, of `fl-audit estimate FOLDER`.
-
-    Raises:
-      ValueError: A number is NaN.
-    """
+    """The JSON object of report.json; for scores alone, of `fl-audit estimate FOLDER`."""
     if report.run is None or report.analytical is None:
         return _scores_to_json(report)
     attackers = {"attackers": report.attackers} if report.attackers else {}
@@ -424,16 +412,7 @@ def estimates_to_json(statistic: StatisticReport) -> dict[str, Any]:
 
 
 def report_from_json(fields: Mapping[str, Any], name: str) -> Report:
-    """Reads the report of a run from the object of report.json; ignores unknown keys.
-
-    Args:
-      fields: The JSON object of the file.
-      name: The file's name in error messages.
-
-    Raises:
-      InputError: The config in the report does not describe a run.
-      ValueError: A key is missing, or a value is of the wrong type.
-    """
+    """Reads the report of a run from the object of report.json; ignores unknown keys."""
     read = dict(fields)
     for key in ("run", "config", "analytical"):
         if not isinstance(read.get(key), Mapping):

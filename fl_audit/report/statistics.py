@@ -56,23 +56,7 @@ def statistic_of_run(run: FinishedRun, statistic: Statistic) -> StatisticReport:
         raise InputError(f"{run.folder.scores(statistic.name)}: {error}") from error
     if run.record.stopped_after is not None:
         result = _after_stop(result, run.record.live, statistic.name)
-    if run.record.schedule_secret is not None and "canary_rounds" in statistic.needs:
-        result = _with_rough_thresholds(result)
     return with_checks(result, scored, statistic.threat_model)
-
-
-def _with_rough_thresholds(result: AuditResult) -> AuditResult:
-    """The estimates without the exact score of a canary, which would give its secret rounds away.
-
-    Whoever sees all aggregates knows what a canary's score would be in any set of rounds.
-    """
-    estimates = []
-    for estimated in result.estimates:
-        details = dict(estimated.details)
-        if isinstance(threshold := details.get("threshold"), float):
-            details["threshold"] = float(f"{threshold:.2g}")
-        estimates.append(dataclasses.replace(estimated, details=details))
-    return dataclasses.replace(result, estimates=tuple(estimates))
 
 
 def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) -> AuditResult:

@@ -1,16 +1,22 @@
-"""The tables of a report's page: rows of cells, which the template's macro `table` lays out."""
+"""The tables of a report's page: rows of cells, which the template's macro `table` lays out.
+
+A privacy curve bounds the true positive rate of any attacker at a given false positive rate, such
+as 0.1 %. The attack's rate at the same false positive rate, by the known null distribution or by
+the excluded canaries, exceeds that bound by chance only.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fl_audit.accounting import Guarantee, Guarantees
+from fl_audit.accounting import FullGuarantee, FullGuarantees, Guarantee, Guarantees
 from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.estimators import AndersonDarling
 from fl_audit.estimators.result import METHOD_GROUPS, MethodGroup, estimate_text
 from fl_audit.estimators.threshold.null_choice import refuted_nulls
-from fl_audit.number_words import count, lower_bound_text, significant, upper_bound_text
+from fl_audit.number_words import count, delta_text, lower_bound_text, significant, upper_bound_text
+from fl_audit.report.headline import Note, strongest_first
 from fl_audit.report.report import ATTACKERS, NOT_KNOWN, Efficiency, Report, StatisticReport
 
 
@@ -24,16 +30,7 @@ class Noted(NamedTuple):
 Row = tuple[str | Noted, ...]
 
 
-@dataclass(frozen=True)
-class Note:
-    """A remark on a number: its guarantee, its assumptions or its source."""
-
-    label: str
-    text: str
-
-
-@dataclass(frozen=True)
-class MethodRow:
+class MethodRow(NamedTuple):
     """One method's numbers, a cell per statistic; "–" if the method was left out."""
 
     method: str
@@ -41,8 +38,7 @@ class MethodRow:
     notes: tuple[Note, ...]
 
 
-@dataclass(frozen=True)
-class GroupRows:
+class GroupRows(NamedTuple):
     """The rows of one group of methods."""
 
     title: str
@@ -50,41 +46,26 @@ class GroupRows:
     rows: tuple[MethodRow, ...]
 
 
-@dataclass(frozen=True)
-class GroupedMethods:
-    """The names of the methods of one group."""
-
-    group: MethodGroup
-    methods: tuple[str, ...]
-
-
-def methods_by_group(statistics: Iterable[StatisticReport]) -> list[GroupedMethods]:
+def methods_by_group(statistics: Iterable[StatisticReport]) -> dict[MethodGroup, tuple[str, ...]]:
     """The methods used on any statistic, in groups: bounds first, estimates last."""
     estimates = {
         estimate.method: estimate for statistic in statistics for estimate in statistic.estimates
     }
-    grouped = [
-        GroupedMethods(
-            group,
-            tuple(
-                m
-                for m, estimate in estimates.items()
-                if group.has(estimate.kind, estimate.valid_for)
-            ),
-        )
+    return {
+        group: methods
         for group in METHOD_GROUPS
-    ]
-    return [of_group for of_group in grouped if of_group.methods]
+        if (
+            methods := tuple(
+                m for m, made in estimates.items() if group.has(made.kind, made.valid_for)
+            )
+        )
+    }
 
 
 def group_rows(statistics: Mapping[str, StatisticReport]) -> list[GroupRows]:
     return [
-        GroupRows(
-            grouped.group.title,
-            grouped.group.meaning,
-            tuple(_method_row(name, statistics) for name in grouped.methods),
-        )
-        for grouped in methods_by_group(statistics.values())
+        GroupRows(group.title, group.meaning, tuple(_method_row(m, statistics) for m in methods))
+        for group, methods in methods_by_group(statistics.values()).items()
     ]
 
 
@@ -126,20 +107,15 @@ def _notes(label: str, text_by_statistic: Mapping[str, str], num_statistics: int
     ]
 
 
-@dataclass(frozen=True)
-class ThreatModelRow:
-    """What one attacker sees.
-
-    Attributes:
-      included: How many included canaries participated in the rounds that the attacker sees.
-      sees_all: Whether all included canaries participated in these rounds.
-    """
+class ThreatModelRow(NamedTuple):
+    """What one attacker sees; included canaries count if they participated in these rounds."""
 
     title: str
     sees: str
-    statistics: tuple[str, ...]
+    statistics: str
     included: str
     sees_all: bool
+    num_statistics: int
 
 
 def threat_model_rows(report: Report) -> list[ThreatModelRow]:
@@ -153,7 +129,8 @@ def threat_model_rows(report: Report) -> list[ThreatModelRow]:
         number, among = model.num_included_in_rounds, report.num_included
         included = "not known" if number is None else f"{number:,} of {among:,}"
         sees_all = number is None or number == among
-        rows.append(ThreatModelRow(model.title, model.sees, tuple(of_model), included, sees_all))
+        words = model.title, model.sees, ", ".join(of_model), included
+        rows.append(ThreatModelRow(*words, sees_all, len(of_model)))
     return rows
 
 
@@ -304,3 +281,151 @@ def _if_gaussian(efficiency: Efficiency) -> str:
 
 def _words(epsilon: float | None, text: Callable[[float], str], otherwise: str) -> str:
     return otherwise if epsilon is None else text(epsilon)
+
+
+class CurveRow(NamedTuple):
+    """One party's curve in words: μ, ρ, and epsilon at several deltas, or why none is known."""
+
+    party: str
+    mu: str
+    rho: str
+    profile: str
+    is_known: bool
+
+
+class RiskRow(NamedTuple):
+    """True positive rates at one false positive rate: upper bounds, and this audit's attack."""
+
+    false_alarms: str
+    client: str
+    canary: str
+    rate_found: str
+
+
+@dataclass(frozen=True)
+class AttackerRisk:
+    """The privacy curves against one attacker."""
+
+    title: str
+    curves: tuple[CurveRow, ...]
+    attack: str | None  # title of the statistic that represents the attacker, if any
+    risks: tuple[RiskRow, ...]  # a row per false positive rate; empty if no curve is known
+
+
+def attacker_risks(report: Report) -> list[AttackerRisk]:
+    """The privacy curves by attacker; one entry if both attackers face the same curves."""
+    distinct: dict[str, FullGuarantees] = {}
+    for name, against in report.attackers.items():
+        if against.in_full is not None and against.in_full not in distinct.values():
+            distinct[name] = against.in_full
+    return [_risk(report, name, in_full, len(distinct) == 1) for name, in_full in distinct.items()]
+
+
+def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) -> AttackerRisk:
+    statistic = _leading_of(report, tuple(ATTACKERS) if is_alone else (name,))
+    measured = None if statistic is None else report.statistics[statistic]
+    rates = in_full.client.found or in_full.canary.found
+    return AttackerRisk(
+        title="Any attacker" if is_alone else f"An {ATTACKERS[name]}",
+        curves=tuple(_curves(in_full)),
+        attack=None if statistic is None else title_of(statistic),
+        risks=tuple(
+            RiskRow(
+                false_alarms=f"{100 * rate.false_positive_rate:g} %",
+                client=_at_most(in_full.client, index),
+                canary=_at_most(in_full.canary, index),
+                rate_found="–"
+                if measured is None
+                else _detection_rate(measured, rate.false_positive_rate),
+            )
+            for index, rate in enumerate(rates)
+        ),
+    )
+
+
+def _leading_of(report: Report, attackers: tuple[str, ...]) -> str | None:
+    """The first statistic of the strongest such attacker, whatever the scores, if any."""
+    efficiency = report.efficiency
+    names = (name for name in strongest_first(report.statistics) if name in efficiency)
+    return next((name for name in names if efficiency[name].attacker in attackers), None)
+
+
+def _curves(in_full: FullGuarantees) -> Iterator[CurveRow]:
+    if in_full.client == in_full.canary:
+        yield _curve("Client or canary", in_full.client)
+        return
+    yield _curve("Real client", in_full.client)
+    yield _curve("Included canary", in_full.canary)
+
+
+def _curve(party: str, full: FullGuarantee) -> CurveRow:
+    return CurveRow(party, mu_words(full), rho_words(full), profile_words(full), bool(full.profile))
+
+
+def mu_words(full: FullGuarantee) -> str:
+    """The mu of an upper bound, with the smaller one that holds up to a part of delta."""
+    if full.mu is None:
+        return "none known"
+    mu = upper_bound_text(full.mu)
+    if full.approximate_mu is None or full.tail is None:
+        return mu
+    approximate = upper_bound_text(full.approximate_mu)
+    return f"{mu}, or {approximate} except with probability {delta_text(full.tail)}"
+
+
+def rho_words(full: FullGuarantee) -> str:
+    return "none known" if full.rho is None else upper_bound_text(full.rho)
+
+
+def profile_words(full: FullGuarantee) -> str:
+    """Epsilon at several deltas; the reason if none is known."""
+    points = (f"{upper_bound_text(p.epsilon)} at {delta_text(p.delta)}" for p in full.profile)
+    return ", ".join(points) or str(full.unknown)
+
+
+def _at_most(full: FullGuarantee, index: int) -> str:
+    if not full.found:
+        return "unknown"
+    return f"≤ {upper_bound_text(100 * full.found[index].true_positive_rate)} %"
+
+
+def _detection_rate(statistic: StatisticReport, false_positive_rate: float) -> str:
+    """The attack's true positive rate, with its interval."""
+    by_null = next(
+        (point for point in statistic.found if point.false_positive_rate == false_positive_rate),
+        None,
+    )
+    if by_null is not None:
+        ends = f"{significant(100 * by_null.lower)} … {significant(100 * by_null.upper)}"
+        return f"{significant(100 * by_null.true_positive_rate)} % ({ends})"
+    points = () if statistic.roc is None else statistic.roc.operating_points
+    operating_point = next(
+        (point for point in points if point.false_positive_rate == false_positive_rate), None
+    )
+    if operating_point is None or operating_point.interval is None:
+        return f"too few excluded ({statistic.num_excluded:,}) to tell"
+    interval = operating_point.interval
+    ends = f"{significant(100 * interval.lower)} … {significant(100 * interval.upper)}"
+    return f"{significant(100 * operating_point.true_positive_rate)} % ({ends})"
+
+
+def risk_sentence(risk: AttackerRisk, row: RiskRow) -> str:
+    """Upper bound and measured rate at one false positive rate."""
+    upper_bound = (
+        f"false positive rate {row.false_alarms}: true positive rate {row.client} for clients"
+    )
+    canary = "" if row.canary == row.client else f", {row.canary} for canaries"
+    by_attack = "" if risk.attack is None else f"; measured by {risk.attack}: {row.rate_found}"
+    return f"{upper_bound}{canary}{by_attack}"
+
+
+def risk_lines(report: Report) -> list[str]:
+    """The privacy curves, a line per party and per false positive rate."""
+    lines = []
+    for risk in attacker_risks(report):
+        lines += ["", f"upper bounds in full: {risk.title[0].lower()}{risk.title[1:]}"]
+        for party, mu, rho, profile, is_known in risk.curves:
+            curve = f"μ {mu}, ρ {rho}, ε ≤ {profile} (δ)" if is_known else f"none ({profile})"
+            lines.append(f"  {party.lower()}: {curve}")
+        lines += [f"  {risk_sentence(risk, row)}" for row in risk.risks]
+    return lines

@@ -6,24 +6,19 @@ from collections.abc import Iterable, Mapping
 from html import escape
 
 from fl_audit.accounting import Accounting
-from fl_audit.checks import CanaryCheck
-from fl_audit.estimators.apply_methods import reasons
+from fl_audit.estimators.methods import reasons
 from fl_audit.estimators.roc import RocSummary
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.number_words import delta_text, significant, upper_bound_text
 from fl_audit.report.arms import arm_lines
-from fl_audit.report.checks import checks_words
+from fl_audit.report.checks import CANARY_STATES, canary_check_words, checks_words
 from fl_audit.report.headline import INDENT, Headline, headline, reason_sentences
 from fl_audit.report.report import Report, StatisticReport, register_html
-from fl_audit.report.risk import risk_lines
-from fl_audit.report.tables import group_rows, refuted_rows
+from fl_audit.report.tables import group_rows, refuted_rows, risk_lines
 from fl_audit.report.words import rounds_done
 from fl_audit.text_table import TextTable
 from fl_audit.verdict import Verdict
 from fl_audit.verdict.sentences import claim_clause
-
-_STATES = {"arrived": "passed", "not_arrived": "FAILED", "cannot_tell": "not conclusive"}
-"""Words for the outcome of the canary check, by its JSON state."""
 
 
 def answer_lines(headline: Headline, width: int = 100) -> list[str]:
@@ -64,13 +59,7 @@ def brief_lines(report: Report) -> list[str]:
 
 
 def summary_lines(report: Report, width: int = 100) -> list[str]:
-    """All estimates as aligned tables, then further facts on the run or scores.
-
-    Args:
-      report: The report.
-      width: Longest line in characters; if the statistics need more, they are split into several
-        tables, one below the other.
-    """
+    """All estimates as tables, as many as the width in characters needs, then further facts."""
     run = report.run
     if run is None:
         return [
@@ -122,7 +111,7 @@ def _checks_of_scores(report: Report) -> list[str]:
     canary_check = report.canary_check
     if canary_check is not None:
         is_faulty = canary_check.state == "arrived" and canary_check.fault is not None
-        state = f"{_STATES[canary_check.state]}{', with a FAULT' if is_faulty else ''}"
+        state = f"{CANARY_STATES[canary_check.state]}{', with a FAULT' if is_faulty else ''}"
         lines += ["", f"canary check {state}: {canary_check.reason}"]
     if report.checks is not None:
         lines.append(f"mechanism checks: {checks_words(report.checks)}")
@@ -191,25 +180,6 @@ def _analytical(analytical: Accounting | None) -> list[str]:
         unknown = client if client.epsilon is None else canary
         words = f"none known ({unknown.by_accountant[0].reason})"
     return [f"upper bound         {words}"]
-
-
-def canary_check_words(canary_check: CanaryCheck) -> str:
-    """The canary check in a few words, with any fault and gap."""
-    words = _STATES[canary_check.state]
-    if canary_check.state != "arrived":
-        return f"{words}: {canary_check.reason}"
-    norm = f": measured norm {canary_check.ratio or 0:.2f} × expected"
-    ratio = "" if canary_check.ratio is None else norm
-    fault = "" if canary_check.fault is None else f"; FAULT: {canary_check.fault}"
-    return f"{words}{ratio}{_unscored(canary_check)}{fault}"
-
-
-def _unscored(canary_check: CanaryCheck) -> str:
-    """How many included canaries have a scored round, if some have none; else empty."""
-    scored, included = canary_check.num_scored, canary_check.num_included
-    if scored is None or included is None or scored == included:
-        return ""
-    return f"; {scored:,} of {included:,} included canaries have a scored round"
 
 
 def _absences(report: Report) -> list[str]:

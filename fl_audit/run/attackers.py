@@ -7,7 +7,7 @@ If the run leaks nothing, the scores of included and excluded canaries are excha
 coins are fair and independent of examples; the empirical null needs this.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -19,13 +19,67 @@ from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import AttackContext, Attacker, ModelAttacker, SeenRound
 from fl_audit.attacks.threat_models import make_attackers as make_attackers_of
 from fl_audit.attacks.threat_models import register_attacker, statistics_of
-from fl_audit.attacks.update_logs import UpdateLogs
-from fl_audit.attacks.update_ratio import RoundFilter, Signals, clipped
-from fl_audit.canaries.tables import family_of
+from fl_audit.attacks.update_ratio import RoundFilter, Signals, UpdateLogs, clipped
+from fl_audit.canaries.tables import coin_probability, family_of
+from fl_audit.config import ExampleCanaries
 from fl_audit.engines.engine import ClientUpdates, Engine, Weights, as_vector
-from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.stand_ins import make_stand_ins
+from fl_audit.engines.prepare import PreparedRun, alike_canaries, parts_of, usual_size
 from fl_audit.formats.folders import RunFolder
+from fl_audit.seeds import Stream, generator
+from fl_audit.tasks.learning_task import Examples
+
+# Stand-ins for a round’s participants, made of similar data, which show what others may send.
+# Nothing here depends on a canary’s coin.
+
+
+_MOST_OF_A_KIND = 128
+_MOST_NUMBERS = 1 << 26
+"""The largest size of all stand-ins' updates together, 256 MB."""
+
+
+@dataclass(frozen=True, eq=False)
+class StandIns:
+    """Stand-ins for a round's participants."""
+
+    clients: Sequence[Examples]  # the examples of each, in the order of training
+    counts: FloatArray  # the expected number of participants that each represents, (n,)
+    repeats: float  # the expected number of rounds of a participant, at least 1
+
+
+def make_stand_ins(run: PreparedRun) -> StandIns:
+    """Stand-ins for a run's clients and canaries; of a kind no more than there are canaries."""
+    random = generator(run.config.seed, Stream.STAND_INS)
+    schedule, pool = run.schedule, run.num_canaries
+    most = max(1, min(_MOST_OF_A_KIND, pool, _MOST_NUMBERS // (2 * run.task.classifier.dim)))
+    of_canary = float(np.mean([len(rounds) for rounds in run.own_rounds.of_canary]))
+    canaries_of_round = coin_probability(run.config.canaries) * pool * of_canary
+    canaries_of_round /= schedule.num_rounds
+    if not isinstance(run.config.canaries, ExampleCanaries):
+        raise TypeError("stand-ins are for canaries that hold examples")
+    like_canaries = alike_canaries(run.config.canaries, run.task, most, random)
+    like_clients = _like_clients(run, most, random)
+    clients_of_round = schedule.expected_clients
+    if not like_canaries:  # canaries are like clients, or cannot be imitated
+        clients_of_round += canaries_of_round
+    counts = (
+        np.full(len(like_clients), clients_of_round / len(like_clients)),
+        np.full(len(like_canaries), canaries_of_round / max(len(like_canaries), 1)),
+    )
+    of_client = schedule.expected_clients * schedule.num_rounds / run.num_clients
+    most_examples = run.task.max_examples_per_client
+    passes = [
+        examples.take(np.tile(np.arange(len(examples))[:most_examples], run.config.client.epochs))
+        for examples in (*like_clients, *like_canaries)
+    ]
+    return StandIns(passes, np.concatenate(counts), max(1.0, of_canary, of_client))
+
+
+def _like_clients(run: PreparedRun, most: int, random: np.random.Generator) -> list[Examples]:
+    """Held-out examples in parts as large as a client's."""
+    held_out = run.task.held_out
+    size = min(usual_size(run.task), len(held_out))
+    order = random.permutation(len(held_out))[: most * size]
+    return list(parts_of(held_out.take(order), size))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,9 +143,9 @@ class UpdateAttacker(Attacker):
     participated or not. Logged are the inner product with the round's noised aggregate
     (Algorithm 3, lines 13 to 17, with the update in place of the gradient and the aggregate in
     place of the difference of models), and the likelihood ratio given what other clients may send
-    (`fl_audit.attacks.update_ratio`), for which stand-ins (`engines.stand_ins`) train too. The
-    score in a canary's own rounds belongs to a stronger threat model (`known_rounds`), in which
-    the attacker knows these rounds and an upper bound must not count on sampling.
+    (`attacks.example_statistics`), for which stand-ins train too. The score in a canary's own
+    rounds belongs to a stronger threat model (`known_rounds`), in which the attacker knows these
+    rounds and an upper bound must not count on sampling.
     """
 
     statistics = (

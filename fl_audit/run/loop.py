@@ -276,7 +276,11 @@ class RoundLoop:
         """Runs the remaining rounds, or as many as a session or the live audit allow."""
         state, first = start.state, start.completed_rounds
         end = min(first + (self._engine.rounds_per_session or self._last), self._last)
-        with prefetched(self._data, range(first, end)) as rounds:
+
+        def read(index: int) -> ReadRound:
+            return self._read(self._run.schedule.cohort(index), index)
+
+        with prefetched(read, range(first, end)) as rounds:
             for index, data in enumerate(rounds, start=first):
                 state = self._round(state, data, index)
                 completed = index + 1
@@ -313,9 +317,6 @@ class RoundLoop:
             -(-completed // every) if is_released and every is not None else None,
             self._folder.release_logs(),
         )
-
-    def _data(self, round_index: int) -> ReadRound:
-        return self._read(self._run.schedule.cohort(round_index), round_index)
 
     def _round(self, state: Any, data: ReadRound, index: int) -> Any:
         """Runs and logs one round; `index` counts from 0, the number in the metrics from 1."""

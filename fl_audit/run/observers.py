@@ -14,8 +14,7 @@ import msgspec
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.canary_watch import CanaryWatch
-from fl_audit.attacks.measured_canary_check import RoundLengths, canary_check_in_rounds
+from fl_audit.attacks.measured_canary_check import CanaryWatch, RoundLengths, canary_check_in_rounds
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.canaries.tables import family_of
 from fl_audit.checks import CanaryCheck
@@ -90,6 +89,10 @@ class RoundMetrics:
     epsilon_lower_bound: float | None = None
 
 
+_RELEASED = ("clip_norm", "noise_stddev", "aggregate_norm", "accuracy")
+"""The metrics that follow from models, aggregates and config."""
+
+
 @dataclass(frozen=True, eq=False)
 class CanaryCosines:
     """The cosines of canaries with the noised aggregate of one round.
@@ -126,11 +129,17 @@ class FinishedRound:
     is_secret: bool = False
 
     def numbers(self) -> dict[str, float]:
-        """The round's numbers by name, for an experiment tracker; none of what is secret."""
+        """The round's numbers by name, for an experiment tracker.
+
+        Of secret rounds there are those alone that follow from what the run releases: participants'
+        losses, which have no noise, their number and their time say who they are.
+        """
         named = dataclasses.asdict(self.metrics)
-        for name in ("round", *(("num_clients", "num_canaries") if self.is_secret else ())):
-            del named[name]
-        known = {name: float(value) for name, value in named.items() if value is not None}
+        known = {
+            name: float(value)
+            for name, value in named.items()
+            if value is not None and name != "round" and (name in _RELEASED or not self.is_secret)
+        }
         return known if self.cosines is None else known | self.cosines.means()
 
 

@@ -138,6 +138,7 @@ def _write_results(
     statistics = statistics_of(canaries, run.config.audit)
     write_model(folder.model, done.model)
     write_model(folder.initial_model, run.task.classifier.initial_weights)
+    of_rounds = 0o666 if run.secret is None else OWNER_ALONE
     for statistic in statistics:
         scored = ScoreFile(
             ids,
@@ -147,11 +148,10 @@ def _write_results(
             coin_probability(canaries),
             pair_names(canaries.inclusion, len(ids)),
         )
-        tells_rounds = bool(statistic.needs & {"canary_rounds", "uploads"})
-        mode = OWNER_ALONE if tells_rounds and run.secret is not None else 0o666
+        mode = of_rounds if statistic.tells_rounds else 0o666
         write_score_file(folder.scores(statistic.name), scored, mode)
     if compared:
-        write_compared_vectors(folder.compared_vectors, compared)
+        write_compared_vectors(folder.compared_vectors, compared, of_rounds)
     made = _record(run, folder, done)
     record = record_text(made)
     files = digests_of(folder.training_outputs()) | {folder.record.name: digest(record.encode())}

@@ -18,12 +18,12 @@ import numpy.typing as npt
 from fl_audit.config import Config
 from fl_audit.config.file import config_to_toml
 from fl_audit.config_tables.audit import Audit
-from fl_audit.config_tables.table import Table
+from fl_audit.config_tables.kinds import Table
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LOCK_NAME, RunFolder
 from fl_audit.formats.npy_file import read_arrays
+from fl_audit.formats.participation_files import new_secret, read_secret, write_secret
 from fl_audit.formats.round_chain import Chain, ChainWriter, Resumed, Saved, digest_of, read_chain
-from fl_audit.formats.schedule_secret import new_secret, read_secret, write_secret
 from fl_audit.formats.text_files import (
     OWNER_ALONE,
     atomic_writer,
@@ -112,7 +112,7 @@ def secret_of(folder: RunFolder, config: Config) -> int:
 
 
 def check_same_canaries(folder: RunFolder, canaries_csv: str, secret: int | None = None) -> None:
-    """Raises InputError unless a run has the canaries and rounds that it would have today.
+    """Raises InputError unless config and code still give the run's canaries and their rounds.
 
     A run without a checkpoint may lack the file, which is then written. `secret` is None if the
     seed draws the schedule.
@@ -173,7 +173,7 @@ def _check_identity(folder: RunFolder, chain: Chain) -> None:
 def kept_files(folder: RunFolder, audit: Audit, rounds: range) -> list[Path]:
     """The files, besides the logs, that a checkpoint depends on and that later ones replace.
 
-    `rounds` are those from the first one that is not completed to the end.
+    `rounds` begin with the first one that is not completed.
     """
     completed = rounds.start
     every = audit.release_every or rounds.stop
@@ -230,16 +230,11 @@ _FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A run between two rounds.
-
-    Attributes:
-      leaves: The parts of the engine's state: arrays, NumPy scalars and bytes.
-      link: The link of the checkpoint's line in the chain of the logs.
-    """
+    """A run between two rounds."""
 
     completed_rounds: int
-    leaves: Sequence[Any]
-    link: str = ""
+    leaves: Sequence[Any]  # the parts of the engine's state: arrays, NumPy scalars and bytes
+    link: str = ""  # the link of the checkpoint's line in the chain of the logs
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:

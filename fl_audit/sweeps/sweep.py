@@ -25,12 +25,14 @@ import msgspec
 from fl_audit.comparison import comparison_of, csv_text, read_reported_runs, render_comparison
 from fl_audit.config import Config
 from fl_audit.config.file import config_of_table, config_to_toml, parse_config, set_key
-from fl_audit.config_tables.table import NonNegativeInt, Table
+from fl_audit.config_tables.kinds import NonNegativeInt, Table
 from fl_audit.engines.ray.cluster import check_ray, end_with_parent, lost_part, ray_on_this_machine
 from fl_audit.errors import InputError, nearest, one_line
 from fl_audit.formats.folders import RunFolder, locked
+from fl_audit.formats.run_record import read_record
 from fl_audit.formats.text_files import read_foreign, read_toml, unfinished_files, write_text
 from fl_audit.library_words import json_words
+from fl_audit.number_words import count, duration, significant
 from fl_audit.pipeline import continue_run, start_run
 from fl_audit.progress import Progress, bar, warn
 from fl_audit.resources import num_cores
@@ -70,29 +72,15 @@ class GridFile(Table, frozen=True):
 
 @dataclass(frozen=True)
 class SweepRun:
-    """One run of a sweep.
+    """One run of a sweep."""
 
-    Attributes:
-      name: The name of its folder.
-      settings: The keys that it changes in the base config.
-      config: Its resolved config.
-    """
-
-    name: str
-    settings: Mapping[str, Any]
-    config: Config
+    name: str  # the name of its folder
+    settings: Mapping[str, Any]  # the keys that it changes in the base config
+    config: Config  # its resolved config
 
 
 def read_grid(path: Path) -> tuple[SweepRun, ...]:
-    """Reads a sweep's file and the configs of all its runs.
-
-    Args:
-      path: The TOML file.
-
-    Raises:
-      InputError: The file or its base config is invalid, a combination does not describe a run, or
-        two runs have the same name.
-    """
+    """Reads a sweep's file and the configs of all its runs."""
     grid = _read(path)
     base = path.parent / grid.base
     table = read_toml(base)
@@ -217,22 +205,15 @@ State = Literal["planned", "finished", "failed"]
 
 @dataclass(frozen=True)
 class RunState:
-    """One run of a sweep and its state.
+    """One run of a sweep and its state."""
 
-    Attributes:
-      name: The name of the run.
-      settings: The keys that it changes in the base config.
-      state: `finished` with a report; `failed` if it ended without one; else `planned`: not
-        started, running or interrupted.
-      folder: Its run folder.
-      error: Why it failed, in one line; None otherwise.
-    """
-
-    name: str
-    settings: Mapping[str, Any]
+    name: str  # the name of the run
+    settings: Mapping[str, Any]  # the keys that it changes in the base config
+    # `finished` with a report; `failed` if it ended without one; else `planned`: not started,
+    # running or interrupted
     state: State
-    folder: Path
-    error: str | None = None
+    folder: Path  # its run folder
+    error: str | None = None  # why it failed, in one line; None otherwise
 
     def ended(self, error: str | None) -> "RunState":
         """The state after the run's end: failed with an error, else finished."""
@@ -297,11 +278,7 @@ def _rows(metrics: Path) -> int:
 def start_or_continue(
     config_toml: str, out: str, shared: str, cores: int, gpu_share: float
 ) -> str | None:
-    """Starts or resumes a run; returns why it failed, else None.
-
-    Args:
-      gpu_share: GPUs that it may use; below 1 it shares one with other runs.
-    """
+    """Starts or resumes a run, maybe with a share of a GPU; returns why it failed, else None."""
     # Imports TensorFlow, which a dry run does not need.
     from fl_audit.tasks.client_text import sharing_arrays
 
@@ -343,16 +320,11 @@ Work = tuple[SweepRun, RunState]
 
 @dataclass(frozen=True)
 class Share:
-    """The resources of one run of a sweep.
-
-    Attributes:
-      cores: Cores of each, at least 1.
-      gpus: GPUs of each; a fraction if runs share one, 0 without a GPU.
-    """
+    """The resources of one run of a sweep."""
 
     jobs: int
-    cores: int
-    gpus: float
+    cores: int  # cores of each, at least 1
+    gpus: float  # GPUs of each; a fraction if runs share one, 0 without a GPU
 
 
 def share_of(jobs: int | None, cores: int, gpus: int, memory: int, runs: int) -> Share:
@@ -388,11 +360,7 @@ def run_on_ray(
     ended: Callable[[RunState], None],
     look: Callable[[Sequence[RunState]], None],
 ) -> None:
-    """Runs `work`, `jobs` at a time; the other runs continue if one fails.
-
-    Args:
-      jobs: Number of runs at a time; None chooses by the machine.
-    """
+    """Runs `work`, `jobs` at a time; the other runs continue if one fails."""
     cores = num_cores()
     with ray_on_this_machine(max(cores, jobs or 1), _OBJECT_STORE) as ray:
         resources = ray.cluster_resources()
@@ -440,15 +408,7 @@ _SHARED = "shared"
 
 
 def plan_sweep(path: Path, out: Path) -> tuple[RunState, ...]:
-    """The runs of a sweep with their states; starts and writes nothing.
-
-    Args:
-      path: The sweep's file.
-      out: The sweep's folder, which need not exist.
-
-    Raises:
-      InputError: The file is invalid, or a run's folder holds something else.
-    """
+    """The runs of a sweep with their states; starts and writes nothing."""
     return _states_on_disk(read_grid(path), out)
 
 
@@ -518,3 +478,54 @@ def _compare(states: Sequence[RunState], out: Path) -> None:
     write_text(out / "results.csv", csv_text(comparison.records(out)))
     if len(finished) >= 2:
         write_text(out / "compare.html", render_comparison(comparison))
+
+
+@dataclass(frozen=True)
+class RunTime:
+    """The time of a run on this machine."""
+
+    start_seconds: float  # seconds before the second round; 0 if only rounds were timed
+    round_seconds: float
+    source: str  # what was measured, in words
+
+
+def time_of_finished(states: Sequence[RunState]) -> RunTime | None:
+    """The mean time of the finished runs' rounds, if any."""
+    round_seconds = []
+    for folder in (RunFolder(state.folder) for state in states if state.state == "finished"):
+        if folder.record.exists():
+            record = read_record(folder)
+            round_seconds.append(
+                (record.training_seconds + record.scoring_seconds) / record.rounds_done
+            )
+    if not round_seconds:
+        return None
+    return RunTime(
+        0.0,
+        sum(round_seconds) / len(round_seconds),
+        f"{count(len(round_seconds), 'finished run')} of the sweep",
+    )
+
+
+def calibrated(config: Config, name: str, seconds: float) -> RunTime:
+    """The time of a run, from training its first rounds now on all cores."""
+    from fl_audit.planning.cost import calibrate
+
+    measured = calibrate(config, seconds)
+    source = f"{count(measured.rounds_timed, 'round')} of {name}, trained now"
+    return RunTime(measured.start_seconds, measured.round_seconds, source)
+
+
+def hours_line(runs: Sequence[SweepRun], states: Sequence[RunState], time: RunTime) -> str:
+    """One line: the time of the remaining runs one after another, if each takes `time`."""
+    left = [
+        run.config.participation.rounds
+        for run, state in zip(runs, states, strict=True)
+        if state.state != "finished"
+    ]
+    rounds = [number for number in left if number is not None]
+    if not rounds:
+        return "hours: not known, as the runs' logs set their rounds"
+    seconds = sum(time.start_seconds + number * time.round_seconds for number in rounds)
+    measured = f"{significant(time.round_seconds, 2)} s a round, as {time.source} took"
+    return f"hours: about {duration(seconds)} for {count(len(rounds), 'run')} in turn; {measured}"

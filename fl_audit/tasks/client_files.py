@@ -196,7 +196,7 @@ def _is_index(name: str, column: AnyArray) -> bool:
 def load_table_task(config: TableTask, seed: int) -> LearningTask:
     """The task of a table with an example per row; the seed decides what is held out."""
     path = Path(config.path)
-    columns = _read_table(path)
+    columns = _read_table(path, config.client_column)
     owners = _column(path, columns, config.client_column)
     is_empty = owners == "" if owners.dtype.kind == "U" else np.isnan(owners)
     if is_empty.any():
@@ -210,7 +210,8 @@ def load_table_task(config: TableTask, seed: int) -> LearningTask:
     held_out = None
     if config.held_out is not None:
         held_out_path = Path(config.held_out)
-        held_out, _ = _examples(held_out_path, _read_table(held_out_path), config, features)
+        apart = _read_table(held_out_path, config.client_column)
+        held_out, _ = _examples(held_out_path, apart, config, features)
     return clients_task(config, path.name, clients, held_out, seed)
 
 
@@ -218,7 +219,6 @@ def _examples(
     path: Path, columns: dict[str, AnyArray], config: TableTask, features: list[str] | None
 ) -> tuple[Examples, list[str]]:
     """The rows as examples, and the names of their features; `features` fixes the order."""
-    labels = _column(path, columns, config.label_column)
     not_features = (config.client_column, config.label_column)
     others = [name for name in columns if name not in not_features]
     index = [name for name in others if _is_index(name, columns[name])]
@@ -226,13 +226,10 @@ def _examples(
     if not names:
         raise InputError(f"{path}: has no column of features besides {' and '.join(not_features)}")
     for name in (config.label_column, *names):
-        if (column := _column(path, columns, name)).dtype.kind not in "iufb":
-            row = next((n for n, text in enumerate(column) if not is_number(text)), 0)
-            raise InputError(
-                f"{path}, row {row + 1}: column `{name}` must be a number, got {column[row]!s:.60}"
-            )
+        columns[name] = _as_numbers(path, name, _column(path, columns, name))
     inputs = np.stack([columns[name] for name in names], axis=1)
-    examples = as_examples(inputs, labels, str(path), [f"column `{name}`" for name in names])
+    places = [f"column `{name}`" for name in names]
+    examples = as_examples(inputs, columns[config.label_column], str(path), places)
     if features is None and index:
         warn(f"{path}: column {index[0]!r} is the rows' index and no feature; it is left out")
     return examples, names
@@ -244,19 +241,33 @@ def _column(path: Path, columns: dict[str, AnyArray], name: str) -> AnyArray:
     return columns[name]
 
 
-def _read_table(path: Path) -> dict[str, AnyArray]:
-    """The columns of a table: numbers, or text if a column holds anything else."""
+def _as_numbers(path: Path, name: str, column: AnyArray) -> AnyArray:
+    """A column of numbers, also of those that Parquet holds as text or as decimal numbers."""
+    if column.dtype.kind in "iufb":
+        return column
+    for row, text in enumerate(column, start=1):
+        if not is_number(text):
+            raise InputError(f"{path}, row {row}: column `{name}` must be a number, got {text:.60}")
+    return column.astype(np.float64)
+
+
+def _read_table(path: Path, client_column: str) -> dict[str, AnyArray]:
+    """The columns of a table: numbers, or text if a column holds anything else.
+
+    Clients of a CSV are text: as numbers, 007 and 7 would be one client.
+    """
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
 
-    options = pa.csv.ReadOptions(use_threads=False)  # with threads no error names its row
+    read = pa.csv.ReadOptions(use_threads=False)  # with threads no error names its row
+    convert = pa.csv.ConvertOptions(column_types={client_column: pa.string()})
     try:
         with reading(path):
             if path.suffix == ".parquet":
                 table = pa.parquet.read_table(path)
             else:
-                table = pa.csv.read_csv(_plain_csv(path), read_options=options)
+                table = pa.csv.read_csv(_plain_csv(path), read, convert_options=convert)
     except pa.ArrowException as error:
         raise InputError(f"{path}: {arrow_words(error)}") from error
     if len(set(table.column_names)) < table.num_columns or not table.num_rows:

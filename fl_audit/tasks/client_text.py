@@ -282,7 +282,7 @@ def sharing_arrays(folder: Path) -> Iterator[None]:
 
 
 def cached_arrays(name: str, source: Path, settings: str, make: Callable[[], Arrays]) -> Arrays:
-    """The arrays of `make`, cached inside `sharing_arrays` by the content of `source`, settings."""
+    """The arrays of `make`, cached inside `sharing_arrays` by `source`'s content and settings."""
     folder = _folder.get()
     if folder is None:
         return make()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Ty
 from msgspec import Meta, field
 
 from fl_audit.config_tables import Kinds
-from fl_audit.config_tables.table import NonNegativeInt, PositiveInt, Table
+from fl_audit.config_tables.kinds import NonNegativeInt, PositiveInt, Table
 from fl_audit.errors import InputError
 
 if TYPE_CHECKING:

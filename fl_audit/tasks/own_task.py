@@ -104,12 +104,12 @@ def _model(task: OwnTask, weights: tuple[Float32Array, ...], like: Examples, sou
     """The model in the task's framework; its functions are tried on the first client's data."""
     if task.framework == "jax":
         import_extra("jax")
-        from fl_audit.tasks.jax import own_model as in_jax
+        from fl_audit.tasks.jax import networks as in_jax
 
         functions = in_jax.functions_of(task.predict, task.loss, task.correct, task.log_odds)
         classes = in_jax.checked_classes(functions, weights, like, source)
         return in_jax.OwnJaxModel(weights, functions, classes, task.accuracy_description)
-    from fl_audit.tasks.tf import own_model as in_tensorflow
+    from fl_audit.tasks.tf import networks as in_tensorflow
 
     of_examples = {"loss": task.loss, "correct": task.correct, "log_odds": task.log_odds}
     in_tensorflow.check_functions(task.predict, of_examples, weights, like, source)

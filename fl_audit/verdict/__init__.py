@@ -33,12 +33,7 @@ from fl_audit.verdict.claims import (
     ZeroConcentratedClaim,
 )
 from fl_audit.verdict.curve_claim_tests import curve_tests
-from fl_audit.verdict.decision import (
-    after_checks,
-    after_missing_rounds,
-    reach_curve_verdict,
-    reach_verdict,
-)
+from fl_audit.verdict.decision import after_checks, after_missing_rounds, reach_verdict
 from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.record import Verdict
 from fl_audit.verdict.separation import separation
@@ -62,7 +57,6 @@ __all__ = [
     "chosen_methods",
     "chosen_tests",
     "curve_tests",
-    "reach_curve_verdict",
     "reach_verdict",
     "scored_statistic",
     "separation",

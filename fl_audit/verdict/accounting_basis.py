@@ -27,6 +27,7 @@ from fl_audit.accounting.sampling import (
     PoissonSampling,
     UnknownRounds,
 )
+from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.estimators.trade_off import epsilon_of_curve
 from fl_audit.number_words import (
     count,
@@ -53,9 +54,6 @@ MARGIN = 0.01
 
 _FACTORS = (1.0, 0.1, 0.01, 0.001)
 """The deltas at which a claimed curve is compared, as multiples of the claim's."""
-
-Attacker = Literal["knows_rounds", "does_not_know_rounds", "sees_uploads"]
-"""The attacker of a claim: the keys of `Report.attackers`."""
 
 Source = Literal["configured", "stated"]
 """Whether the noise is that of a run's config, or what a log states."""
@@ -98,7 +96,7 @@ class Accounted:
             return None
         if self.hidden is not None:
             return epsilon_at_least(self.least, self.hidden, delta, knows_rounds=False)
-        knows_rounds = self.attacker != "does_not_know_rounds"
+        knows_rounds = self.attacker is not Attacker.DOES_NOT_KNOW_ROUNDS
         return epsilon_at_least(self.least, self.party, delta, knows_rounds=knows_rounds)
 
     def at_most(self, delta: float) -> float | None:
@@ -108,10 +106,10 @@ class Accounted:
         except ModuleNotFoundError as error:
             check_is_accountant(error)
             return None
-        if self.attacker == "sees_uploads":
+        if self.attacker is Attacker.SEES_UPLOADS:
             uploads = bounds.seeing_uploads
             return None if uploads is None else uploads.guarantee.epsilon
-        return bounds.against(self.attacker == "knows_rounds").guarantee.epsilon
+        return bounds.against(self.attacker is Attacker.KNOWS_ROUNDS).guarantee.epsilon
 
     @property
     def whom(self) -> str:
@@ -127,20 +125,18 @@ class Accounted:
                 )
             case _:
                 party = "a client whose rounds are sampled"
-        attackers = {
-            "knows_rounds": "who knows in which rounds it is",
-            "does_not_know_rounds": "who does not know who was sampled",
-            "sees_uploads": "who sees its uploads",
-        }
-        is_hidden = self.attacker == "does_not_know_rounds" or self.hidden is not None
-        attacker = "does_not_know_rounds" if is_hidden else self.attacker
-        return f"{party}, against an attacker {attackers[attacker]}"
+        attacker = self.attacker if self.hidden is None else Attacker.DOES_NOT_KNOW_ROUNDS
+        return f"{party}, against an attacker {attacker.words}"
+
+
+def _attacker(*, counts_on_sampling: bool) -> Attacker:
+    return Attacker.DOES_NOT_KNOW_ROUNDS if counts_on_sampling else Attacker.KNOWS_ROUNDS
 
 
 def accounted_of_run(release: Release, scope: Scope) -> tuple[Accounted, ...]:
     if scope.covers_uploads and noise_distribution_named(release.noise.distribution).is_per_upload:
-        return (Accounted(release, release.client, "sees_uploads", "configured"),)
-    attacker: Attacker = "does_not_know_rounds" if scope.counts_on_sampling else "knows_rounds"
+        return (Accounted(release, release.client, Attacker.SEES_UPLOADS, "configured"),)
+    attacker = _attacker(counts_on_sampling=bool(scope.counts_on_sampling))
     return (Accounted(release, release.client, attacker, "configured"),)
 
 
@@ -158,7 +154,7 @@ def accounted_of_log(
     """
     accounted = []
     if uploads is not None and scope.covers_uploads:
-        accounted.append(Accounted(uploads, uploads.client, "sees_uploads", "stated"))
+        accounted.append(Accounted(uploads, uploads.client, Attacker.SEES_UPLOADS, "stated"))
     if rounds is None or weight not in (None, 1):  # accounting is about the weight of a canary
         return tuple(accounted)
     party, canary = rounds.client, rounds.canary
@@ -169,7 +165,7 @@ def accounted_of_log(
         number = party.participations
         hidden = Party(AllocatedRounds(number, max(rounds.rounds, number)))
     counts = scope.counts_on_sampling is True and hidden is None
-    attacker: Attacker = "does_not_know_rounds" if counts else "knows_rounds"
+    attacker = _attacker(counts_on_sampling=counts)
     if hidden is None and party.participations == 1:
         most_noise = None  # the round may be any, also that with the least noise
     return (*accounted, Accounted(rounds, party, attacker, "stated", hidden, most_noise))
@@ -224,7 +220,7 @@ def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
     """What accounting gives for certain that is above a claim; None where nothing is."""
     shift = None
     is_stated = noise.most_noise != math.inf
-    if is_stated and noise.attacker == "knows_rounds" and noise.hidden is None:
+    if is_stated and noise.attacker is Attacker.KNOWS_ROUNDS and noise.hidden is None:
         shift = exact_shift(noise.least, noise.party)
     match claim:
         case NoiseClaim(noise_multiplier=claimed):

@@ -3,7 +3,6 @@
 import dataclasses
 import decimal
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,16 +15,16 @@ from fl_audit.checks.sampling_check import check_poisson, clients_return
 from fl_audit.estimators.trade_off import GaussianTradeOff
 from fl_audit.number_words import lower_bound_text, significant, upper_bound_text
 from fl_audit.verdict.accounting_basis import MARGIN, Source
-from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
+from fl_audit.verdict.claim_tests import ScoredStatistic
 from fl_audit.verdict.claims import Claim
 from fl_audit.verdict.curve_claim_tests import CurveTest
-from fl_audit.verdict.decision import doubt, reach_verdict, with_curve
 from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.parts import DetectableParts, Parts, are_testable
-from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, MOST_CANARIES
+from fl_audit.verdict.power import FACTOR, MOST_CANARIES
 from fl_audit.verdict.record import Outcome, Verdict
-from fl_audit.verdict.scope import Scope, without_cover
+from fl_audit.verdict.scope import Scope
 from fl_audit.verdict.sentences import (
+    IN_SIMULATIONS,
     NEXT,
     OTHER_ATTACKS,
     after_consistent,
@@ -33,7 +32,6 @@ from fl_audit.verdict.sentences import (
     norm_words,
     nothing_contradicts,
 )
-from fl_audit.verdict.separation import separation
 
 SHARE = 0.5
 """The share of a verdict's level that parts have where scores test the claim as a whole, too."""
@@ -127,40 +125,6 @@ def _crowd(background: Background) -> float:
         return math.inf
     ratios = background.aggregate_lengths[has_noise] ** 2 / noise[has_noise]
     return float(np.maximum(ratios - 1, 0).mean())
-
-
-def point_verdict(
-    claim: Claim,
-    tests: ClaimTests,
-    scope: Scope,
-    canaries: SampledCanaries | None,
-    *,
-    canary_check: CanaryCheck | None,
-    others: Sequence[ScoredStatistic],
-    background: Background | None,
-) -> Verdict:
-    """Reaches the verdict on a claimed (epsilon, delta), by scores and by its parts.
-
-    Where scores test the claim as a whole and parts do too, each have half of the level.
-    """
-    names, level = [statistic.name for statistic in tests.statistics], 1 - tests.confidence
-    is_tested = all(map(scope.covers, names))
-    parts = None
-    if canaries is not None:
-        parts = canaries.parts(scope, claim.delta, level * (SHARE if is_tested else 1.0))
-    if parts is not None and is_tested:
-        tests = dataclasses.replace(tests, confidence=1 - (1 - SHARE) * level)
-    covered = scope if is_tested else without_cover(scope, names)
-    verdict = reach_verdict(
-        claim, tests, covered, canary_check=canary_check, others=others, background=background
-    )
-    if parts is not None and canaries is not None:
-        canary_check = canary_check or separation(tests.statistics)
-        doubtful: str | None = DRAWS_DEPEND
-        if not canaries.depend_on_each_other():
-            doubtful = doubt(claim, tests.statistics, canary_check, others, scope)
-        verdict = with_parts(verdict, parts, doubtful, canary_check, is_tested=is_tested)
-    return with_curve(verdict, tests.statistics)
 
 
 def with_parts(
@@ -277,8 +241,8 @@ def _power(
         epsilon = significant(detectable.epsilon, 2, decimal.ROUND_UP)
         seen = (
             f"audits like this notice {'' if is_enough else 'only '}a noise multiplier of {noise} "
-            f"or less, or a rate of {upper_bound_text(detectable.rate)} or more, in "
-            f"{100 * ENOUGH_POWER:g} % of simulations: a true ε of {epsilon} or more"
+            f"or less, or a rate of {upper_bound_text(detectable.rate)} or more, "
+            f"{IN_SIMULATIONS}: a true ε of {epsilon} or more"
         )
     return (
         f"power by its parts: {seen} ({len(parts.z):,} included canaries with "

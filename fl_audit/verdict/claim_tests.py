@@ -20,8 +20,8 @@ from fl_audit.estimators import (
     Null,
     valid_methods,
 )
-from fl_audit.estimators.arguments import check_confidence
 from fl_audit.estimators.null import EMPIRICAL
+from fl_audit.estimators.scores import check_confidence
 from fl_audit.verdict.claims import Claim
 from fl_audit.verdict.search import bisected
 

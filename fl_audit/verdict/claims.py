@@ -36,8 +36,8 @@ from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.config_tables.audit import Audit, check_profile
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_delta
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
+from fl_audit.estimators.scores import check_delta
 from fl_audit.estimators.trade_off import (
     GaussianTradeOff,
     TradeOff,
@@ -110,26 +110,42 @@ class Claim:
 
 
 class OneCurveClaim(abc.ABC):
-    """A claim of one curve, the same against every attacker.
+    """A claim of one curve for a client, the same against every attacker.
 
     Attributes:
       delta: The delta at which the claim is said as an epsilon, in (0, 1).
+
+    Raises:
+      InputError: A number is out of range; the epsilon at delta is above LARGEST_EPSILON.
     """
 
     whom: ClassVar[str] = "client"
     is_stated: ClassVar[bool] = True
+    noun: ClassVar[str]
 
     delta: float
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
+        if self.delta == 0:
+            raise InputError(
+                f"a claimed {self.noun} needs a delta above 0, to be said as an epsilon"
+            )
+        if not 0 < self.epsilon <= LARGEST_EPSILON:
+            raise InputError(
+                f"claimed {self.noun} must allow an epsilon above 0 and at most "
+                f"{LARGEST_EPSILON:g} at delta {self.delta:g}, and allows {self.epsilon:g}"
+            )
+
+    @functools.cached_property
+    def epsilon(self) -> float:
+        """The epsilon that the claim allows at delta."""
+        return epsilon_of_curve(self.trade_off, self.delta)
 
     @property
     @abc.abstractmethod
     def trade_off(self) -> TradeOff:
         """The curve that is claimed."""
-
-    @property
-    @abc.abstractmethod
-    def epsilon(self) -> float:
-        """The epsilon that the claim allows at delta."""
 
     @property
     @abc.abstractmethod
@@ -145,44 +161,28 @@ class OneCurveClaim(abc.ABC):
         """The curve that is claimed against the attacker of a statistic: the same for all."""
         return self.trade_off
 
-    def _check(self, name: str, number: float) -> None:
-        if not 0 < number < math.inf:
-            raise InputError(f"claimed {name} must be above 0 and finite, got {number}")
-        self._check_delta(name)
-        if not 0 < self.epsilon <= LARGEST_EPSILON:
-            raise InputError(
-                f"claimed {name} must allow an epsilon above 0 and at most {LARGEST_EPSILON:g}, "
-                f"got {number:g}, which allows {self.epsilon:g}"
-            )
 
-    def _check_delta(self, name: str) -> None:
-        check_delta(self.delta)
-        if self.delta == 0:
-            raise InputError(f"a claimed {name} needs a delta above 0, to be said as an epsilon")
+def _positive(noun: str, number: float) -> None:
+    if not 0 < number < math.inf:
+        raise InputError(f"claimed {noun} must be above 0 and finite, got {number}")
 
 
 @dataclass(frozen=True)
 class GaussianClaim(OneCurveClaim):
     """The claim that a run is mu-GDP for a client (Dong, Roth & Su 2022, definition 2.6).
 
-    Attributes:
-      mu: The claimed mu, above 0; its epsilon at delta is at most LARGEST_EPSILON.
-      delta: The delta at which the claim is said as an epsilon, in (0, 1).
-
-    Raises:
-      InputError: A number is out of range.
+    `mu` is above 0.
     """
 
     kind: ClassVar[str] = "gdp"
+    noun: ClassVar[str] = "mu"
 
     mu: float
     delta: float
 
-    def __post_init__(self) -> None:
-        self._check("mu", self.mu)
-
     @functools.cached_property
     def epsilon(self) -> float:
+        _positive(self.noun, self.mu)
         return epsilon_of_mu(self.mu, self.delta)
 
     @property
@@ -198,29 +198,19 @@ class GaussianClaim(OneCurveClaim):
 class ZeroConcentratedClaim(OneCurveClaim):
     """The claim that a run is rho-zCDP for a client (Bun & Steinke 2016, definition 1.1).
 
-    Attributes:
-      rho: The claimed rho, above 0; its epsilon at delta is at most LARGEST_EPSILON.
-      delta: The delta at which the claim is said as an epsilon, in (0, 1).
-
-    Raises:
-      InputError: A number is out of range.
+    `rho` is above 0. The epsilon is that of the curve, or by proposition 1.3 of Bun & Steinke where
+    that is less: the curve is tabulated, which is coarse for a tiny rho.
     """
 
     kind: ClassVar[str] = "zcdp"
+    noun: ClassVar[str] = "rho"
 
     rho: float
     delta: float
 
-    def __post_init__(self) -> None:
-        self._check("rho", self.rho)
-
     @functools.cached_property
     def epsilon(self) -> float:
-        """The epsilon that the claim allows at delta.
-
-        It is that of the curve, or by proposition 1.3 of Bun & Steinke where that is less: the
-        curve is tabulated, which is coarse for a tiny rho.
-        """
+        _positive(self.noun, self.rho)
         closed = self.rho + 2 * math.sqrt(-self.rho * math.log(self.delta))
         return min(epsilon_of_curve(self.trade_off, self.delta), closed)
 
@@ -237,51 +227,35 @@ class ZeroConcentratedClaim(OneCurveClaim):
 class NoiseClaim(OneCurveClaim):
     """The claim that Gaussian noise hides a canary which participates in one round.
 
-    It is mu-GDP with mu = 1 / noise_multiplier.
-
-    Attributes:
-      noise_multiplier: The claimed standard deviation of the noise over the clip norm, above 0.
-      delta: The delta at which the claim is said as an epsilon, in (0, 1).
-
-    Raises:
-      InputError: A number is out of range.
+    It is mu-GDP with mu = 1 / noise_multiplier: the standard deviation of the noise over the clip
+    norm, above 0.
     """
 
     kind: ClassVar[str] = "noise"
     whom: ClassVar[str] = "canary"
+    noun: ClassVar[str] = "noise multiplier"
 
     noise_multiplier: float
     delta: float
 
-    def __post_init__(self) -> None:
-        self._check("noise multiplier", self.noise_multiplier)
-
     @functools.cached_property
     def epsilon(self) -> float:
+        _positive(self.noun, self.noise_multiplier)
         return epsilon_of_mu(1 / self.noise_multiplier, self.delta)
 
     @property
-    def words(self) -> str:
-        point = _point(self.epsilon, self.delta)
-        return f"the claim {self.short} in one round ({point})"
-
-    @property
     def short(self) -> str:
-        return f"noise multiplier ≥ {self.noise_multiplier:g}"
+        return f"noise multiplier ≥ {self.noise_multiplier:g} in one round"
 
     @property
     def trade_off(self) -> TradeOff:
         return GaussianTradeOff(1 / self.noise_multiplier)
 
 
-_LEAST_DIGITS = 3
-"""The digits of an epsilon or a delta below which rounding moves a claim visibly."""
-
-
 def _is_rounded(point: tuple[float, float]) -> bool:
-    """Whether neither number of a point of a profile has three significant digits."""
+    """Whether a point of a profile looks cut to two digits: numbers of one digit were chosen."""
     digits = (len(Decimal(repr(number)).normalize().as_tuple().digits) for number in point)
-    return max(digits) < _LEAST_DIGITS
+    return max(digits) == 2
 
 
 @dataclass(frozen=True)
@@ -294,28 +268,16 @@ class ProfileClaim(OneCurveClaim):
     Attributes:
       points: Pairs of an epsilon, at least 0, and the delta that the claim allows at it, in [0, 1];
         1 to MOST_POINTS of them.
-      delta: The delta at which the claim is said as an epsilon, in (0, 1).
-
-    Raises:
-      InputError: A number is out of range, or the points allow no epsilon up to LARGEST_EPSILON.
 
     >>> ProfileClaim(((0.5, 1.23e-3), (2.0, 1.05e-6)), 1e-5).words
     'the claim of a privacy profile (ε ≤ 2.00 at δ = 10⁻⁵)'
     """
 
     kind: ClassVar[str] = "profile"
+    noun: ClassVar[str] = "profile"
 
     points: tuple[tuple[float, float], ...]
     delta: float
-
-    def __post_init__(self) -> None:
-        check_profile(self.points)
-        self._check_delta("profile")
-        if not 0 < self.epsilon <= LARGEST_EPSILON:
-            raise InputError(
-                f"claimed profile must allow an epsilon above 0 and at most {LARGEST_EPSILON:g} at "
-                f"delta {self.delta:g}; the one of its points is {self.epsilon:g}"
-            )
 
     @classmethod
     def of_deltas(
@@ -362,6 +324,7 @@ class ProfileClaim(OneCurveClaim):
 
     @functools.cached_property
     def epsilon(self) -> float:
+        check_profile(self.points)
         at_delta = [epsilon for epsilon, delta in self.points if delta <= self.delta]
         return min([*at_delta, epsilon_of_curve(self.trade_off, self.delta)])
 
@@ -371,7 +334,7 @@ class ProfileClaim(OneCurveClaim):
         note = ""
         if rounded:
             points = "a point has" if rounded == 1 else f"{rounded} points have"
-            note = f"; {points} under three digits, and must have been rounded up"
+            note = f"; {points} two digits only, and must have been rounded up"
         return f"the claim of a {self.short} ({_point(self.epsilon, self.delta)}{note})"
 
     @property
@@ -502,20 +465,6 @@ def configured_claim(
     if not curves or epsilon is None or not 0 < epsilon < math.inf:
         return None
     return ConfiguredClaim(release.noise.noise_multiplier, epsilon, delta, is_stated, curves)
-
-
-def one_round_claim(noise_multiplier: float, delta: float) -> ConfiguredClaim | None:
-    """Unstated claim: the noise equals the value in the log.
-
-    It is about canaries of one round, scored by the aggregate of that round: correlation with the
-    noise of other rounds does not matter. None if its epsilon is 0 or infinite.
-    """
-    shift = 1 / noise_multiplier
-    epsilon = epsilon_of_mu(shift, delta)
-    if not 0 < epsilon < math.inf:
-        return None
-    curves = {OWN_ROUNDS.name: GaussianTradeOff(shift)}
-    return ConfiguredClaim(noise_multiplier, epsilon, delta, is_stated=False, curves=curves)
 
 
 def sampled_claim(

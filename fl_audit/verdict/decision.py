@@ -5,47 +5,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks import CanaryCheck
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
-from fl_audit.estimators.roc import auc_interval
+from fl_audit.estimators.roc import auc, auc_interval
 from fl_audit.estimators.trade_off import GaussianTradeOff
 from fl_audit.formats.run_record import LiveRecord, RunRecord
 from fl_audit.verdict import sentences
-from fl_audit.verdict.claim_tests import (
-    Bound,
-    ClaimTest,
-    ClaimTests,
-    ScoredStatistic,
-    p_value,
-)
-from fl_audit.verdict.claims import Claim, CurveClaim, GaussianClaim, claimed_noise
+from fl_audit.verdict.by_parts import DRAWS_DEPEND, SHARE, SampledCanaries, with_parts
+from fl_audit.verdict.claim_tests import Bound, ClaimTests, ScoredStatistic, p_value
+from fl_audit.verdict.claims import Claim, CurveClaim, GaussianClaim, NoiseClaim, claimed_noise
 from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTests, curve_tests
 from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.parts import are_testable
 from fl_audit.verdict.power import Lengths
 from fl_audit.verdict.record import AgainstAttacker, AsCurve, Outcome, Verdict
-from fl_audit.verdict.scope import Scope
+from fl_audit.verdict.scope import Scope, too_often, without_cover
 from fl_audit.verdict.separation import separation
 from fl_audit.verdict.simulation import Seen, Simulation, decided_curve, simulate
 
 
 def reach_verdict(
-    claim: Claim,
-    tests: ClaimTests,
+    claim: Claim | CurveClaim,
+    tests: ClaimTests | CurveTests,
     scope: Scope | None = None,
     *,
     canary_check: CanaryCheck | None = None,
     others: Sequence[ScoredStatistic] = (),
     background: Background | None = None,
+    canaries: SampledCanaries | None = None,
 ) -> Verdict:
-    """Reaches the verdict on a claimed (epsilon, delta).
+    """Reaches the verdict on a claim.
+
+    A claimed point that counts on sampling is tested by its parts too, where `canaries` allow it;
+    where scores test it as a whole and parts do, each have half of the level.
 
     Args:
       claim: The claim for a client.
-      tests: The tests, chosen before the scores were seen.
+      tests: The tests, chosen before the scores were seen: of a point, or of a whole curve.
       scope: What canaries can say about the claim; by default about clients like them.
       canary_check: Result of the canary check; by default of one on the scores alone.
         Without their arrival the claim is not called consistent.
@@ -53,22 +50,30 @@ def reach_verdict(
         clearly better than all that are, the claim is not called consistent.
       background: What hides the canaries in their rounds, by which the power is simulated; None
         where scores alone are known.
+      canaries: The canaries by their own rounds; None where these are not scored.
     """
-    scope = scope or Scope()
-    return _reached(_found_of_point(claim, tests, scope), scope, canary_check, others, background)
-
-
-def reach_curve_verdict(
-    tests: CurveTests,
-    scope: Scope | None = None,
-    *,
-    canary_check: CanaryCheck | None = None,
-    others: Sequence[ScoredStatistic] = (),
-    background: Background | None = None,
-) -> Verdict:
-    """Reaches the verdict on a claimed curve; see `reach_verdict`."""
-    scope = scope or Scope()
-    return _reached(_found_of_curve(tests, scope), scope, canary_check, others, background)
+    scope, statistics = scope or Scope(), tests.statistics
+    if isinstance(claim, NoiseClaim) and background is not None and background.most_rounds > 1:
+        scope = dataclasses.replace(scope, unfit=too_often(background.most_rounds, 1))
+    names = [statistic.name for statistic in statistics]
+    is_tested = claim.whom == "canary" or all(map(scope.covers, names))
+    covered = scope if is_tested else without_cover(scope, names)
+    checked = canary_check or separation(statistics)
+    parts = None
+    if canaries is not None and isinstance(tests, ClaimTests):
+        level = 1 - tests.confidence
+        parts = canaries.parts(scope, claim.delta, level * (SHARE if is_tested else 1.0))
+        if parts is not None and is_tested:
+            tests = dataclasses.replace(tests, confidence=1 - (1 - SHARE) * level)
+    is_curve = isinstance(tests, CurveTests)
+    found = _of_curve(tests, covered) if is_curve else _of_point(claim, tests, covered)
+    verdict = _reached(found, covered, checked, others, background)
+    if parts is not None and canaries is not None:
+        doubtful: str | None = DRAWS_DEPEND
+        if not canaries.depend_on_each_other():
+            doubtful = doubt(claim, statistics, checked, others, scope)
+        verdict = with_parts(verdict, parts, doubtful, checked, is_tested=is_tested)
+    return verdict if is_curve else with_curve(verdict, statistics)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +81,7 @@ class _Found:
     """What the tests of a point or of a curve found, in which alone the two differ.
 
     Attributes:
-      verdict: The verdict with what is known from the tests.
-      ended: The reason of a verdict that the tests decide; None where they do not.
+      verdict: The verdict with what is known from the tests; with a reason where they decide it.
       nothing: The clause that nothing contradicts the claim.
       why_not_simulated: What is said where no power is known.
       tested: What was tested, where a consistent claim says it.
@@ -86,96 +90,94 @@ class _Found:
 
     verdict: Verdict
     tests: ClaimTests | CurveTests
-    ended: str | None
     nothing: str
     why_not_simulated: tuple[str, str]
     tested: str | None = None
     nearly: tuple[str, ...] = ()
 
-    @property
-    def statistics(self) -> Sequence[ScoredStatistic]:
-        return self.tests.statistics
 
-
-def _found_of_point(claim: Claim, tests: ClaimTests, scope: Scope) -> _Found:
+def _of_point(claim: Claim, tests: ClaimTests, scope: Scope) -> _Found:
     """What the lower bounds of a claimed point say."""
     bounds = tests.bounds(claim.delta)
-    best = bounds[0] if bounds else None
     verdict = Verdict(
         outcome=Outcome.INCONCLUSIVE,
-        reason="",
+        reason=sentences.NO_METHOD,
         claim=claim,
         confidence=tests.confidence,
         num_tests=len(tests),
-        epsilon_lower=best.estimate.epsilon if best else 0.0,
-        method=best.test.method if best else None,
-        statistic=best.test.statistic.name if best else None,
-        assumes=best.estimate.assumes if best else None,
     )
-    found = _Found(
-        verdict=verdict,
-        tests=tests,
-        ended=None if bounds else sentences.NO_METHOD,
-        nothing=f"{sentences.nothing_contradicts(claim)} {scope.whom}",
-        why_not_simulated=sentences.NOT_AT_DELTA_0 if claim.delta == 0 else sentences.NO_SIGNAL,
-    )
-    if best is None or scope.unfit is not None:
+    why = sentences.NOT_AT_DELTA_0 if claim.delta == 0 else sentences.NO_SIGNAL
+    found = _Found(verdict, tests, f"{sentences.nothing_contradicts(claim)} {scope.whom}", why)
+    if not bounds:
         return found
+    best = bounds[0]
+    verdict = dataclasses.replace(
+        verdict,
+        reason="",
+        epsilon_lower=best.estimate.epsilon,
+        method=best.test.method,
+        statistic=best.test.statistic.name,
+        assumes=best.estimate.assumes,
+    )
+    if scope.unfit is not None:
+        return dataclasses.replace(found, verdict=verdict)
     p = p_value(tests, bounds, claim)
     verdict = dataclasses.replace(verdict, p_value=p)
     if best.estimate.epsilon > claim.epsilon:
-        verdict = dataclasses.replace(verdict, outcome=Outcome.CONTRADICTED)
         reason = sentences.point_contradicted(tests, best, p)
-        return dataclasses.replace(found, verdict=verdict, ended=reason)
-    return dataclasses.replace(
-        found,
-        verdict=verdict,
-        tested=sentences.what_was_tested(tests, limit_of_so_many(claim, tests)),
-        nearly=nearly_decided(claim, tests, bounds, p) or (),
-    )
+        verdict = dataclasses.replace(verdict, outcome=Outcome.CONTRADICTED, reason=reason)
+    tested, nearly = sentences.what_was_tested(tests), nearly_decided(claim, tests, bounds, p)
+    return dataclasses.replace(found, verdict=verdict, tested=tested, nearly=nearly)
 
 
-def _found_of_curve(tests: CurveTests, scope: Scope) -> _Found:
+def _of_curve(tests: CurveTests, scope: Scope) -> _Found:
     """What the tests of a claimed curve say."""
     adjusted = [] if scope.unfit is not None else adjusted_p_values(tests)
-    best, p = min(adjusted, key=lambda pair: pair[1], default=(None, None))
     verdict = Verdict(
         outcome=Outcome.INCONCLUSIVE,
         reason="",
         claim=tests.claim,
         confidence=tests.confidence,
         num_tests=len(tests.tests),
-        method=None if best is None else best.method,
-        statistic=None if best is None else best.statistic.name,
-        assumes=None if best is None else _ASSUMES[best.method],
-        p_value=None if p is None else min(p, 1.0),
         against=_against(tests, adjusted),
     )
-    is_known = bool(tests.tests) and tests.tests[0].method == "trade_off_sum"
-    ended = None
     if not tests.tests:
-        ended = sentences.NO_CURVE
-    elif not adjusted and scope.unfit is None:
-        ended = sentences.not_fit("the scores allow no test of a curve", scope.say_so)
-    elif best is not None and p is not None and p <= tests.level:
-        mu = best.mu_lower_bound
-        noise = None if mu is None else noise_of(tests.claim, best, mu)
-        ended = sentences.curve_contradicted(tests, best, min(p, 1.0), noise)
-        least = tests.claim.epsilon if mu is None else epsilon_of_mu(mu, tests.claim.delta)
-        verdict = dataclasses.replace(verdict, outcome=Outcome.CONTRADICTED, epsilon_lower=least)
-    return _Found(
-        verdict=verdict,
-        tests=tests,
-        ended=ended,
-        nothing=sentences.curve_not_contradicted(tests, scope),
-        why_not_simulated=sentences.NO_SIGNAL if is_known else sentences.POWER_NOT_KNOWN,
+        verdict = dataclasses.replace(verdict, reason=sentences.NO_CURVE)
+    elif adjusted:
+        best, p = min(adjusted, key=lambda pair: pair[1])
+        verdict = dataclasses.replace(
+            verdict,
+            method=best.method,
+            statistic=best.statistic.name,
+            assumes=_ASSUMES[best.method],
+            p_value=min(p, 1.0),
+        )
+        if p <= tests.level:
+            verdict = _curve_contradicted(verdict, tests, best)
+    elif scope.unfit is None:
+        reason = sentences.not_fit("the scores allow no test of a curve", scope.say_so)
+        verdict = dataclasses.replace(verdict, reason=reason)
+    is_known = bool(tests.tests) and tests.tests[0].method == "trade_off_sum"
+    why = sentences.NO_SIGNAL if is_known else sentences.POWER_NOT_KNOWN
+    return _Found(verdict, tests, sentences.curve_not_contradicted(tests, scope), why)
+
+
+def _curve_contradicted(verdict: Verdict, tests: CurveTests, best: CurveTest) -> Verdict:
+    mu, claimed, noise = best.mu_lower_bound, claimed_noise(tests.claim), None
+    if mu is not None and claimed is not None and isinstance(best.curve, GaussianTradeOff):
+        noise = claimed * best.curve.mu / mu
+    return dataclasses.replace(
+        verdict,
+        outcome=Outcome.CONTRADICTED,
+        reason=sentences.curve_contradicted(tests, best, verdict.p_value or 0.0, noise),
+        epsilon_lower=tests.claim.epsilon if mu is None else epsilon_of_mu(mu, tests.claim.delta),
     )
 
 
 def _reached(
     found: _Found,
     scope: Scope,
-    canary_check: CanaryCheck | None,
+    canary_check: CanaryCheck,
     others: Sequence[ScoredStatistic],
     background: Background | None,
 ) -> Verdict:
@@ -183,10 +185,9 @@ def _reached(
     verdict, claim = found.verdict, found.verdict.claim
     if scope.unfit is not None:
         return _ended(verdict, sentences.not_fit(scope.unfit, scope.say_so))
-    if found.ended is not None:
-        return _ended(verdict, found.ended)
-    canary_check = canary_check or separation(found.statistics)
-    doubtful = doubt(claim, found.statistics, canary_check, others, scope)
+    if verdict.reason:
+        return _ended(verdict, verdict.reason)
+    doubtful = doubt(claim, found.tests.statistics, canary_check, others, scope)
     if doubtful is not None:
         return _ended(verdict, sentences.before_next_steps(doubtful, *found.nearly))
     # Canaries are as long as was measured, or as expected.
@@ -196,19 +197,17 @@ def _reached(
     start = (canary_check.fault, found.nothing)
     if simulation is None:
         return _ended(verdict, sentences.lines((*start, *found.why_not_simulated)))
-    power, needed = simulation.power, None
-    words = sentences.power_words(claim, simulation, canary_check)
+    power, needed, rest = simulation.power, None, found.nearly
     # It is consistent if enough audits contradict FACTOR times the claim.
     if power.is_enough:
         closing = () if found.nearly else (sentences.after_consistent(claim),)
         rest = (found.tested, *found.nearly, sentences.OTHER_ATTACKS, *closing)
         verdict = dataclasses.replace(verdict, outcome=Outcome.CONSISTENT)
-    else:
-        words = _too_few(claim, found.tests, simulation) or words
-        rest = found.nearly
-        if not found.nearly:
-            needed = simulation.audit.canaries_needed()
-            rest = (_next_step(found, simulation, needed, seen),)
+    elif not found.nearly:
+        audit = simulation.audit
+        needed = audit.canaries_needed(audit.twice, above=audit.num_canaries)
+        rest = (_next_step(found, simulation, needed, seen),)
+    words = sentences.power_words(claim, simulation, canary_check)
     return _ended(
         verdict,
         sentences.lines((*start, words, sentences.assumed_words(claim, simulation), *rest)),
@@ -229,21 +228,9 @@ def _next_step(found: _Found, simulation: Simulation, needed: int | None, seen: 
     has_parts = scope.counts_on_sampling and release is not None and are_testable(release)
     if has_parts and not isinstance(claim, Claim):
         return sentences.CLAIM_A_POINT
-    names = [statistic.name for statistic in found.statistics]
+    names = [statistic.name for statistic in found.tests.statistics]
     curve = decided_curve(claim, simulation, found.verdict.confidence, scope)
     return sentences.more_power(simulation, needed, scope, names, curve)
-
-
-def _too_few(
-    claim: Claim | CurveClaim, tests: ClaimTests | CurveTests, simulation: Simulation
-) -> str | None:
-    """The clause that so few canaries cannot exceed a claim, whatever they score; None if so."""
-    if not isinstance(claim, Claim) or not isinstance(tests, ClaimTests):
-        return None
-    most = reachable_epsilon(claim, tests, simulation.statistic)
-    if most > claim.epsilon:
-        return None
-    return sentences.too_few_canaries(simulation.audit.num_canaries, [simulation.statistic], most)
 
 
 _ASSUMES: dict[CurveMethod, str] = {
@@ -288,14 +275,6 @@ def _against(
     return tuple(AgainstAttacker(name, p, p <= tests.level) for name, p in smallest.items())
 
 
-def noise_of(claim: CurveClaim, test: CurveTest, mu: float) -> float | None:
-    """The noise multiplier at which a canary has this mu; None for claims of no Gaussian noise."""
-    claimed = claimed_noise(claim)
-    if claimed is None or not isinstance(test.curve, GaussianTradeOff):
-        return None
-    return claimed * test.curve.mu / mu
-
-
 def after_checks(
     verdict: Verdict, failed: Sequence[str], not_checked: str | None, *, of_log: bool = False
 ) -> Verdict:
@@ -337,11 +316,20 @@ def doubt(
     if canary_check.state != "arrived":
         return sentences.canaries_missed(canary_check, scope)
     if canary_check.lacks is not None:
-        return sentences.canaries_may_be_lost(claim, canary_check)
+        why = ", but some canaries may not have reached the aggregates"
+        known = f"it is known only that {canary_check.reason}"
+        return sentences.but(claim, why, f"provide {canary_check.lacks}", known)
     if scope.not_covered is not None:
-        return sentences.clients_not_covered(claim, scope)
+        step = "let canaries participate as clients may, or claim ε for such a client"
+        return sentences.but(claim, f" {scope.whom}, but {scope.not_covered}", step)
     stronger = clearly_stronger(tested, others)
-    return None if stronger is None else sentences.stronger_left_out(claim, stronger)
+    if stronger is None:
+        return None
+    why = (
+        f", but {stronger.name}, which was not tested, separates included from excluded canaries "
+        f"far better (AUC {auc(stronger.scores):.3g})"
+    )
+    return sentences.but(claim, why, "test all statistics")
 
 
 def _ended(verdict: Verdict, reason: str, **rest: Any) -> Verdict:
@@ -386,33 +374,6 @@ _CLEARLY = 0.999
 """Confidence of the intervals that have to lie apart for one statistic to see clearly more."""
 
 
-def limit_of_so_many(claim: Claim, tests: ClaimTests) -> float | None:
-    """The largest bound that so many canaries can show; None where higher scores show more.
-
-    Under a known null distribution no such limit is met.
-    """
-    most = 0.0
-    for statistic in tests.statistics:
-        limit = reachable_epsilon(claim, tests, statistic)
-        if reachable_epsilon(claim, tests, statistic, share=0.5) < limit:
-            return None
-        most = max(most, limit)
-    return most
-
-
-def reachable_epsilon(
-    claim: Claim, tests: ClaimTests, statistic: ScoredStatistic, share: float = 1.0
-) -> float:
-    """The largest bound if all included canaries scored 1, or as much as the best of all."""
-    observed = statistic.scores
-    best = max(*observed.included, *observed.excluded)
-    best += share * max(0.0, 1.0 - best)
-    scores = dataclasses.replace(observed, included=np.full(observed.num_included, best))
-    apart = dataclasses.replace(statistic, scores=scores)
-    bounds = (ClaimTest(name, apart).bound(claim.delta, 1 - tests.level) for name in tests.methods)
-    return max((bound.epsilon for bound in bounds if bound is not None), default=0.0)
-
-
 def clearly_stronger(
     tested: Sequence[ScoredStatistic], others: Sequence[ScoredStatistic]
 ) -> ScoredStatistic | None:
@@ -434,13 +395,13 @@ def _auc_range(statistic: ScoredStatistic) -> tuple[float, float]:
 
 def nearly_decided(
     claim: Claim, tests: ClaimTests, bounds: Sequence[Bound], p: float
-) -> tuple[str, str] | None:
-    """Sentences on a bound that exceeds the claim alone, but not when corrected; None if none."""
+) -> tuple[str, ...]:
+    """Sentences on a bound that exceeds the claim alone, but not when corrected; none if none."""
     if len(tests) == 1 or p > len(tests) * (1 - tests.confidence):
-        return None
+        return ()
     alone = [bound.test.bound(claim.delta, tests.confidence) for bound in bounds]
     epsilons = [(bound.epsilon, at) for at, bound in enumerate(alone) if bound is not None]
     epsilon, at = max(epsilons, default=(0.0, 0))
     if epsilon <= claim.epsilon:
-        return None
+        return ()
     return sentences.nearly_decided(tests.confidence, epsilon, bounds[at], len(tests))

@@ -16,7 +16,7 @@ to be, `rest` is taken too small, but no smaller than what rounds have in common
 import dataclasses
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import special
@@ -75,12 +75,14 @@ class VectorExposure:
 
     def resized(self, num_included: int, random: np.random.Generator) -> "VectorExposure":
         """So many canaries like these, drawn from them."""
-        drawn = _drawn(self.num_included, num_included, random)
+        return self.of(_drawn(self.num_included, num_included, random))
+
+    def of(self, canaries: IndexArray) -> "VectorExposure":
         return dataclasses.replace(
             self,
-            signal=self.signal[drawn],
-            rest=self.rest[drawn],
-            noise=self.noise[drawn],
+            signal=self.signal[canaries],
+            rest=self.rest[canaries],
+            noise=self.noise[canaries],
         )
 
     def draw(self, num_excluded: int, random: np.random.Generator) -> tuple[FloatArray, ...]:
@@ -161,14 +163,10 @@ class LargestExposure:
         order = np.argsort(self.canary, kind="stable")
         parts = [order[starts[canary] : starts[canary] + counts[canary]] for canary in drawn]
         taken = np.concatenate([np.zeros(0, np.int64), *parts])
-        own = dataclasses.replace(
-            self.own,
-            signal=self.own.signal[taken],
-            rest=self.own.rest[taken],
-            noise=self.own.noise[taken],
-        )
         canary = np.repeat(np.arange(num_included), counts[drawn])
-        return dataclasses.replace(self, canary=canary, own=own, num_included=num_included)
+        return dataclasses.replace(
+            self, canary=canary, own=self.own.of(taken), num_included=num_included
+        )
 
     def draw(self, num_excluded: int, random: np.random.Generator) -> tuple[FloatArray, ...]:
         absent = self.num_rounds - np.bincount(self.canary, minlength=self.num_included)
@@ -216,11 +214,18 @@ def largest_of_normals(numbers: IndexArray, random: np.random.Generator) -> Floa
 # Exposures of rounds.
 
 
+_none = functools.partial(np.zeros, 0)
+
+
 @dataclass(frozen=True, eq=False)
 class Background:
     """What hides canaries in the rounds of an audit, measured or predicted.
 
     Attributes:
+      own: The rounds of each canary, included or not.
+      included: Whether each canary was included, bool of shape (num_canaries,).
+      dim: The dimension of the vectors.
+      correlation: What correlates the noise over rounds; None for independent noise.
       rounds: The rounds that were scored, from 0, rising, int64 of shape (n,).
       aggregate_lengths: The length of each round's aggregate, float64 of shape (n,).
       client_lengths: The length of a client's update in it, clip norm over denominator; a canary is
@@ -230,10 +235,6 @@ class Background:
       in_common: The squared length that aggregates have in common from round to round, on average,
         float64 of shape (n,).
       surely_common: The same, at least.
-      own: The rounds of each canary, included or not.
-      included: Whether each canary was included, bool of shape (num_canaries,).
-      dim: The dimension of the vectors.
-      correlation: What correlates the noise over rounds; None for independent noise.
       sum_lengths: The length of each canary's vector on `own_rounds` as it was measured, in units
         of `own_weights`, float64 of shape (num_canaries,); None where it follows from the rest.
       weights: The weight of each round's aggregate in the final model, float64 of shape (n,); None
@@ -244,31 +245,22 @@ class Background:
         squared sensitivity under correlated noise; None where it is not known.
     """
 
-    rounds: IndexArray
-    aggregate_lengths: FloatArray
-    client_lengths: FloatArray
-    noise: FloatArray
-    in_common: FloatArray
-    surely_common: FloatArray
     own: OwnRounds
     included: BoolArray
     dim: int
     correlation: Correlation | None = None
+    rounds: IndexArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    aggregate_lengths: FloatArray = field(default_factory=_none)
+    client_lengths: FloatArray = field(default_factory=_none)
+    noise: FloatArray = field(default_factory=_none)
+    in_common: FloatArray = field(default_factory=_none)
+    surely_common: FloatArray = field(default_factory=_none)
     sum_lengths: FloatArray | None = None
     weights: FloatArray | None = None
     initial_length: float | None = None
     uploads: float | None = None
     release: Release | None = None
     client_sensitivity: float | None = None
-
-    @classmethod
-    def of_canaries(
-        cls, own: OwnRounds, included: BoolArray, dim: int, correlation: Correlation | None = None
-    ) -> "Background":
-        """The background before anything of rounds is known; the arguments are the attributes."""
-        none = np.zeros(0)
-        lengths = (none,) * 5
-        return cls(none.astype(np.int64), *lengths, own, included, dim, correlation)
 
     def with_rounds(
         self, rounds: IndexArray, aggregate_lengths: FloatArray, client_lengths: FloatArray
@@ -288,6 +280,11 @@ class Background:
     def with_noise(self, noise_multiplier: float | FloatArray) -> "Background":
         """The background with noise of so many times a client's length, in all or each round."""
         return dataclasses.replace(self, noise=noise_multiplier * self.client_lengths)
+
+    @property
+    def most_rounds(self) -> int:
+        """The largest number of rounds of an included canary."""
+        return max((len(self.own.of_canary[j]) for j in np.flatnonzero(self.included)), default=0)
 
     @functools.cached_property
     def presences(self) -> RoundWeights:

@@ -6,11 +6,10 @@ ENOUGH_POWER of the audits contradict the claim (less_noise.py). Points and curv
 tests alone.
 """
 
-import abc
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,12 +48,6 @@ MOST_CANARIES = 100_000
 """Largest number of canaries that the search tries."""
 
 _SEED = 20_230_516
-
-_PRECISION = 0.005
-"""Relative precision of the share of the noise that is detected, where audits are sampled."""
-
-_PRECISION_OF_EXACT = 0.0005
-"""The same where their power is computed."""
 
 _LEAST_FACTOR = 1e-4
 """The smallest share of the noise that is distinguished from none."""
@@ -261,7 +254,7 @@ class SimulatedAudit:
         claimed = self.less_noise.factor(self.claimed_epsilon)
         for samples in self.samples(trials):
             power = min(power, samples.power(self.twice))
-            factor = min(factor, samples.detectable(claimed, self.twice, factor))
+            factor = min(factor, _detectable(samples, claimed, self.twice, factor))
         hidden = self.hidden if power < ENOUGH_POWER else None
         if factor == 0:
             return Power(power, None, None, hidden)
@@ -277,34 +270,29 @@ class SimulatedAudit:
     @property
     def hidden(self) -> Hidden | None:
         """Why no number of canaries contradicts FACTOR times the claim; None where some may."""
-        if self._may_contradict(self.exposure):
+        if self._may_contradict(self.exposure, self.twice):
             return None
         alone = self.exposure.without_clients()
-        return "by clients" if self._may_contradict(alone) else "by little signal"
+        return "by clients" if self._may_contradict(alone, self.twice) else "by little signal"
 
-    def _may_contradict(self, exposure: Exposure, factor: float | None = None) -> bool:
-        share = self.twice if factor is None else factor
-        shifts = exposure.shifts(share, self.lengths.share)
+    def _may_contradict(self, exposure: Exposure, factor: float) -> bool:
+        shifts = exposure.shifts(factor, self.lengths.share)
         return self.tests.may_contradict(float(shifts.max(initial=0.0)))
 
-    def canaries_needed(self) -> int | None:
-        """The number that gives ENOUGH_POWER, rounded up; None if above MOST_CANARIES."""
-        number = self.num_canaries
-        if self.hidden is not None or not number or number >= MOST_CANARIES:
-            return None
-        return least_number(self._is_enough, above=number, first=3 * number, most=MOST_CANARIES)
-
-    def fewest_canaries(self, factor: float) -> int | None:
-        """The number of canaries that gives ENOUGH_POWER at a share of the noise, up or down."""
-        if not self._may_contradict(self.exposure, factor):
+    def canaries_needed(self, factor: float, above: int = 1) -> int | None:
+        """The number that gives ENOUGH_POWER at a share of the noise, more than a number that does
+        not, rounded up; None if that is above MOST_CANARIES.
+        """
+        is_hidden = not self._may_contradict(self.exposure, factor)
+        if is_hidden or not self.num_canaries or above >= MOST_CANARIES:
             return None
         is_enough = functools.partial(self._is_enough, factor=factor)
-        return least_number(is_enough, above=1, first=self.num_canaries, most=MOST_CANARIES)
+        first = max(3 * above, self.num_canaries)
+        return least_number(is_enough, above=above, first=first, most=MOST_CANARIES)
 
-    def _is_enough(self, num_canaries: int, factor: float | None = None) -> bool:
+    def _is_enough(self, num_canaries: int, factor: float) -> bool:
         simulated = self._resized(num_canaries).samples(SEARCH_TRIALS)
-        share = self.twice if factor is None else factor
-        return all(samples.has_power(share) for samples in simulated)
+        return all(samples.has_power(factor) for samples in simulated)
 
     def _resized(self, num_canaries: int) -> "SimulatedAudit":
         """The audit with so many canaries, as many of them included as in this one."""
@@ -318,9 +306,15 @@ class SimulatedAudit:
             num_excluded=num_canaries - num_included,
         )
 
-    def samples(self, trials: int) -> Iterator["_Asked"]:
-        """Simulated audits in every way in which canaries may be short."""
-        chance = _Chance(self, trials)
+    def samples(self, trials: int) -> Iterator["_Samples | _Exact"]:
+        """Simulated audits in every way in which canaries may be short, with the same chance."""
+        kept = trials if self.num_canaries * trials <= _AT_ONCE else 0
+
+        @functools.lru_cache(maxsize=kept)
+        def chance(number: int) -> tuple[FloatArray, ...]:
+            random = np.random.default_rng((_SEED, self.num_canaries, number))
+            return self.exposure.draw(self.num_excluded, random)
+
         for lengths in self.lengths.ways(self.exposure.num_included):
             silent = np.full((self.tests.number, trials), math.inf)
             samples = _Samples(self, chance, lengths, silent, np.full(trials, -1.0))
@@ -344,80 +338,49 @@ class SimulatedAudit:
         return simulated_null(self.like, self.exposure.dim)
 
 
-class _Asked(abc.ABC):
-    """The power of an audit by the share of the noise that is left."""
+def _detectable(audits: "_Samples | _Exact", most: float, likely: float, at_most: float) -> float:
+    """The largest share of the noise with ENOUGH_POWER, to `precision` from below; 0 if none.
 
-    precision = _PRECISION
-
-    @abc.abstractmethod
-    def power(self, factor: float) -> float:
-        """The share of audits that contradict the claim."""
-
-    def has_power(self, factor: float) -> bool:
-        return self.power(factor) >= ENOUGH_POWER
-
-    def detectable(self, most: float, likely: float, at_most: float) -> float:
-        """The largest share of the noise with ENOUGH_POWER, to `precision` from below; 0 if none.
-
-        `likely` is tried before smaller shares; at `most` next to no sample contradicts the claim.
-        """
-        if at_most == 0 or not self.has_power(0.0):
+    `likely` is tried before smaller shares; at `most` next to no sample contradicts the claim.
+    """
+    if at_most == 0 or not audits.has_power(0.0):
+        return 0.0
+    if math.isfinite(at_most) and audits.has_power(at_most):
+        return at_most
+    high, low = min(most, at_most), min(likely, at_most)
+    while not audits.has_power(low):
+        if low <= _LEAST_FACTOR:
             return 0.0
-        if math.isfinite(at_most) and self.has_power(at_most):
-            return at_most
-        high, low = min(most, at_most), min(likely, at_most)
-        while not self.has_power(low):
-            if low <= _LEAST_FACTOR:
-                return 0.0
-            high, low = low, max(low / 1.5, _LEAST_FACTOR)
-        if low >= high:
-            return low
-        return 1 / bisected(
-            lambda inverse: self.has_power(1 / inverse), 1 / high, 1 / low, 1 + self.precision
-        )
+        high, low = low, max(low / 1.5, _LEAST_FACTOR)
+    if low >= high:
+        return low
+    return 1 / bisected(
+        lambda inverse: audits.has_power(1 / inverse), 1 / high, 1 / low, 1 + audits.precision
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class _Exact(_Asked):
+class _Exact:
     """An audit whose power is computed."""
 
     audit: SimulatedAudit
     lengths: FloatArray
 
-    precision = _PRECISION_OF_EXACT
+    precision = 0.0005
 
     def power(self, factor: float) -> float:
         return self.audit.exact(factor, self.lengths) or 0.0
 
-
-@dataclass(frozen=True, eq=False)
-class _Chance:
-    """What chance adds to each simulated audit, the same at each noise and length."""
-
-    audit: SimulatedAudit
-    trials: int
-
-    def sample(self, number: int) -> tuple[FloatArray, ...]:
-        if self.audit.num_canaries * self.trials > _AT_ONCE:
-            return self._sampled(number)
-        if number not in self._kept:
-            self._kept[number] = self._sampled(number)
-        return self._kept[number]
-
-    def _sampled(self, number: int) -> tuple[FloatArray, ...]:
-        random = np.random.default_rng((_SEED, self.audit.num_canaries, number))
-        return self.audit.exposure.draw(self.audit.num_excluded, random)
-
-    @functools.cached_property
-    def _kept(self) -> dict[int, tuple[FloatArray, ...]]:
-        return {}
+    def has_power(self, factor: float) -> bool:
+        return self.power(factor) >= ENOUGH_POWER
 
 
 @dataclass(frozen=True, eq=False)
-class _Samples(_Asked):
+class _Samples:
     """Simulated audits with fixed chance, of which the noise is free.
 
     Attributes:
+      chance: What chance adds to the scores of an audit, by its number.
       silent: The smallest share of the noise tried at which a test does not contradict the claim on
         a sample, float64 of shape (tests, trials).
       loud: The largest share tried at which any test does, float64 of shape (trials,); below 0
@@ -425,10 +388,12 @@ class _Samples(_Asked):
     """
 
     audit: SimulatedAudit
-    chance: _Chance
+    chance: Callable[[int], tuple[FloatArray, ...]]
     lengths: FloatArray
     silent: FloatArray
     loud: FloatArray
+
+    precision = 0.005
 
     def power(self, factor: float) -> float:
         for test in range(len(self.silent)):
@@ -469,7 +434,7 @@ class _Samples(_Asked):
 
     def _scored(self, number: int, factor: float) -> ScoredStatistic:
         audit = self.audit
-        included, excluded = audit.exposure.scores(self.chance.sample(number), factor, self.lengths)
+        included, excluded = audit.exposure.scores(self.chance(number), factor, self.lengths)
         unit, null = audit.null
         was = audit.like.scores
         scores = CanaryScores(

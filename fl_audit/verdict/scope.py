@@ -46,7 +46,11 @@ _DRAWN_OTHERWISE = (
 
 COVER_UPLOADS = 'if the claim is about uploads too, say "claim_covers_uploads": true in {file}'
 
-SAY_SO = 'if the claim does not count on sampling, say "claim_counts_on_sampling": false in {file}'
+SAY_SO = (
+    'say in {file} whether the claim counts on sampling: if not ("claim_counts_on_sampling": '
+    "false), own_rounds is tested; if so, state how clients are sampled and each round’s noise, "
+    "and its parts are (docs/logs.md)"
+)
 
 
 @dataclass(frozen=True)
@@ -147,9 +151,10 @@ def scope_of_log(
         not_covered = f"a client may weigh {weight:g} times as much as a canary"
     if not_covered is None and rounds is not None:
         not_covered = _rounds_left_out(rounds, included, released)
+    unsaid = " (the log does not say how clients participate)" if participation is None else ""
     return Scope(
         counts_on_sampling=counts,
-        whom=_whom(numbers),
+        whom=f"{_whom(numbers)}{unsaid}",
         unfit=unfit,
         not_covered=not_covered,
         covers_uploads=participation is not None and participation.claim_covers_uploads,
@@ -166,7 +171,7 @@ def _unlike_clients(
     client, weight = participation.client_rounds, participation.client_weight
     most = max(map(len, own), default=0)
     if client is not None and most > client:
-        return _too_often(most, client)
+        return too_often(most, client)
     least = participation.separation
     nearest = min(
         (int(np.diff(np.sort(each)).min()) for each in own if len(each) > 1), default=None
@@ -193,7 +198,7 @@ def why_unfit(release: Release) -> str | None:
     """
     canary, client = release.canary.participations, release.client.participations
     if canary is not None and client is not None:
-        return _too_often(canary, client) if canary > client else _too_near(release)
+        return too_often(canary, client) if canary > client else _too_near(release)
     sampling = release.client.sampling
     is_one_draw = sampling == release.canary.sampling and not isinstance(sampling, UnknownRounds)
     if canary is None and client is None and is_one_draw:
@@ -201,7 +206,7 @@ def why_unfit(release: Release) -> str | None:
     return _DRAWN_OTHERWISE
 
 
-def _too_often(canary: int, client: int) -> str:
+def too_often(canary: int, client: int) -> str:
     return (
         f"an included canary participated in up to {canary} rounds and a client in at most "
         f"{client}, so a bound for the canary is no bound for a client"

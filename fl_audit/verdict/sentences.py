@@ -17,14 +17,13 @@ from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
 from fl_audit.checks import CanaryCheck
 from fl_audit.checks.canary_check import LESS
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
-from fl_audit.estimators.roc import auc
 from fl_audit.number_words import count, lower_bound_text, significant
 from fl_audit.verdict.claim_tests import Bound, ClaimTests, ScoredStatistic
 from fl_audit.verdict.claims import Claim, ConfiguredClaim, CurveClaim, claimed_noise
 from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTests
 from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, PointTests
 from fl_audit.verdict.record import Detectable, Outcome, Verdict
-from fl_audit.verdict.scope import Scope
+from fl_audit.verdict.scope import Scope, is_about_sampling
 from fl_audit.verdict.simulation import DecidedCurve, Simulation
 
 NEXT = "Next: "
@@ -191,35 +190,9 @@ def canaries_missed(canary_check: CanaryCheck, scope: Scope) -> str:
     )
 
 
-def canaries_may_be_lost(claim: Claim | CurveClaim, canary_check: CanaryCheck) -> str:
-    """The clause that nothing shows that all canaries reached the aggregates."""
-    return lines(
-        (
-            f"{nothing_contradicts(claim)}, but some canaries may not have reached the aggregates",
-            f"it is known only that {canary_check.reason}",
-            f"{NEXT}provide {canary_check.lacks}",
-        )
-    )
-
-
-def clients_not_covered(claim: Claim | CurveClaim, scope: Scope) -> str:
-    return lines(
-        (
-            f"{nothing_contradicts(claim)} {scope.whom}, but {scope.not_covered}",
-            f"{NEXT}let canaries participate as clients may, or claim ε for such a client",
-        )
-    )
-
-
-def stronger_left_out(claim: Claim | CurveClaim, stronger: ScoredStatistic) -> str:
-    """The clause that a statistic separates canaries clearly better than the tested ones."""
-    return lines(
-        (
-            f"{nothing_contradicts(claim)}, but {stronger.name}, which was not tested, separates "
-            f"included from excluded canaries far better (AUC {auc(stronger.scores):.3g})",
-            f"{NEXT}test all statistics",
-        )
-    )
+def but(claim: Claim | CurveClaim, why: str, step: str, known: str | None = None) -> str:
+    """Sentences on why a claim that nothing contradicts is not consistent either."""
+    return lines((f"{nothing_contradicts(claim)}{why}", known, f"{NEXT}{step}"))
 
 
 def after_failed_checks(failed: Sequence[str], verdict: Verdict) -> str:
@@ -282,14 +255,13 @@ def after_consistent(claim: Claim | CurveClaim) -> str:
     )
 
 
-def what_was_tested(tests: ClaimTests, limit: float | None) -> str:
+def what_was_tested(tests: ClaimTests) -> str:
     """The statistics, threat models and methods of a tested point."""
     names = [statistic.name for statistic in tests.statistics if statistic.name is not None]
-    most = "" if limit is None else f", which can show at most ε ≥ {lower_bound_text(limit)} here"
     scores = f" on {', '.join(names)}" if names else ""
     return (
         f"tested: {count(len(tests), 'bound')}, by {', '.join(tests.methods)}{scores}"
-        f"{_threat_models(names)}{most}"
+        f"{_threat_models(names)}"
     )
 
 
@@ -344,17 +316,18 @@ def power_words(
         lengths = norm_words(canary_check.length)
     if power.detectable_epsilon is None and power.hidden is not None:
         return f"power of the canaries: {_hidden_words(simulation)}: more canaries do not help"
-    number = f"{audit.exposure.num_included:,} included canaries"
-    if not isinstance(claim, Claim):
-        least = curve_detectable_words(
-            claim, simulation.detectable(claim), is_enough=power.is_enough
-        )
-        return f"power of the canaries: {least} ({number}{_scored_by([statistic])}{lengths})"
-    least = detectable_words(power.detectable_epsilon, only=not power.is_enough)
+    number, twice = f"{audit.num_canaries:,} canaries", ""
+    if isinstance(claim, Claim):
+        least = detectable_words(power.detectable_epsilon, only=not power.is_enough)
+        share = f"{100 * power.power:.3g} %"
+        twice = f", twice the claim (ε = {FACTOR * claim.epsilon:g}) in {share}"
+    else:
+        number = f"{audit.exposure.num_included:,} included canaries"
+        found = simulation.detectable(claim)
+        least = curve_detectable_words(claim, found, only=not power.is_enough)
     return (
-        f"power of the canaries: {least} in {100 * ENOUGH_POWER:g} % of simulations, twice "
-        f"the claim (ε = {FACTOR * claim.epsilon:g}) in {100 * power.power:.3g} % "
-        f"({audit.num_canaries:,} canaries{_scored_by([statistic])}{lengths})"
+        f"power of the canaries: {least} {IN_SIMULATIONS}{twice} "
+        f"({number}{_scored_by([statistic])}{lengths})"
     )
 
 
@@ -369,13 +342,19 @@ def norm_words(length: float | None) -> str:
 
 def _hidden_words(simulation: Simulation) -> str:
     """Why no violation, however large, would be contradicted."""
-    power = simulation.power
-    if power.hidden == "by little signal":
+    power, known = simulation.power, STATISTICS.get(str(simulation.statistic.name))
+    if power.hidden == "by little signal" and known is not None and is_about_sampling(known):
+        why = (
+            "an attacker who does not know the canaries’ rounds sees less of them than the claim "
+            "allows"
+        )
+    elif power.hidden == "by little signal":
         why = "canaries show less than the claim allows a client, whatever the noise"
     else:
-        what = "clients' updates hide" if simulation.knows_rounds else "more than noise hides"
+        is_stated = simulation.knows_rounds and simulation.audit.less_noise.is_stated
+        what = "clients' updates hide" if is_stated else "what is not known to be noise hides"
         share = _percent(simulation.audit.exposure.clients_share)
-        why = f"{what} the canaries ({share} of what hides them is not noise)"
+        why = f"{what} the canaries ({share} of what hides them)"
     return f"audits like this notice no true ε, however large, as {why}"
 
 
@@ -413,14 +392,6 @@ def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | No
     )
 
 
-def too_few_canaries(num_canaries: int, statistics: Sequence[ScoredStatistic], most: float) -> str:
-    """The clause on what so many canaries can show at most."""
-    return (
-        f"{num_canaries:,} canaries{on(statistics)} can show at most "
-        f"ε ≥ {lower_bound_text(most)}, even if the attack makes no error"
-    )
-
-
 def nearly_decided(confidence: float, alone: float, bound: Bound, number: int) -> tuple[str, str]:
     """The clause that a bound exceeds the claim only by itself, and the sentence on what to do."""
     return (
@@ -452,7 +423,7 @@ def more_power(
         if scope.covers(OWN_ROUNDS.name):
             steps.append("score by own_rounds, the statistic that shows most")
         elif scope.say_so is not None and scope.counts_on_sampling is None:
-            steps.append(f"{scope.say_so}, and own_rounds counts")
+            return f"{NEXT}{scope.say_so}"
     several = [
         f"one {what}"
         for what, number in (("statistic", len(names)), ("method", audit.tests.number))
@@ -462,12 +433,12 @@ def more_power(
         steps.append(f"choose {' and '.join(several)} before training")
     if not simulation.knows_rounds:
         steps.append("audit with a log that says every canary's rounds and the noise")
+    elif hidden is not None and not audit.less_noise.is_stated:
+        parts = ", and the claim’s parts count" if scope.counts_on_sampling else ""
+        steps.append(f"state each round’s noise (noise_stddev){parts}")
     elif hidden == "by clients":
         steps.append("audit with fewer clients in a round")
-    elif hidden == "by little signal" and scope.counts_on_sampling:
-        if not audit.less_noise.is_stated:
-            steps.append("state each round’s noise (noise_stddev), and the claim’s parts count")
-    elif hidden == "by little signal":
+    elif hidden == "by little signal" and not scope.counts_on_sampling:
         steps.append("let canaries participate as often as a client may, at the full norm")
     return f"{NEXT}{', or '.join(steps or ['claim a larger ε'])}"
 
@@ -485,34 +456,32 @@ def on(statistics: Sequence[ScoredStatistic]) -> str:
     return f" on {' or '.join(names)}" if names else ""
 
 
-def detectable_words(epsilon: float | None, *, only: bool = False) -> str:
-    """A clause on the smallest epsilon that an audit would have contradicted with enough power."""
+IN_SIMULATIONS = f"in {100 * ENOUGH_POWER:g} % of simulations"
+
+
+def detectable_words(
+    epsilon: float | None, *, only: bool = False, noise_multiplier: float | None = None
+) -> str:
+    """A clause on the smallest violation that an audit would have contradicted with enough power.
+
+    It is an epsilon, or the noise multiplier in place of a claimed one.
+    """
     if epsilon is None:
         return "audits like this notice no true ε, however large,"
-    least = significant(epsilon, 2, decimal.ROUND_UP)
-    return f"audits like this notice {'only ' if only else ''}a true ε of {least} or more"
+    violation = f"a true ε of {significant(epsilon, 2, decimal.ROUND_UP)} or more"
+    if noise_multiplier is not None:
+        violation = f"a noise multiplier of {significant(noise_multiplier)} or less"
+    return f"audits like this notice {'only ' if only else ''}{violation}"
 
 
 def curve_detectable_words(
-    claim: CurveClaim, detectable: Detectable | None, *, is_enough: bool = True
+    claim: CurveClaim, detectable: Detectable | None, *, only: bool = False
 ) -> str:
-    """A clause on the smallest violation of a curve that is contradicted with enough power."""
-    probability = f"with a probability of at least {100 * ENOUGH_POWER:g} %"
+    """The same clause of a claimed curve."""
     if detectable is None:
-        return f"no violation, however large, would be contradicted {probability}"
-    noise, claimed = detectable.noise_multiplier, claimed_noise(claim)
-    if noise is not None and claimed is not None:
-        violation = f"noise multiplier were {significant(noise)} or less"
-        contradicted = _claimed_noise_words(claim)
-    else:
-        least = epsilon_of_mu(detectable.mu, claim.delta)
-        violation = f"ε were {significant(least, 2, decimal.ROUND_UP)} or more"
-        contradicted = "the claim"
-    condition = "if" if is_enough else "only if"
-    return (
-        f"{condition} the true {violation}, an audit like this would contradict {contradicted} "
-        f"{probability}"
-    )
+        return detectable_words(None)
+    epsilon, noise = epsilon_of_mu(detectable.mu, claim.delta), detectable.noise_multiplier
+    return detectable_words(epsilon, only=only, noise_multiplier=noise)
 
 
 def _claimed_noise_words(claim: CurveClaim) -> str:

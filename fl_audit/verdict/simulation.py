@@ -112,7 +112,7 @@ def decided_curve(
     curve = GaussianClaim(claimed_mu(claim), claim.delta)
     leading = curve_tests(curve, [statistic], confidence).tests[0]
     of_curve = CurveSum(leading, curve.mu, leading.sum_test)
-    few = dataclasses.replace(audit, tests=of_curve).fewest_canaries(audit.twice)
+    few = dataclasses.replace(audit, tests=of_curve).canaries_needed(audit.twice)
     return None if few is None else DecidedCurve(curve.mu, few)
 
 

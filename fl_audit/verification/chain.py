@@ -25,8 +25,14 @@ _SHOWN = 5
 """The largest number of rounds of a file that are listed."""
 
 
-def verify_chain(folder: RunFolder | LogFolder, findings: Findings) -> Chain | None:
-    """Compares a folder's files with its chain, and returns it; None if unreadable."""
+def verify_chain(
+    folder: RunFolder | LogFolder, link: str | None, findings: Findings
+) -> Chain | None:
+    """Compares a folder's files with its chain, and returns it; None if unreadable.
+
+    `link` is its last link as it was handed over, if it was: whoever writes the folder anew gets
+    another one.
+    """
     if not folder.chain.exists() and isinstance(folder, RunFolder):
         findings.add(folder.chain, "is missing: every run has one")
         return None
@@ -41,6 +47,14 @@ def verify_chain(folder: RunFolder | LogFolder, findings: Findings) -> Chain | N
         chain = read_chain(folder.chain)
     if chain is None:
         return None
+    last = chain.lines[-1].link
+    if link is not None and link != last:
+        how = (
+            "was written on after it"
+            if link in [line.link for line in chain.lines]
+            else "was written anew"
+        )
+        findings.add(folder.chain, f"its last link is {last}, and not {link}: the folder {how}")
     for number in chain.broken:
         findings.add(
             folder.chain,

@@ -8,7 +8,6 @@ the report from everything, by the code that made it.
 import dataclasses
 import html
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,22 +23,26 @@ from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.model_file import model_digest, natural_order
 from fl_audit.formats.npy_file import read_arrays
-from fl_audit.formats.participation_files import CanaryRow, canaries_text, read_canaries
+from fl_audit.formats.participation_files import (
+    CanaryRow,
+    canaries_text,
+    read_canaries,
+    read_secret,
+)
 from fl_audit.formats.round_chain import Chain, Reported, digest_of
 from fl_audit.formats.run_record import LiveRecord, RunRecord, read_record
-from fl_audit.formats.schedule_secret import read_secret
 from fl_audit.formats.text_files import read_foreign, read_json
 from fl_audit.json_records import to_json
-from fl_audit.mechanisms import GaussianAdaptive
 from fl_audit.participation.logged_cohorts import Replay, logged_clients
 from fl_audit.report.build import build_report
 from fl_audit.report.finished_run import FinishedRun, assembled_run
 from fl_audit.report.page import page_of_run
 from fl_audit.report.report import Report, report_to_json
 from fl_audit.run.loop import LiveAudit
-from fl_audit.run.observers import read_metrics, read_rows
+from fl_audit.run.observers import read_rows
 from fl_audit.tasks.facts import NumberedClients
 from fl_audit.verification.findings import Difference, Findings, differences
+from fl_audit.verification.rounds import verify_aggregates, verify_cohorts
 from fl_audit.verification.scores import RunScores
 from fl_audit.version import __version__, code_digest
 
@@ -72,6 +75,7 @@ def verify_run(folder: RunFolder, chain: Chain | None, findings: Findings) -> No
         run = assembled_run(
             folder, config=config, record=record, pool=pool, scores=scores, compared=compared
         )
+        verify_aggregates(run, of_logs, findings)
         _verify_report(run, chain, findings)
 
 
@@ -222,7 +226,7 @@ def _verify_record(of_logs: RunScores, design: RunDesign | None, findings: Findi
     Raises:
       InputError: A log is damaged.
     """
-    record, folder = of_logs.record, of_logs.folder
+    record, config, folder = of_logs.record, of_logs.config, of_logs.folder
     rows = read_rows(folder.metrics)
     derived_fields: dict[str, Any] = {}
     try:
@@ -241,7 +245,7 @@ def _verify_record(of_logs: RunScores, design: RunDesign | None, findings: Findi
             "schedule_secret": design.secret_from,
         }
         derived_fields |= _live(of_logs, design)
-        _verify_rounds(of_logs, design, findings)
+        verify_cohorts(folder, config, design.schedule, findings)
     if folder.model.exists():
         model = read_arrays(folder.model, "a model")
         derived_fields["model_sha256"] = model_digest(model.values())
@@ -252,24 +256,6 @@ def _verify_record(of_logs: RunScores, design: RunDesign | None, findings: Findi
     if record.variable_sizes and sum(record.variable_sizes) != record.dim:
         findings.add(folder.record, f"`variable_sizes` do not add up to `dim`, {record.dim}")
     return derived
-
-
-def _verify_rounds(of_logs: RunScores, design: RunDesign, findings: Findings) -> None:
-    """Compares cohorts, and a clip norm that is fixed, with those of the logged rounds."""
-    path, mechanism = of_logs.folder.metrics, of_logs.config.mechanism
-    is_adaptive = isinstance(mechanism, GaussianAdaptive)
-    clip_norm = None if is_adaptive else getattr(mechanism, "clip_norm", None)
-    for row in read_metrics(path):
-        cohort = design.schedule.cohort(row.round - 1)
-        follows = {"num_clients": len(cohort.clients), "num_canaries": len(cohort.canaries)}
-        if clip_norm is not None:
-            follows["clip_norm"] = clip_norm
-        for name, value in follows.items():
-            logged = getattr(row, name)
-            if not math.isclose(logged, value, rel_tol=1e-6):
-                words = f"round {row.round} has {name} {logged:g}, and {value:g} follows"
-                findings.add(path, words)
-                return
 
 
 def _live(of_logs: RunScores, design: RunDesign) -> dict[str, LiveRecord | int | None]:

@@ -21,16 +21,15 @@ from fl_audit.attacks.known_rounds import CorrelatedRounds, lengths_in_metrics
 from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
 from fl_audit.attacks.own_sums import KeptSums
-from fl_audit.attacks.round_cosines import FinishedRounds, largest_of_rounds
+from fl_audit.attacks.round_cosines import LoggedRounds
 from fl_audit.attacks.statistics import Sight, Statistic
 from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_of, statistics_of
-from fl_audit.attacks.update_logs import UpdateLogs
+from fl_audit.attacks.update_ratio import UpdateLogs
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.families import FAMILIES, CanaryFamily
 from fl_audit.canaries.pool import pair_names
 from fl_audit.canaries.tables import Canaries, coin_probability, family_of
 from fl_audit.config import Config
-from fl_audit.config.run_tables import ServerSgd
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.model_file import read_model
 from fl_audit.formats.participation_files import CanaryRow
@@ -123,7 +122,7 @@ class RunScores:
         )
 
     @functools.cached_property
-    def rounds(self) -> FinishedRounds | None:
+    def rounds(self) -> LoggedRounds | None:
         """The cosines with the rounds' aggregates; None if the run logged none.
 
         Raises:
@@ -136,7 +135,7 @@ class RunScores:
         path, kept = folder.round_concentrations, folder.kept_directions
         concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
         directions = KeptSums.read(kept) if kept.exists() else None
-        return FinishedRounds(log, concentrations, None, directions)
+        return LoggedRounds(log, concentrations, None, directions)
 
     @functools.cached_property
     def vectors(self) -> CanaryFamily | None:
@@ -147,7 +146,7 @@ class RunScores:
         return FAMILIES[canaries.family](self.config.seed, canaries.count, self.record.dim)
 
     @property
-    def _rounding(self) -> float:
+    def rounding(self) -> float:
         """Allowed difference between a recomputed cosine and the run's."""
         canaries = self.config.canaries
         is_stored = isinstance(canaries, Canaries) and canaries.store != "none"
@@ -180,7 +179,6 @@ class RunScores:
         with findings.reading(self.folder.round_cosines):
             derived |= self._with_sums(derived, findings)
             self._verify_kept_sums(findings)
-            self._verify_steps(findings)
         scores = dict(self._files(derived, findings))
         return scores, self._compared(derived, findings)
 
@@ -276,16 +274,18 @@ class RunScores:
         attackers = make_attackers(
             self._context(self.vectors, initial=initial), self._needing(*sights)
         )
-        return _derived(attackers, final, self._rounding)
+        return _derived(attackers, final, self.rounding)
 
     def _from_steps(self) -> dict[str, Derived]:
         """The scores by steps between released models."""
         log = CosineLog.read(self.folder.release_cosines, self.record.num_canaries)
         path = self.folder.release_concentrations
         concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
-        steps, largest = over_rounds(log.rows(), log.num_canaries), largest_of_rounds
+        steps = over_rounds(log.rows(), log.num_canaries)
         return {
-            CHECKPOINTS_MAX.name: Derived(steps.maximum, largest(log, concentrations)),
+            CHECKPOINTS_MAX.name: Derived(
+                steps.maximum, LoggedRounds(log, concentrations).largest()
+            ),
             CHECKPOINTS_SUM.name: Derived(steps.total, None),
         }
 
@@ -304,7 +304,7 @@ class RunScores:
             self.vectors, canaries.family, self.config.seed, self.record.dim, self.own
         )
         made = CanaryUploads.read(folder, pool, self.record.num_canaries).scores()
-        return {ONE_UPLOAD.name: Derived(made.values, made.compared, self._rounding)}
+        return {ONE_UPLOAD.name: Derived(made.values, made.compared, self.rounding)}
 
     def _with_sums(
         self, derived: Mapping[str, Derived], findings: Findings
@@ -322,7 +322,7 @@ class RunScores:
                 continue
             made, total = derived[name], read_sum(files[-1], self.record.dim)
             products = self.vectors.inner_products(total.astype(np.float32))
-            allowed = self._rounding * max(1.0, euclidean_norm(total))
+            allowed = self.rounding * max(1.0, euclidean_norm(total))
             if not (np.abs(products - made.scores) <= allowed).all():
                 findings.add(files[-1], "is not the sum of the directions of the logged rounds")
             compared = sum_of_cosines(family_of(self.config.canaries), total)
@@ -346,33 +346,8 @@ class RunScores:
             sets = weights.of_set[np.isclose(squares, norm**2, rtol=1e-6)]
             products = family.inner_products(worst.astype(np.float32))
             errors = np.abs(sets @ np.stack(rows) - products)
-            if not (errors <= self._rounding * max(1.0, norm)).all(axis=1).any():
+            if not (errors <= self.rounding * max(1.0, norm)).all(axis=1).any():
                 findings.add(path, "has a sum of directions that is of no canary's logged rounds")
-
-    def _verify_steps(self, findings: Findings) -> None:
-        """Compares the way from the initial to the final model with the sum of logged aggregates.
-
-        That is the way of a server that adds them. Its inner product with a canary is the sum of
-        the canary's cosines, each times the length of the round's aggregate.
-        """
-        folder, server, family, rounds = self.folder, self.config.server, self.vectors, self.rounds
-        is_sum = isinstance(server, ServerSgd) and server.momentum == 0
-        if not is_sum or family is None or rounds is None:
-            return
-        scored, rows = zip(*rounds.numbered_rows(), strict=True)
-        if len(scored) < self.record.rounds_done:
-            return
-        lengths = server.learning_rate * lengths_in_metrics(folder.metrics, np.array(scored))
-        final = read_model(folder.model, self.record.dim)
-        way = final - read_model(folder.initial_model, self.record.dim)
-        summed = 1e-3 * len(scored) ** 0.5 * euclidean_norm(final)  # in float32, round by round
-        allowed = self._rounding * (euclidean_norm(lengths) + summed)
-        if not (np.abs(family.inner_products(way) - lengths @ np.stack(rows)) <= allowed).all():
-            findings.add(
-                folder.model,
-                f"is not {folder.initial_model.name} and the sum of the logged rounds' aggregates "
-                f"({folder.round_cosines.name}, {folder.metrics.name})",
-            )
 
 
 def _are_alike(recorded: ComparedVectors, derived: ComparedVectors) -> bool:

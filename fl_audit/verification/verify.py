@@ -15,8 +15,9 @@ from fl_audit.verification.run import verify_run
 from fl_audit.verification.scores import compare_scores
 
 NOT_SHOWN = (
-    "not shown: that the folder was not written anew as a whole, with its chain; that the logged "
-    "rounds are those of a training; that there was no other run (docs/verify.md)"
+    "not shown: that the folder was not written anew as a whole, with its chain, but for --link; "
+    "that the logged rounds, losses and accuracies are those of a training; versions and times; "
+    "that there was no other run (docs/verify.md)"
 )
 """What no verification of a folder can show."""
 
@@ -25,7 +26,9 @@ def verify_folder(
     path: Path,
     commitment: Path | None = None,
     progress: Progress = iter,
+    *,
     model: Path | None = None,
+    link: str | None = None,
 ) -> Verified:
     """Compares a folder's results with its logs.
 
@@ -35,6 +38,7 @@ def verify_folder(
         folder, if it has one.
       progress: Wraps the iteration over files of aggregates.
       model: A file of the released model, which must be the run's; None for none.
+      link: The last link of the chain as it was handed over; None if it was not.
 
     Raises:
       InputError: The folder is of neither, or the commitment or the model cannot be read.
@@ -46,12 +50,12 @@ def verify_folder(
             raise InputError(f"--commitment: {path} is a log; only runs are made under one")
         if model is not None:
             raise InputError(f"--model: {path} is a log, which says nothing of the released model")
-        _verify_log(log, verify_chain(log, findings), progress, findings)
+        _verify_log(log, verify_chain(log, link, findings), progress, findings)
     elif run.record.exists() or run.chain.exists():
         for file in (run.config, run.canaries, run.metrics, run.record, run.model, run.report_json):
             if not file.exists():
                 findings.add(file, "is missing")
-        chain = verify_chain(run, findings)
+        chain = verify_chain(run, link, findings)
         verify_commitment(run, chain, commitment, findings)
         verify_run(run, chain, findings)
         if model is not None:

@@ -8,9 +8,8 @@ import pytest
 from fl_audit.accounting.toeplitz import Toeplitz, sqrt_column
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.attacks.listed_canaries import write_listed
 from fl_audit.attacks.log_scores import score_log
-from fl_audit.attacks.logs import read_log
+from fl_audit.attacks.logs import read_log, write_listed
 from fl_audit.canaries.pool import write_pool
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import write_correlation

@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from fl_audit.attacks import own_sums
+from fl_audit.attacks import own_rounds
 from fl_audit.attacks.directions import RoundDirections, Sketch, width_of
 from fl_audit.attacks.own_rounds import RoundWeights
 from fl_audit.attacks.own_sums import KeptSums, largest_lengths
 from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import concentration_of
+from fl_audit.formats.round_logs import DirectionLog
 
 
 def test_what_fits_is_kept_whole():
@@ -70,7 +71,7 @@ def vectors_of(kind: str, random: np.random.Generator, dim: int) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["orthogonal", "alike", "cancelling", "few coordinates"])
 @pytest.mark.parametrize("width", [64, 1024])
 def test_lengths_are_exceeded_no_more_often_than_is_said(monkeypatch, kind, width):
-    monkeypatch.setattr(own_sums, "FAILURE", 0.2)
+    monkeypatch.setattr(own_rounds, "FAILURE", 0.2)
     dim, runs = 3000, 200
     vectors = vectors_of(kind, np.random.default_rng(1), dim).astype(np.float32)
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -135,7 +136,7 @@ def kept(tmp_path, monkeypatch):
     """Twelve directions of 500 numbers, three sets of them, and the file of what is kept."""
     random = np.random.default_rng(3)
     vectors = random.normal(size=(12, 500)).astype(np.float32)
-    log = RoundDirections.create(tmp_path / "directions.npy", 12, seed=1, dim=500)
+    log = RoundDirections.of(DirectionLog.create, tmp_path / "directions.npy", 12, seed=1, dim=500)
     for index, vector in enumerate(vectors):
         log.add(index, vector)
     weights = RoundWeights(random.normal(size=(3, 12)), np.array([0, 1, 2, 1]))

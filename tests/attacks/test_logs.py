@@ -10,9 +10,8 @@ import pytest
 from scipy import stats
 
 from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.attacks.listed_canaries import hypergeometric_p_value
 from fl_audit.attacks.log_scores import score_log
-from fl_audit.attacks.logs import read_log
+from fl_audit.attacks.logs import hypergeometric_p_value, read_log
 from fl_audit.canaries.pool import read_pool
 from fl_audit.cli import main
 from fl_audit.errors import InputError

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer, unflatten
+from fl_audit.checks.measured_rounds import MeasuredRounds
 from fl_audit.errors import InputError
 from fl_audit.formats.round_chain import read_chain
+from fl_audit.formats.round_logs import LoggedTotal
 from fl_audit.formats.score_file import read_score_file
 
 POOL = CanaryPool(seed=3, count=40, dim=500)
@@ -73,6 +75,36 @@ def test_a_round_that_is_scored_again_is_replaced(tmp_path):
     scorer.score_round(1, aggregates(1)[0])
     scored = read_score_file(scorer.finish()["sum"]).score
     np.testing.assert_allclose(scored, cosines(aggregates(1)[0]), atol=1e-6)
+
+
+class _Killed(BaseException):
+    """The end of a process within a round."""
+
+
+def _kill(*_: object) -> None:
+    raise _Killed
+
+
+@pytest.mark.parametrize(
+    "at", [(LoggedTotal, "add"), (MeasuredRounds, "write")], ids=["before its sum", "after it"]
+)
+def test_a_round_that_a_kill_cuts_short_is_scored_again(tmp_path, monkeypatch, at):
+    def score(scorer, numbers):
+        for number in numbers:
+            scorer.score_round(number, aggregates(3)[number - 1], noise_stddev=1.0)
+        return scorer
+
+    whole = score(RoundScorer.create(tmp_path / "whole", POOL, 3), (1, 2, 3))
+    scorer = score(RoundScorer.create(tmp_path / "audit", POOL, 3), (1, 2))
+    with monkeypatch.context() as patch, pytest.raises(_Killed):
+        patch.setattr(*at, _kill)
+        score(scorer, (3,))
+    again = RoundScorer.open(tmp_path / "audit")
+    assert again.scored_rounds == [1, 2]
+    assert score(again, (3,)).scored_rounds == [1, 2, 3]
+    files = (*whole.finish().values(), whole.folder.direction_sum, whole.folder.round_lengths)
+    again.finish()
+    assert all((tmp_path / "audit" / f.name).read_bytes() == f.read_bytes() for f in files)
 
 
 _SERVER = """
@@ -157,6 +189,7 @@ import sys
 import numpy as np
 from fl_audit.cli import main
 from fl_audit.attacks import CanaryPool, RoundScorer, unflatten
+from fl_audit.checks.measured_rounds import MeasuredRounds
 for family in ("gaussian", "rademacher", "hadamard"):
     pool = CanaryPool(3, 40, 500, family)
     scorer = RoundScorer.create(f"{sys.argv[1]}/{family}", pool, 2)
@@ -188,7 +221,7 @@ def test_a_second_process_that_opens_an_audit_changes_nothing_of_it(tmp_path, mo
     writing = scorer._log.flush  # in the middle of a round
     monkeypatch.setattr(type(scorer._log), "flush", lambda log: looked_at(writing))
     scorer.score_round(2, aggregates(2)[1])
-    assert seen == [[1, 2]]
+    assert seen == [[1]]
     monkeypatch.undo()
     with scorer.folder.chain.open("ab") as file:
         file.write(b'{"what":"rou')  # in the middle of a line

@@ -30,13 +30,12 @@ from fl_audit.attacks import Participation, RoundScorer
 from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.compared_vectors import read_compared_vectors, write_compared_vectors
 from fl_audit.attacks.directions import RoundDirections
-from fl_audit.attacks.likelihood_null import likelihood_null, sphere_factor
+from fl_audit.attacks.likelihood_null import KnownPattern, likelihood_null, sphere_factor
 from fl_audit.attacks.log_release import stated_rounds
 from fl_audit.attacks.log_scores import score_log
 from fl_audit.attacks.logs import read_log
 from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.attacks.round_cosines import FinishedRounds
-from fl_audit.attacks.round_likelihoods import KnownPattern
+from fl_audit.attacks.round_cosines import LoggedRounds
 from fl_audit.attacks.secret_rounds import LIKELIHOOD_RATIO, SecretRoundsAttacker
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.config import (
@@ -249,7 +248,7 @@ def attacker(tmp_path, family="gaussian", sampling=None, leak=0.0):
         num_rounds=ROUNDS,
         audit=Audit(),
         initial=None,
-        given_cosines=FinishedRounds(log, None, None, directions),
+        given_cosines=LoggedRounds(log, None, None, directions),
         family=family,
         canary_rounds=OwnRounds(tuple(np.flatnonzero(column) for column in present.T)),
         release=release,

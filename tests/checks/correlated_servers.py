@@ -13,7 +13,7 @@ from fl_audit.accounting.buffered_toeplitz import BufferedToeplitz, optimise
 from fl_audit.accounting.release import Correlation
 from fl_audit.accounting.toeplitz import Toeplitz, inverse_column, inverse_sqrt_column, sqrt_column
 from fl_audit.accounting.tree_nodes import Trees
-from fl_audit.mechanisms.noise_stream import NoiseStream
+from fl_audit.mechanisms.kind import NoiseStream
 
 DIM, ROUNDS, COHORT, CLIP, NOISE = 12_000, 24, 10, 0.5, 3.0
 STDDEV, BOUND = NOISE * CLIP / COHORT, CLIP

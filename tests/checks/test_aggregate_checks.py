@@ -8,8 +8,12 @@ import pytest
 import scipy.stats
 
 from fl_audit.checks import check_aggregates, check_rounds, configured
-from fl_audit.checks.autocorrelation import strongest_autocorrelation
-from fl_audit.checks.noise_bounds import log_p_autocorrelation, log_p_longer, log_p_shorter
+from fl_audit.checks.noise_bounds import (
+    log_p_autocorrelation,
+    log_p_longer,
+    log_p_shorter,
+    strongest_autocorrelation,
+)
 from tests.checks.conftest import ROUNDS, SIZES, STDDEV, aggregates_of, signal
 
 NAMES = (

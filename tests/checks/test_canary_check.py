@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fl_audit.checks import check_canaries
-from fl_audit.checks.canary_projections import CanaryParticipations, coefficient
-from fl_audit.checks.lost_canaries import uneven
+from fl_audit.checks.canary_projections import CanaryParticipations, coefficient, uneven
 
 COUNT, DIM = 200, 10_000
 

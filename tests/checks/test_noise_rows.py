@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.checks.coordinates import (
+from fl_audit.checks.noise_rows import (
     EXPECTED,
     THRESHOLDS,
+    NoiseRows,
+    NoiseWatch,
     SilentCoordinates,
     exceeding,
-    log_p_so_few,
-)
-from fl_audit.checks.noise_rows import NoiseRows, NoiseWatch, row_size
-from fl_audit.checks.sketches import (
     lengths_beyond_past,
+    log_p_so_few,
     nearest_rounds,
+    row_size,
     sketch,
     sketch_size,
 )

@@ -17,7 +17,7 @@ from fl_audit.checks.whitening import (
     past_weights,
 )
 from fl_audit.formats.folders import RunFolder
-from fl_audit.mechanisms.noise_stream import NoiseStream
+from fl_audit.mechanisms.kind import NoiseStream
 from tests.checks.correlated_servers import (
     BANDS,
     BOUND,

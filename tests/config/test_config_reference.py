@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from fl_audit.config.reference import config_reference, config_tables, type_words, with_links
-from fl_audit.config_tables.table import LARGEST_INT, PositiveInt
+from fl_audit.config_tables.kinds import LARGEST_INT, PositiveInt
 
 PAGE = Path(__file__).parents[2] / "docs/config.md"
 

@@ -31,7 +31,7 @@ from fl_audit.accounting.gaussian_accountants import (
 from fl_audit.accounting.guarantee import AccountedEpsilon
 from fl_audit.config import Canaries, GaussianFixed, TreeAggregation
 from fl_audit.config.file import config_to_toml, parse_config
-from fl_audit.config_tables.table import PositiveInt, Table
+from fl_audit.config_tables.kinds import PositiveInt, Table
 from fl_audit.formats.run_record import read_record, write_record
 from fl_audit.mechanisms import describe, round_noise
 from fl_audit.participation import PATTERNS, Participation, ParticipationPattern, make_schedule

@@ -10,7 +10,7 @@ import pytest
 from fl_audit.accounting import OneGroup, Release, account
 from fl_audit.accounting.gaussian_accountants import account_gaussian
 from fl_audit.config.file import config_to_toml, load_config, parse_config
-from fl_audit.config_tables.table import PositiveInt, Table
+from fl_audit.config_tables.kinds import PositiveInt, Table
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.mechanisms import describe, round_noise

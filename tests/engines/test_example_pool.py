@@ -16,8 +16,7 @@ from fl_audit.config import (
     Replay,
     TextTask,
 )
-from fl_audit.engines.example_canaries import make_example_pool
-from fl_audit.engines.prepare import canaries_csv, prepare
+from fl_audit.engines.prepare import canaries_csv, make_example_pool, prepare
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
 from fl_audit.tasks.learning_task import (

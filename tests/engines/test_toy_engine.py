@@ -1,6 +1,5 @@
 """An engine from outside the package, in NumPy, through the real loop to a scored run folder."""
 
-import contextlib
 import dataclasses
 import json
 import subprocess
@@ -10,16 +9,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from fl_audit import continue_run, load_config, start_run
-from fl_audit.cli import main
+from fl_audit import load_config
 from fl_audit.config import ExampleCanaries
 from fl_audit.engines.prepare import prepare
-from fl_audit.engines.runtimes import RUNTIMES
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.run.attackers import attack_context, make_attackers
-from fl_audit.run.observers import RoundObserver
-from fl_audit.tasks.kinds import TASKS
 from tests.engines import toy_engine
 
 CONFIG = """
@@ -54,15 +49,7 @@ def config_path(tmp_path):
 
 
 @pytest.fixture
-def _registered():
-    toy_engine.register()
-    yield
-    RUNTIMES.remove("toy")
-    TASKS.remove("vectors")
-
-
-@pytest.fixture
-def config(config_path, _registered):
+def config(config_path, toy_runtime):
     return load_config(config_path)
 
 
@@ -93,37 +80,6 @@ def test_a_run_without_tensorflow_ends_in_a_report(config_path, tmp_path):
     own_rounds = report["statistics"]["own_rounds"]["estimates"]
     bounds = {method["method"]: method["epsilon"] for method in own_rounds}
     assert 0.5 < bounds["threshold_valid"] < report["analytical_epsilon"]
-
-
-def test_the_command_line_finds_it_as_a_plugin(tmp_path, capsys):
-    (tmp_path / "my_engine.py").write_text(
-        "from tests.engines.toy_engine import register\n\nregister()\n"
-    )
-    config = tmp_path / "config.toml"
-    config.write_text('plugins = ["my_engine"]\n' + CONFIG)
-    try:
-        assert main(["run", str(config), "--out", str(tmp_path / "run"), "--json"]) == 0
-    finally:
-        RUNTIMES.remove("toy")
-        TASKS.remove("vectors")
-    assert json.loads(capsys.readouterr().out)["run"]["runtime"] == "toy, in NumPy"
-
-
-class _InterruptAfterRoundSeven(RoundObserver):
-    def round_finished(self, finished):
-        if finished.metrics.round == 7:
-            raise KeyboardInterrupt
-
-
-def test_an_interrupted_run_goes_on_from_the_engines_state(config, tmp_path):
-    start_run(config, tmp_path / "whole")
-    with contextlib.suppress(KeyboardInterrupt):
-        start_run(config, tmp_path / "resumed", [_InterruptAfterRoundSeven()])
-    assert not (tmp_path / "resumed" / "report.json").exists()
-    continue_run(config, tmp_path / "resumed")
-    whole, resumed = (RunFolder(tmp_path / name) for name in ("whole", "resumed"))
-    for statistic in ("final", "max", "own_rounds"):
-        assert whole.scores(statistic).read_bytes() == resumed.scores(statistic).read_bytes()
 
 
 def test_what_attackers_see_is_how_the_model_moves(config):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from fl_audit.estimators.beta_distribution import beta_cdf, beta_quantile
+from fl_audit.estimators.distributions import beta_cdf, beta_quantile
 
 
 @pytest.mark.parametrize("n", [10.0, 1e5, 1e6, 1e7, 1e8])

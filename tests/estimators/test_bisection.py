@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from fl_audit.estimators.bisection import supremum
+from fl_audit.estimators.distributions import supremum
 
 
 @pytest.mark.parametrize("edge", [1e-300, 0.1, 1.0, 3.7, 1e5, 1e300])

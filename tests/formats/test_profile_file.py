@@ -3,8 +3,8 @@
 import pytest
 
 from fl_audit.cli import main
+from fl_audit.commands.estimate import read_profile
 from fl_audit.errors import InputError
-from fl_audit.formats.profile_file import read_profile
 
 
 def test_points_in_order_and_further_columns(tmp_path):

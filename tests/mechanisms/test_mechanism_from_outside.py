@@ -130,7 +130,7 @@ def test_its_aggregator_is_made_and_read(registered):
     assert canary_norm(table, state) > 1e10
 
 
-WITH_DEFAULT = {"why_not_checked", "why_not_replayed", "clip_words"}
+WITH_DEFAULT = {"clip_and_noise", "clip_words", "why_not_checked", "why_not_replayed"}
 
 
 @pytest.mark.parametrize("part", sorted(PARTS.keys() - WITH_DEFAULT))

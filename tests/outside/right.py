@@ -116,6 +116,10 @@ RIGHT: dict[str, Callable[[], System]] = {
     "a log of files": System,
     "a loop": lambda: System(way="loop"),
     "cosines alone": lambda: System(way="cosines"),
+    "cosines alone, noise told": lambda: System(
+        way="cosines",
+        noise_told=lambda s, t: (CLIP / COHORT, (COHORT + s.turns[t].sum()) * CLIP / COHORT),
+    ),
     "a score file": lambda: System(way="scores"),
     "gaussian canaries": lambda: System(family="gaussian"),
     "hadamard canaries": lambda: System(family="hadamard"),

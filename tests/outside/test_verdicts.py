@@ -25,6 +25,7 @@ QUICK = {
     "coordinates reversed",
     "coins shuffled",
     "a score file of canaries that never came",
+    "cosines, half of the noise in every other round and twice in the others",
     "a log of files",
     "a loop",
     "one included canary",

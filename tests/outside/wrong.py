@@ -326,6 +326,12 @@ WRONG: dict[str, Callable[[], System]] = {
     "cosines, half of the excluded canaries takes part": lambda: System(
         HALF, way="cosines", takes_part=_excluded_too(0.5)
     ),
+    "cosines, half of the noise in every other round and twice in the others": lambda: System(
+        HALF,
+        way="cosines",
+        make_noise=lambda s, t: (2 if t % 2 else HALF) * s.clip(s, t) * s.random.normal(size=s.dim),
+        noise_told=_told,
+    ),
     # Inside Flower.
     "Flower: canaries clipped twice": lambda: FlowerSystem(HALF, update=_times(0.7)),
     "Flower: three of four presentations lost": lambda: FlowerSystem(HALF, update=_arrives(0.25)),

@@ -22,7 +22,7 @@ from fl_audit.config import (
     Uniform,
 )
 from fl_audit.errors import InputError
-from fl_audit.mechanisms.describe_release import squared_sensitivity
+from fl_audit.mechanisms.mechanism_of_run import squared_sensitivity
 from tests.participation.attendance import attendance, schedule_of
 
 POOL, ROUNDS, MEAN = 4_000, 40, 5

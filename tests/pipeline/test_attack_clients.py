@@ -8,7 +8,7 @@ import pytest
 from fl_audit.cli import main
 from fl_audit.config.attack_tables import FederatedAttack, FederatedAttackConfig, load_attack_config
 from fl_audit.config.file import load_config
-from fl_audit.engines.tff.shadow_runs import FederatedRuns
+from fl_audit.engines.tff.shadow_models import FederatedRuns
 from fl_audit.errors import InputError
 from fl_audit.formats.score_file import read_counts_file, read_score_file
 

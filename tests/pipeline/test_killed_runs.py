@@ -1,7 +1,4 @@
-"""A run that is killed at any write goes on with --resume and gives the same scores.
-
-Each case trains a run or two, a few seconds each; one of each kind is fast enough for every day.
-"""
+"""A run that is killed at any write goes on with --resume and gives the same scores."""
 
 import functools
 from pathlib import Path
@@ -10,13 +7,13 @@ import pytest
 
 from fl_audit.cli import main
 from fl_audit.verification import verify_folder
-from tests.small_configs import TINY_RUN
+from tests.verification.toy_runs import CONFIG
 
-pytestmark = pytest.mark.tff
+pytestmark = pytest.mark.usefixtures("toy_runtime")
 
-_CONFIG = f"""{TINY_RUN}threat_models = ["final", "all_iterates", "checkpoints"]
-release_every = 2
-"""
+_CONFIG = CONFIG.replace("known_rounds", "checkpoints").replace(
+    'verdict_statistic = "own_rounds"', "release_every = 2"
+)
 
 
 class _Killed(BaseException):
@@ -31,7 +28,7 @@ def config(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(config, tmp_path_factory) -> Path:
+def whole(toy_runtime, config, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "whole"
     assert main(["run", str(config), "--out", str(out)]) == 0
     assert not [path for path in out.iterdir() if path.name.startswith(".")]

@@ -7,8 +7,8 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.util.tensor_util import make_ndarray
 
 from fl_audit import RoundObserver, load_config, start_run
 from fl_audit.cli import main
@@ -16,19 +16,19 @@ from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.run_record import read_record
 from fl_audit.formats.score_file import read_score_file
 
-pytestmark = pytest.mark.tff
+pytestmark = pytest.mark.usefixtures("toy_runtime")
 
 ROUNDS = 12
 
 CONFIG = """
+runtime = "toy"
 seed = 2
 [task]
-kind = "digits"
-num_clients = 60
-hidden = [64]
+kind = "vectors"
 [mechanism]
-kind = "gaussian_adaptive"
+kind = "gaussian_fixed"
 noise_multiplier = 0.2
+clip_norm = 0.5
 [participation]
 kind = "shuffle"
 rounds = 12
@@ -62,7 +62,7 @@ def told():
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory, told):
+def folders(toy_runtime, tmp_path_factory, told):
     """The same run to its end, and stopped."""
     path = tmp_path_factory.mktemp("live")
     (path / "run.toml").write_text(CONFIG)
@@ -123,7 +123,7 @@ def test_tensorboard_has_what_is_proven_the_cosines_and_the_config(folders):
 
 
 def _scalars(board, name):
-    return [float(tf.make_ndarray(event.tensor_proto)) for event in board.Tensors(name)]
+    return [float(make_ndarray(event.tensor_proto)) for event in board.Tensors(name)]
 
 
 def lower_bound(folder):
@@ -151,7 +151,6 @@ def test_a_contradicted_run_stops_and_is_whole(folders):
 
 
 def test_what_is_proven_stands_in_the_metrics_and_never_falls(folders):
-    """Noise is drawn anew in each run, so that the two runs have other numbers."""
     for folder, done in zip(folders, (ROUNDS, read_record(folders[1]).stopped_after), strict=True):
         numbers = [float(epsilon) for epsilon in lower_bound(folder)]
         assert len(numbers) == done

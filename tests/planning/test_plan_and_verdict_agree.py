@@ -17,7 +17,6 @@ from fl_audit.verdict import (
     ClaimTests,
     ScoredStatistic,
     curve_tests,
-    reach_curve_verdict,
     reach_verdict,
 )
 from fl_audit.verdict.claims import claim_to_test
@@ -100,7 +99,7 @@ def trained(run, seed):
     scores = np.einsum("jd,jd->j", seen, pool) / np.linalg.norm(seen, axis=1)
     number = run.num_rounds
     share = max((np.sum(units.sum(axis=0) ** 2) - number) / (number * (number - 1)), 0.0)
-    background = Background.of_canaries(run.own_rounds, run.included, DIM)
+    background = Background(run.own_rounds, run.included, DIM)
     background = background.with_rounds(np.arange(number), lengths, np.ones(number))
     background = background.with_noise(run.noise.sum_noise_multiplier)
     background = dataclasses.replace(background, in_common=share * lengths**2, release=run.release)
@@ -124,7 +123,7 @@ def verdict_on(run, seed):
         tests = ClaimTests([statistic], 0.95, *([methods] if methods else []))
         return reach_verdict(claim, tests, scope, **rest)
     confidence = 0.95 if claim.is_stated else UNSTATED_CONFIDENCE
-    return reach_curve_verdict(curve_tests(claim, [statistic], confidence), scope, **rest)
+    return reach_verdict(claim, curve_tests(claim, [statistic], confidence), scope, **rest)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from fl_audit.cli import main
 from fl_audit.comparison import read_report
 from fl_audit.config import ReleaseStatement
 from fl_audit.config.file import config_to_toml, parse_config
-from fl_audit.engines.runtimes import RUNTIMES
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import read_chain
@@ -36,9 +35,7 @@ from fl_audit.release_sheet.sheet import (
     render_sheet,
 )
 from fl_audit.report import write_report
-from fl_audit.tasks.kinds import TASKS
 from fl_audit.verification import Verified
-from tests.engines import toy_engine
 from tests.release_sheet.registry_schema import errors, read_schema, schema_path
 from tests.report.conftest import CONFIG, fill
 from tests.verification.toy_runs import committed_run
@@ -220,12 +217,9 @@ def test_a_sheet_says_first_what_it_rests_on(claimed):
 
 
 @pytest.fixture(scope="module")
-def committed(tmp_path_factory):
+def committed(toy_runtime, tmp_path_factory):
     """A run of a NumPy engine under a commitment, beside it."""
-    toy_engine.register()
-    yield committed_run(tmp_path_factory.mktemp("committed"))
-    RUNTIMES.remove("toy")
-    TASKS.remove("vectors")
+    return committed_run(tmp_path_factory.mktemp("committed"))
 
 
 def test_the_command_writes_a_page_and_a_model_card_and_prints_one_object(

@@ -14,8 +14,7 @@ import pytest
 from fl_audit.accounting import FixedRounds, effective_noise_multiplier
 from fl_audit.accounting.release import Denominator, Noise, Party, Release
 from fl_audit.checks import AggregateLog
-from fl_audit.checks.coordinates import EXPECTED
-from fl_audit.checks.noise_rows import row_size
+from fl_audit.checks.noise_rows import EXPECTED, row_size
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.run_record import RunRecord, read_record, write_record

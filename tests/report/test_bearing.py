@@ -7,7 +7,7 @@ from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.cli import main
 from fl_audit.report.build import EstimateRequest, report_on_folder, report_on_statistics
 from fl_audit.report.folder import AuditedFolder, folder_statistics
-from fl_audit.verdict import Claim
+from fl_audit.verdict import Claim, NoiseClaim
 
 DIM, ROUNDS, COHORT, NOISE = 2000, 20, 10, 0.5
 POOL = CanaryPool(seed=3, count=400, dim=DIM)
@@ -51,7 +51,7 @@ def test_known_rounds_contradict_no_claim_that_may_count_on_sampling(tmp_path, p
     alone = verdict_on(folder, 1.0, "own_rounds")
     assert alone.outcome == "inconclusive"
     assert alone.epsilon_lower > 2
-    assert '"claim_counts_on_sampling": false in participation.json' in alone.reason
+    assert "say in participation.json whether the claim counts on sampling" in alone.reason
     everything = verdict_on(folder, 8.4)
     assert everything.num_tests == len(folder_statistics(folder)) - 1
     assert everything.statistic != "own_rounds"
@@ -96,6 +96,15 @@ def test_rounds_without_a_canary_are_named(tmp_path):
     verdict = verdict_on(folder, 8.4, "own_rounds")
     assert verdict.outcome == "inconclusive"
     assert "no canary participated in rounds 21 to 30" in verdict.reason
+
+
+def test_a_claimed_noise_is_about_canaries_of_one_round(tmp_path):
+    twice = [[1 + canary % ROUNDS, 1 + (canary + 7) % ROUNDS] for canary in range(POOL.count)]
+    asked = EstimateRequest(delta=1e-3, claim=NoiseClaim(NOISE, 1e-3))
+    for number, rounds, outcome in ((1, DEALT, "consistent"), (2, twice, "inconclusive")):
+        said = Participation("none", client_rounds=number, client_weight=1)
+        folder = log(tmp_path / str(number), said, rounds)
+        assert report_on_folder(folder, asked).verdict.outcome == outcome
 
 
 def test_a_canary_in_more_rounds_than_a_client_contradicts_nothing(tmp_path):

@@ -128,7 +128,7 @@ def test_a_default_run_has_three(reported):
 def test_the_table_has_a_row_per_threat_model(widely_reported):
     rows = threat_model_rows(widely_reported.report)
     assert [row.title for row in rows][-2:] == ["Checkpoints", "Window"]
-    assert rows[-1].statistics == ("Largest in window", "Sum in window")
+    assert rows[-1].statistics == "Largest in window, Sum in window"
     assert (rows[-1].included, rows[-1].sees_all) == ("87 of 94", False)
     assert (rows[0].included, rows[0].sees_all) == ("94 of 94", True)
 

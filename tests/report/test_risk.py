@@ -10,7 +10,7 @@ from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.roc.summary import roc_summary
 from fl_audit.report import report_from_json, report_to_json, summary_lines
 from fl_audit.report.report import Efficiency
-from fl_audit.report.risk import attacker_risks, risk_lines
+from fl_audit.report.tables import attacker_risks, risk_lines
 from tests.accounting.releases import release
 from tests.report.made_reports import analytical, report, statistic
 

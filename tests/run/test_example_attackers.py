@@ -21,11 +21,9 @@ from fl_audit.config import (
     TextTask,
 )
 from fl_audit.engines.prepare import prepare
-from fl_audit.engines.stand_ins import make_stand_ins
-from fl_audit.engines.tff import measures
-from fl_audit.engines.tff.measures import MeanLosses
-from fl_audit.engines.tff.rounds import flatten_weights
-from fl_audit.engines.tff.tff_engine import TffEngine
+from fl_audit.engines.tff import tff_engine
+from fl_audit.engines.tff.canary_process import flatten_weights
+from fl_audit.engines.tff.tff_engine import MeanLosses, TffEngine
 from fl_audit.engines.tff.trained_blocks import block_trainer
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star import log_odds_losses
@@ -36,6 +34,7 @@ from fl_audit.run.attackers import (
     UpdateAttacker,
     attack_context,
     make_attackers,
+    make_stand_ins,
 )
 from fl_audit.tasks.tf.networks import as_classifier
 
@@ -91,7 +90,7 @@ def run(request):
 @pytest.fixture(autouse=True)
 def _one_graph_a_model(monkeypatch):
     """Building a trainer takes longer than all that it does here."""
-    monkeypatch.setattr(measures, "block_trainer", _trainer_of)
+    monkeypatch.setattr(tff_engine, "block_trainer", _trainer_of)
 
 
 def _trainer_of(run):

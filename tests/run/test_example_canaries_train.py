@@ -18,7 +18,7 @@ from fl_audit.config import (
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import prepare
 from fl_audit.engines.runtimes import make_runtime
-from fl_audit.engines.tff.rounds import run_round
+from fl_audit.engines.tff.canary_process import run_round
 
 pytestmark = pytest.mark.tff
 

@@ -3,6 +3,7 @@
 import itertools
 import re
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,20 +13,27 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from fl_audit import load_config, start_run
 from fl_audit.attacks.own_sums import KeptSums
 from fl_audit.canaries.families import FAMILIES
-from fl_audit.checks.sketches import sketch
+from fl_audit.checks.noise_rows import sketch
 from fl_audit.cli import main
 from fl_audit.config.design import design_run
-from fl_audit.engines.runtimes import RUNTIMES
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.participation_files import read_canaries
-from fl_audit.formats.schedule_secret import new_secret, read_secret, write_secret
+from fl_audit.formats.participation_files import (
+    new_secret,
+    read_canaries,
+    read_secret,
+    write_secret,
+)
 from fl_audit.formats.score_file import read_score_file
+from fl_audit.report.build import build_report
+from fl_audit.report.finished_run import assembled_run, read_finished_run, read_scores_of
+from fl_audit.report.page import page_of_run
+from fl_audit.report.report import report_to_json
 from fl_audit.run.training_folder import check_same_canaries, secret_of, write_identity
-from fl_audit.tasks.kinds import TASKS
 from fl_audit.verification import verify_folder
-from tests.engines import toy_engine
 from tests.verification.toy_runs import CONFIG
+
+pytestmark = pytest.mark.usefixtures("toy_runtime")
 
 CLIENTS = [f"client-{at}" for at in range(60)]
 SAMPLED = {
@@ -36,14 +44,6 @@ SAMPLED = {
     "random_allocation": "",
     "b_min_sep": "separation = 2",
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _toy_runtime():
-    toy_engine.register()
-    yield
-    RUNTIMES.remove("toy")
-    TASKS.remove("vectors")
 
 
 def config_of(folder, pattern="bernoulli", extra="", noise=0.5, top=""):
@@ -153,7 +153,7 @@ MODELS = ["final", "final_and_initial", "all_iterates", "checkpoints", "known_ro
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def told(toy_runtime, tmp_path_factory):
     """The folder of a run with little noise, and its canaries' rounds, bool (rounds, canaries)."""
     path = tmp_path_factory.mktemp("told")
     text = CONFIG.replace('"final", "all_iterates", "known_rounds"', str(MODELS)[1:-1])
@@ -242,19 +242,35 @@ def test_no_file_that_others_may_read_says_who_was_in_which_round(told):
     assert max(chance.values()) <= 2, chance  # a maximum that happens to be in the own round
 
 
-def test_trackers_are_given_no_number_of_who_was_in_a_round(told):
+def test_trackers_are_given_only_what_follows_from_what_is_released(told):
     folder, _ = told
     board = EventAccumulator(str(folder.tensorboard), {"tensors": 0}).Reload()
-    shown = set(board.Tags()["tensors"])
-    assert {"clip_norm", "train_loss"} <= shown
-    assert not [name for name in shown if re.search("num_|cosine", name)], shown
+    released = {"clip_norm", "noise_stddev", "aggregate_norm", "accuracy"}
+    assert {name for name in board.Tags()["tensors"] if "hparams" not in name} == released
 
 
-def test_no_file_that_others_may_read_has_the_scores_by_own_rounds(told):
+def test_the_report_shows_scores_by_own_rounds_on_a_grid_and_no_loss(told):
     folder, _ = told
-    words = [
-        repr(score)[:12].encode() for score in read_score_file(folder.scores("own_rounds")).score
-    ]
-    for path in filter(Path.is_file, folder.path.rglob("*")):
-        if mode(path) & 0o077:
-            assert not [word for word in words if word in path.read_bytes()], path.name
+    run = read_finished_run(folder)
+    exact = read_scores_of(folder.scores("own_rounds"), read_canaries(folder.canaries)).score
+    on_grid = run.scores["own_rounds"].score
+    step = np.diff(np.unique(on_grid)).min()
+    assert np.all((on_grid <= exact) & (exact < on_grid + step))
+    error = exact.std() / len(exact) ** 0.5
+    assert error / 4 <= step <= error
+    # Whatever the scores are within a step, and the losses, every number and picture is the same.
+    within = on_grid + step * np.random.default_rng(1).uniform(0.01, 0.99, len(exact))
+    other = assembled_run(
+        folder,
+        config=run.config,
+        record=run.record,
+        pool=read_canaries(folder.canaries),
+        scores={**run.scores, "own_rounds": replace(run.scores["own_rounds"], score=within)},
+        compared=run.compared,
+    )
+    other = replace(other, rounds=replace(other.rounds, train_loss=other.rounds.train_loss + 0.01))
+    assert np.array_equal(other.scores["own_rounds"].score, on_grid)
+    reports = [build_report(one) for one in (run, other)]
+    assert report_to_json(reports[0]) == report_to_json(reports[1])
+    assert page_of_run(reports[0], run) == page_of_run(reports[1], other)
+    assert "Training loss" not in page_of_run(reports[0], run)

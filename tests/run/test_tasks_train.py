@@ -18,10 +18,10 @@ from fl_audit.config import (
 )
 from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.tff.algorithms import build_process
+from fl_audit.engines.tff.canary_clients import DataSets
+from fl_audit.engines.tff.canary_process import model_weights, run_round
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
-from fl_audit.engines.tff.data_sets import DataSets
-from fl_audit.engines.tff.measures import Evaluator
-from fl_audit.engines.tff.rounds import model_weights, run_round
+from fl_audit.engines.tff.tff_engine import Evaluator
 from fl_audit.participation import Cohort
 from fl_audit.tasks import load_task
 from fl_audit.tasks.tf.networks import as_classifier

@@ -8,8 +8,8 @@ import pytest
 from fl_audit.cli import main
 from fl_audit.planning import cost as planning_hours
 from fl_audit.planning.cost import Calibration
-from fl_audit.sweeps import hours, plan_sweep, read_grid
-from fl_audit.sweeps.hours import RunTime, hours_line, time_of_finished
+from fl_audit.sweeps import plan_sweep, read_grid
+from fl_audit.sweeps.sweep import RunTime, hours_line, time_of_finished
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_finished_runs_tell_the_time_of_the_rest(sweep, monkeypatch):
     first.folder.mkdir(parents=True)
     (first.folder / "run.json").touch()
     record = types.SimpleNamespace(training_seconds=9.0, scoring_seconds=1.0, rounds_done=5)
-    monkeypatch.setattr(hours, "read_record", lambda folder: record)
+    monkeypatch.setattr("fl_audit.sweeps.sweep.read_record", lambda folder: record)
     states = [dataclasses.replace(first, state="finished"), *rest]
     time = time_of_finished(states)
     assert time == RunTime(0.0, 2.0, "1 finished run of the sweep")

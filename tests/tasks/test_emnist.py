@@ -13,8 +13,7 @@ from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
 from fl_audit.tasks.images import cnn_classifier
 from fl_audit.tasks.learning_task import LearningTask
-from fl_audit.tasks.tf.image_networks import cnn_logits, convolve, convolve_by_product
-from fl_audit.tasks.tf.networks import as_classifier
+from fl_audit.tasks.tf.networks import as_classifier, cnn_logits, convolve, convolve_by_product
 
 
 def keras_model() -> tf.keras.Model:

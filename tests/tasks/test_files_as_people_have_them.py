@@ -5,7 +5,9 @@ silence.
 """
 
 import gzip
-from dataclasses import dataclass
+import io
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,8 @@ from fl_audit.tasks.client_files import load_npz_task, load_table_task
 from fl_audit.tasks.kinds import NpzTask, TableTask, TextTask
 from fl_audit.tasks.next_word import load_text_task
 
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,16 @@ POINTS = f"{SEPARATED}, and their decimal commas as points"
 
 SCORES = "canary_id,included,score\n0,0,-1.5\n1,1,1.25\n2,0,0.5\n3,1,3\n"
 """The score file that all files of scores below mean."""
+
+
+def parquet(columns: dict, **changed) -> File:
+    """A Parquet file of columns, some of them in another type."""
+    content = io.BytesIO()
+    pq.write_table(pa.table({**columns, **changed}), content, compression="zstd")
+    return File(content.getvalue(), name="file.parquet")
+
+
+IDS = {"canary_id": [0, 1, 2, 3], "included": [0, 1, 0, 1], "score": [-1.5, 1.25, 0.5, 3.0]}
 
 RIGHT_SCORES = {
     "plain": File(SCORES),
@@ -78,6 +91,29 @@ RIGHT_SCORES = {
     ),
     "a comma at the end": File(SCORES.replace("\n", ",\n")),
     "exponents": File("canary_id,included,score\n0,0,-1.5E+00\n1,1,1.25\n2,0,5E-1\n3,1,3e0\n"),
+    "R's write.csv": File(
+        '"","canary_id","included","score"\n"1",0,FALSE,-1.5\n"2",1,TRUE,1.25\n"3",2,FALSE,0.5\n'
+        '"4",3,TRUE,3\n'
+    ),
+    "R's write.csv2": File(
+        '"";"canary_id";"included";"score"\n"1";0;0;-1,5\n"2";1;1;1,25\n"3";2;0;0,5\n"4";3;1;3\n',
+        POINTS,
+    ),
+    "excel, Germany, UTF-8": File(
+        ("\ufeff" + SCORES.replace(",", ";").replace(".", ",").replace("\n", "\r\n")), POINTS
+    ),
+    "empty columns": File(SCORES.replace("\n", ",,\n")),
+    "Parquet": parquet(IDS),
+    "Parquet, pandas' index": parquet(IDS, __index_level_0__=[5, 6, 7, 8]),
+    "Parquet, booleans": parquet(IDS, included=[False, True, False, True]),
+    "Parquet, floats for booleans": parquet(IDS, included=[0.0, 1.0, 0.0, 1.0]),
+    "Parquet, categories": parquet(
+        IDS, canary_id=pa.array(["0", "1", "2", "3"]).dictionary_encode()
+    ),
+    "Parquet, decimals": parquet(
+        IDS, score=pa.array(map(Decimal, ("-1.50", "1.25", "0.50", "3.00")))
+    ),
+    "Parquet, texts": parquet(IDS, score=["-1.5", "1.25", "0.5", "3"], included=list("0101")),
 }
 
 WRONG_SCORES = {
@@ -97,7 +133,10 @@ WRONG_SCORES = {
     ),
     "a decimal comma": File(SCORES.replace("1.25", "1,25"), "line 3: must have 3 fields, got 4"),
     "a workbook": File(b"PK\x03\x04\x14\0", "is a workbook or another archive, not text"),
-    "Parquet": File(b"PAR1\x15\x04", "is Parquet, not text; let its name end in .parquet"),
+    "Parquet": File(b"PAR1\x15\x04", "is Parquet, not text; save it as CSV (scores and tables: or"),
+    "a hole in Parquet": replace(
+        parquet(IDS, score=[-1.5, None, 0.5, 3.0]), said="row 2: score must be a finite number"
+    ),
     "no Parquet": File(SCORES, "is no Parquet file, or a damaged one", "file.parquet"),
     "gzip": File(gzip.compress(SCORES.encode()), "is compressed, not text; unpack it"),
     "windows letters": File(SCORES.encode() + b"\xe9,1,2\n", "must be UTF-8 text (in Excel: CSV"),
@@ -105,6 +144,20 @@ WRONG_SCORES = {
     "an open quote": File(SCORES + '"4,1,2\n', "line 6: is not CSV: a double quote is opened and"),
     "the same twice": File(SCORES + "3,1,2\n", "line 6: canary_id must be unique, got '3' again"),
     "yes and no": File(SCORES + "4,yes,2\n", "line 6: included must be 0 or 1, got 'yes'"),
+    "excel's separator": File("sep=;\n" + SCORES.replace(",", ";"), "line 1: is 'sep=;', as Excel"),
+    "excel's empty rows": File(SCORES + ",,\n,,\n", "line 6: canary_id must not be empty"),
+    "excel's error": File(SCORES.replace("0.5", "#DIV/0!"), "line 4: score must be a finite"),
+    "R's write.table": File(
+        '"canary_id" "included" "score"\n"1" 0 0 -1.5\n',
+        "line 1: must name the columns, with commas",
+    ),
+    "a title": File("Table 1\n" + SCORES, "has no column 'canary_id': known: Table 1"),
+    "thousands": File(SCORES.replace("3,1,3", '3,1,"3,000"'), "line 5: score must be a finite"),
+    "percent": File(
+        SCORES.replace("0.5", "50%"), "line 4: score must be a finite number, got '50%'"
+    ),
+    "a typeset minus": File(SCORES.replace("-", "\u2212"), "line 2: score must be a finite number"),
+    "JSON": File('{"canary_id":0,"included":0}\n', "line 1: must name the columns, with commas"),
     "a sum at the end": File(SCORES + "Total,,3.25\n", "line 6: included must be 0 or 1, got ''"),
 }
 
@@ -169,6 +222,13 @@ def labelled(*labels: str) -> str:
     return "\n".join([header, *named]) + "\n"
 
 
+COLUMNS = {
+    "client_id": [f"c{row % 4}" for row in range(40)],
+    "label": [row % 2 for row in range(40)],
+    "a": [row + 0.5 for row in range(40)],
+    "b": [row % 3 for row in range(40)],
+}
+
 LEFT_OUT = "is the rows' index and no feature; it is left out"
 RIGHT_TABLES = {
     "plain": File(TABLE),
@@ -184,6 +244,13 @@ RIGHT_TABLES = {
     "labels from 1": File(labelled("1", "2"), "its 2 distinct labels, from 1 to 2, are taken as"),
     "labels as floats": File(labelled("0.0", "1.0")),
     "labels as booleans": File(labelled("False", "True")),
+    "quoted numbers": File(labelled('"0"', '"1"')),
+    "Parquet": parquet(COLUMNS),
+    "Parquet, categories": parquet(
+        COLUMNS, client_id=pa.array(COLUMNS["client_id"]).dictionary_encode()
+    ),
+    "Parquet, decimals": parquet(COLUMNS, a=pa.array(Decimal(f"{row}.50") for row in range(40))),
+    "Parquet, texts": parquet(COLUMNS, a=list(map(str, COLUMNS["a"]))),
 }
 
 WRONG_TABLES = {
@@ -208,6 +275,14 @@ WRONG_TABLES = {
     "another name": File(TABLE.replace("label", "Label"), "did you mean 'Label'?"),
     "features alone": File("client_id,label\nc,0\nd,1\n", "has no column of features beside"),
     "a workbook": File(b"PK\x03\x04\x14\0", "is a workbook or another archive, not text"),
+    "a date": File(
+        changed(1, 3, "2024-01-05"), "row 1: column `a` must be a number, got 2024-01-05"
+    ),
+    "thousands": File(
+        changed(2, 3, '"1,250.5"'), "row 2: column `a` must be a number, got 1,250.5"
+    ),
+    "missing in R": File(changed(7, 3, "NA"), "row 7, column `a`: must be a finite number"),
+    "excel's empty rows": File(TABLE + ",,,\n", "row 41: column `client_id` is empty"),
 }
 
 
@@ -233,6 +308,14 @@ def test_tables_are_read_as_they_are_meant(name, tmp_path, capsys):
 @pytest.mark.parametrize("name", WRONG_TABLES)
 def test_tables_that_cannot_be_read_name_the_place(name, tmp_path):
     refused(WRONG_TABLES[name], tmp_path, table)
+
+
+@pytest.mark.parametrize("clients", [["007", "7", "07", "8"], [str(10**19 + n) for n in range(4)]])
+def test_clients_in_digits_are_no_numbers(clients, tmp_path):
+    header, *rows = TABLE.splitlines()
+    named = [f"{clients[n % 4]}{row.removeprefix(f'c{n % 4}')}" for n, row in enumerate(rows)]
+    task = table(File("\n".join([header, *named]) + "\n").written(tmp_path))
+    assert task.population.client_ids == clients
 
 
 TEXT = "client_id,text\n" + "".join(f"c{row % 3},word{row % 5} and more\n" for row in range(30))

@@ -8,8 +8,7 @@ from fl_audit.config import StackOverflowTask
 from fl_audit.tasks.client_text import Vocabulary
 from fl_audit.tasks.next_word import next_word_classifier
 from fl_audit.tasks.tf.classifier import Classifier
-from fl_audit.tasks.tf.lstm import lstm_outputs, next_word_logits
-from fl_audit.tasks.tf.networks import as_classifier
+from fl_audit.tasks.tf.networks import as_classifier, lstm_outputs, next_word_logits
 
 # The LSTM layer's hand-written gradients against automatic ones, Keras' and differences.
 

@@ -8,8 +8,7 @@ from fl_audit.errors import InputError
 from fl_audit.tasks.client_files import load_npz_task
 from fl_audit.tasks.images import wide_resnet_classifier
 from fl_audit.tasks.kinds import NpzTask
-from fl_audit.tasks.tf.image_networks import convolve_same, convolve_same_by_product
-from fl_audit.tasks.tf.networks import as_classifier
+from fl_audit.tasks.tf.networks import as_classifier, convolve_same, convolve_same_by_product
 
 
 def tiny(shape=(8, 8, 3)):

@@ -121,7 +121,7 @@ def audited(setup: Setup, seed: int, stated: float | None = None) -> Audited:
     null = Null("closed_form", GaussianCanaryNull(DIM), DIM)
     canaries = CanaryScores(scores[included], scores[~included])
     correlation = None if is_plain else Toeplitz.from_column(np.array(setup.column), t)
-    background = Background.of_canaries(OwnRounds(tuple(own)), included, DIM, correlation)
+    background = Background(OwnRounds(tuple(own)), included, DIM, correlation)
     background = background.with_rounds(np.arange(t), lengths, np.ones(t))
     background = dataclasses.replace(background, client_sensitivity=sensitivity(setup))
     if not is_plain:

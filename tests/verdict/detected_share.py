@@ -24,7 +24,6 @@ from fl_audit.verdict import (
     GaussianClaim,
     Verdict,
     curve_tests,
-    reach_curve_verdict,
     reach_verdict,
 )
 from fl_audit.verdict.by_parts import SampledCanaries
@@ -87,7 +86,7 @@ def verdict_on(claim: Claim | CurveClaim, found: Audited, *, all_statistics: boo
     rest = {"canary_check": found.canary_check, "background": found.background}
     if isinstance(claim, Claim):
         return reach_verdict(claim, ClaimTests(tested, CONFIDENCE), **rest)
-    return reach_curve_verdict(curve_tests(claim, tested, CONFIDENCE), **rest)
+    return reach_verdict(claim, curve_tests(claim, tested, CONFIDENCE), **rest)
 
 
 def contradicts(claim: Claim | CurveClaim, found: Audited, *, all_statistics: bool) -> bool:

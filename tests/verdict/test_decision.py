@@ -26,9 +26,7 @@ from fl_audit.estimators.result import WHATEVER_DISTRIBUTION
 from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict, separation
 from fl_audit.verdict.claim_tests import p_value
-from fl_audit.verdict.decision import limit_of_so_many
 from fl_audit.verdict.scope import Scope
-from fl_audit.verdict.sentences import what_was_tested
 
 DELTA = 1e-3
 
@@ -48,19 +46,6 @@ def released(mechanism, num_canaries, seed, name="max"):
 def separated(num_canaries):
     half = num_canaries // 2
     return ScoredStatistic("max", CanaryScores(np.ones(half), np.zeros(half)))
-
-
-def test_the_most_that_a_verdict_could_have_shown_is_said_where_canaries_limit_it():
-    """With a known null a perfect score has the tail of a cosine of 1: ε ≥ d/2 says nothing."""
-    scores = released(gaussian(1.0, DELTA, 167_178), 4_000, seed=1)
-    unknown = dataclasses.replace(scores, null=Null("empirical", dim=167_178))
-    for statistic, limit in ((scores, None), (unknown, math.log(4_000))):
-        tests = ClaimTests([statistic], 0.95, ["threshold_valid"])
-        said = what_was_tested(tests, limit_of_so_many(Claim(30, DELTA), tests))
-        assert said.startswith("tested: 1 bound, by threshold_valid on max (threat model All iter")
-        most = re.search(r"at most ε ≥ ([\d.]+) here", said)
-        assert (most is None) == (limit is None)
-        assert most is None or 0 < float(most[1]) < limit
 
 
 def test_the_valid_methods_are_those_that_claim_to_hold_whatever_the_law():
@@ -188,13 +173,7 @@ def test_few_canaries_cannot_contradict_a_large_claim_whatever_they_score():
     assert verdict.outcome == "inconclusive"
     assert verdict.power == 0
     assert verdict.canaries_needed is None
-    limit = max(
-        estimate(separated(100).scores, delta=DELTA, confidence=0.975, methods=[name])
-        .estimates[0]
-        .epsilon
-        for name in valid_methods()
-    )
-    assert f"can show at most ε ≥ {limit:.3g}, even if" in verdict.reason
+    assert "audits like this notice no true ε, however large" in verdict.reason
     assert "choose one method before training" in verdict.reason
 
 

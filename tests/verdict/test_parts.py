@@ -21,8 +21,8 @@ from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.checks import CanaryCheck
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.null import GaussianCanaryNull, Null
-from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic
-from fl_audit.verdict.by_parts import SampledCanaries, point_verdict
+from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict
+from fl_audit.verdict.by_parts import SampledCanaries
 from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.parts import NoiseTest, Parts, are_testable, lower_rate
 from fl_audit.verdict.scope import Scope
@@ -194,7 +194,7 @@ def _canaries(release, random, *, z, q, drawn=None):
         Null("closed_form", tail, DIM, source="design"),
     )
     ones = np.ones(rounds)
-    background = Background.of_canaries(OwnRounds(own), included, DIM).with_rounds(
+    background = Background(OwnRounds(own), included, DIM).with_rounds(
         np.arange(rounds), math.sqrt(DIM) * release.noise.noise_multiplier * ones, ones
     )
     noise = release.noise.noise_multiplier * ones
@@ -208,14 +208,13 @@ COUNTS = Scope(counts_on_sampling=True)
 
 def _verdict(canaries, claimed, scope=COUNTS):
     tests = ClaimTests([canaries.own], 0.95, ["threshold_valid"])
-    return point_verdict(
+    return reach_verdict(
         Claim(claimed, DELTA),
         tests,
         scope,
-        canaries,
         canary_check=ARRIVED,
-        others=(),
         background=canaries.background,
+        canaries=canaries,
     )
 
 

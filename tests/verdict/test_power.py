@@ -20,7 +20,6 @@ from fl_audit.verdict import (
     GaussianClaim,
     ScoredStatistic,
     curve_tests,
-    reach_curve_verdict,
     reach_verdict,
 )
 from fl_audit.verdict.exposure import VectorExposure, exposure_of_scores
@@ -35,7 +34,7 @@ def verdict_on(claim, found, *, knows=True):
     rest = {"canary_check": found.canary_check, "background": found.background if knows else None}
     if isinstance(claim, Claim):
         return reach_verdict(claim, ClaimTests([found.statistic], 0.95), **rest)
-    return reach_curve_verdict(curve_tests(claim, [found.statistic], 0.95), **rest)
+    return reach_verdict(claim, curve_tests(claim, [found.statistic], 0.95), **rest)
 
 
 def contradicts(claim, statistic):
@@ -102,7 +101,9 @@ def test_what_is_wrong_and_hidden_is_not_consistent(name, is_stated):
     assert verdict.outcome != "consistent"
     if "crowd" in name:
         assert verdict.detectable_epsilon is None
-        assert "clients' updates hide the canaries" in verdict.reason
+        hides = "clients' updates hide" if is_stated else "what is not known to be noise hides"
+        assert f"{hides} the canaries" in verdict.reason
+        assert ("state each round’s noise" in verdict.reason) != is_stated
         assert "more canaries do not help" in verdict.reason
         assert verdict.canaries_needed is None
 
@@ -181,7 +182,7 @@ def simulated(claim, count, lengths=Lengths()):  # noqa: B008 - it is frozen
 
 def test_canaries_needed_have_the_power_and_half_of_them_do_not():
     audit = simulated(POINT, 60)
-    needed = audit.canaries_needed()
+    needed = audit.canaries_needed(audit.twice, above=60)
     # 30 trials against 400: six deviations of 0.07, and more.
     assert simulated(POINT, needed + needed % 2).simulate().power > 0.6
     assert simulated(POINT, needed // 3).simulate().power < 0.75

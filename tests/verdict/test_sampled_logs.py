@@ -13,19 +13,17 @@ from scipy import stats
 
 from fl_audit.accounting.attacker_bounds import attacker_bounds
 from fl_audit.attacks import Audit, CanaryPool, Participation, RunFacts
-from fl_audit.attacks.listed_canaries import ListedCanaries
 from fl_audit.attacks.log_release import release_of
 from fl_audit.attacks.log_scores import score_seen
-from fl_audit.attacks.logs import SeenLog
+from fl_audit.attacks.logs import ListedCanaries, SeenLog
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import AggregateFiles
 from fl_audit.attacks.threat_models import STATISTICS
-from fl_audit.estimators.scores import CanaryScores
 from fl_audit.formats.folders import LogFolder
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
 from fl_audit.verdict.claims import Claim, sampled_claim
 from fl_audit.verdict.curve_claim_tests import curve_tests
-from fl_audit.verdict.decision import reach_curve_verdict, reach_verdict
+from fl_audit.verdict.decision import reach_verdict
 from fl_audit.verdict.scope import Scope, scope_of_log
 
 ROUNDS, COUNT, DIM, NOISE, DELTA = 40, 100, 1000, 2.0, 1e-3
@@ -119,7 +117,7 @@ class Log:
         self.statistics = [
             ScoredStatistic(
                 name,
-                CanaryScores(scores[self.included], scores[~self.included], "coins", 0.5),
+                scores.canary_scores(),
                 STATISTICS[name].null(facts),
             )
             for name, scores in seen.scores.items()
@@ -128,7 +126,7 @@ class Log:
     def of_noise(self, claim, confidence=0.999):
         """The outcome for the noise that the log tells, as `estimate` asks without a claim."""
         tests = curve_tests(claim, self.statistics, confidence)
-        return reach_curve_verdict(tests, Scope(whom="for a canary")).outcome
+        return reach_verdict(claim, tests, Scope(whom="for a canary")).outcome
 
     def of_claim(self, said, epsilon):
         """The outcome for an epsilon that somebody claims, by the statistics that it covers."""

@@ -12,15 +12,12 @@ import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
-from fl_audit.engines.runtimes import RUNTIMES
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.model_file import model_digest
 from fl_audit.formats.participation_files import Participation, write_participation
 from fl_audit.formats.round_chain import Logged, Saved, Scored
 from fl_audit.release_sheet.compare_sheets import verify_sheet
-from fl_audit.tasks.kinds import TASKS
 from fl_audit.verification import verify_folder
-from tests.engines import toy_engine
 from tests.verification.toy_runs import (
     committed_run,
     edit,
@@ -42,15 +39,12 @@ OVERRIDES = (
 
 
 @pytest.fixture(scope="module")
-def committed(tmp_path_factory):
+def committed(toy_runtime, tmp_path_factory):
     """A run of canaries in three rounds each, beside its commitment and its release sheet."""
-    toy_engine.register()
     folder = tmp_path_factory.mktemp("attacked")
     run = committed_run(folder, *OVERRIDES)
     assert main(["release", str(run), "--out", str(folder / "sheet.html")]) == 0
-    yield folder
-    RUNTIMES.remove("toy")
-    TASKS.remove("vectors")
+    return folder
 
 
 # Scores, and what is known of vectors.

@@ -1,8 +1,9 @@
 """Replay of a clip norm that adapts: its count, the count's noise, and what depends on it.
 
 The state before a round and the state after it have a clip norm each; both together determine the
-noised count that moved it (`mechanisms.adaptive_clip`). With the same randomness two counts differ
-by the counted clients alone; with other randomness and the same clients by their noise alone.
+noised count that moved it (`mechanisms.kind.AdaptiveClip`). With the same randomness two counts
+differ by the counted clients alone; with other randomness and the same clients by their noise
+alone.
 """
 
 import dataclasses
@@ -32,7 +33,7 @@ from fl_audit.checks.replay.trial_rounds import (
     most_of,
 )
 from fl_audit.errors import InputError
-from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
+from fl_audit.mechanisms.kind import AdaptiveClip
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 
 ClipNormOf = Callable[[Any], float]
@@ -67,17 +68,11 @@ EXPECTED = {
 
 @dataclass(frozen=True, eq=False)
 class _Counted:
-    """A cohort and its noised count.
+    """A cohort and its noised count."""
 
-    Attributes:
-      words: The cohort, to follow "of".
-      sum: The count without noise, from one half a client.
-      count: The count that moved the clip norm.
-    """
-
-    words: str
-    sum: float
-    count: float
+    words: str  # the cohort, to follow "of"
+    sum: float  # the count without noise, from one half a client
+    count: float  # the count that moved the clip norm
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,15 @@ from typing import Any
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.checks.replay.changes import Change, Ruler, at_most, every_client, half_precision
+from fl_audit.checks.replay.changes import (
+    Change,
+    Ruler,
+    at_most,
+    every_client,
+    half_precision,
+    memory_finding,
+)
 from fl_audit.checks.replay.clip import ClipNormOf, ClipQuestions, ZeroingNormOf, zeroing_finding
-from fl_audit.checks.replay.memory import memory_finding
 from fl_audit.checks.replay.noise import NoiseQuestions
 from fl_audit.checks.replay.trial_rounds import (
     Answer,

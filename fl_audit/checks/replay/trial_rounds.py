@@ -26,7 +26,7 @@ from fl_audit.checks.whitening import new_in_round
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import read_foreign, write_text
 from fl_audit.library_words import json_words
-from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
+from fl_audit.mechanisms.kind import AdaptiveClip
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 
 # The promise.
@@ -189,11 +189,7 @@ def write_replay(path: Path, findings: Sequence[Finding]) -> None:
 
 
 def read_replay(path: Path) -> tuple[Finding, ...]:
-    """Reads the findings; empty if there is no file.
-
-    Raises:
-      InputError: The file is damaged.
-    """
+    """Reads the findings; empty if there is no file."""
     try:
         rows = msgspec.json.decode(read_foreign(path), type=list[dict[str, Any]])
         return tuple(msgspec.convert(_from_json(row), Finding) for row in rows)
@@ -243,19 +239,14 @@ _MOST_NUMBERS = 1 << 25
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A round's new state and release.
-
-    Attributes:
-      release: The release, of shape (dim,).
-      draws: The state of the generator after the round: if it differs between two rounds, they
-        drew different numbers for their noise.
-      spawned: The number of generators that the round spawned from it, mostly for clients.
-    """
+    """A round's new state and release."""
 
     state: Any
-    release: FloatArray
+    release: FloatArray  # the release, of shape (dim,)
+    # the state of the generator after the round: if it differs between two rounds, they drew
+    # different numbers for their noise
     draws: Any
-    spawned: int
+    spawned: int  # the number of generators that the round spawned from it, mostly for clients
 
 
 class TrialRounds:
@@ -300,16 +291,11 @@ class TrialRounds:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A round without one client.
+    """A round without one client."""
 
-    Attributes:
-      words: The round, to follow "in a round of" or "of".
-      left: The client that is left out, by number from 0.
-    """
-
-    words: str
+    words: str  # the round, to follow "in a round of" or "of"
     cohort: Sequence[FloatArray]
-    left: int
+    left: int  # the client that is left out, by number from 0
 
 
 @dataclass(frozen=True, eq=False)

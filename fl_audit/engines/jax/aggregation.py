@@ -15,10 +15,10 @@ from jax import lax
 from fl_audit.engines.jax.noise_processes import (
     FreshNoise,
     NoiseProcess,
+    fold_in,
     normal_like,
     standard_normal,
 )
-from fl_audit.engines.jax.threefry import fold_in
 from fl_audit.tasks.jax.classifier import Array, Weights
 
 if TYPE_CHECKING:  # `benchmarks/gpu.py` runs with only JAX and NumPy installed

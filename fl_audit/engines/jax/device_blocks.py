@@ -90,7 +90,14 @@ class Blocks:
         each, same = PartitionSpec("block"), PartitionSpec()
         self._split, self._copied = (NamedSharding(mesh, spec) for spec in (each, same))
         on_devices = partial(_on_each_device, mesh=mesh, out_specs=each)
-        self._begin = jax.jit(on_devices(_first_of(self._begin_block), in_specs=(same, each)))
+
+        def begin(model: Weights, numbers: Array) -> Any:
+            return self._over_clients(lambda number: training.begin(model))(numbers)
+
+        def updates(model: Weights, trained: Any) -> Any:
+            return jax.vmap(lambda client: training.end(model, client)[0])(trained)
+
+        self._begin = jax.jit(on_devices(_first_of(begin), in_specs=(same, each)))
         self._steps = jax.jit(
             on_devices(_first_of(self._steps_of_block), in_specs=(same, each, each, each, each)),
             donate_argnums=trained,
@@ -102,9 +109,7 @@ class Blocks:
         self._vectors = jax.jit(
             on_devices(_first_of(self._sum_vectors), in_specs=(same, each, each))
         )
-        self._updates = jax.jit(
-            on_devices(_first_of(self._updates_of_block), in_specs=(same, each))
-        )
+        self._updates = jax.jit(on_devices(_first_of(updates), in_specs=(same, each)))
         self._add = jax.jit(self._added, donate_argnums=total)
 
     def sum_of(
@@ -202,9 +207,6 @@ class Blocks:
 
     # The functions of one block, which each device compiles.
 
-    def _begin_block(self, model: Weights, numbers: Array) -> Any:
-        return self._over_clients(lambda number: self._training.begin(model))(numbers)
-
     def _steps_of_block(
         self, model: Weights, trained: Any, inputs: Array, labels: Array, num_examples: Array
     ) -> Any:
@@ -218,9 +220,6 @@ class Blocks:
         model, norms, key = limits
         updates, totals = jax.vmap(lambda client: self._training.end(model, client))(trained)
         return self._aggregation.clipped_sum(norms, updates, totals, numbers, key)
-
-    def _updates_of_block(self, model: Weights, trained: Any) -> Any:
-        return jax.vmap(lambda client: self._training.end(model, client)[0])(trained)
 
     def _sum_vectors(
         self, limits: tuple[Weights, Norms, Array], updates: Any, numbers: Array

@@ -10,7 +10,16 @@ from fl_audit.accounting.release import Noise
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.integer_sums import IntegerSums
-from fl_audit.engines.jax.local_training import LocalTraining, MeanGradient, OptimizerSteps
+from fl_audit.engines.jax.local_training import (
+    LocalTraining,
+    MeanGradient,
+    Optimizer,
+    OptimizerSteps,
+    adagrad,
+    adam,
+    sgd,
+    yogi,
+)
 from fl_audit.engines.jax.noise_processes import (
     ClientNoise,
     FreshNoise,
@@ -18,7 +27,6 @@ from fl_audit.engines.jax.noise_processes import (
     NoiseProcess,
     TreeNoise,
 )
-from fl_audit.engines.jax.optimizers import Optimizer, adagrad, adam, sgd, yogi
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import MECHANISMS, distributed
 from fl_audit.mechanisms.client_gaussian import ClientGaussian

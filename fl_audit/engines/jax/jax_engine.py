@@ -1,12 +1,15 @@
 """The engine in JAX: rounds of federated training on one device or on many."""
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import monitoring
 from jax.tree_util import tree_flatten, tree_map, tree_unflatten
 
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
@@ -15,21 +18,122 @@ from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.uploads import ScoredCanaries
 from fl_audit.checks import Finding, replay_round
 from fl_audit.engines import engine
+from fl_audit.engines.client_blocks import BlockShape, PaddedBlock, pad_block
 from fl_audit.engines.cohort import RoundData
-from fl_audit.engines.engine import promise_of, trial_updates
-from fl_audit.engines.environment import set_jax_defaults
+from fl_audit.engines.engine import Weights, promise_of, trial_updates
 from fl_audit.engines.jax.aggregation import Norms
-from fl_audit.engines.jax.compilation import CompilationClock
 from fl_audit.engines.jax.device_blocks import NO_KEY, Blocks, default_clients_per_block
-from fl_audit.engines.jax.evaluator import Evaluator, MeanLosses
 from fl_audit.engines.jax.from_config import aggregation_of, local_training, server_optimizer
 from fl_audit.engines.jax.noise_processes import NoiseKeys, fresh_keys, keys_of
 from fl_audit.engines.jax.scoring import scored_on
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.mechanisms.mechanism_of_run import canary_length
+from fl_audit.resources import set_jax_defaults
+from fl_audit.tasks.jax.classifier import JaxModel, in_full_precision
 from fl_audit.tasks.jax.networks import as_jax_model
 from fl_audit.tasks.learning_task import Examples
+
+# Measures of models: accuracy, and the losses that attacks use.
+
+
+_AT_ONCE = 64
+
+
+class Evaluator:
+    """Computes a model's accuracy on one set of held-out examples."""
+
+    def __init__(self, model: JaxModel, held_out: Examples, padding_label: int) -> None:
+        self._batches = functools.partial(_batches, held_out, padding_label)
+        self._count = jax.jit(model.accuracy_counts)
+
+    def accuracy(self, weights: Weights) -> float:
+        """The share of counted labels that are predicted, in [0, 1]; 0 if no label counts."""
+        arrays, total = jax.device_put(list(weights)), np.zeros(2)
+        with in_full_precision():
+            for batch in self._batches():
+                counts = self._count(arrays, batch.inputs[0, 0], batch.labels[0, 0])
+                total += np.asarray(counts, np.float64)
+        correct, counted = total
+        return float(correct / counted) if counted else 0.0
+
+
+def _batches(examples: Examples, padding_label: int) -> Iterator[PaddedBlock]:
+    """The examples in batches, the last one padded to the same shape: one program."""
+    shape = BlockShape(1, 1, min(_AT_ONCE, len(examples)))
+    for start in range(0, len(examples), _AT_ONCE):
+        part = examples.take(np.arange(start, min(start + _AT_ONCE, len(examples))))
+        yield pad_block([part], shape.rows, padding_label, shape)
+
+
+class MeanLosses:
+    """Computes a model's mean attacked losses on the examples of all owners."""
+
+    def __init__(self, model: JaxModel, owners: Sequence[Examples], padding_label: int) -> None:
+        everything = Examples.concatenate(owners)
+        self._batches = functools.partial(_batches, everything, padding_label)
+        self._count = len(everything)
+        self._owner = np.repeat(np.arange(len(owners)), [len(examples) for examples in owners])
+        self._losses = jax.jit(model.attacked_by_example)
+
+    def evaluate(self, weights: Weights) -> FloatArray:
+        """The mean over each owner's tokens (or examples), in nats, float64 of shape (owners,)."""
+        arrays = jax.device_put(list(weights))
+        with in_full_precision():
+            parts = [
+                np.asarray(self._losses(arrays, b.inputs[0, 0], b.labels[0, 0]), np.float64)
+                for b in self._batches()
+            ]
+        by_example = np.concatenate(parts, axis=1)[:, : self._count]
+        losses, tokens = (np.bincount(self._owner, row) for row in by_example)
+        return np.asarray(losses / tokens)
+
+
+# The time that JAX spends on compiling, from its own monitoring events.
+
+
+_COUNTED = (
+    "/jax/core/compile/jaxpr_to_mlir_module_duration",
+    "/jax/core/compile/backend_compile_duration",
+)
+"""Lowering, and compilation by XLA. Tracing is not counted: its events are nested."""
+
+_reported = {event: [0, 0.0] for event in _COUNTED}
+
+
+def _count(event: str, seconds: float, **of_event: object) -> None:
+    if event in _reported:
+        _reported[event][0] += 1
+        _reported[event][1] += seconds
+
+
+# JAX cannot remove a single listener, so the process has one.
+monitoring.register_event_duration_secs_listener(_count)
+
+
+class CompilationClock:
+    """Number and time of compilations in this process since the clock was created."""
+
+    def __init__(self) -> None:
+        self._before = _so_far()
+
+    @property
+    def programs(self) -> int:
+        """The number of programs that XLA compiled."""
+        return _so_far()[0] - self._before[0]
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of lowering and compilation."""
+        return _so_far()[1] - self._before[1]
+
+
+def _so_far() -> tuple[int, float]:
+    seconds = sum(float(spent) for _, spent in _reported.values())
+    return int(_reported[_COUNTED[-1]][0]), seconds
+
+
+# The engine.
 
 
 class State(NamedTuple):
@@ -221,7 +325,7 @@ class JaxEngine(engine.Engine):
         return Evaluator(self._functions, run.task.held_out, padding).accuracy
 
 
-def make_jax(run: PreparedRun) -> JaxEngine:
+def make(run: PreparedRun, worker_log: Path, why: str) -> JaxEngine:
     """The engine of a run on all devices that JAX sees."""
     set_jax_defaults()
     return JaxEngine(run)

@@ -7,6 +7,7 @@ train, zero, clip and sum their shards of the cohort, each on one device.
 import contextlib
 import dataclasses
 import os
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,16 +17,16 @@ from jax.tree_util import tree_flatten, tree_unflatten
 
 from fl_audit.config import RayCluster
 from fl_audit.engines.engine import CohortReader, Weights
-from fl_audit.engines.environment import set_jax_defaults
 from fl_audit.engines.jax.aggregation import Norms
 from fl_audit.engines.jax.device_blocks import CLIENTS_PER_BLOCK_ON_CPU, NO_KEY
 from fl_audit.engines.jax.jax_engine import JaxEngine
-from fl_audit.engines.jax.jax_worker import JaxWorker, added
 from fl_audit.engines.jax.noise_processes import NoiseKeys
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.ray.session import RaySession, UnreadRound, check_for_ray
+from fl_audit.engines.ray.actors import RaySession, UnreadRound, check_for_ray
+from fl_audit.engines.ray.worker import JaxWorker, added
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import Distributed
+from fl_audit.resources import set_jax_defaults
 
 
 class JaxOnRay(JaxEngine):
@@ -66,7 +67,7 @@ class JaxOnRay(JaxEngine):
         return jax.device_put(total, self._devices[0])
 
 
-def make_jax_on_ray(run: PreparedRun) -> JaxOnRay:
+def make(run: PreparedRun, worker_log: Path, why: str) -> JaxOnRay:
     """The engine of a run on Ray's actors."""
     cluster = run.config.ray or RayCluster()
     one_device = "as each actor of engine 'jax' trains on one device; take more actors"

@@ -94,7 +94,7 @@ class OpenWork:
     def take(self, num_workers: int, taking: int = 1) -> Subtree | None:
         """The next subtree for `taking` of `num_workers` workers; None if nothing is left.
 
-        They get about half their share of the unclaimed shards: so few sums are fetched, and yet no
+        They get about half their share of the unclaimed shards, so that few sums are fetched and no
         worker waits long for the last one.
         """
         if self._returned:

@@ -21,7 +21,7 @@ from fl_audit.engines.tff.canary_process import (
 )
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import make_aggregator
-from fl_audit.mechanisms.client_noise import MeanOfNoisedUploads
+from fl_audit.mechanisms.tff_aggregators import MeanOfNoisedUploads
 from fl_audit.tasks.tf.classifier import Classifier
 
 

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -14,9 +15,9 @@ from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.engine import as_vector, shows_uploads
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import build_process, build_process_over_results
+from fl_audit.engines.tff.canary_clients import DataSets, key_data_set, with_noise_keys
+from fl_audit.engines.tff.canary_process import model_weights
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
-from fl_audit.engines.tff.data_sets import DataSets, key_data_set, with_noise_keys
-from fl_audit.engines.tff.rounds import model_weights
 from fl_audit.engines.tff.tff_engine import TffEngine, data_sets_of
 from fl_audit.engines.tff.trained_blocks import (
     NotVectorizedError,
@@ -122,7 +123,7 @@ def process_of(
     return build(classifier, run.config, cohort, run.num_rounds)
 
 
-def make_local(run: PreparedRun) -> Local | LocalBlocks:
+def make(run: PreparedRun, worker_log: Path, why: str) -> Local | LocalBlocks:
     """The local runtime of a run, with its process compiled."""
     runtime = local_of(run)
     runtime.context.compile(runtime.process.next)

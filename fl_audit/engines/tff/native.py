@@ -12,7 +12,7 @@ from fl_audit.config import Mechanism
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import build_process
-from fl_audit.engines.tff.data_sets import DataSets, key_data_set, with_noise_keys
+from fl_audit.engines.tff.canary_clients import DataSets, key_data_set, with_noise_keys
 from fl_audit.engines.tff.tff_engine import TffEngine, data_sets_of, refuse_uploads
 from fl_audit.engines.tff.worker import native_runtime
 from fl_audit.mechanisms import canary_norm
@@ -47,7 +47,7 @@ class Native(TffEngine):
         return list(with_noise_keys(client_data, self.mechanism, state, data, key_data_set))
 
 
-def make_native(run: PreparedRun, worker_log: Path, why: str) -> Native:
+def make(run: PreparedRun, worker_log: Path, why: str) -> Native:
     """The native runtime, which runs any process; `why` is for its description."""
     refuse_uploads(run, "native")
     process = build_process(

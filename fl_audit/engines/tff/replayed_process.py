@@ -19,9 +19,8 @@ from fl_audit.checks.replay.trial_rounds import flat
 from fl_audit.engines.engine import not_replayed, promise_of, trial_updates
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.canary_clients import canary_client_data
-from fl_audit.engines.tff.canary_process import released_aggregate
+from fl_audit.engines.tff.canary_process import model_weights, released_aggregate
 from fl_audit.engines.tff.compiled import NotCompilableError, SeededRounds
-from fl_audit.engines.tff.rounds import model_weights
 from fl_audit.engines.tff.trained_blocks import as_leaves
 from fl_audit.mechanisms import MECHANISMS, clip_and_noise
 from fl_audit.mechanisms.zeroing import zeroing_norm

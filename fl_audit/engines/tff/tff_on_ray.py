@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import tensorflow_federated as tff
 from fl_audit.config import Mechanism
 from fl_audit.engines.engine import CohortReader
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.ray.session import RaySession, UnreadRound, check_for_ray
-from fl_audit.engines.ray.worker import Arrays
+from fl_audit.engines.ray.actors import RaySession, UnreadRound, check_for_ray
+from fl_audit.engines.ray.worker import CLIENT_PARTS, Arrays, TffWorker
+from fl_audit.engines.tff.canary_process import model_weights
 from fl_audit.engines.tff.compiled import (
     ClientSum,
     ImportedComputation,
@@ -21,9 +23,7 @@ from fl_audit.engines.tff.compiled import (
     local_runtime,
 )
 from fl_audit.engines.tff.local import process_of, trained_blocks_of
-from fl_audit.engines.tff.rounds import model_weights
 from fl_audit.engines.tff.tff_engine import TffEngine
-from fl_audit.engines.tff.tff_worker import CLIENT_PARTS, TffWorker
 from fl_audit.mechanisms import canary_norm
 
 
@@ -99,7 +99,7 @@ class OnRay(TffEngine):
         return on_actors  # type: ignore[no-any-return]
 
 
-def make_ray(run: PreparedRun) -> OnRay:
+def make(run: PreparedRun, worker_log: Path, why: str) -> OnRay:
     """The runtime of a run on Ray, with its process compiled; Ray starts with the first round."""
     check_for_ray(run)
     blocks = trained_blocks_of(run)

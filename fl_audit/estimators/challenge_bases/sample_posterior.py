@@ -5,11 +5,11 @@ from typing import Literal
 import numpy as np
 
 from fl_audit.errors import InputError, nearest
-from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts, Prior
 from fl_audit.estimators.challenge_bases.grid import GridPosterior, grid_posterior
 from fl_audit.estimators.challenge_bases.mhaar import ChainSettings, MhaarDraws, mhaar_posterior
 from fl_audit.estimators.challenge_bases.posterior_summary import PosteriorSummary
+from fl_audit.estimators.scores import check_confidence, check_delta
 
 Method = Literal["grid", "mhaar"]
 

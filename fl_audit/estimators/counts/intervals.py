@@ -34,9 +34,9 @@ from scipy import optimize, special
 
 from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_confidence, check_delta
-from fl_audit.estimators.beta_distribution import beta_cdf, beta_quantile
+from fl_audit.estimators.distributions import beta_cdf, beta_quantile
 from fl_audit.estimators.privacy_region import beyond_chance
+from fl_audit.estimators.scores import check_confidence, check_delta
 from fl_audit.estimators.threshold.error_rates import (
     LogRates,
     clopper_pearson_upper,

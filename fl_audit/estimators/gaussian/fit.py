@@ -16,12 +16,16 @@ import numpy.typing as npt
 from scipy import special
 
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.arguments import check_delta
-from fl_audit.estimators.bisection import supremum
-from fl_audit.estimators.distributions import Distribution, ExactCosine, Gaussian, scaled_to_one
+from fl_audit.estimators.distributions import (
+    Distribution,
+    ExactCosine,
+    Gaussian,
+    scaled_to_one,
+    supremum,
+)
 from fl_audit.estimators.privacy_region import log_ratio
 from fl_audit.estimators.result import Detail, Estimate
-from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.scores import CanaryScores, check_delta
 from fl_audit.estimators.setting import AuditSetting
 
 

@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_epsilon
-from fl_audit.estimators.bisection import supremum
-from fl_audit.estimators.distributions import Gaussian
+from fl_audit.estimators.distributions import Gaussian, supremum
 from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions, in_units, some_region_exceeds
 from fl_audit.estimators.result import Estimate
+from fl_audit.estimators.scores import check_epsilon
 from fl_audit.estimators.setting import AuditSetting
 
 _LEAST_SIGMA = 1e-150

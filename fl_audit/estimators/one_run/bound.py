@@ -45,9 +45,8 @@ from scipy import optimize, special
 
 from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
-from fl_audit.estimators.beta_distribution import beta_cdf
-from fl_audit.estimators.bisection import supremum
+from fl_audit.estimators.distributions import beta_cdf, supremum
+from fl_audit.estimators.scores import check_confidence, check_delta, check_epsilon
 
 _MOST_EXAMPLES = 10**7
 """The largest number of examples whose bound is found within seconds."""

@@ -49,7 +49,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.bisection import supremum
+from fl_audit.estimators.distributions import supremum
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.one_run.bound import check_counts
 from fl_audit.estimators.one_run.guesses import Guesses

@@ -10,7 +10,7 @@ import numpy as np
 
 from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.bisection import supremum
+from fl_audit.estimators.distributions import supremum
 from fl_audit.estimators.one_run.bound import binomial_tail, epsilon_lower_bound, p_value, p_values
 from fl_audit.estimators.result import Detail, Estimate
 from fl_audit.estimators.scores import CanaryScores

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy import special
 
 from fl_audit.array_types import FloatArray, IntArray
-from fl_audit.estimators.beta_distribution import beta_quantile
+from fl_audit.estimators.distributions import beta_quantile
 from fl_audit.estimators.one_run.bound import binomial_probability, binomial_tail, delta_factors
 
 _LARGEST_R0 = 10_000

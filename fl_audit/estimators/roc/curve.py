@@ -15,10 +15,9 @@ from scipy import special
 
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_confidence
 from fl_audit.estimators.counts.bayes import RocCounts
 from fl_audit.estimators.counts.intervals import ConfusionCounts
-from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.scores import CanaryScores, check_confidence
 from fl_audit.estimators.setting import NotApplicableError
 from fl_audit.json_records import from_json, to_json
 

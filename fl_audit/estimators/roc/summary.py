@@ -10,7 +10,6 @@ from scipy import special
 
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_confidence
 from fl_audit.estimators.counts.intervals import ConfusionCounts
 from fl_audit.estimators.gaussian.fit import Guess
 from fl_audit.estimators.null import NullTail
@@ -23,7 +22,7 @@ from fl_audit.estimators.roc.curve import (
     require_both_classes,
     tpr_at_fpr,
 )
-from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.scores import CanaryScores, check_confidence
 from fl_audit.estimators.setting import NotApplicableError
 from fl_audit.json_records import fields_to_json
 

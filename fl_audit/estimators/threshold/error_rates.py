@@ -58,8 +58,7 @@ import numpy as np
 from scipy import optimize, special
 
 from fl_audit.array_types import FloatArray, IntArray
-from fl_audit.estimators.beta_distribution import beta_cdf, beta_quantile
-from fl_audit.estimators.distributions import Distribution
+from fl_audit.estimators.distributions import Distribution, beta_cdf, beta_quantile
 from fl_audit.estimators.null import NullTail, spaced_ranks
 
 

@@ -38,7 +38,7 @@ import numpy.typing as npt
 from scipy import optimize, special
 
 from fl_audit.array_types import FloatArray, IntArray
-from fl_audit.estimators.beta_distribution import beta_cdf, beta_quantile
+from fl_audit.estimators.distributions import beta_cdf, beta_quantile
 from fl_audit.estimators.null import NullTail
 from fl_audit.estimators.result import Detail
 from fl_audit.estimators.scores import CanaryScores

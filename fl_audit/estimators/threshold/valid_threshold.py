@@ -24,7 +24,7 @@ import numpy as np
 from scipy import special
 
 from fl_audit.array_types import BoolArray, FloatArray, IntArray
-from fl_audit.estimators.beta_distribution import beta_cdf
+from fl_audit.estimators.distributions import beta_cdf
 from fl_audit.estimators.gaussian.fit import Guess
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.null import Null, NullTail

@@ -1,24 +1,258 @@
-"""Tasks' networks as TensorFlow functions."""
+"""Tasks' networks as TensorFlow functions; the classes that describe them document the layers.
+
+The steps of the next-word LSTM are unrolled.
+"""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import tensorflow as tf
 
+from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
 from fl_audit.tasks.dense import Dense
-from fl_audit.tasks.images import Cnn, WideResnet
-from fl_audit.tasks.learning_task import Model, Network, NetworkModel
+from fl_audit.tasks.images import Cnn, ResidualBlock, WideResnet
+from fl_audit.tasks.learning_task import NO_CLASS, Examples, Model, Network, NetworkModel
 from fl_audit.tasks.next_word import NextWord
 from fl_audit.tasks.tf.classifier import Classifier, Logits
-from fl_audit.tasks.tf.image_networks import (
-    cnn_logits,
-    convolve_by_product,
-    convolve_same,
-    convolve_same_by_product,
-    wide_resnet_logits,
-)
-from fl_audit.tasks.tf.lstm import next_word_logits
+
+
+def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tensor:
+    """The logits of the next token at every position, (batch, steps, vocabulary + 4)."""
+    embedding, kernel, recurrent, bias, narrow, narrow_bias, output, output_bias = weights
+    hidden = lstm_outputs(tf.gather(embedding, tokens), kernel, recurrent, bias)
+    rows = tf.reshape(hidden, [-1, hidden.shape[-1]])
+    narrowed = tf.nn.bias_add(rows @ narrow, narrow_bias)
+    logits = tf.nn.bias_add(narrowed @ output, output_bias)
+    return tf.reshape(logits, [-1, tokens.shape[1], output.shape[1]])
+
+
+# The layer. Gradients are written by hand, and the state is held as columns, (1, units,
+# batch), for speed on a CPU; the result is that of Keras' LSTM. The gradient of the recurrent
+# kernel is one product over all steps, where automatic differentiation takes one product for each
+# step and adds up as many matrices. The products of a step, 16 columns at a time, are batched
+# products with a batch of one and the large matrix in front. oneDNN has another kernel for these,
+# which on one core is 1.4 times (forward) and 1.8 times (backward) as fast as a plain product with
+# 16 rows. There is no mask. A step sees only what came before it, so that padding after a sequence
+# changes no output and, where the loss does not count the outputs there, no gradient.
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The values of one step that the backward pass needs, each of shape (1, units, batch)."""
+
+    input_gate: tf.Tensor
+    forget_gate: tf.Tensor
+    candidate: tf.Tensor
+    output_gate: tf.Tensor
+    cell_before: tf.Tensor
+    tanh_cell: tf.Tensor
+
+
+def lstm_outputs(
+    inputs: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor
+) -> tf.Tensor:
+    """Outputs (batch, steps, units) as Keras' of inputs (batch, steps, width), steps static."""
+    columns = tf.transpose(inputs, [1, 2, 0])
+    arguments = (columns, kernel, recurrent, bias)
+    # Variables become tensors here, because tf.custom_gradient treats variables differently.
+    hidden = _lstm_columns(*(tf.convert_to_tensor(argument) for argument in arguments))
+    return tf.transpose(hidden, [2, 0, 1])
+
+
+@tf.custom_gradient
+def _lstm_columns(
+    inputs: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor
+) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]:
+    """The layer's outputs, of shape (steps, units, batch), for inputs (steps, width, batch)."""
+    hidden, steps = _forward(inputs, kernel, recurrent, bias)
+
+    def gradient(d_hidden: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        d_gates = _backward(d_hidden, steps, recurrent)
+        hidden_before = _side_by_side([tf.zeros_like(hidden[0]), *hidden[:-1]])
+        d_recurrent = tf.matmul(hidden_before, d_gates, transpose_b=True)
+        d_kernel = tf.matmul(_side_by_side(_each_step(inputs)), d_gates, transpose_b=True)
+        d_inputs = tf.reshape(kernel @ d_gates, [inputs.shape[1], inputs.shape[0], -1])
+        d_bias = tf.reduce_sum(d_gates, axis=1)
+        return tf.transpose(d_inputs, [1, 0, 2]), d_kernel, d_recurrent, d_bias
+
+    return tf.concat(hidden, axis=0), gradient
+
+
+def _forward(
+    inputs: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor
+) -> tuple[list[tf.Tensor], list[_Step]]:
+    """The outputs of the steps, (1, units, batch) each, and their values for the backward pass."""
+    from_inputs = _each_step(tf.matmul(tf.transpose(kernel)[None], inputs) + bias[:, None])
+    transposed = tf.transpose(recurrent)[None]
+    cell = tf.zeros_like(from_inputs[0][:, : recurrent.shape[0]])
+    outputs: list[tf.Tensor] = []
+    steps = []
+    for from_input in from_inputs:
+        is_first = not outputs  # its hidden state is zero
+        gates = from_input if is_first else from_input + tf.matmul(transposed, outputs[-1])
+        input_gate, forget_gate, candidate, output_gate = tf.split(gates, 4, axis=1)
+        input_gate, forget_gate, output_gate = (
+            tf.sigmoid(input_gate),
+            tf.sigmoid(forget_gate),
+            tf.sigmoid(output_gate),
+        )
+        candidate = tf.tanh(candidate)
+        cell_before, cell = cell, forget_gate * cell + input_gate * candidate
+        tanh_cell = tf.tanh(cell)
+        steps.append(_Step(input_gate, forget_gate, candidate, output_gate, cell_before, tanh_cell))
+        outputs.append(output_gate * tanh_cell)
+    return outputs, steps
+
+
+def _backward(d_hidden: tf.Tensor, steps: list[_Step], recurrent: tf.Tensor) -> tf.Tensor:
+    """The gradient at the gates' inputs, (4 units, steps * batch), from (steps, units, batch)."""
+    from_outputs = _each_step(d_hidden)
+    d_state = d_cell = tf.zeros_like(from_outputs[0])
+    d_gates: list[tf.Tensor] = []
+    for at in reversed(range(len(steps))):
+        d_state += from_outputs[at]
+        d_cell += _through_tanh(steps[at].tanh_cell, d_state * steps[at].output_gate)
+        d_gates.insert(0, _gates_gradient(steps[at], d_state, d_cell))
+        if at > 0:
+            d_state = tf.matmul(recurrent[None], d_gates[0])
+            d_cell *= steps[at].forget_gate
+    return _side_by_side(d_gates)
+
+
+def _gates_gradient(step: _Step, d_hidden: tf.Tensor, d_cell: tf.Tensor) -> tf.Tensor:
+    """One step's gradient, (1, 4 units, batch), from those at its new hidden state and cell."""
+    return tf.concat(
+        [
+            _through_sigmoid(step.input_gate, d_cell * step.candidate),
+            _through_sigmoid(step.forget_gate, d_cell * step.cell_before),
+            _through_tanh(step.candidate, d_cell * step.input_gate),
+            _through_sigmoid(step.output_gate, d_hidden * step.tanh_cell),
+        ],
+        axis=1,
+    )
+
+
+def _through_sigmoid(output: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
+    return tf.raw_ops.SigmoidGrad(y=output, dy=gradient)
+
+
+def _through_tanh(output: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
+    return tf.raw_ops.TanhGrad(y=output, dy=gradient)
+
+
+def _each_step(steps: tf.Tensor) -> list[tf.Tensor]:
+    """Splits (steps, rows, batch) into steps of shape (1, rows, batch)."""
+    each: list[tf.Tensor] = tf.split(steps, steps.shape[0])
+    return each
+
+
+def _side_by_side(steps: list[tf.Tensor]) -> tf.Tensor:
+    """Joins steps of shape (1, rows, batch) to (rows, steps * batch)."""
+    return tf.concat(steps, axis=2)[0]
+
+
+Convolution = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+def convolve(images: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
+    """A convolution without padding of (batch, height, width, channels), by TensorFlow."""
+    return tf.nn.conv2d(images, filters, 1, "VALID")
+
+
+def convolve_by_product(images: tf.Tensor, filters: tf.Tensor, stride: int = 1) -> tf.Tensor:
+    """A convolution as one product, for filters by client; 3.5 times `convolve`'s time."""
+    rows, columns, _, width = filters.shape
+    last_row, last_column = images.shape[1] - rows, images.shape[2] - columns
+    patches = [
+        images[:, row : row + last_row + 1 : stride, column : column + last_column + 1 : stride]
+        for row in range(rows)
+        for column in range(columns)
+    ]
+    return tf.tensordot(tf.concat(patches, -1), tf.reshape(filters, [-1, width]), 1)
+
+
+def cnn_logits(
+    weights: Sequence[tf.Tensor], images: tf.Tensor, convolution: Convolution = convolve
+) -> tf.Tensor:
+    """The logits of `fl_audit.tasks.images.Cnn`."""
+    first, first_bias, second, second_bias, wide, wide_bias, output, output_bias = weights
+    hidden = tf.nn.relu(convolution(images, first) + first_bias)
+    hidden = tf.nn.relu(convolution(hidden, second) + second_bias)
+    hidden = tf.nn.max_pool2d(hidden, 2, 2, "VALID")
+    hidden = tf.reshape(hidden, [-1, wide.shape[0]])
+    return tf.nn.relu(hidden @ wide + wide_bias) @ output + output_bias
+
+
+# Wide ResNets.
+
+
+StridedConvolution = Callable[[tf.Tensor, tf.Tensor, int], tf.Tensor]
+"""A function of images, filters and a stride, which divides height and width."""
+
+_GROUPS = 16
+_EPSILON = 1e-5
+
+
+def wide_resnet_logits(
+    blocks: Sequence[ResidualBlock],
+    convolution: StridedConvolution,
+    weights: Sequence[tf.Tensor],
+    images: tf.Tensor,
+) -> tf.Tensor:
+    """The logits of `fl_audit.tasks.images.WideResnet`, weights in the order of use."""
+    left = iter(weights)
+
+    def convolved(inputs: tf.Tensor, stride: int = 1) -> tf.Tensor:
+        return convolution(inputs, _standardised(next(left)), stride)
+
+    def activated(inputs: tf.Tensor) -> tf.Tensor:
+        return tf.nn.relu(_group_normalised(inputs, next(left), next(left)))
+
+    hidden = convolved(images)
+    for block in blocks:
+        before = activated(hidden)
+        shortcut = convolved(before, block.stride) if block.is_projected else hidden
+        first = convolved(before, block.stride)
+        hidden = shortcut + convolved(activated(first))
+    pooled = tf.reduce_mean(activated(hidden), axis=[1, 2])
+    return pooled @ next(left) + next(left)
+
+
+def convolve_same(images: tf.Tensor, filters: tf.Tensor, stride: int) -> tf.Tensor:
+    """A convolution with zeros around the images, by TensorFlow."""
+    return tf.nn.conv2d(images, filters, stride, "SAME")
+
+
+def convolve_same_by_product(images: tf.Tensor, filters: tf.Tensor, stride: int) -> tf.Tensor:
+    """`convolve_same` as one matrix product, whose filters may differ between clients."""
+    around = [_padding(images.shape[axis], filters.shape[axis - 1], stride) for axis in (1, 2)]
+    padded = tf.pad(images, [(0, 0), *around, (0, 0)])
+    return convolve_by_product(padded, filters, stride)
+
+
+def _padding(length: int, extent: int, stride: int) -> tuple[int, int]:
+    """The zeros before and after an axis in TensorFlow's "SAME"."""
+    total = max((-(-length // stride) - 1) * stride + extent - length, 0)
+    return total // 2, total - total // 2
+
+
+def _standardised(filters: tf.Tensor) -> tf.Tensor:
+    """Filters with mean 0 and total variance 1 (Qiao et al. 2019)."""
+    mean, variance = tf.nn.moments(filters, [0, 1, 2], keepdims=True)
+    fan_in = filters.shape[0] * filters.shape[1] * filters.shape[2]
+    return (filters - mean) * tf.math.rsqrt(variance * fan_in + _EPSILON)
+
+
+def _group_normalised(images: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
+    """Group normalisation (Wu & He 2018), each example by itself."""
+    height, width, channels = images.shape[1:]
+    grouped = tf.reshape(images, [-1, height, width, _GROUPS, channels // _GROUPS])
+    mean, variance = tf.nn.moments(grouped, [1, 2, 4], keepdims=True)
+    normalised = (grouped - mean) * tf.math.rsqrt(variance + _EPSILON)
+    return tf.reshape(normalised, [-1, height, width, channels]) * scale + offset
 
 
 def as_classifier(model: Model) -> Classifier:
@@ -67,3 +301,108 @@ def dense_logits(weights: Sequence[tf.Tensor], inputs: tf.Tensor) -> tf.Tensor:
     for matrix, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
         hidden = tf.nn.relu(hidden @ matrix + bias)
     return hidden @ weights[-2] + weights[-1]
+
+
+PerExample = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+"""A function of a batch's outputs and labels that returns a number per example."""
+
+
+@dataclass(frozen=True)
+class OwnModel(Classifier):
+    """A model with a custom loss; padding is `NO_CLASS` for integer labels, NaN for others."""
+
+    example_loss: PerExample = field(kw_only=True)
+    example_score: PerExample = field(kw_only=True)
+    example_log_odds: PerExample | None = field(kw_only=True)
+
+    def loss(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The mean loss over examples that are not padding; a scalar."""
+        return self._mean(self._per_example(self.example_loss, logits, labels), labels)
+
+    def loss_in_blocks(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The loss; `tf.vectorized_map` must support its operations."""
+        return self.loss(logits, labels)
+
+    def attacked_loss_by_example(
+        self, logits: tf.Tensor, labels: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Loss or minus log-odds of each example, and 1 for those that are not padding."""
+        weights = self._is_token(labels)
+        return self._attacked(logits, labels) * weights, weights
+
+    def label_loss_by_example(
+        self, logits: tf.Tensor, labels: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Loss or minus log probability of each example's label, with the same weights."""
+        weights = tf.cast(self._is_token(labels), tf.float64)
+        losses = tf.cast(self._attacked(logits, labels), tf.float64)
+        return (tf.nn.softplus(losses) if self.has_log_odds else losses) * weights, weights
+
+    def _attacked(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        if self.example_log_odds is None:
+            return self._per_example(self.example_loss, logits, labels)
+        return -self._per_example(self.example_log_odds, logits, labels)
+
+    @property
+    def has_log_odds(self) -> bool:
+        return self.example_log_odds is not None
+
+    def num_correct(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The sum of the examples' parts of the accuracy, as a float scalar."""
+        scores = self._per_example(self.example_score, logits, labels)
+        return tf.reduce_sum(scores * self._is_token(labels))
+
+    def _per_example(self, function: PerExample, outputs: tf.Tensor, labels: tf.Tensor) -> Any:
+        # Padding gets label 0, as a custom loss need not accept another; it is not counted.
+        known = tf.cast(self._is_token(labels), tf.bool)
+        return tf.cast(function(outputs, tf.where(known, labels, 0)), tf.float32)
+
+    def _is_token(self, labels: tf.Tensor) -> tf.Tensor:
+        if labels.dtype.is_floating:
+            return tf.cast(tf.logical_not(tf.math.is_nan(labels)), tf.float32)
+        return super()._is_token(labels)
+
+
+def own_classifier(
+    weights: tuple[Float32Array, ...],
+    predict: Logits,
+    of_examples: Mapping[str, PerExample | None],
+    like: Examples,
+    accuracy_description: str,
+) -> OwnModel:
+    """The model of `loss`, `correct` and perhaps `log_odds`, for examples shaped as `like`."""
+    loss, correct = of_examples["loss"], of_examples["correct"]
+    assert loss is not None
+    assert correct is not None
+    return OwnModel(
+        initial_weights=weights,
+        logits=predict,
+        input_spec=tf.TensorSpec([None, *like.inputs.shape[1:]], like.inputs.dtype),
+        label_spec=tf.TensorSpec([None], like.labels.dtype),
+        padding_label=NO_CLASS,
+        uncounted_labels=(),
+        accuracy_description=accuracy_description,
+        example_loss=loss,
+        example_score=correct,
+        example_log_odds=of_examples["log_odds"],
+    )
+
+
+def check_functions(
+    predict: Logits,
+    of_examples: Mapping[str, PerExample | None],
+    weights: Sequence[Float32Array],
+    like: Examples,
+    source: str,
+) -> None:
+    """Calls a user's functions once on `like`; each but None must give a number per example."""
+    outputs = predict([tf.constant(weight) for weight in weights], tf.constant(like.inputs))
+    for name, function in of_examples.items():
+        if function is None:
+            continue
+        given = tf.convert_to_tensor(function(outputs, tf.constant(like.labels)))
+        if given.shape != [len(like)]:
+            raise InputError(
+                f"{source}: {name} must give one number an example, shape ({len(like)},), got "
+                f"{tuple(given.shape)}"
+            )

@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.engines.jax.from_config import aggregation_of
-from fl_audit.engines.jax.noise_processes import keys_of, standard_normal
-from fl_audit.engines.jax.threefry import fold_in, threefry
+from fl_audit.engines.jax.noise_processes import fold_in, keys_of, standard_normal, threefry
 from fl_audit.mechanisms import round_noise
 from fl_audit.mechanisms.independent import GaussianFixed
 

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from fl_audit import continue_run, load_config, start_run
-from fl_audit.engines.jax.compilation import CompilationClock
+from fl_audit.engines.jax.jax_engine import CompilationClock
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.schedule_secret import write_secret
+from fl_audit.formats.participation_files import write_secret
 from fl_audit.run.observers import RoundObserver
 from tests.small_configs import TINY_RUN
 

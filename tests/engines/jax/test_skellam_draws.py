@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from fl_audit.engines.jax.skellam_draws import log_probability, skellam, tail_probabilities
+from fl_audit.engines.jax.integer_sums import log_probability, skellam, tail_probabilities
 from tests.engines.jax.test_aggregation import key
 
 DRAWS = 1 << 19

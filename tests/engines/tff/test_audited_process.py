@@ -17,10 +17,11 @@ from fl_audit.engines.tff.canary_clients import canary_client_data, real_client_
 from fl_audit.engines.tff.canary_process import (
     canary_dim,
     compose_audited_process,
+    flatten_weights,
+    model_weights,
     released_aggregate,
 )
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
-from fl_audit.engines.tff.rounds import flatten_weights, model_weights
 from fl_audit.errors import InputError
 
 pytestmark = pytest.mark.tff

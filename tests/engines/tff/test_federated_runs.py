@@ -5,8 +5,8 @@ import pytest
 
 from fl_audit.config import Bernoulli, Canaries, Config, FedAvg, GaussianFixed
 from fl_audit.engines.prepare import prepare
-from fl_audit.engines.tff.rounds import model_weights
-from fl_audit.engines.tff.shadow_runs import FederatedRuns
+from fl_audit.engines.tff.canary_process import model_weights
+from fl_audit.engines.tff.shadow_models import FederatedRuns
 from fl_audit.errors import InputError
 from fl_audit.membership.outputs import loss, margin_of_loss
 from fl_audit.participation import Cohort

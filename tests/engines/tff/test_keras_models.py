@@ -7,10 +7,15 @@ import tensorflow_federated as tff
 
 from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.tff.algorithms import build_process, client_optimizer, functional_model
-from fl_audit.engines.tff.canary_process import with_aggregate_released, with_canary_clients
+from fl_audit.engines.tff.canary_clients import DataSets
+from fl_audit.engines.tff.canary_process import (
+    flatten_weights,
+    model_weights,
+    run_round,
+    with_aggregate_released,
+    with_canary_clients,
+)
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
-from fl_audit.engines.tff.data_sets import DataSets
-from fl_audit.engines.tff.rounds import flatten_weights, model_weights, run_round
 from fl_audit.mechanisms import make_aggregator
 from fl_audit.tasks.tf.networks import as_classifier
 

@@ -26,9 +26,9 @@ from fl_audit.engines.tff.algorithms import (
     build_process_over_results,
     functional_model,
 )
+from fl_audit.engines.tff.canary_clients import DataSets
+from fl_audit.engines.tff.canary_process import flatten_weights, model_weights, run_round
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
-from fl_audit.engines.tff.data_sets import DataSets
-from fl_audit.engines.tff.rounds import flatten_weights, model_weights, run_round
 from fl_audit.mechanisms import canary_norm, make_aggregator, round_noise
 from fl_audit.participation import Cohort
 from fl_audit.tasks import load_task

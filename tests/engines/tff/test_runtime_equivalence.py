@@ -20,10 +20,10 @@ from fl_audit.config import (
 from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.runtimes import make_runtime
 from fl_audit.engines.tff.algorithms import client_optimizer, functional_model
+from fl_audit.engines.tff.canary_process import flatten_weights, model_weights, run_round
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.engines.tff.local import Local, LocalBlocks
 from fl_audit.engines.tff.native import Native
-from fl_audit.engines.tff.rounds import flatten_weights, model_weights, run_round
 from fl_audit.mechanisms import make_aggregator
 from fl_audit.run.training_folder import Checkpoint, load_checkpoint, save_checkpoint
 from fl_audit.tasks.tf.networks import as_classifier

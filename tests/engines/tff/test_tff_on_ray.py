@@ -10,7 +10,7 @@ import pytest
 
 from fl_audit.config import RayCluster
 from fl_audit.engines.runtimes import make_runtime
-from fl_audit.engines.tff.rounds import flatten_weights, model_weights, run_round
+from fl_audit.engines.tff.canary_process import flatten_weights, model_weights, run_round
 from fl_audit.errors import InputError
 
 pytest.importorskip("ray")

@@ -12,7 +12,7 @@ from fl_audit.engines.client_blocks import clients_in_memory, pad_block
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.tff import trained_blocks as blocks
 from fl_audit.engines.tff.algorithms import functional_model
-from fl_audit.engines.tff.rounds import flatten_weights
+from fl_audit.engines.tff.canary_process import flatten_weights
 from fl_audit.engines.tff.trained_blocks import (
     BlockTrainer,
     MeanGradient,
