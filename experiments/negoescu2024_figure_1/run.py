@@ -13,7 +13,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from scipy import stats
 
 from experiments.negoescu2024_figure_1.tasks import TASKS, PlottedTask
 from fl_audit.array_types import FloatArray
@@ -198,33 +197,7 @@ def _plot(axes: Axes, name: str, strategies: Sequence[Strategy]) -> None:
     means = np.array([(one.epsilon_star.mean(), 100 * one.accuracy.mean()) for one in strategies])
     hull = means[convex_hull(*means.T)]
     axes.plot(*hull.T, color="0.5", linewidth=1, zorder=0, label="convex hull")
-    axes.set(xlabel="ε*", ylabel="accuracy on other points (%)")
-    above, right = _marginals(axes, strategies)
-    above.set_title(name)
-    right.set_axis_off()
-    above.set_axis_off()
-
-
-def _marginals(axes: Axes, strategies: Sequence[Strategy]) -> tuple[Axes, Axes]:
-    """Kernel density estimates over all models, with DP-SGD and without, above and at the right."""
-    above = axes.inset_axes((0, 1.01, 1, 0.16), sharex=axes)
-    right = axes.inset_axes((1.01, 0, 0.16, 1), sharey=axes)
-    for is_private, (hue, _) in _FAMILIES.items():
-        family = [one for one in strategies if one.is_private is is_private]
-        colour = plt.get_cmap(hue)(0.7)
-        for marginal, values in (
-            (above, np.concatenate([one.epsilon_star for one in family])),
-            (right, 100 * np.concatenate([one.accuracy for one in family])),
-        ):
-            ends = np.linspace(
-                values.min() - np.ptp(values) / 5, values.max() + np.ptp(values) / 5, 200
-            )
-            density = stats.gaussian_kde(values)(ends)
-            if marginal is above:
-                marginal.fill_between(ends, density, color=colour, alpha=0.4, linewidth=0)
-            else:
-                marginal.fill_betweenx(ends, density, color=colour, alpha=0.4, linewidth=0)
-    return above, right
+    axes.set(title=name, xlabel="ε*", ylabel="accuracy on other points (%)")
 
 
 _FAMILIES = {False: ("Oranges", "o"), True: ("Blues", "s")}
