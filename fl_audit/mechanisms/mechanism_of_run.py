@@ -60,9 +60,6 @@ def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
             f"{_MOST_NOISE:g}, got {multiplier:g}"
         )
     kind = MECHANISMS.kind_of(table)
-    if kind.round_noise is None:
-        of_sum = typing.cast(NoisyMechanism, table).multiplier
-        return kind.noise_distribution.noise(of_sum, of_sum)
     noise = kind.round_noise(table, expected_cohort)
     if noise.distribution != kind.noise_distribution.name:
         raise ValueError(
