@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fl_audit.accounting import OneRoundPerBlock, PoissonSampling, attacker_bounds
-from fl_audit.accounting.upper_bounds import guarantees_against
+from fl_audit.accounting.upper_bounds import upper_bounds
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.roc.summary import roc_summary
 from fl_audit.report import report_from_json, report_to_json, summary_lines
@@ -32,7 +32,7 @@ def made_report(sampling, noise=0.3, **facts):
     return report(
         statistics,
         analytical(client.knowing_rounds.guarantee, canary.knowing_rounds.guarantee),
-        attackers=guarantees_against(run, client, canary, DELTA),
+        attackers=upper_bounds(run, DELTA).attackers,
         efficiency=efficiency,
     )
 
