@@ -20,10 +20,10 @@ from fl_audit.engines.engine import CohortReader, Weights
 from fl_audit.engines.jax.aggregation import Norms
 from fl_audit.engines.jax.device_blocks import CLIENTS_PER_BLOCK_ON_CPU, NO_KEY
 from fl_audit.engines.jax.jax_engine import JaxEngine
+from fl_audit.engines.jax.jax_worker import JaxWorker, added
 from fl_audit.engines.jax.noise_processes import NoiseKeys
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.ray.actors import RaySession, UnreadRound, check_for_ray
-from fl_audit.engines.ray.worker import JaxWorker, added
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import Distributed
 from fl_audit.resources import set_jax_defaults

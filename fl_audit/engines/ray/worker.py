@@ -8,11 +8,10 @@ import abc
 import os
 import platform
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from fl_audit.engines.cohort import RoundData, prefetched
@@ -21,7 +20,6 @@ from fl_audit.engines.ray.cluster import end_with_parent, node_of_this_process
 from fl_audit.engines.ray.tree_sum import Subtree, TreeSum
 from fl_audit.errors import InputError
 from fl_audit.participation import Cohort
-from fl_audit.resources import set_jax_defaults, set_tensorflow_defaults
 from fl_audit.version import __version__
 
 Arrays = list[npt.NDArray[Any]]
@@ -102,106 +100,3 @@ class ClientWorker(abc.ABC):
     @abc.abstractmethod
     def _arrays(self, total: Any) -> Arrays:
         """A sum as arrays."""
-
-
-# Actors that train in TensorFlow, with the parts of a TFF process.
-
-
-CLIENT_PARTS = ("work", "zero", "accumulate", "merge")
-"""The parts of a MapReduceForm that an actor runs."""
-
-
-class TffWorker(ClientWorker):
-    """An actor with the parts of the process that are clients' work."""
-
-    def __init__(self) -> None:
-        """Sets the same defaults as the program, before TensorFlow is imported."""
-        super().__init__()
-        set_tensorflow_defaults()
-
-    def _load_engine(self, run: PreparedRun, setup: WorkerSetup) -> None:
-        from tensorflow_federated import framework
-        from tensorflow_federated.proto.v0 import computation_pb2
-
-        from fl_audit.engines.tff.compiled import ImportedComputation, LocalSum
-        from fl_audit.engines.tff.local import clients_in_parallel, trained_blocks_of
-        from fl_audit.engines.tff.tff_engine import data_sets_of
-
-        self._blocks = trained_blocks_of(run)
-        self._data_sets = data_sets_of(run)
-        parts = {
-            name: ImportedComputation(
-                framework.deserialize_computation(computation_pb2.Computation.FromString(text))
-            )
-            for name, text in setup.parts.items()
-        }
-        threads = clients_in_parallel(setup.cpus)
-        self._client_sum = LocalSum(parts.__getitem__, threads)
-        self._merge = parts["merge"]
-
-    def _shard_sum_of(self, sent: Sent) -> Callable[[RoundData], Sequence[Any]]:
-        import tensorflow as tf
-
-        prepared = [tf.constant(array) for array in sent.prepared]
-        return lambda data: self._client_sum(prepared, self._participants(sent, data))
-
-    def _merged(self, earlier: Sequence[Any], later: Sequence[Any]) -> Sequence[Any]:
-        import tensorflow as tf
-
-        return self._merge([*map(tf.convert_to_tensor, [*earlier, *later])])
-
-    def _arrays(self, total: Sequence[Any]) -> Arrays:
-        return [np.asarray(leaf) for leaf in total]
-
-    def _participants(self, sent: Sent, data: RoundData) -> Iterable[Any]:
-        if self._blocks is None:
-            return self._data_sets.client_data(data, sent.canary_norm)
-        return self._blocks.results(sent.weights, data, sent.canary_norm)
-
-
-# Actors that train in JAX.
-
-
-_USUAL_MEMORY_FRACTION = 0.75
-"""The share of a GPU's memory that JAX takes when it starts."""
-
-
-class JaxWorker(ClientWorker):
-    """An actor for one device: a shard is about one block, so that further ones would idle."""
-
-    def _load_engine(self, run: PreparedRun, setup: WorkerSetup) -> None:
-        if not setup.gpus:
-            os.environ["JAX_PLATFORMS"] = "cpu"
-        elif setup.gpus < 1:  # several actors share the GPU
-            share = str(_USUAL_MEMORY_FRACTION * setup.gpus)
-            os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", share)
-        set_jax_defaults()
-        import jax
-
-        from fl_audit.engines.jax.jax_engine import JaxEngine
-
-        self._engine = JaxEngine(run, jax.devices()[:1])
-
-    def _shard_sum_of(self, sent: Sent) -> Callable[[RoundData], Arrays]:
-        from jax.tree_util import tree_leaves
-
-        from fl_audit.engines.jax.aggregation import Norms
-
-        norms = Norms(*sent.prepared)
-
-        def shard_sum(data: RoundData) -> Arrays:
-            total = self._engine.sum_of(sent.weights, norms, data, sent.canary_norm)
-            return [np.asarray(leaf) for leaf in tree_leaves(total)]
-
-        return shard_sum
-
-    def _merged(self, earlier: Arrays, later: Arrays) -> Arrays:
-        return added(earlier, later)
-
-    def _arrays(self, total: Arrays) -> Arrays:
-        return total
-
-
-def added(earlier: Sequence[Any], later: Sequence[Any]) -> Arrays:
-    """The sum of two sums, array by array."""
-    return [np.asarray(a + b) for a, b in zip(earlier, later, strict=True)]

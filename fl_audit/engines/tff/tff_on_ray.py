@@ -14,7 +14,7 @@ from fl_audit.config import Mechanism
 from fl_audit.engines.engine import CohortReader
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.ray.actors import RaySession, UnreadRound, check_for_ray
-from fl_audit.engines.ray.worker import CLIENT_PARTS, Arrays, TffWorker
+from fl_audit.engines.ray.worker import Arrays
 from fl_audit.engines.tff.canary_process import model_weights
 from fl_audit.engines.tff.compiled import (
     ClientSum,
@@ -24,6 +24,7 @@ from fl_audit.engines.tff.compiled import (
 )
 from fl_audit.engines.tff.local import process_of, trained_blocks_of
 from fl_audit.engines.tff.tff_engine import TffEngine
+from fl_audit.engines.tff.tff_worker import CLIENT_PARTS, TffWorker
 from fl_audit.mechanisms import canary_norm
 
 

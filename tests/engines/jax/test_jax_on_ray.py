@@ -11,11 +11,12 @@ from fl_audit.config import DigitsTask, ExampleCanaries, RayCluster, Shuffle
 from fl_audit.config.file import config_to_toml
 from fl_audit.engines.jax.jax_engine import JaxEngine
 from fl_audit.engines.jax.jax_on_ray import JaxOnRay
+from fl_audit.engines.jax.jax_worker import JaxWorker, added
 from fl_audit.engines.prepare import prepare
 from fl_audit.engines.ray import worker
 from fl_audit.engines.ray.actors import UnreadRound
 from fl_audit.engines.ray.tree_sum import Subtree, shards_of
-from fl_audit.engines.ray.worker import JaxWorker, Sent, WorkerSetup, added
+from fl_audit.engines.ray.worker import Sent, WorkerSetup
 from fl_audit.engines.runtimes import make_runtime
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.distributed import Distributed
