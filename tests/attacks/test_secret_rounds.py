@@ -119,6 +119,7 @@ PATTERNS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: type(p.sampling).__name__)
 @pytest.mark.parametrize("dim", [24, 2_000])
 def test_the_tail_is_an_upper_bound_and_is_close(fewer_samples, pattern, dim):
@@ -150,6 +151,7 @@ def test_far_tails_are_those_of_one_known_round():
         assert exact <= found <= exact + 0.25
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("sampling", "noise"),
     [

@@ -18,6 +18,7 @@ def failed(checks) -> set[str]:
     return {check.name for check in checks.results if check.failed}
 
 
+@pytest.mark.sampled(8)  # by the same checks each is found in test_told_servers.py
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_loop_fails_the_check_for_it(name, tmp_path):
     loop, expected = WRONG[name]
@@ -26,6 +27,7 @@ def test_a_wrong_loop_fails_the_check_for_it(name, tmp_path):
     assert checks_words(checks).startswith("FAILED: ")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_loop_passes(name, tmp_path):
     """Seven checks of 10 loops, each with a false alarm of 1e-6: 7e-5, and the seed is fixed."""

@@ -31,6 +31,7 @@ from tests.checks.correlated_servers import (
     scaled,
     server,
 )
+from tests.seeds_tried import some
 
 SIZES = (10_000, 1_500, 490, 10)
 
@@ -53,7 +54,7 @@ def failed(server: Server, sizes: tuple[int, ...] = (DIM,)) -> set[str]:
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_one_is_found(name):
     make, check = WRONG[name]
-    for seed in range(2):
+    for seed in some(range(2), 1):
         assert check in failed(make(seed))
 
 

@@ -85,7 +85,7 @@ def test_a_round_has_the_distribution_of_tensorflow_privacys(unclipped):
     assert np.median(next_clips) == pytest.approx(np.median(clips), rel=0.02)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow  # beside closed forms: tests/engines/jax/test_jax_correlated_noise.py
 @pytest.mark.parametrize("restart_every", [None, 4])
 def test_trees_have_the_covariance_of_tensorflow_privacys(restart_every):
     """Covariances of 40,000 normals each, within six standard errors of their difference.

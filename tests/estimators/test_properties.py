@@ -6,13 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, NotApplicableError
 from fl_audit.estimators.null import Null
+from tests.seeds_tried import examples
 
-steady = settings(derandomize=True, deadline=None, max_examples=15)
+steady = examples(15)
 
 # Few distinct values make ties, all equal scores and empty classes likely.
 coarse = st.integers(-4, 4).map(lambda i: i / 8)

@@ -22,7 +22,7 @@ from fl_audit.engines.tff.canary_process import run_round
 
 pytestmark = pytest.mark.tff
 
-# Float32 rounds at 6e-8; below 3e-7 came out in `test_runtime_equivalence.py`.
+# Float32 rounds at 6e-8; below 3e-7 came out in `test_engines_agree.py`.
 SAME = 1e-5
 
 

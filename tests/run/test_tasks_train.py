@@ -76,7 +76,7 @@ def _emnist(tmp_path):
 @pytest.mark.parametrize(
     ("make_task", "learning_rate"),
     [
-        (_text, 0.5),
+        pytest.param(_text, 0.5, marks=pytest.mark.slow),
         pytest.param(_stackoverflow, 0.5, marks=pytest.mark.slow),
         pytest.param(_emnist, 0.02, marks=pytest.mark.slow),
     ],

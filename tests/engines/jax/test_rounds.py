@@ -24,15 +24,13 @@ def rounds(run, engine):
     return train(run, engine)[0]
 
 
-def test_the_same_bits_on_one_two_and_four_devices(run, rounds):
-    run = with_keys(run, clients_per_block=2)
-    for count in (1, 4):
-        for ours, theirs in zip(
-            train(run, JaxEngine(run, jax.devices()[:count]))[0], rounds, strict=True
-        ):
-            np.testing.assert_array_equal(ours.seen.aggregate, theirs.seen.aggregate)
-            np.testing.assert_array_equal(ours.seen.after, theirs.seen.after)
-            assert ours.seen.clip_norm == theirs.seen.clip_norm
+@pytest.mark.parametrize("count", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_the_same_bits_on_one_two_and_four_devices(run, rounds, count):
+    engine = JaxEngine(with_keys(run, clients_per_block=2), jax.devices()[:count])
+    for ours, theirs in zip(train(run, engine)[0], rounds, strict=True):
+        np.testing.assert_array_equal(ours.seen.aggregate, theirs.seen.aggregate)
+        np.testing.assert_array_equal(ours.seen.after, theirs.seen.after)
+        assert ours.seen.clip_norm == theirs.seen.clip_norm
 
 
 def test_a_state_goes_through_its_leaves(run, engine, rounds):

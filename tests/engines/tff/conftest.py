@@ -86,15 +86,6 @@ def next_word_run(tmp_path_factory: pytest.TempPathFactory) -> PreparedRun:
     return _small_run(task, learning_rate=0.5)
 
 
-@pytest.fixture(
-    scope="session", params=["dense", pytest.param("next_word", marks=pytest.mark.slow)]
-)
-def any_run(request: pytest.FixtureRequest) -> PreparedRun:
-    """One after the other."""
-    run: PreparedRun = request.getfixturevalue(f"{request.param}_run")
-    return run
-
-
 @pytest.fixture(scope="session")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], object]:
     """Starts TFF's own runtime, on two clients at a time, for a `with` block."""

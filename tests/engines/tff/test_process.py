@@ -198,6 +198,7 @@ def _graph(computation):
     return graph
 
 
+@pytest.mark.slow
 def test_adaptive_clip_adds_the_noise_that_the_record_states(rounds_of):
     mechanism = GaussianAdaptive(noise_multiplier=0.3, clip_norm=CLIP, clipped_count_stddev=0.5)
     noise = round_noise(mechanism, COHORT)

@@ -5,14 +5,19 @@ import dataclasses
 import msgspec
 import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.runtimes import RUNTIMES, CannotRunError, RuntimeKind, make_runtime
 from fl_audit.engines.tff import local, native
+from fl_audit.engines.tff.algorithms import client_optimizer, functional_model
+from fl_audit.engines.tff.canary_process import flatten_weights, model_weights
+from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.engines.tff.local import Local, LocalBlocks
 from fl_audit.engines.tff.native import Native
 from fl_audit.errors import InputError
+from fl_audit.mechanisms import make_aggregator
+from fl_audit.tasks.tf.networks import as_classifier
 
 pytestmark = pytest.mark.tff
 
@@ -30,25 +35,16 @@ def _on_a_cpu():
         yield
 
 
-@pytest.fixture(scope="module")
-def worker_log(tmp_path_factory):
-    return tmp_path_factory.mktemp("logs") / "worker.log"
+def test_a_process_that_can_runs_locally_in_blocks_of_the_default(dense_run, monkeypatch, tmp_path):
+    monkeypatch.setattr(local.LocalContext, "compile", lambda *_: None)
+    runtime = make_runtime(_asking_for(dense_run, "auto"), tmp_path / "worker.log")
+    assert isinstance(runtime, LocalBlocks)
+    assert runtime.description == "local, on the CPU, 3 clients at once"
+    assert runtime.rounds_per_session is None
+    assert not list(tmp_path.iterdir())
 
 
-@pytest.fixture(scope="module")
-def in_blocks(dense_run, worker_log):
-    """The runtime of a config that asks for none."""
-    return make_runtime(_asking_for(dense_run, "auto"), worker_log)
-
-
-def test_a_process_that_can_runs_locally_in_blocks_of_the_default(in_blocks, worker_log):
-    assert isinstance(in_blocks, LocalBlocks)
-    assert in_blocks.description == "local, on the CPU, 3 clients at once"
-    assert in_blocks.rounds_per_session is None
-    assert not list(worker_log.parent.iterdir())
-
-
-@pytest.mark.slow  # test_runtime_equivalence.py trains with it
+@pytest.mark.slow  # test_engines_agree.py trains with it
 def test_a_config_may_ask_for_one_client_at_a_time(dense_run, tmp_path):
     runtime = make_runtime(_asking_for(dense_run, "local", 1), tmp_path / "worker.log")
     assert isinstance(runtime, Local)
@@ -154,28 +150,36 @@ def test_another_runtime_is_one_record(dense_run, tmp_path, request):
     assert made == [("toy", "worker.log", "asked for")]
 
 
-def test_participants_of_blocks_are_trained_when_asked_for(dense_run, in_blocks, monkeypatch):
-    blocks = dataclasses.replace(in_blocks.trained_blocks, clients_per_block=2)
-    runtime = dataclasses.replace(in_blocks, trained_blocks=blocks)
-    trained = []
-    train = runtime.trained_blocks.trainer.train
-
-    def counted(weights, block):
-        trained.append(len(block.labels))
-        return train(weights, block)
-
-    monkeypatch.setattr(runtime.trained_blocks.trainer, "train", counted)
-    data = CohortData(dense_run.task, dense_run.config.client, seed=0)
-    with runtime.session():
-        state = runtime.process.initialize()
-    cohort = dataclasses.replace(
-        data.round_data(dense_run.schedule.cohort(0), 0), canaries=np.array([4, 0])
+@pytest.mark.slow
+def test_stock_federated_averaging_with_a_dp_aggregator(dense_run, worker):
+    """A process in which nothing is ours but the model and the aggregator's numbers."""
+    process = tff.learning.algorithms.build_unweighted_fed_avg(
+        functional_model(as_classifier(dense_run.task.classifier)),
+        client_optimizer_fn=client_optimizer(dense_run.config.client),
+        server_optimizer_fn=tff.learning.optimizers.build_adam(0.01),
+        model_aggregator=make_aggregator(dense_run.config.mechanism, 7.0, 3),
     )
-    participants = runtime.participants(state, cohort)
-    assert trained == []
-    next(participants)
-    next(participants)
-    assert trained == [2]
-    assert len(list(participants)) == len(cohort.clients) + len(cohort.canaries) - 2
-    assert sum(trained) == len(cohort.clients)
-    assert trained[-1] == len(cohort.clients) % 2 or 2
+    clients = [
+        tf.data.Dataset.from_tensor_slices((examples.inputs, examples.labels)).batch(4)
+        for examples in map(dense_run.task.population.examples, range(7))
+    ]
+
+    def three_rounds():
+        state = process.initialize()
+        for _ in range(3):
+            output = process.next(state, clients)
+            state = output.state
+        return output
+
+    with worker():
+        theirs = three_rounds()
+    with local_runtime(LocalContext(2)):
+        ours = three_rounds()
+    initial = flatten_weights(dense_run.task.classifier.initial_weights)
+    moved, expected = (flatten_weights(model_weights(o.state)) - initial for o in (ours, theirs))
+    assert np.linalg.norm(moved - expected) < 1e-5 * np.linalg.norm(expected)
+    tf.nest.assert_same_structure(ours.metrics, theirs.metrics)
+    tf.nest.assert_same_structure(ours.state, theirs.state)
+    assert ours.metrics["client_work"]["train"]["loss"] == pytest.approx(
+        theirs.metrics["client_work"]["train"]["loss"], rel=1e-5
+    )

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -21,8 +21,9 @@ from fl_audit.estimators.counts import (
 from fl_audit.estimators.counts.intervals import Interval
 from fl_audit.estimators.privacy_region import log_ratio
 from fl_audit.estimators.threshold.error_rates import clopper_pearson_upper, jeffreys_upper
+from tests.seeds_tried import examples
 
-steady = settings(derandomize=True, deadline=None, max_examples=25)
+steady = examples(25)
 numbers = st.one_of(st.integers(0, 20), st.sampled_from([100, 5000, 10**6]))
 tables = (
     st.tuples(numbers, numbers, numbers, numbers)

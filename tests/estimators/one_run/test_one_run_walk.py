@@ -5,12 +5,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
 from fl_audit.estimators.one_run.walk import Boundary, boundary_at, single_bounds
 from tests.estimators.one_run.worst_mechanisms import crosses, guess_vectors, worst_chance
+from tests.seeds_tried import examples
 
 SMALL = [
     ([2, 4], [2, 3]),
@@ -29,7 +30,7 @@ def boundaries(draw):
 
 
 @given(boundaries(), st.floats(0, 8))
-@settings(derandomize=True, deadline=None, max_examples=150)
+@examples(150)
 def test_crossing_is_that_of_all_walks(boundary, epsilon):
     vectors = guess_vectors(int(boundary.totals[-1]))
     p, q = special.expit(epsilon), special.expit(-epsilon)
