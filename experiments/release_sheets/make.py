@@ -102,10 +102,25 @@ def computed(
         f"{upper_bound_text(p.epsilon)} at {significant(p.delta)}" for p in full.profile
     )
     shares = ", ".join(
-        f"{upper_bound_text(100 * at.true_positive_rate)} % at {100 * at.false_positive_rate:g} %"
+        f"at most {upper_bound_text(100 * at.true_positive_rate)} % at "
+        f"{100 * at.false_positive_rate:g} % false positives"
         for at in full.found
     )
     return {
+        "model": [
+            Line(
+                "Not published: no digest ties this sheet to one model.",
+                "looked for in the sources",
+            )
+        ],
+        "check": [
+            Line(
+                "Anyone can compute the upper bound from the published numbers: python -m "
+                "experiments.release_sheets.make. Training, noise and participation cannot be "
+                "checked from outside.",
+                "the sources, at the end of this sheet",
+            )
+        ],
         "guarantee": [
             Line(
                 f"ε ≤ {upper_bound_text(epsilon)} at δ = {mechanism['delta']:g}, exactly, where "
@@ -119,8 +134,7 @@ def computed(
         ],
         "risk": [
             Line(
-                "Any attacker finds at most so many of the participating devices at so many false "
-                f"alarms: {shares}.",
+                f"Any attacker: true positive rate for participating devices {shares}.",
                 COMPUTED,
             )
         ],

@@ -29,9 +29,9 @@ from fl_audit.estimators.one_run.bound import (
     sharp_epsilon_lower_bound,
     sharp_p_values,
 )
-from fl_audit.estimators.one_run.guesses import Guesses, PairScores, right_among_surest
+from fl_audit.estimators.one_run.guesses import Guesses, right_among_surest
 from fl_audit.estimators.result import Estimate
-from fl_audit.estimators.scores import check_confidence, check_delta, check_epsilon
+from fl_audit.estimators.scores import CanaryScores, check_confidence, check_delta, check_epsilon
 
 _DEVIATIONS = 12
 _MARGIN = 100
@@ -366,7 +366,7 @@ def add_remove_epsilon_lower_bound(
 
 
 def paired_one_run(
-    scores: PairScores, *, delta: float, confidence: float, guesses: int | None = None
+    scores: CanaryScores, *, delta: float, confidence: float, guesses: int | None = None
 ) -> Estimate:
     """The one-run bound from pairs, for epsilon under replacement.
 
@@ -381,11 +381,11 @@ def paired_one_run(
     Raises:
       InputError: If an argument is out of range.
 
-    >>> scores = PairScores(included=np.arange(1.0, 51.0), excluded=np.zeros(50))
+    >>> scores = CanaryScores(np.arange(1.0, 51.0), np.zeros(50), "pairs")
     >>> round(paired_one_run(scores, delta=0.0, confidence=0.95).epsilon, 3)
     2.785
     """
-    m = scores.num_pairs
+    m = scores.num_coins
     r = m if guesses is None else guesses
     if not 0 <= r <= m:
         raise InputError(f"guesses (r) must be in [0, {m}], the number of pairs, got {r}")

@@ -20,12 +20,14 @@ class Source:
       release: What is or was released.
       delta: The delta of the guarantees.
       uploads: The release of single uploads, if a log states it separately.
+      assumes: What only this source assumes, in sentences.
     """
 
     name: str
     release: Release
     delta: float
     uploads: Release | None = None
+    assumes: tuple[str, ...] = ()
 
 
 def check_delta_option(delta: float) -> None:
@@ -159,7 +161,8 @@ def accounted(source: Source) -> AccountRecord:
         )
         bounds[attacker] = client, canary
     accounting = found.accounting
-    return AccountRecord(source, accounting.neighbours, accounting.assumes, bounds)
+    assumes = (*accounting.assumes, *source.assumes)
+    return AccountRecord(source, accounting.neighbours, assumes, bounds)
 
 
 def _lower(release: Release, party: Party, delta: float, attacker: Attacker) -> float | None:

@@ -67,10 +67,10 @@ def _participations(record: AccountRecord) -> str:
 def _distinct(record: AccountRecord) -> dict[str, tuple[Bounds, Bounds]]:
     """The bounds by attacker in words: one of any attacker where the schedule tells nothing."""
     of_any = record.bounds[Attacker.DOES_NOT_KNOW_ROUNDS]
-    bounds = {attacker.title: both for attacker, both in record.bounds.items()}
+    bounds = {attacker.heading: both for attacker, both in record.bounds.items()}
     if of_any != record.bounds[Attacker.KNOWS_ROUNDS]:
         return bounds
-    uploads = Attacker.SEES_UPLOADS.title
+    uploads = Attacker.SEES_UPLOADS.heading
     others = {uploads: bounds[uploads]} if uploads in bounds else {}
     return {"with or without the schedule": of_any} | others
 

@@ -32,6 +32,7 @@ import functools
 import math
 
 import numpy as np
+from scipy import special
 
 from fl_audit.accounting.gaussian_accountants import SampledRounds, account_gaussian
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee
@@ -52,6 +53,7 @@ from fl_audit.accounting.sampling import (
     MinSeparationSampling,
     Sampling,
     TruncatedPoissonSampling,
+    log_binomial_masses,
 )
 from fl_audit.accounting.sampling_accountants import (
     SamplingAccountant,
@@ -168,26 +170,23 @@ _SURE = 1 - 1e-9
 
 def coins_of_a_cut(sampling: TruncatedPoissonSampling) -> tuple[tuple[float, float], ...] | None:
     """The chances of a round given who else is in it, each with its own; None if one is sure."""
-    from scipy import stats  # imported here because it takes half a second
-
-    q, largest = sampling.probability, sampling.largest
-    others = stats.binom(sampling.members - 1, q)
+    q, largest = sampling.probability, min(sampling.largest, sampling.members)
+    others = np.exp(log_binomial_masses(sampling.members - 1, q))
     numbers = np.arange(largest, sampling.members)
-    kept = q * float((others.pmf(numbers) * largest / (numbers + 1)).sum())
-    just_enough = float(others.pmf(largest - 1))
+    kept = q * float((others[largest:] * largest / (numbers + 1)).sum())
+    just_enough = float(others[largest - 1])
     of_full = just_enough + kept
     coin = (q * just_enough + kept) / of_full if of_full > 0 else q
     if max(coin, q) > _SURE:
         return None
-    fewer = float(others.cdf(largest - 2)) if largest > 1 else 0.0
+    fewer = float(others[: largest - 1].sum())
     return ((q, fewer), (coin, of_full), (0.0, max(1 - fewer - of_full, 0.0)))
 
 
 def chance_of_a_cut(sampling: TruncatedPoissonSampling) -> float:
     """The probability that a round's sample is truncated."""
-    from scipy import stats  # imported here because it takes half a second
-
-    return float(stats.binom.sf(sampling.largest, sampling.members, sampling.probability))
+    largest = min(sampling.largest, sampling.members)
+    return float(special.bdtrc(largest, sampling.members, sampling.probability))
 
 
 # Lower bounds on epsilon, by one attacker.
@@ -235,9 +234,7 @@ def _least_of_truncated(
     release: Release, sampling: TruncatedPoissonSampling, delta: float
 ) -> float:
     """The lower bound of Poisson sampling, with delta increased by the truncated mass."""
-    from scipy import stats  # imported here because it takes half a second
-
-    numbers = stats.binom.pmf(np.arange(release.rounds + 1), release.rounds, sampling.probability)
+    numbers = np.exp(log_binomial_masses(release.rounds, sampling.probability))
     z, cut = release.noise.noise_multiplier, release.rounds * chance_of_a_cut(sampling)
     plain = least_epsilon(z, numbers, release.rounds, delta)
     hidden = cut * (1 + math.exp(min(plain, 700.0)))

@@ -43,6 +43,7 @@ from fl_audit.accounting.sampling import (
     OneRoundPerBlock,
     PoissonSampling,
     UnknownRounds,
+    log_binomial_masses,
 )
 from fl_audit.accounting.sampling_accountants import (
     accountant_of,
@@ -163,9 +164,7 @@ class SeenRounds:
 
     def _masses(self) -> FloatArray:
         """The probabilities of each number of rounds, from 0."""
-        from scipy import stats  # imported here because it takes half a second
-
-        return np.asarray(stats.binom.pmf(np.arange(self.rounds + 1), self.rounds, self.share))
+        return np.exp(log_binomial_masses(self.rounds, self.share))
 
 
 @dataclass(frozen=True)
@@ -338,8 +337,9 @@ def _not_knowing(
     z = release.noise.noise_multiplier
     guarantee = guarantee_to(release, party, delta)
     hidden = hidden_pair(release, party, delta)
-    if hidden is not None and isinstance(party.sampling, MinSeparationSampling):
-        return AttackerBound(guarantee, _both(hidden, known.pair))
+    if hidden and known.pair and isinstance(party.sampling, MinSeparationSampling):
+        # Coins without rest and known rounds: neither is always better.
+        return AttackerBound(guarantee, BothPairs(hidden, known.pair))
     if hidden is not None or party.squared_sensitivity is not None:
         return AttackerBound(guarantee, hidden or known.pair)
     match party.sampling:
@@ -352,11 +352,6 @@ def _not_knowing(
             return AttackerBound(Guarantee(party.participations, by_accountant), pair)
         case _:
             return AttackerBound(guarantee, known.pair)
-
-
-def _both(hidden: DominatingPair, known: DominatingPair | None) -> DominatingPair:
-    """The pairs of coins without rest and of known rounds, neither of which is always better."""
-    return hidden if known is None else BothPairs(hidden, known)
 
 
 def _is_in_range(blocks: Blocks, noise_multiplier: float) -> bool:

@@ -43,9 +43,9 @@ from fl_audit.accounting.sampling import (
     OncePerBlock,
     OneRoundPerBlock,
     PoissonSampling,
+    log_binomial_masses,
 )
 from fl_audit.accounting.toeplitz import Toeplitz
-from fl_audit.array_types import FloatArray
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 
 
@@ -127,16 +127,12 @@ def _at_least_of_drawn(
         case PoissonSampling() | FixedSizeSampling() if (q := party.sampling.share) is not None:
             if knows_rounds:
                 return epsilon_seen_rounds(q, rounds, z, delta)
-            return least_epsilon(z, _binomial(rounds, q), rounds, delta, BY_COINS)
+            numbers = np.exp(log_binomial_masses(rounds, q))
+            return least_epsilon(z, numbers, rounds, delta, BY_COINS)
         case CyclicPoissonSampling(probability=q, turns=turns) if not knows_rounds:
-            return least_epsilon(z, _binomial(turns, q), turns, delta, BY_COINS)
+            numbers = np.exp(log_binomial_masses(turns, q))
+            return least_epsilon(z, numbers, turns, delta, BY_COINS)
         case OneRoundPerBlock(blocks=((length, 1),)) if not knows_rounds:
             return least_epsilon(z, np.array([0.0, 1.0]), length, delta)
         case _:
             return None if knows_rounds else least_of(release, party, delta)
-
-
-def _binomial(rounds: int, probability: float) -> FloatArray:
-    from scipy import stats  # imported here because it takes half a second
-
-    return np.asarray(stats.binom.pmf(np.arange(rounds + 1), rounds, probability))

@@ -126,6 +126,14 @@ class Sampling:
         return self.share
 
 
+def log_binomial_masses(trials: int, probability: float) -> FloatArray:
+    """The log probability of each number of rounds by coins, float64 of shape (trials + 1,)."""
+    k = np.arange(trials + 1)
+    log_choices = -math.log(trials + 1) - special.betaln(trials - k + 1, k + 1)
+    by_coins = special.xlogy(k, probability) + special.xlog1py(trials - k, -probability)
+    return np.asarray(log_choices + by_coins)
+
+
 def _by_coin(logs: FloatArray, probability: float) -> FloatArray:
     """The log of 1 - q + q e^w of each round."""
     if probability == 1:

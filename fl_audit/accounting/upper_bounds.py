@@ -16,13 +16,14 @@
 
 import dataclasses
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fl_audit.accounting.analytical import Accounting, account
 from fl_audit.accounting.attacker_bounds import AttackerBounds, attacker_bounds
 from fl_audit.accounting.full_guarantee import FullGuarantee, full_guarantee
 from fl_audit.accounting.guarantee import Guarantee
-from fl_audit.accounting.release import Release
+from fl_audit.accounting.release import Party, Release
 from fl_audit.json_records import WRITTEN_IF_SET
 
 
@@ -39,7 +40,7 @@ class Attacker(enum.StrEnum):
         return _ATTACKERS[self][0]
 
     @property
-    def title(self) -> str:
+    def heading(self) -> str:
         """The same, above a column."""
         return _ATTACKERS[self][1]
 
@@ -101,54 +102,31 @@ def upper_bounds(release: Release, delta: float, uploads: Release | None = None)
     Raises:
       ValueError: The release's noise distribution is not registered, or delta is out of range.
     """
-    client = attacker_bounds(release, release.client, delta)
-    is_the_same = release.canary == release.client
-    canary = client if is_the_same else attacker_bounds(release, release.canary, delta)
+    parties = (release.client, release.canary)
+    of = {party: attacker_bounds(release, party, delta) for party in dict.fromkeys(parties)}
     if uploads is not None:
-        of_client, of_canary = (
-            attacker_bounds(uploads, party, delta).seeing_uploads
-            for party in (uploads.client, uploads.canary)
-        )
-        client = dataclasses.replace(client, seeing_uploads=of_client)
-        canary = dataclasses.replace(canary, seeing_uploads=of_canary)
-    return UpperBounds(
-        account(release, delta), guarantees_against(release, client, canary, delta), canary
-    )
+        for party, uploading in zip(parties, (uploads.client, uploads.canary), strict=True):
+            seen = attacker_bounds(uploads, uploading, delta).seeing_uploads
+            of[party] = dataclasses.replace(of[party], seeing_uploads=seen)
 
+    def against(bounds: Mapping[Party, AttackerBounds], knows_rounds: bool) -> Guarantees:
+        curves = {
+            party: full_guarantee(release, party, found, delta, knows_rounds)
+            for party, found in bounds.items()
+        }
+        client, canary = (bounds[party].against(knows_rounds).guarantee for party in parties)
+        in_full = FullGuarantees(curves[release.client], curves[release.canary])
+        return Guarantees(client, canary, in_full)
 
-def guarantees_against(
-    release: Release, client: AttackerBounds, canary: AttackerBounds, delta: float
-) -> dict[Attacker, Guarantees]:
-    """The upper bounds for both parties by attacker, with their privacy curves."""
-    guarantees = {
-        attacker: Guarantees(
-            client.against(knows).guarantee,
-            canary.against(knows).guarantee,
-            _in_full(release, client, canary, delta, knows),
-        )
-        for attacker, knows in (
-            (Attacker.KNOWS_ROUNDS, True),
-            (Attacker.DOES_NOT_KNOW_ROUNDS, False),
-        )
+    attackers = {
+        Attacker.KNOWS_ROUNDS: against(of, True),
+        Attacker.DOES_NOT_KNOW_ROUNDS: against(of, False),
     }
-    if client.seeing_uploads is None or canary.seeing_uploads is None:
-        return guarantees
-    of_client, of_canary = (
-        AttackerBounds(bound, bound) for bound in (client.seeing_uploads, canary.seeing_uploads)
-    )
-    return guarantees | {
-        Attacker.SEES_UPLOADS: Guarantees(
-            client.seeing_uploads.guarantee,
-            canary.seeing_uploads.guarantee,
-            _in_full(release, of_client, of_canary, delta, True),
-        )
+    alone = {
+        party: AttackerBounds(found.seeing_uploads, found.seeing_uploads)
+        for party, found in of.items()
+        if found.seeing_uploads is not None
     }
-
-
-def _in_full(
-    release: Release, client: AttackerBounds, canary: AttackerBounds, delta: float, knows: bool
-) -> FullGuarantees:
-    to_client = full_guarantee(release, release.client, client, delta, knows)
-    if release.canary == release.client:
-        return FullGuarantees(to_client, to_client)
-    return FullGuarantees(to_client, full_guarantee(release, release.canary, canary, delta, knows))
+    if len(alone) == len(of):
+        attackers[Attacker.SEES_UPLOADS] = against(alone, True)
+    return UpperBounds(account(release, delta), attackers, of[release.canary])

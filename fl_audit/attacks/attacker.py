@@ -115,10 +115,12 @@ class AttackContext:
         """
         cosines = self.round_cosines
         if isinstance(cosines, RoundLog) and self.family is not None:
-            path, dim = self.run_folder.round_directions, len(self.initial_model)
+            path, kept = self.run_folder.round_directions, self.run_folder.kept_directions
             log = functools.partial(DirectionLog.at_round, self.completed)
-            directions = RoundDirections.of(log, path, self.num_rounds, self.seed, dim)
-            cosines.keep_directions(directions, self.run_folder.kept_directions)
+            dim = len(self.initial_model)
+            cosines.keep_directions(
+                RoundDirections.of(log, path, self.num_rounds, self.seed, dim, kept=kept)
+            )
         return cosines
 
     @functools.cached_property

@@ -174,8 +174,10 @@ class Sketch:
 class RoundDirections:
     """The directions of a run's or a log's rounds, whole or sketched."""
 
-    def __init__(self, log: DirectionLog, seed: int, dim: int) -> None:
+    def __init__(self, log: DirectionLog, seed: int, dim: int, kept: Path | None = None) -> None:
+        """`kept` is the file into which `kept_sums` writes what it returns."""
         self._log = log
+        self._kept = kept
         self._is_exact = log.width == dim
         self._seed = seed
         self._dim = dim
@@ -193,10 +195,17 @@ class RoundDirections:
 
     @classmethod
     def of(
-        cls, log: Callable[..., DirectionLog], path: Path, num_rounds: int, seed: int, dim: int
+        cls,
+        log: Callable[..., DirectionLog],
+        path: Path,
+        num_rounds: int,
+        seed: int,
+        dim: int,
+        *,
+        kept: Path | None = None,
     ) -> Self:
         """The directions in a file; `log` creates, continues or reads it (`RoundArray`)."""
-        return cls(log(path, num_rounds, 1 + width_of(dim, num_rounds)), seed, dim)
+        return cls(log(path, num_rounds, 1 + width_of(dim, num_rounds)), seed, dim, kept)
 
     def add(self, round_index: int, vector: Float32Array) -> None:
         """Keeps a round's direction, once, however many attackers show it."""
@@ -228,19 +237,18 @@ class RoundDirections:
         if self._is_exact:
             sets = self._most_concentrated(at, weights.of_set)
             worst = np.hstack([weights.of_set[sets] @ columns for columns in self._log.columns(at)])
-        return KeptSums(products, norms, worst, self._dim, self._log.width)
+        known = KeptSums(products, norms, worst, self._dim, self._log.width)
+        if self._kept is not None:
+            known.write(self._kept)
+        return known
 
-    def weighted_sums(
-        self, weights: RoundWeights, at: IndexArray, kept: Path | None = None
-    ) -> OwnSums | None:
+    def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
         """The sums of every canary's weighted directions, which are in rows `at` of the log.
 
-        What is kept of them is written to `kept`. None if the direction of a round is not known, a
-        round has none, or the directions of a canary's rounds cancel.
+        None if the direction of a round is not known, a round has none, or the directions of a
+        canary's rounds cancel.
         """
         known = self.kept_sums(weights, at)
-        if known is not None and kept is not None:
-            known.write(kept)
         return None if known is None else known.weighted_sums(weights, at)
 
     def _most_concentrated(self, at: IndexArray, weights: FloatArray) -> IndexArray:

@@ -126,12 +126,9 @@ def _is_likely(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int
     expected = sampling.round_share
     if expected is None:
         return True
-    number = np.array([len(np.unique(own_rounds)) for own_rounds in rounds])
-    in_round = np.bincount(
-        np.concatenate([np.zeros(0, np.int64), *(np.unique(own_rounds) for own_rounds in rounds)]),
-        minlength=num_rounds,
-    )
-    observed = in_round / len(rounds)
+    own = OwnRounds(tuple(np.unique(own_rounds) for own_rounds in rounds))
+    canaries, in_rounds = own.participations
+    observed = np.bincount(in_rounds, minlength=num_rounds) / len(rounds)
     if isinstance(sampling, TruncatedPoissonSampling):
         observed = np.maximum(observed, expected)
     surprises = [len(rounds) * binomial_divergence(observed, np.full(num_rounds, expected))]
@@ -139,6 +136,7 @@ def _is_likely(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int
         from scipy import stats  # here, for it takes half a second
 
         chances = stats.binom.pmf(np.arange(num_rounds + 1), num_rounds, expected)
+        number = np.bincount(canaries, minlength=len(rounds))
         of_number = np.bincount(number, minlength=num_rounds + 1) / len(rounds)
         surprises.append(len(rounds) * binomial_divergence(of_number, chances))
     divergences = np.concatenate(surprises)  # minus the logs of Chernoff's bounds
@@ -340,11 +338,7 @@ def release_under(correlation: Correlation, own: OwnRounds, noise_multiplier: fl
     """
     num_rounds = max(correlation.num_rounds, *(int(o.max()) + 1 for o in own.of_canary if len(o)))
     over_all = correlation.until(num_rounds)
-    members = np.repeat(
-        np.arange(len(own.of_canary)), [len(own_rounds) for own_rounds in own.of_canary]
-    )
-    squared = over_all.worst_of(members, np.concatenate(own.of_canary))
-    party = Party(FixedRounds(own.most), float(squared))
+    party = Party(FixedRounds(own.most), float(over_all.worst_of(*own.participations)))
     distribution = TREE if isinstance(over_all, Trees) else MATRIX
     release = _release(num_rounds, distribution, noise_multiplier, party, party)
     return dataclasses.replace(release, correlation=over_all)

@@ -122,6 +122,10 @@ class KeptSums:
     dim: int
     width: int
 
+    def kept_sums(self, weights: RoundWeights, at: IndexArray) -> "KeptSums":
+        """Itself, as `RoundDirections.kept_sums` was for the same weights and rows."""
+        return self
+
     def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
         """The sums of every canary's weighted directions, in rows `at` of the log of directions.
 

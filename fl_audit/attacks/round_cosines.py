@@ -39,7 +39,6 @@ class RoundCosines(abc.ABC):
     """The cosines of every canary, one row per round; rounds count from 0."""
 
     _directions: RoundDirections | KeptSums | None = None
-    _kept: Path | None = None  # where what is kept of directions is written
 
     def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
         """Scores a round's noised aggregate once, however many attackers show it."""
@@ -80,17 +79,13 @@ class RoundCosines(abc.ABC):
 
     def weighted_sums(self, weights: RoundWeights) -> OwnSums | None:
         """Each canary's weighted sum of directions over the scored rounds; None if not known."""
-        known = self.kept_sums(weights)
+        known = self._directions
         return None if known is None else known.weighted_sums(weights, self._scored())
 
     def kept_sums(self, weights: RoundWeights) -> KeptSums | None:
         """The inner products of the scored rounds' directions; None if they are not known."""
-        if not isinstance(self._directions, RoundDirections):
-            return self._directions
-        known = self._directions.kept_sums(weights, self._scored())
-        if known is not None and self._kept is not None:
-            known.write(self._kept)
-        return known
+        known = self._directions
+        return None if known is None else known.kept_sums(weights, self._scored())
 
     def measured_lengths(self) -> FloatArray:
         """The norm of each aggregate, by round from 0; NaN for one that was not read."""
@@ -158,9 +153,9 @@ class RoundLog(LoggedRounds):
         self._cosines = cosines
         self._seen: int | None = None
 
-    def keep_directions(self, directions: RoundDirections, kept: Path) -> None:
+    def keep_directions(self, directions: RoundDirections) -> None:
         """Keeps the directions of all rounds, before the first one is seen."""
-        self._directions, self._kept = directions, kept
+        self._directions = directions
 
     def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
         if index == self._seen:

@@ -6,7 +6,6 @@ A score is the cosine of a canary with its upload, or with the sum of the direct
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -86,13 +85,11 @@ class CanaryUploads:
         cosines: UploadCosines,
         concentrations: ConcentrationLog | None,
         directions: RoundDirections | KeptSums | None,
-        kept: Path | None = None,
     ) -> None:
         self._pool = pool
         self._cosines = cosines
         self._concentrations = concentrations
         self._directions = directions
-        self._kept = kept
         self._slots = pool.slots()
 
     @classmethod
@@ -106,10 +103,10 @@ class CanaryUploads:
             path = folder.upload_concentrations
             concentrations = ConcentrationLog.at_round(completed, path, num_rounds)
         if slots := len(pool.slots()):
-            path = folder.upload_directions
+            path, kept = folder.upload_directions, folder.kept_upload_directions
             log = functools.partial(DirectionLog.at_round, completed)
-            directions = RoundDirections.of(log, path, slots, pool.seed, pool.dim)
-        return cls(pool, cosines, concentrations, directions, folder.kept_upload_directions)
+            directions = RoundDirections.of(log, path, slots, pool.seed, pool.dim, kept=kept)
+        return cls(pool, cosines, concentrations, directions)
 
     @classmethod
     def read(cls, folder: ScoredFolder, pool: PoolOfUploads, count: int) -> "CanaryUploads":
@@ -235,7 +232,4 @@ class CanaryUploads:
         """The sums of every canary's uploads; what is known of them is kept for a run's folder."""
         if self._directions is None or len(slots) == 0:
             return None
-        weights = RoundWeights.from_presences(own, slots)
-        if isinstance(self._directions, RoundDirections):
-            return self._directions.weighted_sums(weights, slots, self._kept)
-        return self._directions.weighted_sums(weights, slots)
+        return self._directions.weighted_sums(RoundWeights.from_presences(own, slots), slots)

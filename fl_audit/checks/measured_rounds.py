@@ -37,13 +37,11 @@ def measure(aggregate: Float32Array, last: Float32Array | None, sizes: Sequence[
     """
     ends = np.cumsum(sizes)[:-1]
     parts = np.split(aggregate, ends)
-    others = [None] * len(sizes) if last is None else np.split(last, ends)
-    return np.array(
-        [
-            (inner_product(part, part), np.nan if other is None else inner_product(part, other))
-            for part, other in zip(parts, others, strict=True)
-        ]
-    )
+    squares = [inner_product(part, part) for part in parts]
+    products = [np.nan] * len(parts)
+    if last is not None:
+        products = list(map(inner_product, parts, np.split(last, ends)))
+    return np.array([squares, products]).T
 
 
 class _Measurer:

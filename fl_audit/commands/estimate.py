@@ -2,8 +2,9 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fl_audit.commands import printing
 from fl_audit.commands.parser import Commands, add_command, output_file
@@ -80,40 +81,34 @@ def add(commands: Commands) -> None:
     printing.add_verbose(parser)
 
 
+_CLAIMS = {
+    "claimed_epsilon": ("E", float, "test the claim that training is (E, delta)-private"),
+    "claimed_mu": (
+        "MU",
+        float,
+        "test the claim that training is MU-GDP, as a whole trade-off curve",
+    ),
+    "claimed_rho": ("RHO", float, "test the claim that training is RHO-zCDP, likewise"),
+    "claimed_noise": (
+        "Z",
+        float,
+        "test the claim of Gaussian noise with this multiplier, for canaries of one round",
+    ),
+    "claimed_profile": (
+        "FILE.csv",
+        Path,
+        "test the claim of a privacy profile, with columns epsilon and delta, likewise; default: "
+        "claim.csv of a log folder that has one",
+    ),
+}
+"""The options of claims, which exclude each other: metavar, type and help."""
+
+
 def _add_claims(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of claims, which exclude each other."""
     claims = parser.add_argument_group("claim, at most one").add_mutually_exclusive_group()
-    claims.add_argument(
-        "--claimed-epsilon",
-        metavar="E",
-        type=float,
-        help="test the claim that training is (E, delta)-private",
-    )
-    claims.add_argument(
-        "--claimed-mu",
-        metavar="MU",
-        type=float,
-        help="test the claim that training is MU-GDP, as a whole trade-off curve",
-    )
-    claims.add_argument(
-        "--claimed-rho",
-        metavar="RHO",
-        type=float,
-        help="test the claim that training is RHO-zCDP, likewise",
-    )
-    claims.add_argument(
-        "--claimed-noise",
-        metavar="Z",
-        type=float,
-        help="test the claim of Gaussian noise with this multiplier, for canaries of one round",
-    )
-    claims.add_argument(
-        "--claimed-profile",
-        metavar="FILE.csv",
-        type=Path,
-        help="test the claim of a privacy profile, with columns epsilon and delta, likewise; "
-        "default: claim.csv of a log folder that has one",
-    )
+    for name, (metavar, kind, meaning) in _CLAIMS.items():
+        option = f"--{name.replace('_', '-')}"
+        claims.add_argument(option, metavar=metavar, type=kind, help=meaning)
 
 
 def _estimate(arguments: argparse.Namespace) -> int:
@@ -133,7 +128,9 @@ def _estimate(arguments: argparse.Namespace) -> int:
         printing.print_report(report, is_verbose=arguments.verbose)
     if arguments.out is not None:
         sys.stdout.flush()
-        _write_page(report, scored, source, arguments.out)
+        with printing.page_packages():
+            from fl_audit.report.page import render_estimates
+        printing.write_page(render_estimates(source, report, scored), arguments.out)
         printing.print_path("page", arguments.out, is_json=arguments.json)
     printing.write_junit(report, arguments.junit, arguments.require)
     return printing.exit_status(report, arguments.require)
@@ -237,9 +234,6 @@ def _request(arguments: argparse.Namespace) -> "EstimateRequest":
     )
 
 
-_CLAIMS = ("claimed_epsilon", "claimed_mu", "claimed_rho", "claimed_noise", "claimed_profile")
-
-
 def _settle_claim(arguments: argparse.Namespace) -> bool:
     """Whether there is a claim: an option, else the claim.csv of a log folder."""
     from fl_audit.formats.folders import LogFolder
@@ -254,16 +248,16 @@ def _settle_claim(arguments: argparse.Namespace) -> bool:
 def _claim(arguments: argparse.Namespace) -> "Claim | CurveClaim | None":
     from fl_audit.verdict.claims import Claim, GaussianClaim, NoiseClaim, ZeroConcentratedClaim
 
-    if arguments.claimed_epsilon is not None:
-        return Claim(arguments.claimed_epsilon, arguments.delta)
-    if arguments.claimed_mu is not None:
-        return GaussianClaim(arguments.claimed_mu, arguments.delta)
-    if arguments.claimed_rho is not None:
-        return ZeroConcentratedClaim(arguments.claimed_rho, arguments.delta)
-    if arguments.claimed_noise is not None:
-        return NoiseClaim(arguments.claimed_noise, arguments.delta)
-    if arguments.claimed_profile is not None:
-        return _profile_claim(arguments.claimed_profile, arguments.delta)
+    kinds: dict[str, Callable[[Any, float], Claim | CurveClaim]] = {
+        "claimed_epsilon": Claim,
+        "claimed_mu": GaussianClaim,
+        "claimed_rho": ZeroConcentratedClaim,
+        "claimed_noise": NoiseClaim,
+        "claimed_profile": _profile_claim,
+    }
+    for name, claim in kinds.items():
+        if (stated := getattr(arguments, name)) is not None:
+            return claim(stated, arguments.delta)
     return None
 
 
@@ -276,16 +270,6 @@ def _profile_claim(path: Path, delta: float) -> "ProfileClaim":
         return ProfileClaim(points, delta)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-
-
-def _write_page(
-    report: "Report", scored: "list[ScoredStatistic]", source: "AuditedFolder", out: Path
-) -> None:
-    try:
-        from fl_audit.report.page import render_estimates
-    except ModuleNotFoundError as error:  # installed without the extra
-        raise InputError(f"--out: a page needs the package {error.name}; install it") from error
-    printing.write_page(render_estimates(source, report, scored), out)
 
 
 # The file claim.csv of a log.

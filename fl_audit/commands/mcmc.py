@@ -5,14 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import Commands, add_command, output_file
-from fl_audit.commands.printing import print_json, print_path
-from fl_audit.errors import InputError
+from fl_audit.commands.printing import page_packages, print_json, print_path, write_page
 from fl_audit.progress import warn
 
 if TYPE_CHECKING:
-    from fl_audit.estimators.challenge_bases import ChallengeCounts, PosteriorSummary, Prior
-    from fl_audit.estimators.challenge_bases.grid import GridPosterior
-    from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws
+    from fl_audit.estimators.challenge_bases import PosteriorSummary
 
 _ENOUGH_R_HAT = 1.05
 """Chains with a larger split R-hat have not converged (Gelman et al. 2013)."""
@@ -105,7 +102,10 @@ def _mcmc(arguments: argparse.Namespace) -> int:
     summary = posterior.summary(arguments.confidence)
     _warn(summary, chain_flags)
     if arguments.out is not None:
-        _write_page(arguments, counts, prior, posterior)
+        with page_packages():
+            from fl_audit.report.posterior import PosteriorReport, render_posterior
+        page = PosteriorReport(counts, arguments.delta, arguments.confidence, prior, posterior)
+        write_page(render_posterior(page), arguments.out)
     if arguments.json:
         print_json(summary.to_json())
     else:
@@ -148,19 +148,3 @@ def _print(summary: "PosteriorSummary", confidence: float) -> None:
             f"acceptance {summary.acceptance:.2g}, effective sample size {summary.ess:.0f}, "
             f"R-hat {summary.r_hat:.4g}"
         )
-
-
-def _write_page(
-    arguments: argparse.Namespace,
-    counts: "ChallengeCounts",
-    prior: "Prior",
-    posterior: "GridPosterior | MhaarDraws",
-) -> None:
-    from fl_audit.commands.printing import write_page
-
-    try:
-        from fl_audit.report.posterior import PosteriorReport, render_posterior
-    except ModuleNotFoundError as error:  # installed without the extra
-        raise InputError(f"--out: a page needs the package {error.name}; install it") from error
-    report = PosteriorReport(counts, arguments.delta, arguments.confidence, prior, posterior)
-    write_page(render_posterior(report), arguments.out)

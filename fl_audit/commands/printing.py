@@ -1,6 +1,7 @@
 """Output of commands: JSON, lines, reports, verdicts, pages, progress, exit status."""
 
 import argparse
+import contextlib
 import json
 import shutil
 import sys
@@ -59,6 +60,15 @@ def write_page(html: str, path: Path, option: str = "--out") -> None:
         write_text(path, html)
     except OSError as error:
         raise InputError(f"{option} {path}: cannot be written: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def page_packages() -> Iterator[None]:
+    """Says which package a page needs, where the program was installed without it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InputError(f"--out: a page needs the package {error.name}; install it") from error
 
 
 def scoring_progress(paths: list[Path]) -> Iterator[Path]:

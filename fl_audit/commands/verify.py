@@ -86,7 +86,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         link=arguments.link,
     )
     if arguments.sheet is not None:
-        verified = verify_sheet(arguments.sheet, RunFolder(arguments.folder), verified)
+        verify_sheet(arguments.sheet, RunFolder(arguments.folder), verified)
     if arguments.statement is not None and verified.outcome != "broken":
         _write_statement(RunFolder(arguments.folder), verified, arguments.statement)
     notes = [*verified.notes, NOT_SHOWN]

@@ -337,11 +337,14 @@ def value_text(value: Any) -> str:
 
     >>> [value_text(value) for value in (0.3, 4, "gaussian", None, [512, 256])]
     ['0.3', '4', 'gaussian', 'default', '512 × 256']
+    >>> value_text([]), value_text(["once", "repeats:2"])
+    ('none', 'once and repeats:2')
     """
     if value is None:
         return "default"
     if isinstance(value, list | tuple):
-        return " × ".join(map(value_text, value))
+        is_shape = all(isinstance(part, int) for part in value)
+        return (" × " if is_shape else " and ").join(map(value_text, value)) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

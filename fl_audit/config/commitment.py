@@ -46,6 +46,7 @@ from fl_audit.formats.text_files import (
     read_foreign,
     read_json,
     read_toml,
+    reading,
     write_text,
 )
 from fl_audit.library_words import json_words
@@ -90,10 +91,7 @@ class Opened:
         return hashlib.sha256(self.text).hexdigest()
 
     def others(self, keys: Mapping[str, Any]) -> list[str]:
-        """The keys whose values differ from the committed ones, in order.
-
-        `keys` are the values of a config as from `committed_keys`.
-        """
+        """The keys whose values (`committed_keys`) differ from the committed ones, in order."""
         committed = self.commitment.config
         return [
             key
@@ -297,18 +295,20 @@ def check_committed(path: Path, config: Config) -> Opened:
             f"--commitment {path}: is of fl-audit {version}, and this is {__version__}; run it "
             "with that version"
         )
-    keys = committed_keys(config)
-    for key in opened.others(keys):
-        if not key.startswith(PREFIX):
-            raise InputError(f"--commitment {path}: {words_of_other(key, keys)}")
+    _refuse_others(path, opened, committed_keys(config), are_inputs=False)
     return opened
 
 
 def check_committed_inputs(path: Path, opened: Opened, inputs: Inputs) -> None:
     """Refuses inputs, such as data, that differ from those committed to."""
-    keys = inputs.keys()
+    _refuse_others(path, opened, inputs.keys(), are_inputs=True)
+
+
+def _refuse_others(
+    path: Path, opened: Opened, keys: Mapping[str, Any], *, are_inputs: bool
+) -> None:
     for key in opened.others(keys):
-        if key.startswith(PREFIX):
+        if key.startswith(PREFIX) == are_inputs:
             raise InputError(f"--commitment {path}: {words_of_other(key, keys)}")
 
 
@@ -365,10 +365,8 @@ def read_tries(path: Path) -> list[ListedTry]:
     """
     if not path.exists():
         return []
-    try:
+    with reading(path):
         lines = read_foreign(path).splitlines(keepends=True)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     listed: list[ListedTry] = []
     before = hashlib.sha256()
     for number, text in enumerate(lines, start=1):

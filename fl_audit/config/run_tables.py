@@ -112,8 +112,8 @@ class ServerAdagrad(AdaptiveServer, frozen=True, kw_only=True, tag_field="kind",
     """FedAdagrad: aggregate / root of (tau^2 + the sum of squares)."""
 
 
-class ServerAdam(AdaptiveServer, frozen=True, kw_only=True, tag_field="kind", tag="adam"):
-    """FedAdam, with the bias correction of TFF's Adam.
+class MomentServer(AdaptiveServer, frozen=True, kw_only=True):
+    """The keys of adaptive servers with running means of both moments.
 
     Attributes:
       beta_1: Decay of the running mean.
@@ -124,16 +124,12 @@ class ServerAdam(AdaptiveServer, frozen=True, kw_only=True, tag_field="kind", ta
     beta_2: Decay = 0.99
 
 
-class ServerYogi(AdaptiveServer, frozen=True, kw_only=True, tag_field="kind", tag="yogi"):
-    """FedYogi, with the bias correction of TFF's Yogi.
+class ServerAdam(MomentServer, frozen=True, kw_only=True, tag_field="kind", tag="adam"):
+    """FedAdam, with the bias correction of TFF's Adam."""
 
-    Attributes:
-      beta_1: Decay of the running mean.
-      beta_2: Decay of the second moment.
-    """
 
-    beta_1: Decay = 0.9
-    beta_2: Decay = 0.99
+class ServerYogi(MomentServer, frozen=True, kw_only=True, tag_field="kind", tag="yogi"):
+    """FedYogi, with the bias correction of TFF's Yogi."""
 
 
 Server = ServerSgd | ServerAdagrad | ServerAdam | ServerYogi

@@ -193,9 +193,7 @@ def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promi
         noise_multiplier=run.noise.sum_noise_multiplier if is_gaussian else None,
         zeroing_norm=zeroing_norm,
         correlation=run.release.correlation,
-        adaptive_clip=None
-        if kind.adaptive_clip is None
-        else kind.adaptive_clip(table, run.noise, denominator),
+        adaptive_clip=kind.adaptive_clip and kind.adaptive_clip(table, run.noise, denominator),
         adaptive_zeroing=zeroing if isinstance(zeroing, AdaptiveZeroing) else None,
     )
 

@@ -44,14 +44,14 @@ fixed before the round, and no canary twice.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import BoolArray, FloatArray
+from fl_audit.estimators.distributions import narrowed
 
 _NUM_SHIFTS = 6
 """The number of shifts m of the alternatives, evenly spaced in their logs."""
@@ -122,13 +122,13 @@ def _shift_of_release(epsilon: FloatArray, delta: float) -> FloatArray:
     Balle & Wang (2018), theorem 8, solved for the shift m of unit noise.
     """
 
-    def is_private(log_shift: FloatArray) -> FloatArray:
+    def is_private(log_shift: FloatArray) -> BoolArray:
         m = np.exp(log_shift)
         far = np.exp(epsilon + log_ndtr(-m / 2 - epsilon / m))
         return np.asarray(np.exp(log_ndtr(m / 2 - epsilon / m)) - far <= delta)
 
     low, high = np.full_like(epsilon, math.log(1e-4)), np.full_like(epsilon, math.log(1e3))
-    return np.exp(_last(is_private, low, high))
+    return np.exp(narrowed(is_private, low, high, _HALVINGS)[0])
 
 
 def _censoring(
@@ -145,30 +145,19 @@ def _censoring(
         t = (log_ratio + epsilon - np.log(share)) / shift + shift / 2
         return share * np.exp(log_ndtr(shift - t)), np.exp(epsilon + log_ndtr(-t))
 
-    def has_too_much_above(log_ratio: FloatArray) -> FloatArray:
+    def has_too_much_above(log_ratio: FloatArray) -> BoolArray:
         alternative, null = masses(log_ratio)
         return np.asarray(alternative * np.exp(-log_ratio) - null > censored)
 
-    def has_too_much(log_ratio: FloatArray) -> FloatArray:
+    def has_too_much(log_ratio: FloatArray) -> BoolArray:
         alternative, null = masses(log_ratio)
         return np.asarray((1 - alternative) * np.exp(-log_ratio) + null + delta > 1)
 
     zero = np.zeros_like(shift)
-    ceiling = _last(has_too_much_above, zero, zero - math.log(censored))
-    floor = _last(has_too_much, zero - _LARGEST_FALL, zero)
+    ceiling, _ = narrowed(has_too_much_above, zero, zero - math.log(censored), _HALVINGS)
+    floor, _ = narrowed(has_too_much, zero - _LARGEST_FALL, zero, _HALVINGS)
     is_private = ceiling <= 1e-9
     return np.where(is_private, 0.0, floor), np.where(is_private, 0.0, ceiling)
-
-
-def _last(
-    holds: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray
-) -> FloatArray:
-    """The points up to which conditions hold, by bisection between `low` and `high`."""
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        up = holds(middle)
-        low, high = np.where(up, middle, low), np.where(up, high, middle)
-    return low
 
 
 def _mean(shift: FloatArray, log_height: FloatArray, log_cap: FloatArray) -> FloatArray:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import BoolArray, FloatArray, IntArray
 from fl_audit.estimators.scores import check_dim
 
 
@@ -40,6 +40,34 @@ def supremum(holds: Callable[[float], bool]) -> float:
         else:
             above = middle
     return above
+
+
+def narrowed(
+    holds: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray, halvings: int
+) -> tuple[FloatArray, FloatArray]:
+    """The ends of ever smaller intervals, elementwise; the condition holds up to a point in each.
+
+    >>> low, high = narrowed(lambda x: x < 0.3, np.zeros(1), np.ones(1), 2)
+    >>> low.tolist(), high.tolist()
+    ([0.25], [0.5])
+    """
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        still = holds(middle)
+        low, high = np.where(still, middle, low), np.where(still, high, middle)
+    return low, high
+
+
+def first_integers(
+    holds: Callable[[IntArray], BoolArray], low: IntArray, high: IntArray
+) -> IntArray:
+    """The first integers from `low` on for which the condition holds, elementwise; else `high`."""
+    while np.any(low < high):
+        middle = (low + high) // 2
+        found = holds(middle)
+        low = np.where(found, low, np.minimum(middle + 1, high))
+        high = np.where(found, middle, high)
+    return np.asarray(low)
 
 
 class Distribution(Protocol):

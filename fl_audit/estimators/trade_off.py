@@ -22,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import BoolArray, FloatArray
 from fl_audit.errors import InputError
+from fl_audit.estimators.distributions import narrowed
 from fl_audit.estimators.optimal_tests import OptimalTests
 
 _GRID = special.log_ndtr(np.concatenate([np.arange(-45, -12, 0.05), np.arange(-12, 9, 0.005)]))
@@ -235,16 +236,14 @@ def zcdp_trade_off(rho: float) -> TabulatedTradeOff:
 
 def _largest_power(orders: FloatArray, rho: float) -> FloatArray:
     """Logs of the largest p that each point's order allows in both directions, rounded up."""
-    low, high = _GRID.copy(), np.zeros_like(_GRID)
     with np.errstate(over="ignore"):  # an infinite bound allows every p
         most = (orders - 1) * rho * orders
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        is_allowed = (_log_moment(middle, _GRID, orders) <= most) & (
-            _log_moment(_GRID, middle, orders) <= most
-        )
-        low, high = np.where(is_allowed, middle, low), np.where(is_allowed, high, middle)
-    return np.asarray(high)
+
+    def is_allowed(log_p: FloatArray) -> BoolArray:
+        moments = _log_moment(log_p, _GRID, orders), _log_moment(_GRID, log_p, orders)
+        return np.asarray((moments[0] <= most) & (moments[1] <= most))
+
+    return narrowed(is_allowed, _GRID, np.zeros_like(_GRID), _HALVINGS)[1]
 
 
 def _log_moment(log_p: FloatArray, log_q: FloatArray, order: FloatArray) -> FloatArray:

@@ -17,8 +17,8 @@ from fl_audit.mechanisms.kind import (
     Mechanism,
     MechanismKind,
     NoisyMechanism,
+    by_multiplier,
     fresh_in_each_round,
-    made_to_be_clipped,
 )
 from fl_audit.mechanisms.matrix import MatrixFactorisation
 from fl_audit.mechanisms.mechanism_of_run import (
@@ -50,12 +50,12 @@ __all__ = [
     "NoisyMechanism",
     "TreeAggregation",
     "Zeroing",
+    "by_multiplier",
     "canary_norm",
     "client_lengths",
     "clip_and_noise",
     "describe",
     "fresh_in_each_round",
-    "made_to_be_clipped",
     "make_aggregator",
     "mechanism_for_epsilon",
     "round_noise",

@@ -17,6 +17,8 @@ from fl_audit.formats.run_record import RunRecord
 from fl_audit.mechanisms.kind import (
     MechanismKind,
     NoisyMechanism,
+    by_multiplier,
+    fresh_in_each_round,
 )
 
 if typing.TYPE_CHECKING:
@@ -68,6 +70,9 @@ CLIENT_GAUSSIAN_KIND = MechanismKind(
     table=ClientGaussian,
     make_aggregator=_aggregator,
     noise_distribution=CLIENT_GAUSSIAN,
+    round_noise=by_multiplier(CLIENT_GAUSSIAN),
+    divides_by="expected_cohort",
+    correlation=fresh_in_each_round,
     why_not_replayed="clients draw noise by keys that a replay does not hand out",
     clip_words=lambda table: f"Each client clips its update to norm {table.clip_norm:g}",
     noise_words=_noise_words,

@@ -24,6 +24,7 @@ from fl_audit.mechanisms.kind import (
     ClipAndNoise,
     MechanismKind,
     NoisyMechanism,
+    fresh_in_each_round,
 )
 from fl_audit.mechanisms.zeroing import Zeroing
 
@@ -72,20 +73,19 @@ _WRAPPING = 1e-4
 _DEVIATIONS = -float(special.ndtri(_WRAPPING / 2))
 """A normal variable exceeds this many standard deviations with that probability."""
 
-FIRST_CLIP_NORM, CLIP_QUANTILE, CLIP_RATE = 0.1, 0.5, 0.2
-"""The adaptive clip norm: its start, quantile and rate, as in TFF."""
+FIRST_CLIP_NORM = 0.1
+"""The adaptive clip norm of the first round, as in TFF."""
+
+_CLIP_QUANTILE, _CLIP_RATE = 0.5, 0.2
+"""The quantile and rate of the adaptive clip norm, as in TFF."""
 
 
-def moving_clip(table: Distributed, noise: Noise, denominator: float) -> AdaptiveClip | None:
-    """How the clip norm moves; None if it is fixed.
-
-    It is not the kind's `adaptive_clip`: no check reads the count off the clip norms of a run.
-    """
+def _adaptive_clip(table: Distributed, noise: Noise, denominator: float) -> AdaptiveClip | None:
     if table.clip_norm is not None:
         return None
     return AdaptiveClip(
-        target_quantile=CLIP_QUANTILE,
-        learning_rate=CLIP_RATE,
+        target_quantile=_CLIP_QUANTILE,
+        learning_rate=_CLIP_RATE,
         count_stddev=noise.count_noise_stddev,
         denominator=denominator,
     )
@@ -212,7 +212,7 @@ def _clip_and_noise(table: Distributed, state: Any) -> ClipAndNoise:
 def _clip_words(table: Distributed) -> str:
     if table.clip_norm is not None:
         return f"Updates are clipped to norm {table.clip_norm:g}"
-    return moving_clip_words(FIRST_CLIP_NORM, CLIP_QUANTILE)
+    return moving_clip_words(FIRST_CLIP_NORM, _CLIP_QUANTILE)
 
 
 def _noise_words(table: Distributed, record: RunRecord) -> str:
@@ -234,9 +234,11 @@ DISTRIBUTED = MechanismKind(
     make_aggregator=_aggregator,
     clip_and_noise=_clip_and_noise,
     noise_distribution=SKELLAM,
+    correlation=fresh_in_each_round,
     divides_by="actual_cohort",
     why_not_checked="each client adds a share of discrete noise, in rotated coordinates",
     why_not_replayed="clients draw shares of the noise by seeds that a replay does not hand out",
     clip_words=_clip_words,
     noise_words=_noise_words,
+    adaptive_clip=_adaptive_clip,
 )

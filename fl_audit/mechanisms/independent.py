@@ -18,6 +18,8 @@ from fl_audit.mechanisms.kind import (
     Mechanism,
     MechanismKind,
     NoisyMechanism,
+    by_multiplier,
+    fresh_in_each_round,
 )
 from fl_audit.mechanisms.zeroing import Share, Zeroing
 from fl_audit.number_words import significant
@@ -122,6 +124,8 @@ GAUSSIAN_ADAPTIVE = MechanismKind(
         state.query_state.numerator_state.sum_state
     ),
     noise_distribution=GAUSSIAN,
+    divides_by="expected_cohort",
+    correlation=fresh_in_each_round,
     clip_words=lambda table: moving_clip_words(table.clip_norm, table.target_quantile),
     noise_words=lambda table, record: f"; {noise_with_count_words(record, 'Gaussian')}",
     adaptive_clip=_adaptive_clip,
@@ -132,6 +136,9 @@ GAUSSIAN_FIXED = MechanismKind(
     make_aggregator=_fixed_aggregator,
     clip_and_noise=lambda table, state: _clip_and_noise_of_sum(state.query_state.numerator_state),
     noise_distribution=GAUSSIAN,
+    round_noise=by_multiplier(GAUSSIAN),
+    divides_by="expected_cohort",
+    correlation=fresh_in_each_round,
     noise_words=_fixed_noise_words,
 )
 
@@ -226,6 +233,8 @@ NO_PRIVACY = MechanismKind(
     clip_and_noise=lambda table, state: ClipAndNoise(math.inf, 0.0),
     canary_norm=lambda table: table.canary_norm,
     noise_distribution=GAUSSIAN,
+    divides_by="expected_cohort",
+    correlation=fresh_in_each_round,
     why_not_checked="nothing clips the updates, and no noise is added",
     clip_words=lambda table: (
         f"Updates are not clipped, and a canary’s is {table.canary_norm:g} long"

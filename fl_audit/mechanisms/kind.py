@@ -120,8 +120,13 @@ class NoiseStream:
         return cls(1 / first, tuple(-entry / first for entry in below))
 
 
-def made_to_be_clipped(table: object) -> None:
+def _made_to_be_clipped(table: object) -> None:
     """Returns None: a mechanism that clips accepts canaries of any norm."""
+
+
+def by_multiplier(distribution: NoiseDistribution) -> Callable[[Any, float], Noise]:
+    """The noise of a round that has the table's multiplier, all of it on the sum."""
+    return lambda table, cohort: distribution.noise(table.multiplier, table.multiplier)
 
 
 def fresh_in_each_round(table: object, num_rounds: int) -> None:
@@ -144,16 +149,13 @@ class MechanismKind(Generic[MechanismTable]):
 
     Attributes:
       table: The config table.
-      round_noise: The noise of a round, for a table and the expected number of participants; may
-        raise `InputError` for numbers that do not fit together. By default the table's noise
-        multiplier is that of the sum.
       make_aggregator: TFF's aggregation, for a table, the expected number of participants and the
         number of rounds; imports TFF when called.
       clip_and_noise: The clip norm and noise of a round, for a table and the state of the
         aggregator's process when the round begins; by default those of a fixed clip norm.
-      canary_norm: The norm of a canary's update, for a table; None if updates are clipped, so that
-        a canary is made long enough to be clipped.
       noise_distribution: The registered distribution of the noise.
+      round_noise: The noise of a round, for a table and the expected number of participants; may
+        raise `InputError` for numbers that do not fit together.
       divides_by: Whether the sum is divided by the expected number of participants, which reveals
         nothing, or by the actual one.
       correlation: The trees or the matrix that correlate noise over rounds, for a table and a
@@ -162,12 +164,15 @@ class MechanismKind(Generic[MechanismTable]):
         aggregate is then a sum of updates of at most the clip norm, with Gaussian noise on each
         coordinate, independent or as `correlation` says, over the expected number of participants.
       why_not_replayed: Why a round cannot be repeated with one seed, in words; None if it can.
+      noise_words: The continuation of `clip_words` on the noise of a run that has any.
       clip_words: A main clause on clipping, for people, without a full stop.
-      noise_words: The continuation of that clause on the noise of a run that has any.
+      canary_norm: The norm of a canary's update, for a table; None if updates are clipped, so that
+        a canary is made long enough to be clipped.
       noise_stream: How correlated noise is computed from few vectors, for a table and a number of
         rounds; None without a matrix.
       adaptive_clip: How the clip norm moves, for a table, the noise of a round and what sums are
-        divided by; None if it is fixed, or moves by another rule.
+        divided by; None, or a function that returns None, if it is fixed. The check of clip norms
+        reads counts off it where mechanism checks apply.
 
     Raises:
       ValueError: The noise distribution is not registered.
@@ -178,17 +183,17 @@ class MechanismKind(Generic[MechanismTable]):
         [MechanismTable, float, int], "tff.aggregators.UnweightedAggregationFactory"
     ]
     noise_distribution: NoiseDistribution
+    round_noise: Callable[[MechanismTable, float], Noise]
+    divides_by: Divisor
+    correlation: Callable[[MechanismTable, int], Correlation | None]
     noise_words: Callable[[MechanismTable, RunRecord], str]
-    round_noise: Callable[[MechanismTable, float], Noise] | None = None
     clip_and_noise: Callable[[MechanismTable, Any], ClipAndNoise] = _fixed_clip_and_noise
-    canary_norm: Callable[[MechanismTable], float | None] = made_to_be_clipped
-    divides_by: Divisor = "expected_cohort"
-    correlation: Callable[[MechanismTable, int], Correlation | None] = fresh_in_each_round
+    canary_norm: Callable[[MechanismTable], float | None] = _made_to_be_clipped
     why_not_checked: str | None = None
     why_not_replayed: str | None = None
     clip_words: Callable[[MechanismTable], str] = _fixed_clip_words
     noise_stream: Callable[[MechanismTable, int], NoiseStream] | None = None
-    adaptive_clip: Callable[[MechanismTable, Noise, float], AdaptiveClip] | None = None
+    adaptive_clip: Callable[[MechanismTable, Noise, float], AdaptiveClip | None] | None = None
 
     def __post_init__(self) -> None:
         """Looks up the distribution by name, as a report of a finished run does."""

@@ -32,6 +32,7 @@ from fl_audit.mechanisms.kind import (
     MechanismKind,
     NoiseStream,
     NoisyMechanism,
+    by_multiplier,
 )
 from fl_audit.mechanisms.zeroing import Zeroing
 from fl_audit.number_words import count
@@ -162,13 +163,12 @@ def _from_file(path: Path, num_rounds: int) -> Toeplitz:
 def _aggregator(
     table: MatrixFactorisation, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    from fl_audit.mechanisms.tff_aggregators import MatrixFactory
+    from fl_audit.mechanisms.tff_aggregators import MatrixSumQuery, MeanOverExpectedCohort
 
-    return MatrixFactory(
-        noise_multiplier=table.multiplier,
-        clip_norm=table.clip_norm,
-        stream=stream_of(table, num_rounds),
-        expected_cohort=expected_cohort,
+    clip_norm, stream = table.clip_norm, stream_of(table, num_rounds)
+    return MeanOverExpectedCohort(
+        lambda specs: MatrixSumQuery(clip_norm, table.multiplier * clip_norm, stream, specs),
+        expected_cohort,
     )
 
 
@@ -200,6 +200,8 @@ MATRIX_FACTORISATION = MechanismKind(
     table=MatrixFactorisation,
     make_aggregator=_aggregator,
     noise_distribution=MATRIX,
+    round_noise=by_multiplier(MATRIX),
+    divides_by="expected_cohort",
     correlation=strategy_of,
     noise_words=_noise_words,
     noise_stream=stream_of,

@@ -60,8 +60,6 @@ def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
             f"{_MOST_NOISE:g}, got {multiplier:g}"
         )
     kind = MECHANISMS.kind_of(table)
-    if kind.round_noise is None:
-        return kind.noise_distribution.noise(table.multiplier, table.multiplier)
     noise = kind.round_noise(table, expected_cohort)
     if noise.distribution != kind.noise_distribution.name:
         raise ValueError(

@@ -34,39 +34,38 @@ def mean_over_expected_cohort(
     )
 
 
-class TreeFactory(tff.aggregators.UnweightedAggregationFactory):
-    """A factory of tree aggregation with restarts (Kairouz et al. 2021, algorithm 1).
-
-    The paper is arXiv:2103.00039. TFF's `DifferentiallyPrivateFactory.tree_aggregation` has no
-    restarts, and needs the shapes of the updates before TFF knows them.
-    """
+class MeanOverExpectedCohort(tff.aggregators.UnweightedAggregationFactory):
+    """The same for a query that needs the shapes of updates, which TFF knows when it creates it."""
 
     def __init__(
-        self,
-        *,
-        noise_multiplier: float,
-        clip_norm: float,
-        restart_every: int | None,
-        expected_cohort: float,
+        self, make_query: Callable[[Any], tfp.SumAggregationDPQuery], expected_cohort: float
     ) -> None:
-        """`noise_multiplier` is for each node; `restart_every` is in rounds, None for one tree."""
-        self._noise_multiplier = noise_multiplier
-        self._clip_norm = clip_norm
-        self._restart_every = restart_every
+        """`make_query` takes the `tf.TensorSpec`s of an update."""
+        self._make_query = make_query
         self._expected_cohort = expected_cohort
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
-        specs = tff.types.type_to_tf_tensor_specs(value_type)
-        query = tfp.TreeResidualSumQuery(
-            specs,
-            NodeNoise(self._clip_norm * self._noise_multiplier, specs),
-            lambda record, clip_norm: tf.clip_by_global_norm(record, clip_norm)[0],
-            self._clip_norm,
-        )
-        if self._restart_every is not None:
-            period = tfp.restart_query.PeriodicRoundRestartIndicator(self._restart_every)
-            query = tfp.RestartQuery(query, period)
+        query = self._make_query(tff.types.type_to_tf_tensor_specs(value_type))
         return mean_over_expected_cohort(query, self._expected_cohort).create(value_type)
+
+
+def tree_query(
+    record_specs: Any, clip_norm: float, stddev: float, restart_every: int | None
+) -> tfp.SumAggregationDPQuery:
+    """Tree aggregation (Kairouz et al. 2021, arXiv:2103.00039, algorithm 1).
+
+    `stddev` is of the noise on each node; a tree has `restart_every` rounds, or all of them for
+    None, as TFF's `DifferentiallyPrivateFactory.tree_aggregation` has it.
+    """
+    query = tfp.TreeResidualSumQuery(
+        record_specs,
+        NodeNoise(stddev, record_specs),
+        lambda record, clip_norm: tf.clip_by_global_norm(record, clip_norm)[0],
+        clip_norm,
+    )
+    if restart_every is None:
+        return query
+    return tfp.RestartQuery(query, tfp.restart_query.PeriodicRoundRestartIndicator(restart_every))
 
 
 class MatrixSumQuery(tfp.SumAggregationDPQuery):
@@ -191,28 +190,6 @@ def _parted(vector: tf.Tensor, like: list[tf.Tensor]) -> list[tf.Tensor]:
     """A vector split into tensors of the shapes of `like`."""
     parts = tf.split(vector, [part.shape.num_elements() for part in like])
     return [tf.reshape(part, tensor.shape) for part, tensor in zip(parts, like, strict=True)]
-
-
-class MatrixFactory(tff.aggregators.UnweightedAggregationFactory):
-    """A factory of sums, over the expected cohort, with noise that a matrix correlates."""
-
-    def __init__(
-        self,
-        *,
-        noise_multiplier: float,
-        clip_norm: float,
-        stream: NoiseStream,
-        expected_cohort: float,
-    ) -> None:
-        self._stddev = noise_multiplier * clip_norm
-        self._clip_norm = clip_norm
-        self._stream = stream
-        self._expected_cohort = expected_cohort
-
-    def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
-        specs = tff.types.type_to_tf_tensor_specs(value_type)
-        query = MatrixSumQuery(self._clip_norm, self._stddev, self._stream, specs)
-        return mean_over_expected_cohort(query, self._expected_cohort).create(value_type)
 
 
 class WithPlainSums(tff.aggregators.UnweightedAggregationFactory):

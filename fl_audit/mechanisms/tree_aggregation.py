@@ -13,6 +13,7 @@ from fl_audit.mechanisms.kind import (
     ClipAndNoise,
     MechanismKind,
     NoisyMechanism,
+    by_multiplier,
 )
 from fl_audit.mechanisms.zeroing import Zeroing
 from fl_audit.number_words import count
@@ -44,13 +45,11 @@ class TreeAggregation(
 def _aggregator(
     table: TreeAggregation, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    from fl_audit.mechanisms.tff_aggregators import TreeFactory
+    from fl_audit.mechanisms.tff_aggregators import MeanOverExpectedCohort, tree_query
 
-    return TreeFactory(
-        noise_multiplier=table.multiplier,
-        clip_norm=table.clip_norm,
-        restart_every=table.restart_every,
-        expected_cohort=expected_cohort,
+    clip_norm, stddev = table.clip_norm, table.multiplier * table.clip_norm
+    return MeanOverExpectedCohort(
+        lambda specs: tree_query(specs, clip_norm, stddev, table.restart_every), expected_cohort
     )
 
 
@@ -81,6 +80,8 @@ TREE_AGGREGATION = MechanismKind(
     make_aggregator=_aggregator,
     clip_and_noise=_clip_and_noise,
     noise_distribution=TREE,
+    round_noise=by_multiplier(TREE),
+    divides_by="expected_cohort",
     correlation=lambda table, num_rounds: Trees(num_rounds, table.restart_every),
     noise_words=_noise_words,
 )

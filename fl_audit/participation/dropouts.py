@@ -1,9 +1,10 @@
 """Clients that are sampled and do not report, and the report goal of a round.
 
 A round of production samples more clients than it needs, and ends with the goal of reports: who is
-late, offline or interrupted is left out. Accounting counts on none of that: a client is in the
-rounds that it is sampled for, at most. Where clients add the noise, the shares of those that drop
-out are missing in it, and the smallest round counts.
+late, interrupted, or outside the hours in which its device is idle and charged is left out.
+Accounting counts the rounds in which a client reports, as production does after training. Where
+clients add the noise, the shares of those that drop out are missing in it, and the smallest round
+counts.
 """
 
 import dataclasses
@@ -11,37 +12,59 @@ import functools
 from typing import Annotated
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Meta
 
-from fl_audit.accounting.sampling import FixedRounds, OneRoundPerBlock
+from fl_audit.accounting.sampling import FixedRounds
 from fl_audit.accounting.sampling_accountants import accountant_of
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.config_tables.kinds import PositiveInt, Table
 from fl_audit.errors import InputError
 from fl_audit.number_words import count
-from fl_audit.participation.schedule import Roster, Schedule, included_among
+from fl_audit.participation.schedule import Draw, Roster, Schedule, included_among
 from fl_audit.seeds import Stream, generator
 
 
 class Dropouts(Table, frozen=True, kw_only=True):
-    """Sampled clients and canaries that send nothing, by independent coins.
+    """Sampled clients and canaries that send nothing.
 
     Attributes:
       share: Probability that a sampled member drops out.
+      available_share: Share of a day in which a device is available.
+      rounds_per_day: Rounds of that day.
       report_goal: Most reports of a round, which noise and denominator are for; excluded canaries
         count.
     """
 
     share: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    available_share: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    rounds_per_day: PositiveInt | None = None
     report_goal: PositiveInt | None = None
+
+    def __post_init__(self) -> None:
+        if self.available_share < 1 and self.rounds_per_day is None:
+            raise ValueError("rounds_per_day is missing; available_share is a share of a day")
+
+    def is_available(self, offsets: FloatArray, round_index: int) -> npt.NDArray[np.bool_]:
+        """Whether members are available in a round.
+
+        Args:
+          offsets: When the hours of each member begin, as shares of a day, of shape (members,).
+          round_index: The round, from 0.
+        """
+        time = round_index / (self.rounds_per_day or 1)
+        return np.asarray((time - offsets) % 1.0 < self.available_share)
 
     @property
     def words(self) -> str:
         """A sentence for the report."""
         parts = [f"of those sampled {100 * self.share:.3g} % drop out"] * (self.share > 0)
+        if self.available_share < 1:
+            hours = f"{100 * self.available_share:.3g} % of each {self.rounds_per_day} rounds"
+            parts.append(f"each is available in {hours}")
         if self.report_goal is not None:
             parts.append(f"a round uses {count(self.report_goal, 'report')} at most")
-        sentence = ", and ".join(parts)
+        sentence = ", ".join([*parts[:-2], ", and ".join(parts[-2:])])
         return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""
 
 
@@ -59,9 +82,11 @@ def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Ros
             raise InputError(
                 "dropouts: goes with patterns whose rounds an attacker may know, such as shuffle "
                 "and min_separation; where accounting counts on sampling, a client that reports "
-                "less often is one of a smaller participation.clients_per_round"
+                "less often is one of a smaller participation.clients_per_round, and hours in "
+                "which a device is available give away when it may be sampled"
             )
     num_clients, size = roster.num_clients, roster.num_clients + len(roster.included)
+    offsets = generator(seed, Stream.DROPOUTS).random(size)
 
     @functools.lru_cache(maxsize=2)
     def reporting(round_index: int) -> tuple[IndexArray, IndexArray]:
@@ -69,33 +94,42 @@ def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Ros
         clients, canaries = schedule.clients(round_index), schedule.sampled_canaries(round_index)
         members = np.concatenate([clients, num_clients + canaries])
         coins = generator(seed, Stream.DROPOUTS, round_index).random(size)[members]
-        came, coins = members[coins >= dropouts.share], coins[coins >= dropouts.share]
-        kept = np.sort(came[np.argsort(coins)[: dropouts.report_goal]])
+        comes = (coins >= dropouts.share) & dropouts.is_available(offsets[members], round_index)
+        kept = np.sort(members[comes][np.argsort(coins[comes])[: dropouts.report_goal]])
         return kept[kept < num_clients], kept[kept >= num_clients] - num_clients
+
+    def reporting_clients(round_index: int) -> IndexArray:
+        return reporting(round_index)[0]
 
     def sampled(round_index: int) -> IndexArray:
         return reporting(round_index)[1]
 
     clients, canaries = parties
     of_pool = canaries.expected * len(roster.included) / max(int(roster.included.sum()), 1)
-    come = 1 - dropouts.share
+    come = (1 - dropouts.share) * dropouts.available_share
     if dropouts.report_goal is not None:
         come = min(come, dropouts.report_goal / (clients.expected + of_pool))
-    most = canaries.sampling.most or 0
-    # One round of each block, exactly, would give a lower bound; here there may be none.
-    is_drawn = isinstance(canaries.sampling, OneRoundPerBlock)
+    included = included_among(sampled, roster.included)
+
     return dataclasses.replace(
         schedule,
         client_attendance=dataclasses.replace(
             clients,
-            members_in=lambda round_index: reporting(round_index)[0],
+            members_in=reporting_clients,
             expected=come * clients.expected,
+            sampling=_reported(reporting_clients, schedule.num_rounds),
         ),
         canary_attendance=dataclasses.replace(
             canaries,
-            members_in=included_among(sampled, roster.included),
+            members_in=included,
             sampled=sampled,
             expected=come * canaries.expected,
-            sampling=FixedRounds(most) if is_drawn else canaries.sampling,
+            sampling=_reported(included, schedule.num_rounds),
         ),
     )
+
+
+def _reported(members_in: Draw, num_rounds: int) -> FixedRounds:
+    """The largest number of rounds in which any member reports."""
+    members = np.concatenate([members_in(index) for index in range(num_rounds)])
+    return FixedRounds(int(np.bincount(members, minlength=1).max()))

@@ -17,8 +17,8 @@ from fl_audit.canaries.tables import family_of
 from fl_audit.config import Canaries, Config, ServerSgd
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
-from fl_audit.mechanisms import MECHANISMS, Distributed
-from fl_audit.mechanisms.distributed import FIRST_CLIP_NORM, moving_clip
+from fl_audit.mechanisms import MECHANISMS
+from fl_audit.mechanisms.distributed import FIRST_CLIP_NORM
 from fl_audit.mechanisms.kind import AdaptiveClip
 from fl_audit.tasks.facts import TaskFacts
 
@@ -69,11 +69,9 @@ class PlannedRun(RunDesign):
     @functools.cached_property
     def clip_rule(self) -> AdaptiveClip | None:
         """How the clip norm moves; None if it is fixed."""
-        mechanism, cohort = self.config.mechanism, self.schedule.expected_cohort
-        if isinstance(mechanism, Distributed):
-            return moving_clip(mechanism, self.noise, cohort)
+        mechanism = self.config.mechanism
         rule = MECHANISMS.kind_of(mechanism).adaptive_clip
-        return None if rule is None else rule(mechanism, self.noise, cohort)
+        return rule and rule(mechanism, self.noise, self.schedule.expected_cohort)
 
     @functools.cached_property
     def canaries(self) -> IndexArray:

@@ -195,8 +195,9 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
     if simulation is None:
         raise InputError(f"audit.claimed_epsilon: no power is simulated of {run.task.name}")
     ends = [_like(simulation, predicted_background(run, unknowns)) for unknowns in ENDS]
-    audit, factors = simulation.audit, _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
-    faults = [_fault_power(factor, simulation.audit, ends, trials) for factor in factors]
+    factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
+    simulated = simulation.audit
+    faults = [_fault_power(factor, simulated, ends, trials) for factor in factors]
     if parts is not None:
         faults = [_with_parts(fault, parts, claim) for fault in faults]
     given = given_instead(claim, accounted_of_run(release, seen.scope))
@@ -209,7 +210,7 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
     needed: int | None = run.num_canaries
     if not is_enough:
         needed = (
-            audit.canaries_needed(audit.twice, above=audit.num_canaries)
+            simulated.canaries_needed(simulated.twice, above=simulated.num_canaries)
             if parts is None
             else parts.canaries_needed(claim.epsilon, claim.delta, 1.0)
         )

@@ -3,7 +3,6 @@
 What the operator states is read off the page. The sheet with these statements must be the page.
 """
 
-import dataclasses
 import difflib
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,11 +12,11 @@ import msgspec
 from fl_audit.config import ReleaseStatement
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.text_files import read_foreign
+from fl_audit.formats.text_files import read_foreign, reading
 from fl_audit.release_sheet.from_run import STATED, read_provenance, sheet_of_run
 from fl_audit.release_sheet.selection import sweep_around
 from fl_audit.release_sheet.sheet import LAYOUT, ReleaseSheet, render_sheet
-from fl_audit.verification import Finding, Verified
+from fl_audit.verification import Verified
 
 Row = tuple[str, str, str]
 """A field's label, a statement, and its evidence."""
@@ -74,7 +73,7 @@ class _Page(HTMLParser):
         return msgspec.structs.replace(named, **known)
 
 
-def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> Verified:
+def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> None:
     """Adds the differences between a written sheet and its run to a verification.
 
     The sheet is not read if the verification has findings.
@@ -84,20 +83,18 @@ def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> Verified:
     """
     report = verified.report
     if verified.outcome == "broken":
-        return verified
+        return
     if report is None:
         raise InputError(f"--sheet: {folder.path} is a log; only runs have a release sheet")
-    try:
+    with reading(path):
         text = read_foreign(path).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
     page = _Page(text)
     if not page.rows[1:]:
         raise InputError(f"{path}: is no release sheet: it has no rows of three cells")
     sweep = sweep_around(folder.path, report.delta)
     sheet = sheet_of_run(report, page.statement(), read_provenance(folder, verified), sweep)
-    wrong = (Finding(path.name, words) for words in _differences(page, text, sheet))
-    return dataclasses.replace(verified, findings=tuple(wrong))
+    for words in _differences(page, text, sheet):
+        verified.add(path, words)
 
 
 def _differences(page: _Page, text: str, sheet: ReleaseSheet) -> list[str]:

@@ -4,6 +4,7 @@ Each line names its evidence: recorded by the run, computed by accounting, measu
 stated by the operator. Fields without any are "not stated".
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +87,10 @@ def read_statement(path: Path) -> ReleaseStatement:
     return parse_tables(read_toml(path), _StatementFile, str(path)).release
 
 
+Stated = tuple[str, str, str]
+"""A field's key, a statement, and its evidence."""
+
+
 def sheet_of_run(
     report: Report,
     statement: ReleaseStatement,
@@ -100,19 +105,21 @@ def sheet_of_run(
     run, config, analytical = report.run, report.config, report.analytical
     if run is None or config is None or analytical is None:
         raise InputError("a release sheet needs the report of a run, not of scores alone")
-    lines = {
-        **_evidence(run, provenance),
-        **_release(run, statement),
-        **_protection(run, config, analytical, statement),
-        **_guarantee(report, run, analytical, statement),
-        "accesses": list(_noised(run)),
-        "unprotected": list(_not_noised(run, statement)),
-        "earlier_runs": [*_runs_of(sweep), *_stated(statement.earlier_runs)],
-        "selection": list(_selection(sweep)),
-        **_audit(report),
-        "risks": _risks(statement),
-        **_provenance(report, run, config),
-    }
+    lines: dict[str, list[Line]] = {}
+    for key, text, evidence in itertools.chain(
+        _evidence(run, provenance),
+        _release(run, config, analytical),
+        _guarantee(report, run, analytical),
+        _accesses(run),
+        _selection(sweep),
+        _audit(report),
+        _by_operator(statement),
+        _RISKS,
+        _provenance(report, run, config),
+    ):
+        is_less = evidence == COMPUTED and "run.json" in provenance.verified.not_made_again
+        how = f"{evidence}, whose noise and rounds were not computed again" if is_less else evidence
+        lines.setdefault(key, []).append(Line(text, how))
     day = run.finished.partition("T")[0]
     return laid_out(
         statement.name or f"{run.task}, run {provenance.folder}",
@@ -122,55 +129,54 @@ def sheet_of_run(
     )
 
 
-def _stated(text: str | None) -> list[Line]:
-    return [] if text is None else [Line(text, STATED)]
+def _by_operator(statement: ReleaseStatement) -> Iterator[Stated]:
+    """What the operator states, and what only the operator could and does not."""
+    fields = {field: field for field in _OPERATORS} | {"metrics": "unprotected"}
+    missing = {
+        "unit": "What a client is: not stated.",
+        "metrics": "Which of these numbers leave the operator's hands: not stated.",
+    }
+    for name, key in fields.items():
+        text = getattr(statement, name)
+        if text is not None:
+            yield key, text, STATED
+        elif name in missing:
+            yield key, missing[name], ""
 
 
-def _release(run: RunRecord, statement: ReleaseStatement) -> dict[str, list[Line]]:
+_OPERATORS = (
+    "released",
+    "released_to",
+    "data",
+    "contact",
+    "unit",
+    "trust_model",
+    "assumptions",
+    "earlier_runs",
+    "risks",
+)
+"""The fields of a sheet that an operator states under the same key."""
+
+
+def _release(run: RunRecord, config: Config, analytical: Accounting) -> Iterator[Stated]:
+    """What is released, whose data it is of, and how that is protected."""
     model = f"A model of {run.dim:,} parameters after {rounds_done(run)} ({run.task})."
-    return {
-        "released": [Line(model, RECORDED), *_stated(statement.released)],
-        "released_to": _stated(statement.released_to),
-        "data": [
-            Line(f"{count(run.num_clients, 'client')}.", RECORDED),
-            *_stated(statement.data),
-        ],
-        "contact": _stated(statement.contact),
-    }
-
-
-def _protection(
-    run: RunRecord, config: Config, analytical: Accounting, statement: ReleaseStatement
-) -> dict[str, list[Line]]:
+    yield "released", model, RECORDED
+    yield "data", f"{count(run.num_clients, 'client')}.", RECORDED
+    yield "unit", "One client, with everything that it sends in all its rounds.", COMPUTED
     relation = analytical.neighbours
-    unit = "One client, with everything that it sends in all its rounds"
-    return {
-        "unit": [
-            Line(f"{unit}.", COMPUTED),
-            *(_stated(statement.unit) or [Line("What a client is: not stated.", "")]),
-        ],
-        "adjacency": [Line(f"{relation[0].upper()}{relation[1:]}.", COMPUTED)],
-        "trust_model": _stated(statement.trust_model),
-        "mechanism": [
-            Line(mechanism_words(run, config.mechanism), CONFIGURED),
-            *_noise_generator(run),
-        ],
-        "participation": [
-            Line(
-                client_rounds(
-                    run, config.participation, config.dropouts.words if config.dropouts else ""
-                ),
-                CONFIGURED,
-            )
-        ],
-    }
+    yield "adjacency", f"{relation[0].upper()}{relation[1:]}.", COMPUTED
+    yield "mechanism", mechanism_words(run, config.mechanism), CONFIGURED
+    yield from _noise_generator(run)
+    dropouts = config.dropouts.words if config.dropouts else ""
+    yield "participation", client_rounds(run, config.participation, dropouts), CONFIGURED
 
 
 _GENERATORS = {"tensorflow-federated": "Philox4x32-10 (TFF)", "jax": "Threefry4x32-20 (JAX)"}
 """The generator of noise, by the recorded package of the engine."""
 
 
-def _noise_generator(run: RunRecord) -> Iterator[Line]:
+def _noise_generator(run: RunRecord) -> Iterator[Stated]:
     """How noise was drawn, if there is any and the engine is known."""
     generator = next((text for name, text in _GENERATORS.items() if name in run.versions), None)
     noise = run.release.noise
@@ -182,11 +188,11 @@ def _noise_generator(run: RunRecord) -> Iterator[Line]:
         else "; floating-point noise has known attacks (Mironov 2012); normal numbers end at 9.49 "
         "standard deviations"
     )
-    yield Line(
+    text = (
         f"Noise: {generator}, keyed with 128 bits of the operating system's entropy; not "
-        f"cryptographic{normal}.",
-        RECORDED,
+        f"cryptographic{normal}."
     )
+    yield "mechanism", text, RECORDED
 
 
 # Claim, upper bound, curve, risk, accountant, assumptions.
@@ -201,46 +207,32 @@ def claim_words(verdict: Verdict | None) -> str:
     return f"For a {verdict.claim.whom}: {verdict.claim.words.removeprefix('the claim ')}."
 
 
-def _guarantee(
-    report: Report, run: RunRecord, analytical: Accounting, statement: ReleaseStatement
-) -> dict[str, list[Line]]:
-    dp_accounting = run.versions.get("dp-accounting", "of unknown version")
-    return {
-        "claim": [Line(claim_words(report.verdict), CONFIGURED)],
-        "guarantee": [_upper_bound(analytical)],
-        "curve": list(_curves(report)),
-        "risk": list(_plain_risk(report)),
-        "accountant": [
-            Line(
-                f"{', '.join(_accountants(analytical))}, by dp-accounting {dp_accounting} and "
-                f"fl-audit {report.fl_audit_version}.",
-                RECORDED,
-            )
-        ],
-        "assumptions": list(_assumptions(report, run, analytical, statement)),
-    }
-
-
-def _accountants(analytical: Accounting) -> dict[str, None]:
-    """The titles of the accountants that give an epsilon for a client, in order."""
+def _guarantee(report: Report, run: RunRecord, analytical: Accounting) -> Iterator[Stated]:
+    yield "claim", claim_words(report.verdict), CONFIGURED
+    yield "guarantee", _upper_bound(analytical), COMPUTED
+    for attacker, full in _against(report).items():
+        yield "curve", f"{attacker}: {_curve(full)}.", COMPUTED
+        yield "risk", f"{attacker}: {_plain_risk(full)}.", COMPUTED
     known = [by for by in analytical.client.by_accountant if by.epsilon is not None]
-    return dict.fromkeys(
+    accountants = dict.fromkeys(
         ACCOUNTANT_TITLES.get(by.accountant, by.accountant)
         for by in known or analytical.client.by_accountant
     )
+    by = f"dp-accounting {run.versions.get('dp-accounting', 'of unknown version')}"
+    text = f"{', '.join(accountants)}, by {by} and fl-audit {report.fl_audit_version}."
+    yield "accountant", text, RECORDED
+    for index, text in enumerate(analytical.assumes):
+        yield "assumptions", text, _who_checked(index, text, run, report.checks)
 
 
-def _upper_bound(analytical: Accounting) -> Line:
+def _upper_bound(analytical: Accounting) -> str:
     client = analytical.client
     if client.epsilon is None:
-        return Line(f"None known: {client.by_accountant[0].reason}.", COMPUTED)
+        return f"None known: {client.by_accountant[0].reason}."
     rounds = client.participations
     often = "" if rounds is None else f", which participates in up to {count(rounds, 'round')}"
-    return Line(
-        f"ε ≤ {upper_bound_text(client.epsilon)} at δ = {delta_text(analytical.delta)} for a "
-        f"client{often}.",
-        COMPUTED,
-    )
+    bound = f"ε ≤ {upper_bound_text(client.epsilon)} at δ = {delta_text(analytical.delta)}"
+    return f"{bound} for a client{often}."
 
 
 def _against(report: Report) -> dict[str, FullGuarantee]:
@@ -255,46 +247,34 @@ def _against(report: Report) -> dict[str, FullGuarantee]:
     return {ATTACKERS[name].capitalize(): guarantees for name, guarantees in full.items()}
 
 
-def _curves(report: Report) -> Iterator[Line]:
-    for attacker, full in _against(report).items():
-        if full.mu is None and not full.profile:
-            yield Line(f"{attacker}: {full.unknown}.", COMPUTED)
-            continue
-        yield Line(
-            f"{attacker}: μ {mu_words(full)} (Gaussian DP); ρ {rho_words(full)} (zCDP); "
-            f"ε at δ: {profile_words(full)}.",
-            COMPUTED,
-        )
+def _curve(full: FullGuarantee) -> str:
+    if full.mu is None and not full.profile:
+        return str(full.unknown)
+    curve = f"μ {mu_words(full)} (Gaussian DP); ρ {rho_words(full)} (zCDP)"
+    return f"{curve}; ε at δ: {profile_words(full)}"
 
 
-def _plain_risk(report: Report) -> Iterator[Line]:
-    for attacker, full in _against(report).items():
-        if not full.found:
-            yield Line(f"{attacker}: no bound on the true positive rate.", COMPUTED)
-            continue
-        shares = (
-            f"at most {upper_bound_text(100 * at.true_positive_rate)} % at "
-            f"{100 * at.false_positive_rate:g} % false positives"
-            for at in full.found
-        )
-        yield Line(f"{attacker}: true positive rate {', '.join(shares)}.", COMPUTED)
+def _plain_risk(full: FullGuarantee) -> str:
+    shares = (
+        f"at most {upper_bound_text(100 * at.true_positive_rate)} % at "
+        f"{100 * at.false_positive_rate:g} % false positives"
+        for at in full.found
+    )
+    return (
+        f"true positive rate {', '.join(shares)}"
+        if full.found
+        else "no bound on the true positive rate"
+    )
 
 
-def _assumptions(
-    report: Report, run: RunRecord, analytical: Accounting, statement: ReleaseStatement
-) -> Iterator[Line]:
-    """Each assumption of accounting with the evidence for it."""
+def _who_checked(index: int, text: str, run: RunRecord, checks: Checks | None) -> str:
+    """The evidence for an assumption of accounting; the first is about the attacker."""
     distribution = noise_distribution_named(run.release.noise.distribution)
-    for index, text in enumerate(analytical.assumes):
-        if text == distribution.noise_assumption:
-            yield Line(text, _noise_evidence(report.checks))
-        elif text in distribution.release_assumptions:
-            yield Line(text, "by construction of the accountant")
-        elif index == 0:
-            yield Line(text, NOT_AUDITED)
-        else:
-            yield Line(text, "recorded for this run; production not audited")
-    yield from _stated(statement.assumptions)
+    if text == distribution.noise_assumption:
+        return _noise_evidence(checks)
+    if text in distribution.release_assumptions:
+        return "by construction of the accountant"
+    return NOT_AUDITED if index == 0 else "recorded for this run; production not audited"
 
 
 def _noise_evidence(checks: Checks | None) -> str:
@@ -308,67 +288,54 @@ def _noise_evidence(checks: Checks | None) -> str:
 # Accesses to the data.
 
 
-def _noised(run: RunRecord) -> Iterator[Line]:
+def _accesses(run: RunRecord) -> Iterator[Stated]:
+    counted = "recorded; counted by the accountant"
     participants = significant(run.release.denominator.expected)
-    yield Line(
-        f"{rounds_done(run)}: the sum of clipped updates of about {participants} participants a "
-        "round.",
-        "recorded; counted by the accountant",
-    )
+    sums = f"the sum of clipped updates of about {participants} participants a round"
+    yield "accesses", f"{rounds_done(run)}: {sums}.", counted
     if run.release.noise.count_noise_stddev:
-        yield Line(
-            "In each round the number of updates below the clip norm, which moves it.",
-            "recorded; counted by the accountant",
-        )
-
-
-def _not_noised(run: RunRecord, statement: ReleaseStatement) -> Iterator[Line]:
-    uncounted = "recorded; NOT counted by the accountant"
-    yield Line("Each round's number and mean loss of participants (metrics.csv).", uncounted)
-    yield Line(
+        text = "In each round the number of updates below the clip norm, which moves it."
+        yield "accesses", text, counted
+    texts = [
+        "Each round's number and mean loss of participants (metrics.csv).",
         f"Accuracy: {run.accuracy_description}. Whether that data is clients' is not known here.",
-        uncounted,
-    )
-    if run.release.zeroing == "adaptive":
-        yield Line("The quantile of updates above which they are zeroed.", uncounted)
-    yield from _stated(statement.metrics) or [
-        Line("Which of these numbers leave the operator's hands: not stated.", "")
     ]
+    if run.release.zeroing == "adaptive":
+        texts.append("The quantile of updates above which they are zeroed.")
+    for text in texts:
+        yield "unprotected", text, "recorded; NOT counted by the accountant"
 
 
-def _runs_of(sweep: SweepRuns | None) -> Iterator[Line]:
-    if sweep is None:
-        return
-    unfinished = f", {sweep.num_begun} more begun" if sweep.num_begun else ""
-    yield Line(
-        f"This run is one of {sweep.num_runs} of a sweep, {sweep.num_recorded} of them trained"
-        f"{unfinished}. Each read the data.",
-        "recorded in sweep.json",
-    )
-
-
-def _selection(sweep: SweepRuns | None) -> Iterator[Line]:
-    """The privacy cost of a sweep, and of private selection with the same effort."""
-    if sweep is None or sweep.price is None:
-        yield Line(
-            "No sweep was found around the run; others are the operator's to state.",
-            "looked for in the folder",
+def _selection(sweep: SweepRuns | None) -> Iterator[Stated]:
+    """The runs of a sweep, their privacy cost, and that of private selection with their effort."""
+    if sweep is not None:
+        unfinished = f", {sweep.num_begun} more begun" if sweep.num_begun else ""
+        yield (
+            "earlier_runs",
+            f"This run is one of {sweep.num_runs} of a sweep, {sweep.num_recorded} of them trained"
+            f"{unfinished}. Each read the data.",
+            "recorded in sweep.json",
         )
+    if sweep is None or sweep.price is None:
+        text = "No sweep was found around the run; others are the operator's to state."
+        yield "selection", text, "looked for in the folder"
         return
     price = sweep.price
     if price.composed is None:
-        yield Line(f"Not known: {price.unknown}.", COMPUTED)
+        yield "selection", f"Not known: {price.unknown}.", COMPUTED
         return
     begun = sweep.num_begun
     not_counted = f" Not counted: {count(begun, 'run')} without a record." if begun else ""
-    yield Line(
+    yield (
+        "selection",
         f"What holds: composition of all {count(price.num_runs, 'trained run')}, ε ≤ "
         f"{upper_bound_text(price.composed)} at δ = {delta_text(price.delta)} for a client."
         f"{not_counted}",
         COMPUTED,
     )
     would = "not known" if price.if_drawn is None else f"ε ≤ {upper_bound_text(price.if_drawn)}"
-    yield Line(
+    yield (
+        "selection",
         "The bound for private selection (Papernot & Steinke 2022, theorem 2; Liu & Talwar 2019) "
         "does NOT cover this sweep: the number of runs was fixed by the grid, not drawn at random "
         f"and kept secret. Drawn (geometric, mean {price.num_runs}; settings drawn anew each time; "
@@ -380,153 +347,129 @@ def _selection(sweep: SweepRuns | None) -> Iterator[Line]:
 # Results of the audit.
 
 
-def _audit(report: Report) -> dict[str, list[Line]]:
-    """The lines of what was measured; none for the rest."""
+def _audit(report: Report) -> Iterator[Stated]:
+    """What was measured."""
     verdict, answer = report.verdict, headline(report)
-    lines: dict[str, list[Line]] = {}
+    sure = f"{100 * report.confidence:g} %"
     if verdict is not None:
         title = f"{verdict.outcome.upper()}{claim_clause(verdict)}."
-        tests = f"measured: {count(verdict.num_tests, 'test')}, together at "
         sentences = " ".join(s for s in reason_sentences(verdict) if not s.startswith(NEXT))
-        lines["verdict"] = [Line(f"{title} {sentences}", f"{tests}{100 * verdict.confidence:g} %")]
-        lines["detectable"] = [_detectable(verdict)]
+        tests = f"{count(verdict.num_tests, 'test')}, together at {100 * verdict.confidence:g} %"
+        yield "verdict", f"{title} {sentences}", f"measured: {tests}"
+        yield _detectable(verdict)
     if answer.lower_bound is not None:
-        lines["bound"] = [
-            Line(
-                f"ε ≥ {lower_bound_text(answer.lower_bound.epsilon)} for a canary, "
-                f"{answer.lower_bound_if}; threat model {answer.threat_model or 'not known'} (the "
-                f"attacker has {answer.sees or 'an unknown part'}).",
-                f"measured: {report.num_canaries:,} canaries, "
-                f"{100 * report.confidence:g} % confidence",
+        yield (
+            "bound",
+            f"ε ≥ {lower_bound_text(answer.lower_bound.epsilon)} for a canary, "
+            f"{answer.lower_bound_if}; threat model {answer.threat_model or 'not known'} (the "
+            f"attacker has {answer.sees or 'an unknown part'}).",
+            f"measured: {report.num_canaries:,} canaries, {sure} confidence",
+        )
+    for risk in attacker_risks(report):
+        if risk.attack is not None and risk.risks:
+            row = risk.risks[0]
+            yield (
+                "attack",
+                f"{risk.title} ({risk.attack}), false positive rate {row.false_alarms}: true "
+                f"positive rate {row.rate_found} for included canaries; upper bound {row.canary}.",
+                f"measured, {sure} interval; bound computed",
             )
-        ]
-    lines["attack"] = list(_attack(report))
     if report.canary_check is not None:
         words = canary_check_words(report.canary_check)
-        lines["arrival"] = [Line(f"{words[0].upper()}{words[1:]}.", "measured in the aggregates")]
+        yield "arrival", f"{words[0].upper()}{words[1:]}.", "measured in the aggregates"
     if report.checks is not None and report.checks.results:
         titles = ", ".join(title_of_check(check.name) for check in report.checks.results)
         words = checks_words(report.checks)
         sentence = f"{words[0].upper()}{words[1:]} ({titles})."
-        lines["checks"] = [Line(sentence, "measured on the aggregates")]
-    lines["edpb"] = [
-        Line(
-            "Resistance to attacks: membership inference was tested, as above; attribute "
-            "inference, exfiltration, regurgitation, model inversion and reconstruction were not. "
-            "The upper bound limits what any of them adds about one client. Whether the model is "
-            "anonymous is not decided here.",
-            "by threat models of this audit",
-        )
-    ]
-    return lines
+        yield "checks", sentence, "measured on the aggregates"
+    yield (
+        "edpb",
+        "Resistance to attacks: membership inference was tested, as above; attribute "
+        "inference, exfiltration, regurgitation, model inversion and reconstruction were not. "
+        "The upper bound limits what any of them adds about one client. Whether the model is "
+        "anonymous is not decided here.",
+        "by threat models of this audit",
+    )
 
 
-def _detectable(verdict: Verdict) -> Line:
+def _detectable(verdict: Verdict) -> Stated:
     """The smallest detectable violation; for a curve, also its noise multiplier."""
     if verdict.power is None:
-        return Line(f"Not simulated, as the claim is {verdict.outcome} already.", NOT_AUDITED)
+        text = f"Not simulated, as the claim is {verdict.outcome} already."
+        return "detectable", text, NOT_AUDITED
     words = detectable_words(verdict.detectable_epsilon)
     curve = verdict.detectable
     noise = None if curve is None else curve.noise_multiplier
     less = "" if noise is None else f", or a noise multiplier of {significant(noise)} or less"
     how = "simulated" if curve is None else "computed"
     words = f"{words[0].upper()}{words[1:]}".removesuffix(",")
-    return Line(f"{words}{less}.", f"{how}, 80 % power")
-
-
-def _attack(report: Report) -> Iterator[Line]:
-    """Each attacker's measured true positive rate, with its upper bound."""
-    for risk in attacker_risks(report):
-        if risk.attack is None or not risk.risks:
-            continue
-        row = risk.risks[0]
-        yield Line(
-            f"{risk.title} ({risk.attack}), false positive rate {row.false_alarms}: true positive "
-            f"rate {row.rate_found} for included canaries; upper bound {row.canary}.",
-            f"measured, {100 * report.confidence:g} % interval; bound computed",
-        )
+    return "detectable", f"{words}{less}.", f"{how}, 80 % power"
 
 
 # Risks, evidence, provenance.
 
 
-def _risks(statement: ReleaseStatement) -> list[Line]:
-    return [
-        *_stated(statement.risks),
-        Line(
-            "A lower bound proves no privacy: another attack may find more than this audit's "
-            "canaries, which are random vectors.",
-            "a limit of every audit",
-        ),
-        Line(
-            "The guarantee is for one unit. Whoever is k of them (devices, accounts) has k times μ "
-            "(Dong, Roth & Su 2019, theorem 2.14).",
-            "group privacy",
-        ),
-        Line(
-            "Side channels (timing, logs, who can read the run's folder), key management and the "
-            "collection of the data.",
-            NOT_AUDITED,
-        ),
-    ]
+_RISKS: tuple[Stated, ...] = (
+    (
+        "risks",
+        "A lower bound proves no privacy: another attack may find more than this audit's "
+        "canaries, which are random vectors.",
+        "a limit of every audit",
+    ),
+    (
+        "risks",
+        "The guarantee is for one unit. Whoever is k of them (devices, accounts) has k times μ "
+        "(Dong, Roth & Su 2019, theorem 2.14).",
+        "group privacy",
+    ),
+    (
+        "risks",
+        "Side channels (timing, logs, who can read the run's folder), key management and the "
+        "collection of the data.",
+        NOT_AUDITED,
+    ),
+)
 
 
-def _evidence(run: RunRecord, provenance: Provenance) -> dict[str, list[Line]]:
+def _evidence(run: RunRecord, provenance: Provenance) -> Iterator[Stated]:
     """The verification, and the digests that bind the sheet to one model and one run."""
-    verified = provenance.verified
-    if verified.held:
-        words = "All that the verdict rests on was computed again from logs and models: equal."
-    else:
+    words = "All that the verdict rests on was computed again from logs and models: equal."
+    if not provenance.verified.held:
         words = (
             "Nothing is wrong, but not everything could be computed again; covered by the chain "
-            f"alone: {', '.join(verified.not_made_again)}."
+            f"alone: {', '.join(provenance.verified.not_made_again)}."
         )
-    commitment = Line("None was made before training.", RECORDED)
-    if provenance.commitment is not None:
-        commitment = Line(
-            f"Made before training; SHA-256 {provenance.commitment}.",
-            "the first line of the chain; compare what was published",
+    yield "verified", words, "fl-audit verify, run for this sheet"
+    yield "model", f"SHA-256 of its parameters: {run.model_sha256}.", "computed from model.npz"
+    yield "chain", f"Last link {provenance.link}.", "chain.jsonl; printed as the run ended"
+    if provenance.commitment is None:
+        yield "commitment", "None was made before training.", RECORDED
+    else:
+        yield (
+            "commitment",
+            f"The run began under it: SHA-256 {provenance.commitment}.",
+            "the first line of the chain; made before training if it was published then",
         )
-    return {
-        "verified": [Line(words, "fl-audit verify, run for this sheet")],
-        "model": [
-            Line(f"SHA-256 of its parameters: {run.model_sha256}.", "computed from model.npz")
-        ],
-        "chain": [Line(f"Last link {provenance.link}.", "chain.jsonl; printed as the run ended")],
-        "commitment": [commitment],
-        "check": [
-            Line(
-                "Whoever is given the run's folder, which has numbers without noise: fl-audit "
-                "verify FOLDER --commitment FILE --model FILE.",
-                "docs/verify.md",
-            )
-        ],
-    }
+    committed = "" if provenance.commitment is None else "--commitment FILE "
+    yield (
+        "check",
+        "Whoever is given the run's folder, which has numbers without noise: fl-audit verify "
+        f"FOLDER {committed}--model FILE --sheet FILE, the last of which is this page.",
+        "docs/verify.md",
+    )
 
 
-def _provenance(report: Report, run: RunRecord, config: Config) -> dict[str, list[Line]]:
+def _provenance(report: Report, run: RunRecord, config: Config) -> Iterator[Stated]:
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
-    return {
-        "versions": [
-            Line(f"{versions}; reported by fl-audit {report.fl_audit_version}.", RECORDED)
-        ],
-        "sources": [Line("The run's folder.", "its digests are in the chain")],
-        "seed": [Line(f"Seed {config.seed}. {_schedule_words(run)}".strip(), CONFIGURED)],
+    yield "versions", f"{versions}; reported by fl-audit {report.fl_audit_version}.", RECORDED
+    yield "sources", "The run's folder.", "its digests are in the chain"
+    rounds = {
+        None: "",
+        "run": " Rounds are drawn from a secret of this run, which is in its folder alone.",
+        "config": " Rounds are drawn from a secret that the config names: bounds that count on "
+        "sampling hold only while it is unknown.",
     }
-
-
-def _schedule_words(run: RunRecord) -> str:
-    """A sentence on the secret of a sampled schedule, followed by a space; else nothing."""
-    match run.schedule_secret:
-        case None:
-            return ""
-        case "run":
-            return "Rounds are drawn from a secret of this run, which is in its folder alone. "
-        case "config":
-            return (
-                "Rounds are drawn from a secret that the config names: bounds that count on "
-                "sampling hold only while it is unknown. "
-            )
+    yield "seed", f"Seed {config.seed}.{rounds[run.schedule_secret]}", CONFIGURED
 
 
 def statement_of(config: Config | None, given: ReleaseStatement | None) -> ReleaseStatement:

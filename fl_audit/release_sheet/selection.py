@@ -15,9 +15,10 @@ class SweepRuns:
     """The runs of a sweep.
 
     Attributes:
-      num_runs: The number of runs in sweep.json.
-      num_recorded: The number of finished runs.
-      num_begun: The number of runs that were begun and are not finished.
+      num_runs: The number of runs in sweep.json or among the folders of runs.
+      num_recorded: The number of runs with a record.
+      num_begun: The number of runs that were begun and have none, as they are not finished or, by
+        sweep.json, were removed.
       price: The privacy cost of the finished runs for a client; None if there are none.
     """
 
@@ -38,10 +39,18 @@ def sweep_around(folder: Path, delta: float) -> SweepRuns | None:
     if runs.name != "runs" or not listed.exists():
         return None
     fields = read_json(listed, dict[str, Any], "the state of a sweep")
-    names = [str(run["name"]) for run in fields.get("runs", [])]
-    folders = [RunFolder(runs / name) for name in names]
+    states = {str(run["name"]): run.get("state") for run in fields.get("runs", [])}
+    names = states.keys() | {
+        path.name for path in runs.iterdir() if RunFolder(path).config.exists()
+    }
+    folders = [RunFolder(runs / name) for name in sorted(names)]
     recorded = [run for run in folders if run.record.exists()]
-    begun = [run for run in folders if run.config.exists() and run not in recorded]
+    begun = [
+        run
+        for run in folders
+        if run not in recorded
+        and (run.config.exists() or states.get(run.path.name) in ("finished", "failed"))
+    ]
     releases = [read_record(run).release for run in recorded]
     price = price_of_selection(releases, delta) if releases else None
     return SweepRuns(len(names), len(recorded), len(begun), price)

@@ -148,7 +148,7 @@ def _accounted(
     bounds = upper_bounds(release, delta, uploads)
     return {
         "analytical": bounds.accounting,
-        "attackers": bounds.attackers,
+        "attackers": {str(name): both for name, both in bounds.attackers.items()},
         "efficiency": efficiency_of(bounds.of_canary, statistics, delta, confidence),
     }
 

@@ -260,11 +260,11 @@ def _clip_norm_checks(run: FinishedRun) -> Iterator[Check]:
     table, release = run.config.mechanism, run.record.release
     if isinstance(table, RecordedTable):
         return
-    adaptive_clip = MECHANISMS.kind_of(table).adaptive_clip
-    if adaptive_clip is None or not release.noise.count_noise_stddev:
+    rule = MECHANISMS.kind_of(table).adaptive_clip
+    if rule is None or why_not_checked(table) or not release.noise.count_noise_stddev:
         return
-    promise = adaptive_clip(table, release.noise, release.denominator.expected)
-    yield check_clip_norms(run.rounds.clip_norm, run.rounds.participants, promise)
+    if promise := rule(table, release.noise, release.denominator.expected):
+        yield check_clip_norms(run.rounds.clip_norm, run.rounds.participants, promise)
 
 
 def _not_kept(run: FinishedRun) -> str | None:

@@ -26,26 +26,28 @@ _HOLD_OUT_EVERY = 10
 
 def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
     """The task of a folder with an NPZ file per client; the seed decides what is held out."""
-    shaped = _flat if config.model == "dense" else _with_channels
     folder = Path(config.path)
     paths = sorted(folder.glob("*.npz")) if folder.is_dir() else []
     if not paths:
         raise InputError(f"task.path: {folder} must be a folder with CLIENT.npz files, has none")
     held_out = None if config.held_out is None else Path(config.held_out)
     read = {path.stem: _read(path) for path in paths if path != held_out}
-    clients = {name: shaped(examples) for name, examples in read.items() if examples is not None}
+    clients = {
+        name: _shaped(config, examples) for name, examples in read.items() if examples is not None
+    }
     say_left_out(f"task.path: {folder}", [name for name in read if name not in clients], len(read))
-    given = None if held_out is None or (kept := _read(held_out)) is None else shaped(kept)
+    kept = None if held_out is None else _read(held_out)
+    given = None if kept is None else _shaped(config, kept)
     return clients_task(config, folder.name, clients, given, seed, model=config.model)
 
 
-def _flat(examples: Examples) -> Examples:
-    return Examples(examples.inputs.reshape(len(examples), -1), examples.labels)
-
-
-def _with_channels(examples: Examples) -> Examples:
-    """Adds the channel axis to images of height x width."""
-    inputs = examples.inputs[..., None] if examples.inputs.ndim == 3 else examples.inputs
+def _shaped(config: NpzTask, examples: Examples) -> Examples:
+    """Flat rows for a dense model; else images, those of height x width with a channel axis."""
+    inputs = examples.inputs
+    if config.model == "dense":
+        inputs = inputs.reshape(len(examples), -1)
+    elif inputs.ndim == 3:
+        inputs = inputs[..., None]
     return Examples(inputs, examples.labels)
 
 

@@ -221,45 +221,29 @@ def _texts_from_bytes(array: AnyArray) -> list[str]:
 
 def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
     """Reads sentences; every tenth is held out, unless its client's first. All words count."""
-    collected = _Collected(length)
+    counts: Counter[str] = Counter()
+    client_of: dict[str, int] = {}
+    number_of: dict[str, int] = {}  # of each word, in order of appearance
+    numbers, lengths, clients = array("I"), array("i"), array("i")
     for position, sentence in enumerate(sentences, start=1):
-        collected.add(sentence, may_be_held_out=position % _HOLD_OUT_EVERY == 0)
-    return collected.corpus()
-
-
-class _Collected:
-    """The part of a corpus that has been read."""
-
-    def __init__(self, length: int) -> None:
-        self._length = length
-        self._counts: Counter[str] = Counter()
-        self._client: dict[str, int] = {}
-        self._number: dict[str, int] = {}  # number of each word, in order of appearance
-        self._numbers = array("I")
-        self._lengths = array("i")
-        self._clients = array("i")
-
-    def add(self, sentence: Sentence, may_be_held_out: bool) -> None:
-        if may_be_held_out and sentence.client_id in self._client:
-            self._clients.append(_HELD_OUT)
+        if position % _HOLD_OUT_EVERY == 0 and sentence.client_id in client_of:
+            clients.append(_HELD_OUT)
         else:
-            self._clients.append(self._client.setdefault(sentence.client_id, len(self._client)))
-            self._counts.update(sentence.words)
-        words = sentence.words[: self._length]
-        self._lengths.append(len(words))
-        self._numbers.extend([self._number.setdefault(word, len(self._number)) for word in words])
-
-    def corpus(self) -> Corpus:
-        words = list(dict.fromkeys([*self._number, *self._counts]))  # kept words first
-        return Corpus(
-            length=self._length,
-            client_ids=list(self._client),
-            all_words=words,
-            counts=np.array([self._counts[word] for word in words], np.int64),
-            numbers=np.asarray(self._numbers, np.uint32),
-            lengths=np.asarray(self._lengths, np.int32),
-            clients=np.asarray(self._clients, np.int32),
-        )
+            clients.append(client_of.setdefault(sentence.client_id, len(client_of)))
+            counts.update(sentence.words)
+        words = sentence.words[:length]
+        lengths.append(len(words))
+        numbers.extend([number_of.setdefault(word, len(number_of)) for word in words])
+    all_words = list(dict.fromkeys([*number_of, *counts]))  # kept words first
+    return Corpus(
+        length=length,
+        client_ids=list(client_of),
+        all_words=all_words,
+        counts=np.array([counts[word] for word in all_words], np.int64),
+        numbers=np.asarray(numbers, np.uint32),
+        lengths=np.asarray(lengths, np.int32),
+        clients=np.asarray(clients, np.int32),
+    )
 
 
 # Arrays that the runs of a sweep share: the first run makes them, the others read an NPZ file. Its

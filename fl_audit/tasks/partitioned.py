@@ -40,11 +40,25 @@ def partition(
     return population, shuffled.take(np.arange(num_training, len(everything)))
 
 
-# Handwritten digits.
+def _dense_task(
+    name: str,
+    everything: Examples,
+    config: kinds.DigitsTask | kinds.PartitionedTask,
+    seed: int,
+    what: str,
+    *,
+    num_held_out: int,
+    num_classes: int,
+) -> LearningTask:
+    """The task of a dense model; `what` is the plural noun of the examples."""
+    population, held_out = partition(everything, config.num_clients, num_held_out, seed)
+    widths = [everything.inputs.shape[1], *config.hidden, num_classes]
+    description = f"share of {num_held_out:,} held-out {what} classified correctly"
+    classifier = dense_classifier(widths, seed, description)
+    return LearningTask(name, classifier, population, held_out)
 
-_PIXELS = 64
-_DIGITS = 10
-_NUM_HELD_OUT = 297
+
+_DIGITS_HELD_OUT = 297
 
 
 def load_digits_task(config: kinds.DigitsTask, seed: int) -> LearningTask:
@@ -53,16 +67,8 @@ def load_digits_task(config: kinds.DigitsTask, seed: int) -> LearningTask:
 
     images, labels = load_digits(return_X_y=True)
     everything = Examples((images / 16).astype(np.float32), labels.astype(np.int32))
-    population, held_out = partition(everything, config.num_clients, _NUM_HELD_OUT, seed)
-    return LearningTask(
-        name="digits",
-        classifier=dense_classifier(
-            [_PIXELS, *config.hidden, _DIGITS],
-            seed,
-            "share of 297 held-out images classified correctly",
-        ),
-        population=population,
-        held_out=held_out,
+    return _dense_task(
+        "digits", everything, config, seed, "images", num_held_out=_DIGITS_HELD_OUT, num_classes=10
     )
 
 
@@ -92,16 +98,9 @@ def _measurements_task(
     features, labels = load(return_X_y=True)
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
     everything = Examples(scaled.astype(np.float32), labels.astype(np.int32))
-    num_held_out = len(everything) // _ROWS_HELD_OUT_EVERY
-    population, held_out = partition(everything, config.num_clients, num_held_out, seed)
-    widths = [features.shape[1], *config.hidden, int(labels.max()) + 1]
-    return LearningTask(
-        name=name,
-        classifier=dense_classifier(
-            widths, seed, f"share of {num_held_out} held-out rows classified correctly"
-        ),
-        population=population,
-        held_out=held_out,
+    held_out, classes = len(everything) // _ROWS_HELD_OUT_EVERY, int(labels.max()) + 1
+    return _dense_task(
+        name, everything, config, seed, "rows", num_held_out=held_out, num_classes=classes
     )
 
 
@@ -115,17 +114,15 @@ def load_purchase_task(config: kinds.PurchaseTask, seed: int) -> LearningTask:
     """The task of shoppers by which products they bought; a tenth of them is held out."""
     path = Path(config.path)
     everything = _examples(path, _purchases(path))
-    num_held_out = max(1, len(everything) // _SHOPPERS_HELD_OUT_EVERY)
-    population, held_out = partition(everything, config.num_clients, num_held_out, seed)
-    return LearningTask(
-        name="Purchase-100",
-        classifier=dense_classifier(
-            [everything.inputs.shape[1], *config.hidden, _SHOPPERS],
-            seed,
-            f"share of {num_held_out:,} held-out shoppers classified correctly",
-        ),
-        population=population,
-        held_out=held_out,
+    held_out = max(1, len(everything) // _SHOPPERS_HELD_OUT_EVERY)
+    return _dense_task(
+        "Purchase-100",
+        everything,
+        config,
+        seed,
+        "shoppers",
+        num_held_out=held_out,
+        num_classes=_SHOPPERS,
     )
 
 

@@ -54,7 +54,9 @@ def reach_verdict(
     """
     scope, statistics = scope or Scope(), tests.statistics
     if isinstance(claim, NoiseClaim) and background is not None and background.most_rounds > 1:
-        scope = dataclasses.replace(scope, unfit=too_often(background.most_rounds, 1))
+        step = "audit with canaries of one round each, which the claim is about"
+        unfit = too_often(background.most_rounds, 1)
+        scope = dataclasses.replace(scope, unfit=unfit, say_so=step)
     names = [statistic.name for statistic in statistics]
     is_tested = claim.whom == "canary" or all(map(scope.covers, names))
     covered = scope if is_tested else without_cover(scope, names)
@@ -65,15 +67,19 @@ def reach_verdict(
         parts = canaries.parts(scope, claim.delta, level * (SHARE if is_tested else 1.0))
         if parts is not None and is_tested:
             tests = dataclasses.replace(tests, confidence=1 - (1 - SHARE) * level)
-    is_curve = isinstance(tests, CurveTests)
-    found = _of_curve(tests, covered) if is_curve else _of_point(claim, tests, covered)
+    if isinstance(tests, CurveTests):
+        found = _of_curve(tests, covered)
+    elif isinstance(claim, Claim):
+        found = _of_point(claim, tests, covered)
+    else:
+        raise ValueError("a curve is tested by `curve_tests`, a point by `ClaimTests`")
     verdict = _reached(found, covered, checked, others, background)
     if parts is not None and canaries is not None:
         doubtful: str | None = DRAWS_DEPEND
         if not canaries.depend_on_each_other():
             doubtful = doubt(claim, statistics, checked, others, scope)
         verdict = with_parts(verdict, parts, doubtful, checked, is_tested=is_tested)
-    return verdict if is_curve else with_curve(verdict, statistics)
+    return with_curve(verdict, statistics)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +203,8 @@ def _reached(
     start = (canary_check.fault, found.nothing)
     if simulation is None:
         return _ended(verdict, sentences.lines((*start, *found.why_not_simulated)))
-    power, needed, rest = simulation.power, None, found.nearly
+    power, needed = simulation.power, None
+    rest: tuple[str | None, ...] = found.nearly
     # It is consistent if enough audits contradict FACTOR times the claim.
     if power.is_enough:
         closing = () if found.nearly else (sentences.after_consistent(claim),)

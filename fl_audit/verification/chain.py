@@ -19,14 +19,14 @@ from fl_audit.formats.round_chain import (
     read_chain,
 )
 from fl_audit.number_words import count
-from fl_audit.verification.findings import Findings
+from fl_audit.verification.findings import Verified
 
 _SHOWN = 5
 """The largest number of rounds of a file that are listed."""
 
 
 def verify_chain(
-    folder: RunFolder | LogFolder, link: str | None, findings: Findings
+    folder: RunFolder | LogFolder, link: str | None, verified: Verified
 ) -> Chain | None:
     """Compares a folder's files with its chain, and returns it; None if unreadable.
 
@@ -34,16 +34,16 @@ def verify_chain(
     another one.
     """
     if not folder.chain.exists() and isinstance(folder, RunFolder):
-        findings.add(folder.chain, "is missing: every run has one")
+        verified.add(folder.chain, "is missing: every run has one")
         return None
     if not folder.chain.exists():
-        findings.note(
+        verified.note(
             "no chain: another system wrote the folder, so that rounds which were changed, dropped "
             "or repeated show only where numbers do not fit"
         )
         return None
     chain = None
-    with findings.reading(folder.chain):
+    with verified.reading(folder.chain):
         chain = read_chain(folder.chain)
     if chain is None:
         return None
@@ -54,45 +54,45 @@ def verify_chain(
             if link in [line.link for line in chain.lines]
             else "was written anew"
         )
-        findings.add(folder.chain, f"its last link is {last}, and not {link}: the folder {how}")
+        verified.add(folder.chain, f"its last link is {last}, and not {link}: the folder {how}")
     for number in chain.broken:
-        findings.add(
+        verified.add(
             folder.chain,
             f"line {number} does not follow from the one before it: a line was changed, dropped, "
             "repeated or moved",
         )
     if chain.torn:
-        findings.note(
+        verified.note(
             f"{folder.chain.name}: a last line is cut off, as by a kill; it does not count"
         )
-    _verify_files(folder, chain, findings)
-    with findings.reading(folder.chain):
-        _verify_rows(folder, chain, findings)
+    _verify_files(folder, chain, verified)
+    with verified.reading(folder.chain):
+        _verify_rows(folder, chain, verified)
     if isinstance(folder, RunFolder):
-        _verify_order(folder, chain, findings)
-    _note_sessions(chain, findings)
+        _verify_order(folder, chain, verified)
+    _note_sessions(chain, verified)
     return chain
 
 
-def _verify_files(folder: RunFolder | LogFolder, chain: Chain, findings: Findings) -> None:
+def _verify_files(folder: RunFolder | LogFolder, chain: Chain, verified: Verified) -> None:
     begun = dict(chain.begun.files)
     for path in folder.withheld() if isinstance(folder, RunFolder) else ():
         if not path.exists():
             begun.pop(path.name, None)
-    _compare(folder.path, begun, "since the audit began", findings)
+    _compare(folder.path, begun, "since the audit began", verified)
     scored, reported = chain.last(Scored), chain.last(Reported)
     if not chain.is_scored and isinstance(folder, RunFolder):
-        findings.add(folder.chain, "has rounds, or a resume, after its last scores")
+        verified.add(folder.chain, "has rounds, or a resume, after its last scores")
     if scored is not None:
-        _compare(folder.path, scored.files, "since scores were written", findings)
+        _compare(folder.path, scored.files, "since scores were written", verified)
     if reported is None and isinstance(folder, RunFolder):
-        findings.note("the report is not in the chain: the run was killed right after it")
+        verified.note("the report is not in the chain: the run was killed right after it")
     if reported is not None:
-        _compare(folder.path, reported.files, "since the report was written", findings)
-    _verify_added(folder, chain, findings)
+        _compare(folder.path, reported.files, "since the report was written", verified)
+    _verify_added(folder, chain, verified)
 
 
-def _verify_added(folder: RunFolder | LogFolder, chain: Chain, findings: Findings) -> None:
+def _verify_added(folder: RunFolder | LogFolder, chain: Chain, verified: Verified) -> None:
     """Finds files that a report would read and that are not in the chain."""
     known = {name for line in chain.lines for name in getattr(line, "files", {})}
     known |= {name for line in chain.rounds.values() for name in (*line.rows, *line.step_rows)}
@@ -101,35 +101,35 @@ def _verify_added(folder: RunFolder | LogFolder, chain: Chain, findings: Finding
         read += [*folder.training_outputs(), *folder.round_logs(), *folder.release_logs()]
     for path in sorted(set(read)):
         if path.name not in known and path.exists():
-            findings.add(path, "was added later: the chain does not know it")
+            verified.add(path, "was added later: the chain does not know it")
 
 
-def _compare(folder: Path, files: dict[str, str], since: str, findings: Findings) -> None:
+def _compare(folder: Path, files: dict[str, str], since: str, verified: Verified) -> None:
     for name, expected in files.items():
-        with findings.reading(folder / name):
+        with verified.reading(folder / name):
             if not (folder / name).exists():
-                findings.add(name, "is missing")
+                verified.add(name, "is missing")
             elif digest_of(folder / name) != expected:
-                findings.add(name, f"has changed {since}")
+                verified.add(name, f"has changed {since}")
 
 
-def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, findings: Findings) -> None:
+def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, verified: Verified) -> None:
     logged = {name for line in chain.rounds.values() for name in (*line.rows, *line.step_rows)}
     for name in sorted(logged - {folder.round_directions.name}):
         if not (folder.path / name).exists():
-            findings.add(name, "is missing")
+            verified.add(name, "is missing")
     changed: dict[str, list[int]] = defaultdict(list)
     for row in chain.changed_rows(folder.path):
         changed[row.name].append(row.round)
     for name, rounds in changed.items():
         what = "have" if len(rounds) > 1 else "has"
-        findings.add(name, f"{_rounds(rounds)} {what} changed since {_it(rounds)} logged")
+        verified.add(name, f"{_rounds(rounds)} {what} changed since {_it(rounds)} logged")
     for path in folder.round_logs():
         if path.exists() and path.suffix == ".npy" and path != folder.round_directions:
             extra = _written(path) - chain.rounds.keys()
             if extra:
                 what = "are" if len(extra) > 1 else "is"
-                findings.add(path, f"{_rounds(sorted(extra))} {what} not in the chain")
+                verified.add(path, f"{_rounds(sorted(extra))} {what} not in the chain")
 
 
 def _written(path: Path) -> set[int]:
@@ -156,7 +156,7 @@ def _rounds(rounds: Sequence[int]) -> str:
     return f"rounds {named}{f' and {more} more' if more > 0 else ''}"
 
 
-def _verify_order(folder: RunFolder, chain: Chain, findings: Findings) -> None:
+def _verify_order(folder: RunFolder, chain: Chain, verified: Verified) -> None:
     """A run's rounds are consecutive, and go back only if the run was resumed."""
     completed = saved = 0
     for number, line in enumerate(chain.lines, start=1):
@@ -178,13 +178,13 @@ def _verify_order(folder: RunFolder, chain: Chain, findings: Findings) -> None:
         elif isinstance(line, Scored) and line.rounds != completed:
             wrong = f"has scores of {line.rounds} rounds after round {completed}"
         if wrong is not None:
-            findings.add(folder.chain, f"line {number}: {wrong}")
+            verified.add(folder.chain, f"line {number}: {wrong}")
 
 
-def _note_sessions(chain: Chain, findings: Findings) -> None:
+def _note_sessions(chain: Chain, verified: Verified) -> None:
     words = f"chain: {count(len(chain.rounds), 'round')}"
     if chain.sessions > 1:
         words += f" in {chain.sessions} sessions"
     if chain.rounds_again:
         words += f", {count(chain.rounds_again, 'round')} logged again"
-    findings.note(f"{words}; its last link is {chain.lines[-1].link}")
+    verified.note(f"{words}; its last link is {chain.lines[-1].link}")

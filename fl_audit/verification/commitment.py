@@ -25,11 +25,11 @@ from fl_audit.config.inputs import PREFIX
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import Chain, read_chain
-from fl_audit.verification.findings import Findings
+from fl_audit.verification.findings import Verified
 
 
 def verify_commitment(
-    folder: RunFolder, chain: Chain | None, published: Path | None, findings: Findings
+    folder: RunFolder, chain: Chain | None, published: Path | None, verified: Verified
 ) -> None:
     """Compares a run with its commitment.
 
@@ -44,45 +44,45 @@ def verify_commitment(
         text, commitment = read_commitment(published)
     if not folder.commitment.exists():
         if published is not None:
-            findings.add(
+            verified.add(
                 folder.commitment, f"is missing: the run was not begun under {published.name}"
             )
         return
-    with findings.reading(folder.commitment):
+    with verified.reading(folder.commitment):
         recorded = read_try(folder)
         sealed, sealed_text = recorded.content(folder.commitment), recorded.commitment.encode()
         if chain is None or folder.commitment.name not in chain.begun.files:
-            findings.add(folder.commitment, "was added later: the chain does not begin with it")
+            verified.add(folder.commitment, "was added later: the chain does not begin with it")
         if text is not None and commitment is not None and text != sealed_text:
-            findings.add(folder.commitment, f"is another commitment than {published}")
+            verified.add(folder.commitment, f"is another commitment than {published}")
             sealed, sealed_text = commitment, text
-        _verify_plain_words(folder, sealed, findings)
-        _verify_tries(folder, recorded, chain, published, findings)
+        _verify_plain_words(folder, sealed, verified)
+        _verify_tries(folder, recorded, chain, published, verified)
         openings = [folder.opening, *([] if published is None else [opening_of(published)])]
         opening = next((path for path in openings if path.exists()), None)
         if opening is None:
-            findings.note(
+            verified.note(
                 f"{folder.commitment.name}: is not opened, as {folder.opening.name} is not there"
             )
-            findings.not_made_again.append(folder.commitment.name)
+            verified.not_made_again.append(folder.commitment.name)
         else:
-            with findings.reading(opening):
+            with verified.reading(opening):
                 opened = Opened(sealed, sealed_text, read_nonce(opening))
-                _verify_keys(folder, opened, opening, findings)
+                _verify_keys(folder, opened, opening, verified)
 
 
-def _verify_keys(folder: RunFolder, opened: Opened, opening: Path, findings: Findings) -> None:
+def _verify_keys(folder: RunFolder, opened: Opened, opening: Path, verified: Verified) -> None:
     keys = recorded_keys(folder)
     others = opened.others(keys)
     if others and len(others) == len({*keys, *opened.commitment.config}):
-        findings.add(opening, "its nonce does not open the commitment: no key fits")
+        verified.add(opening, "its nonce does not open the commitment: no key fits")
         return
     for key in others:
         file = folder.inputs if key.startswith(PREFIX) else folder.config
-        findings.add(file, words_of_other(key, keys))
+        verified.add(file, words_of_other(key, keys))
 
 
-def _verify_plain_words(folder: RunFolder, commitment: Commitment, findings: Findings) -> None:
+def _verify_plain_words(folder: RunFolder, commitment: Commitment, verified: Verified) -> None:
     config = load_recorded(folder.config)
     for name, recorded, now in (
         ("claim", commitment.claim, committed_claim(config)),
@@ -90,7 +90,7 @@ def _verify_plain_words(folder: RunFolder, commitment: Commitment, findings: Fin
     ):
         for key in sorted({*recorded, *now}):
             if recorded.get(key) != now.get(key):
-                findings.add(
+                verified.add(
                     folder.commitment,
                     f"`{name}.{key}` is {recorded.get(key)!r}, and by config.toml {now.get(key)!r}",
                 )
@@ -101,28 +101,28 @@ def _verify_tries(
     recorded: Try,
     chain: Chain | None,
     published: Path | None,
-    findings: Findings,
+    verified: Verified,
 ) -> None:
     """Looks for other runs under the commitment: in its list, and in sibling folders."""
     if recorded.number > 1:
-        findings.add(folder.commitment, f"is run {recorded.number} under this commitment")
+        verified.add(folder.commitment, f"is run {recorded.number} under this commitment")
     link = None if chain is None else chain.lines[0].link
     if published is not None and not tries_of(published).exists():
-        findings.note(f"{tries_of(published).name}: is not there; other runs may have been listed")
+        verified.note(f"{tries_of(published).name}: is not there; other runs may have been listed")
     elif published is not None:
-        with findings.reading(tries_of(published)):
+        with verified.reading(tries_of(published)):
             listed = read_tries(tries_of(published))
             if link not in [attempt.link for attempt in listed]:
-                findings.add(tries_of(published), f"does not list the run in {folder.path.name}")
+                verified.add(tries_of(published), f"does not list the run in {folder.path.name}")
             for attempt in listed:
                 if attempt.link != link:
-                    findings.add(
+                    verified.add(
                         tries_of(published),
                         f"line {attempt.number}: lists another run under this commitment, in "
                         f"{attempt.folder}",
                     )
     for other in _siblings(folder, recorded, link):
-        findings.add(
+        verified.add(
             folder.commitment, f"{other.name}, in the same directory, is another run under it"
         )
 

@@ -1,5 +1,6 @@
 """The findings of a verification: what does not fit, and what could not be recomputed."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +22,9 @@ class Finding:
         return f"{self.file}: {self.what}"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Verified:
-    """The outcome of a verification.
+    """The outcome of a verification, or what is known of it so far.
 
     Attributes:
       findings: What does not fit; empty if everything does.
@@ -33,9 +34,9 @@ class Verified:
       report: The report of a run, built again; None for a log, and where something does not fit.
     """
 
-    findings: tuple[Finding, ...]
-    notes: tuple[str, ...]
-    not_made_again: tuple[str, ...] = ()
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    not_made_again: list[str] = field(default_factory=list)
     report: Report | None = None
 
     @property
@@ -56,24 +57,15 @@ class Verified:
             "outcome": self.outcome,
             "held": self.held,
             "findings": [{"file": one.file, "what": one.what} for one in self.findings],
-            "not_made_again": list(self.not_made_again),
+            "not_made_again": self.not_made_again,
         }
 
-
-@dataclass(eq=False)
-class Findings:
-    """The findings, notes and not recomputed files so far."""
-
-    wrong: list[Finding] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    not_made_again: list[str] = field(default_factory=list)
-    report: Report | None = None
-
     def add(self, file: Path | str, what: str) -> None:
-        """Adds a finding unless it was added before."""
+        """Adds a finding unless it was added before; there is no report then."""
         finding = Finding(Path(file).name, what)
-        if finding not in self.wrong:
-            self.wrong.append(finding)
+        if finding not in self.findings:
+            self.findings.append(finding)
+        self.report = None
 
     def note(self, words: str) -> None:
         self.notes.append(words)
@@ -90,7 +82,7 @@ class Findings:
 class _Reading:
     """A context in which an `InputError` becomes a finding."""
 
-    findings: Findings
+    verified: Verified
     file: Path
 
     def __enter__(self) -> None:
@@ -103,9 +95,9 @@ class _Reading:
             return False
         path, colon, words = str(error).partition(": ")
         if colon and Path(path).parent == self.file.parent:
-            self.findings.add(path, words)
+            self.verified.add(path, words)
         else:
-            self.findings.add(self.file, str(error))
+            self.verified.add(self.file, str(error))
         return True
 
 
@@ -156,6 +148,14 @@ class _Missing:
 
 
 _MISSING = _Missing()
+
+
+def first_difference(
+    lines: Sequence[str], follows: Sequence[str]
+) -> tuple[int, str | _Missing, str | _Missing] | None:
+    """The first line, from 0, that differs from what follows or that one of both lacks."""
+    pairs = enumerate(itertools.zip_longest(lines, follows, fillvalue=_MISSING))
+    return next(((at, line, follow) for at, (line, follow) in pairs if line != follow), None)
 
 
 def _are_lists(first: Any, second: Any) -> bool:

@@ -21,7 +21,7 @@ from fl_audit.mechanisms import GaussianAdaptive
 from fl_audit.participation import Schedule
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.run.observers import read_metrics
-from fl_audit.verification.findings import Findings
+from fl_audit.verification.findings import Verified
 from fl_audit.verification.scores import RunScores
 
 _ROUNDING = 1e-4
@@ -29,7 +29,7 @@ _ROUNDING = 1e-4
 
 
 def verify_cohorts(
-    folder: RunFolder, config: Config, schedule: Schedule, findings: Findings
+    folder: RunFolder, config: Config, schedule: Schedule, verified: Verified
 ) -> None:
     """Compares cohorts, and a clip norm that is fixed, with those of the logged rounds."""
     mechanism = config.mechanism
@@ -44,11 +44,11 @@ def verify_cohorts(
             logged = getattr(row, name)
             if not math.isclose(logged, value, rel_tol=1e-6):
                 words = f"round {row.round} has {name} {logged:g}, and {value:g} follows"
-                findings.add(folder.metrics, words)
+                verified.add(folder.metrics, words)
                 return
 
 
-def verify_aggregates(run: FinishedRun, of_logs: RunScores, findings: Findings) -> None:
+def verify_aggregates(run: FinishedRun, of_logs: RunScores, verified: Verified) -> None:
     """Compares what the logs say of the aggregates.
 
     Raises:
@@ -56,7 +56,7 @@ def verify_aggregates(run: FinishedRun, of_logs: RunScores, findings: Findings) 
     """
     aggregates = run.aggregates
     if aggregates is not None:
-        _verify_norms(run, aggregates, findings)
+        _verify_norms(run, aggregates, verified)
     weights = _weights_in_model(run.config, run.record.rounds_done)
     if weights is None:
         return
@@ -67,13 +67,13 @@ def verify_aggregates(run: FinishedRun, of_logs: RunScores, findings: Findings) 
     error = 1e-6 * len(weights) ** 0.5 * euclidean_norm(final)
     lengths = weights * run.rounds.aggregate_norm
     error += 1e-3 * euclidean_norm(lengths)
-    _verify_cosines(of_logs, way, lengths, error, findings)
+    _verify_cosines(of_logs, way, lengths, error, verified)
     if aggregates is None or aggregates.noise is None or run.record.release.correlation is not None:
         return
     sketches = aggregates.stddev[:, None] * NoiseRows(aggregates.noise, dim).sketches
     off = euclidean_norm(weights @ sketches - sketch(way.astype(np.float32)))
     if off > error:  # NaN without noise
-        _add_sum(folder, folder.round_noise, findings)
+        _add_sum(folder, folder.round_noise, verified)
 
 
 def _weights_in_model(config: Config, rounds: int) -> FloatArray | None:
@@ -87,7 +87,7 @@ def _weights_in_model(config: Config, rounds: int) -> FloatArray | None:
 
 
 def _verify_cosines(
-    of_logs: RunScores, way: FloatArray, lengths: FloatArray, error: float, findings: Findings
+    of_logs: RunScores, way: FloatArray, lengths: FloatArray, error: float, verified: Verified
 ) -> None:
     """Compares the way to the final model with the logged aggregates, along every canary.
 
@@ -103,29 +103,29 @@ def _verify_cosines(
     summed = lengths @ np.stack(rows)
     allowed = 1e3 * of_logs.rounding * error
     if not (np.abs(family.inner_products(way) - summed) <= allowed).all():
-        _add_sum(of_logs.folder, of_logs.folder.round_cosines, findings)
+        _add_sum(of_logs.folder, of_logs.folder.round_cosines, verified)
 
 
-def _add_sum(folder: RunFolder, log: Path, findings: Findings) -> None:
-    findings.add(
+def _add_sum(folder: RunFolder, log: Path, verified: Verified) -> None:
+    verified.add(
         folder.model,
         f"is not {folder.initial_model.name} and the sum of the logged rounds' aggregates "
         f"({log.name}, {folder.metrics.name})",
     )
 
 
-def _verify_norms(run: FinishedRun, aggregates: RunAggregates, findings: Findings) -> None:
+def _verify_norms(run: FinishedRun, aggregates: RunAggregates, verified: Verified) -> None:
     """Compares the measures of single rounds with each other, and with metrics.csv."""
     folder, squares = run.folder, aggregates.measured[:, :, 0]
     norms = np.sqrt(squares.sum(axis=1))
     if run.record.release.correlation is None:  # else the measures are of whitened aggregates
         differ = ~np.isclose(norms, run.rounds.aggregate_norm, rtol=_ROUNDING, atol=0)
         what = f"has a norm that is not the one in {folder.metrics.name}"
-        _add_round(folder.aggregates, differ, what, findings)
+        _add_round(folder.aggregates, differ, what, verified)
     products = np.abs(aggregates.measured[1:, :, 1])
     limits = (1 + _ROUNDING) * np.sqrt(squares[1:] * squares[:-1])
     too_large = np.append(False, (products > limits).any(axis=1))
-    _add_round(folder.aggregates, too_large, "has a product above that of the norms", findings)
+    _add_round(folder.aggregates, too_large, "has a product above that of the norms", verified)
     if aggregates.noise is None:
         return
     rows = NoiseRows(aggregates.noise, run.record.dim)
@@ -134,15 +134,15 @@ def _verify_norms(run: FinishedRun, aggregates: RunAggregates, findings: Finding
         folder.round_noise,
         lengths > (1 + _ROUNDING) * norms,
         f"has a sketch longer than the aggregate in {folder.aggregates.name}",
-        findings,
+        verified,
     )
     counts = rows.exceeding
     impossible = (counts > run.record.dim) | (np.diff(counts, axis=1, append=0) > 0)
     what = "counts coordinates above thresholds as no vector has them"
-    _add_round(folder.round_noise, impossible.any(axis=1), what, findings)
+    _add_round(folder.round_noise, impossible.any(axis=1), what, verified)
 
 
-def _add_round(path: Path, wrong: BoolArray, what: str, findings: Findings) -> None:
+def _add_round(path: Path, wrong: BoolArray, what: str, verified: Verified) -> None:
     """Adds the first of the rounds that are wrong, bool of shape (rounds,)."""
     if wrong.any():
-        findings.add(path, f"round {np.flatnonzero(wrong)[0] + 1} {what}")
+        verified.add(path, f"round {np.flatnonzero(wrong)[0] + 1} {what}")

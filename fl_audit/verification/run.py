@@ -8,6 +8,7 @@ the report from everything, by the code that made it.
 import dataclasses
 import html
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from fl_audit.formats.participation_files import (
 )
 from fl_audit.formats.round_chain import Chain, Reported, digest_of
 from fl_audit.formats.run_record import LiveRecord, RunRecord, read_record
-from fl_audit.formats.text_files import read_foreign, read_json
+from fl_audit.formats.text_files import read_foreign, read_json, reading
 from fl_audit.json_records import to_json
 from fl_audit.participation.logged_cohorts import Replay, logged_clients
 from fl_audit.report.build import build_report
@@ -41,69 +42,74 @@ from fl_audit.report.report import Report, report_to_json
 from fl_audit.run.loop import LiveAudit
 from fl_audit.run.observers import read_rows
 from fl_audit.tasks.facts import NumberedClients
-from fl_audit.verification.findings import Difference, Findings, differences
+from fl_audit.verification.findings import Difference, Verified, differences, first_difference
 from fl_audit.verification.rounds import verify_aggregates, verify_cohorts
 from fl_audit.verification.scores import RunScores
 from fl_audit.version import __version__, code_digest
 
 
-def verify_run(folder: RunFolder, chain: Chain | None, findings: Findings) -> None:
+def verify_run(folder: RunFolder, chain: Chain | None, verified: Verified) -> None:
     """Recomputes the numbers of a finished run, and compares its files with them."""
     record = config = None
-    with findings.reading(folder.record):
+    with verified.reading(folder.record):
         record = read_record(folder)
-    with findings.reading(folder.config):
+    with verified.reading(folder.config):
         config = load_recorded(folder.config)
     if record is None or config is None:
         return
-    _verify_inputs(folder, config, record, findings)
-    design = _design(config, record, folder, findings)
+    _verify_inputs(folder, config, record, verified)
+    design = _design(config, record, folder, verified)
     pool = (
-        _recorded_pool(folder, config, findings)
+        _recorded_pool(folder, config, verified)
         if design is None
-        else _pool(folder, design, findings)
+        else _pool(folder, design, verified)
     )
     if pool is None:
         return
     of_logs = RunScores(folder, config, record, pool)
-    scores, compared = of_logs.verify(findings)
-    with findings.reading(folder.record):
-        record = _verify_record(of_logs, design, findings)
+    scores, compared = of_logs.verify(verified)
+    with verified.reading(folder.record):
+        record = _verify_record(of_logs, design, verified)
     if any(statistic.name not in scores for statistic in of_logs.statistics):
         return
-    with findings.reading(folder.report_json):
+    with verified.reading(folder.report_json):
         run = assembled_run(
             folder, config=config, record=record, pool=pool, scores=scores, compared=compared
         )
-        verify_aggregates(run, of_logs, findings)
-        _verify_report(run, chain, findings)
+        verify_aggregates(run, of_logs, verified)
+        _verify_report(run, chain, verified)
 
 
 def _verify_inputs(
-    folder: RunFolder, config: Config, record: RunRecord, findings: Findings
+    folder: RunFolder, config: Config, record: RunRecord, verified: Verified
 ) -> None:
     """Compares the recorded inputs with the record, and with input files that still exist.
 
     Data are not read.
     """
-    with findings.reading(folder.inputs):
+    with verified.reading(folder.inputs):
         inputs = read_recorded_inputs(folder)
         if inputs.clients != record.num_clients:
-            findings.add(
+            verified.add(
                 folder.record,
                 f"`num_clients` is {record.num_clients}, and {inputs.clients} by "
                 f"{folder.inputs.name}",
             )
+        most = getattr(config.task, "num_clients", record.num_clients)  # some may be left out
+        if record.num_clients > most:
+            verified.add(folder.record, f"`num_clients` is above the {most} of the config's task")
+        if config.audit.replay and not folder.replay.exists():
+            verified.add(folder.replay, "is missing: the config asks for a replay")
         for key, path in input_files(config):
             if path.exists() and digest_of(path) != inputs.files.get(key):
-                findings.add(path, f"has changed since the run read it as `{key}`")
+                verified.add(path, f"has changed since the run read it as `{key}`")
 
 
 # Coins, rounds and noise.
 
 
 def _design(
-    config: Config, record: RunRecord, folder: RunFolder, findings: Findings
+    config: Config, record: RunRecord, folder: RunFolder, verified: Verified
 ) -> RunDesign | None:
     """The run as config and seed determine it; None if the folder lacks something for that."""
     why_not = _why_not_drawn(config, record, folder)
@@ -117,11 +123,11 @@ def _design(
                 if not isinstance(config.participation, Replay) or _draws(design, folder):
                     return design
         except InputError as error:
-            findings.add(folder.config, f"does not go with {folder.record.name}: {error}")
+            verified.add(folder.config, f"does not go with {folder.record.name}: {error}")
             return None
         why_not = "the task's order of clients is not known"
-    findings.note(f"rounds and noise are not drawn again from the seed: {why_not}")
-    findings.not_made_again += [folder.canaries.name, folder.record.name]
+    verified.note(f"rounds and noise are not drawn again from the seed: {why_not}")
+    verified.not_made_again += [folder.canaries.name, folder.record.name]
     return None
 
 
@@ -164,11 +170,11 @@ def _draws(design: RunDesign, folder: RunFolder) -> bool:
 
 
 def _recorded_pool(
-    folder: RunFolder, config: Config, findings: Findings
+    folder: RunFolder, config: Config, verified: Verified
 ) -> Mapping[str, CanaryRow] | None:
     """The canaries of canaries.csv, whose coins are compared with those that the seed draws."""
     path, canaries = folder.canaries, config.canaries
-    with findings.reading(path):
+    with verified.reading(path):
         rows = read_canaries(path)
         if isinstance(canaries, RecordedTable):
             return rows
@@ -177,7 +183,7 @@ def _recorded_pool(
         )
         for coin, (canary, row) in zip(drawn, rows.items(), strict=True):
             if coin != row.included:
-                findings.add(
+                verified.add(
                     path,
                     f"canary {canary} has included {int(row.included)}; the seed of the config "
                     f"draws {int(coin)}",
@@ -187,27 +193,17 @@ def _recorded_pool(
     return None
 
 
-def _pool(folder: RunFolder, design: RunDesign, findings: Findings) -> Mapping[str, CanaryRow]:
+def _pool(folder: RunFolder, design: RunDesign, verified: Verified) -> Mapping[str, CanaryRow]:
     """The canaries that the seed and the secret draw, after comparing canaries.csv."""
     path = folder.canaries
     own = design.own_rounds.of_canary
     expected = canaries_text(design.included, own, design.arms).splitlines()
-    with findings.reading(path):
-        try:
+    with verified.reading(path):
+        with reading(path):
             recorded = read_foreign(path).decode("utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: cannot be read: {error}") from error
-        for number, (row, expected_row) in enumerate(zip(recorded, expected, strict=False)):
-            if row != expected_row:
-                findings.add(
-                    path, f"row {number} is {row!r}; the seed of the config draws {expected_row!r}"
-                )
-                break
-        else:
-            if len(recorded) != len(expected):
-                findings.add(
-                    path, f"has {len(recorded) - 1} canaries, and run.json {len(expected) - 1}"
-                )
+        if (different := first_difference(recorded, expected)) is not None:
+            number, row, drawn = different
+            verified.add(path, f"row {number} is {row!r}; the seed of the config draws {drawn!r}")
     arms = design.arms or ("",) * len(own)
     return {
         str(canary): CanaryRow(bool(included), rounds, arm)
@@ -220,7 +216,7 @@ def _pool(folder: RunFolder, design: RunDesign, findings: Findings) -> Mapping[s
 # The record of the run.
 
 
-def _verify_record(of_logs: RunScores, design: RunDesign | None, findings: Findings) -> RunRecord:
+def _verify_record(of_logs: RunScores, design: RunDesign | None, verified: Verified) -> RunRecord:
     """The record with the fields that follow from design and logs, after comparing run.json.
 
     Raises:
@@ -245,16 +241,16 @@ def _verify_record(of_logs: RunScores, design: RunDesign | None, findings: Findi
             "schedule_secret": design.secret_from,
         }
         derived_fields |= _live(of_logs, design)
-        verify_cohorts(folder, config, design.schedule, findings)
+        verify_cohorts(folder, config, design.schedule, verified)
     if folder.model.exists():
         model = read_arrays(folder.model, "a model")
         derived_fields["model_sha256"] = model_digest(model.values())
     derived = dataclasses.replace(record, **derived_fields)
     recorded = read_json(folder.record, dict[str, Any], "a run record")
     for difference in differences(recorded, _as_read(to_json(derived))):
-        findings.add(folder.record, str(difference))
+        verified.add(folder.record, str(difference))
     if record.variable_sizes and sum(record.variable_sizes) != record.dim:
-        findings.add(folder.record, f"`variable_sizes` do not add up to `dim`, {record.dim}")
+        verified.add(folder.record, f"`variable_sizes` do not add up to `dim`, {record.dim}")
     return derived
 
 
@@ -279,7 +275,7 @@ def _as_read(value: Any) -> Any:
 # The report and its page.
 
 
-def _verify_report(run: FinishedRun, chain: Chain | None, findings: Findings) -> None:
+def _verify_report(run: FinishedRun, chain: Chain | None, verified: Verified) -> None:
     """Compares report.json and report.html with a report that is built again.
 
     Raises:
@@ -287,7 +283,8 @@ def _verify_report(run: FinishedRun, chain: Chain | None, findings: Findings) ->
     """
     path = run.folder.report_json
     recorded = read_json(path, dict[str, Any], "a report")
-    report = findings.report = build_report(run)
+    report = build_report(run)
+    verified.report = None if verified.findings else report
     derived = _as_read(report_to_json(report))
     sealed = None if chain is None else chain.last(Reported)
     has_words = not _has_plugins(run.config)
@@ -300,30 +297,30 @@ def _verify_report(run: FinishedRun, chain: Chain | None, findings: Findings) ->
         derived["fl_audit_version"] = recorded.get("fl_audit_version")
     wrong = list(differences(recorded, derived))
     found = [difference for difference in wrong if difference.kind not in let_pass]
-    _add(path.name, found, findings)
+    _add(path.name, found, verified)
     if rounded := sum(difference.kind == "last digits" for difference in wrong) * (
         "last digits" in let_pass
     ):
-        findings.note(
+        verified.note(
             f"report.json: {rounded} numbers differ from those made here in their last digits, as "
             "they may on another processor; the chain has the digest of the file"
         )
     if found:
         return
     of_other_code = [path.name] * any(one.kind in ("words", "lacking") for one in wrong)
-    if (different := _other_line(run, report)) is not None:
+    if (different := _other_line(run, report, verified)) is not None:
         if is_of_this_code and not wrong:
-            findings.add(run.folder.report_html, different)
+            verified.add(run.folder.report_html, different)
         else:
             of_other_code.append(run.folder.report_html.name)
     if of_other_code:
-        findings.not_made_again += of_other_code
+        verified.not_made_again += of_other_code
         by = (
             f"by {_other_code(recorded, sealed)}"
             if has_words
             else "with plugins, not imported here"
         )
-        findings.note(f"the report was made {by}")
+        verified.note(f"the report was made {by}")
 
 
 def _other_code(recorded: Mapping[str, Any], sealed: Reported | None) -> str:
@@ -336,42 +333,30 @@ def _other_code(recorded: Mapping[str, Any], sealed: Reported | None) -> str:
     return f"fl-audit whose code has the SHA-256 {sealed.code[:12]}…; here {code_digest()[:12]}…"
 
 
-def _add(name: str, wrong: list[Difference], findings: Findings) -> None:
+def _add(name: str, wrong: list[Difference], verified: Verified) -> None:
     """Adds a finding for each part of the report, with its first difference."""
     parts: dict[str, list[Difference]] = {}
     for difference in wrong:
         parts.setdefault(".".join(difference.place.split(".")[:2]), []).append(difference)
     for of_part in parts.values():
         more = f" (and {len(of_part) - 1} other keys there)" if len(of_part) > 1 else ""
-        findings.add(name, f"{of_part[0]}{more}")
+        verified.add(name, f"{of_part[0]}{more}")
 
 
-def _other_line(run: FinishedRun, report: Report) -> str | None:
-    """How the page differs from a new one; the folder may have had another name."""
+_NAME = re.compile("Run <b>([^<]*)</b>, finished ")
+"""The folder's name on its page, which is in the title, too."""
+
+
+def _other_line(run: FinishedRun, report: Report, verified: Verified) -> str | None:
+    """How the page differs from a new one, but for the folder's name, which is noted."""
     path = run.folder.report_html
-    try:
+    with reading(path):
         recorded = read_foreign(path).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    name = html.escape(run.folder.path.resolve().name)
-    page_lines, derived_lines = recorded.splitlines(), page_of_run(report, run).splitlines()
-    for number, (line, derived) in enumerate(zip(page_lines, derived_lines, strict=False), start=1):
-        if line != derived and not _is_renamed(line, derived, name):
-            return f"line {number} is not what the report gives"
-    if len(page_lines) != len(derived_lines):
-        return f"has {len(page_lines)} lines, and the report gives {len(derived_lines)}"
-    return None
-
-
-_NAMED = ((", ", "</title>"), ("Run <b>", "</b>, finished "))
-"""What is before and after the folder's name on its page."""
-
-
-def _is_renamed(line: str, derived: str, name: str) -> bool:
-    """Whether lines differ only in the name of the folder."""
-    for before, after in _NAMED:
-        first, found, last = derived.partition(f"{before}{name}{after}")
-        other = line.removeprefix(first + before).removesuffix(after + last)
-        if found and line == f"{first}{before}{other}{after}{last}" and "<" not in other:
-            return True
-    return False
+    derived, name = page_of_run(report, run), html.escape(run.folder.path.resolve().name)
+    written = _NAME.search(recorded)
+    if written is not None and written[1] != name:
+        verified.note(f"{path.name}: is of a folder of another name, {html.unescape(written[1])!r}")
+        for before, after in ((", ", "</title>"), ("Run <b>", "</b>, finished ")):
+            derived = derived.replace(before + name + after, before + written[1] + after, 1)
+    different = first_difference(recorded.splitlines(), derived.splitlines())
+    return None if different is None else f"line {different[0] + 1} is not what the report gives"

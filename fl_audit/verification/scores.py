@@ -38,11 +38,11 @@ from fl_audit.formats.run_record import RunRecord
 from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.report.finished_run import read_scores_of
-from fl_audit.verification.findings import Findings, differences
+from fl_audit.verification.findings import Verified, differences
 
 
 def compare_scores(
-    path: Path, derived: ScoreFile, findings: Findings, error: float = 0.0
+    path: Path, derived: ScoreFile, verified: Verified, error: float = 0.0
 ) -> ScoreFile:
     """Compares a score file with the scores from coins and logs, up to a rounding `error`.
 
@@ -53,10 +53,10 @@ def compare_scores(
     """
     recorded = read_score_file(path)
     if recorded.canary_id != derived.canary_id:
-        findings.add(path, "lists other canaries than the pool has, or in another order")
+        verified.add(path, "lists other canaries than the pool has, or in another order")
         return derived
     if (recorded.inclusion, recorded.pair) != (derived.inclusion, derived.pair):
-        findings.add(path, "says otherwise than the pool how it was decided who takes part")
+        verified.add(path, "says otherwise than the pool how it was decided who takes part")
     coins = np.asarray(recorded.included) != np.asarray(derived.included)
     differ = ~(np.abs(np.asarray(recorded.score) - derived.score) <= error)
     wrong = np.flatnonzero(coins | differ)
@@ -67,7 +67,7 @@ def compare_scores(
     if coins[at]:
         follows = f"; by its coin it was {'included' if derived.included[at] else 'excluded'}"
     more = f" (and {len(wrong) - 1} other canaries)" if len(wrong) > 1 else ""
-    findings.add(
+    verified.add(
         path,
         f"canary {derived.canary_id[at]} has included {int(recorded.included[at])} and score "
         f"{float(recorded.score[at])!r}{follows}{more}",
@@ -157,7 +157,7 @@ class RunScores:
         return statistics_of(self.config.canaries, self.config.audit)
 
     def verify(
-        self, findings: Findings
+        self, verified: Verified
     ) -> tuple[dict[str, ScoreFile], Mapping[str, ComparedVectors]]:
         """Compares score files, and the nulls of the vectors that they compare, with the logs.
 
@@ -173,27 +173,27 @@ class RunScores:
             (self.folder.upload_cosines, self._from_uploads),
         )
         for path, derive in sources:
-            with findings.reading(path):
+            with verified.reading(path):
                 if path.exists():
                     derived |= derive()
-        with findings.reading(self.folder.round_cosines):
-            derived |= self._with_sums(derived, findings)
-            self._verify_kept_sums(findings)
-        scores = dict(self._files(derived, findings))
-        return scores, self._compared(derived, findings)
+        with verified.reading(self.folder.round_cosines):
+            derived |= self._with_sums(derived, verified)
+            self._verify_kept_sums(verified)
+        scores = dict(self._files(derived, verified))
+        return scores, self._compared(derived, verified)
 
     def _files(
-        self, derived: Mapping[str, Derived], findings: Findings
+        self, derived: Mapping[str, Derived], verified: Verified
     ) -> Iterator[tuple[str, ScoreFile]]:
         for statistic in self.statistics:
             path, made = self.folder.scores(statistic.name), derived.get(statistic.name)
-            with findings.reading(path):
+            with verified.reading(path):
                 if made is None:
-                    findings.not_made_again.append(path.name)
+                    verified.not_made_again.append(path.name)
                     yield statistic.name, read_scores_of(path, self.pool)
                     continue
                 file = self._file(made.scores)
-                yield statistic.name, compare_scores(path, file, findings, made.error)
+                yield statistic.name, compare_scores(path, file, verified, made.error)
 
     def _file(self, scores: FloatArray) -> ScoreFile:
         canaries = self.config.canaries
@@ -207,19 +207,19 @@ class RunScores:
         )
 
     def _compared(
-        self, derived: Mapping[str, Derived], findings: Findings
+        self, derived: Mapping[str, Derived], verified: Verified
     ) -> Mapping[str, ComparedVectors]:
         """The nulls of vectors: recomputed if possible, else as recorded."""
         path = self.folder.compared_vectors
         made = {name: one.compared for name, one in derived.items() if one.compared is not None}
         recorded: dict[str, ComparedVectors] = {}
-        with findings.reading(path):
+        with verified.reading(path):
             recorded = dict(read_compared_vectors(path))
             for name in sorted({*made, *recorded}):
                 if name not in made:
-                    findings.not_made_again.append(f"{path.name}: {name}")
+                    verified.not_made_again.append(f"{path.name}: {name}")
                 elif name not in recorded or not _are_alike(recorded[name], made[name]):
-                    findings.add(path, f"`statistics.{name}` is not what the logs give")
+                    verified.add(path, f"`statistics.{name}` is not what the logs give")
                     recorded[name] = made[name]
         return recorded
 
@@ -307,7 +307,7 @@ class RunScores:
         return {ONE_UPLOAD.name: Derived(made.values, made.compared, self.rounding)}
 
     def _with_sums(
-        self, derived: Mapping[str, Derived], findings: Findings
+        self, derived: Mapping[str, Derived], verified: Verified
     ) -> Iterator[tuple[str, Derived]]:
         """The statistics that add up cosines, with the null from the sum of directions.
 
@@ -324,11 +324,11 @@ class RunScores:
             products = self.vectors.inner_products(total.astype(np.float32))
             allowed = self.rounding * max(1.0, euclidean_norm(total))
             if not (np.abs(products - made.scores) <= allowed).all():
-                findings.add(files[-1], "is not the sum of the directions of the logged rounds")
+                verified.add(files[-1], "is not the sum of the directions of the logged rounds")
             compared = sum_of_cosines(family_of(self.config.canaries), total)
             yield name, dataclasses.replace(made, compared=compared)
 
-    def _verify_kept_sums(self, findings: Findings) -> None:
+    def _verify_kept_sums(self, verified: Verified) -> None:
         """Compares the kept sums of a canary's rounds with the logged cosines, as `_with_sums`."""
         path, family, rounds = self.folder.kept_directions, self.vectors, self.rounds
         if family is None or rounds is None or not path.exists():
@@ -347,7 +347,7 @@ class RunScores:
             products = family.inner_products(worst.astype(np.float32))
             errors = np.abs(sets @ np.stack(rows) - products)
             if not (errors <= self.rounding * max(1.0, norm)).all(axis=1).any():
-                findings.add(path, "has a sum of directions that is of no canary's logged rounds")
+                verified.add(path, "has a sum of directions that is of no canary's logged rounds")
 
 
 def _are_alike(recorded: ComparedVectors, derived: ComparedVectors) -> bool:

@@ -9,15 +9,15 @@ from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.round_chain import Chain
 from fl_audit.verification.chain import verify_chain
 from fl_audit.verification.commitment import verify_commitment
-from fl_audit.verification.findings import Findings, Verified
+from fl_audit.verification.findings import Verified
 from fl_audit.verification.model import verify_model
 from fl_audit.verification.run import verify_run
 from fl_audit.verification.scores import compare_scores
 
 NOT_SHOWN = (
     "not shown: that the folder was not written anew as a whole, with its chain, but for --link; "
-    "that the logged rounds, losses and accuracies are those of a training; versions and times; "
-    "that there was no other run (docs/verify.md)"
+    "that logged rounds, losses, accuracies and a replay are those of a training; data, task, "
+    "versions and times in run.json; that there was no other run (docs/verify.md)"
 )
 """What no verification of a folder can show."""
 
@@ -43,42 +43,37 @@ def verify_folder(
     Raises:
       InputError: The folder is of neither, or the commitment or the model cannot be read.
     """
-    findings = Findings()
+    verified = Verified()
     log, run = LogFolder(path), RunFolder(path)
     if log.pool.exists():
         if commitment is not None:
             raise InputError(f"--commitment: {path} is a log; only runs are made under one")
         if model is not None:
             raise InputError(f"--model: {path} is a log, which says nothing of the released model")
-        _verify_log(log, verify_chain(log, link, findings), progress, findings)
+        _verify_log(log, verify_chain(log, link, verified), progress, verified)
     elif run.record.exists() or run.chain.exists():
         for file in (run.config, run.canaries, run.metrics, run.record, run.model, run.report_json):
             if not file.exists():
-                findings.add(file, "is missing")
-        chain = verify_chain(run, link, findings)
-        verify_commitment(run, chain, commitment, findings)
-        verify_run(run, chain, findings)
+                verified.add(file, "is missing")
+        chain = verify_chain(run, link, verified)
+        verify_commitment(run, chain, commitment, verified)
+        verify_run(run, chain, verified)
         if model is not None:
-            verify_model(run, model, findings)
+            verify_model(run, model, verified)
     else:
         raise InputError(
             f"{path}: holds neither a finished run ({run.report_json.name}) nor a log "
             f"({log.pool.name})"
         )
-    return Verified(
-        tuple(findings.wrong),
-        tuple(findings.notes),
-        tuple(findings.not_made_again),
-        None if findings.wrong else findings.report,
-    )
+    return verified
 
 
 def _verify_log(
-    folder: LogFolder, chain: Chain | None, progress: Progress, findings: Findings
+    folder: LogFolder, chain: Chain | None, progress: Progress, verified: Verified
 ) -> None:
     """Recomputes the scores of a log, and compares its score files with them."""
     log = None
-    with findings.reading(folder.pool):
+    with verified.reading(folder.pool):
         log = read_log(folder, progress)
     if log is None:
         return
@@ -87,24 +82,24 @@ def _verify_log(
         side = "included" if log.listed.included[wrong[0]] else "excluded"
         words = f"canary {wrong[0]} is {side}, and by the coins of {folder.pool.name} it is not"
         if chain is not None:
-            findings.add(folder.canaries, words)
+            verified.add(folder.canaries, words)
         else:
-            findings.note(
+            verified.note(
                 f"{folder.canaries.name}: {words}: another system decided who participates"
             )
     if log.is_empty:
-        findings.note("the folder shows no round")
+        verified.note("the folder shows no round")
         return
     if chain is not None and not chain.is_scored:
-        findings.note("rounds were logged after the last scores, which are not compared")
+        verified.note("rounds were logged after the last scores, which are not compared")
         return
-    with findings.reading(folder.round_cosines):
+    with verified.reading(folder.round_cosines):
         scored = score_log(log)
         for name, derived in scored.scores.items():
             path = folder.scores(name)
-            with findings.reading(path):
+            with verified.reading(path):
                 if path.exists():
-                    compare_scores(path, derived, findings)
+                    compare_scores(path, derived, verified)
         names = {folder.scores(name).name for name in scored.scores}
         left = [p.name for p in sorted(folder.path.glob("scores_*.csv")) if p.name not in names]
-        findings.not_made_again.extend(left)
+        verified.not_made_again.extend(left)

@@ -136,12 +136,13 @@ def kept(tmp_path, monkeypatch):
     """Twelve directions of 500 numbers, three sets of them, and the file of what is kept."""
     random = np.random.default_rng(3)
     vectors = random.normal(size=(12, 500)).astype(np.float32)
-    log = RoundDirections.of(DirectionLog.create, tmp_path / "directions.npy", 12, seed=1, dim=500)
+    path, kept = tmp_path / "directions.npy", tmp_path / "kept.npz"
+    log = RoundDirections.of(DirectionLog.create, path, 12, seed=1, dim=500, kept=kept)
     for index, vector in enumerate(vectors):
         log.add(index, vector)
     weights = RoundWeights(random.normal(size=(3, 12)), np.array([0, 1, 2, 1]))
-    sums = log.weighted_sums(weights, np.arange(12), tmp_path / "kept.npz")
-    return vectors, weights, sums, tmp_path / "kept.npz"
+    sums = log.weighted_sums(weights, np.arange(12))
+    return vectors, weights, sums, kept
 
 
 def test_lengths_follow_from_what_is_kept(kept):

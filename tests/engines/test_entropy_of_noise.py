@@ -60,10 +60,7 @@ class Source:
 
 
 def noise_of(engine, run, leaves=None):
-    """Aggregate of a round by the leaves of a state, else of the first; and the leaves after it.
-
-    Of an engine in its session.
-    """
+    """Aggregate of a round by the leaves of a state, else of the first; and the leaves after it."""
     state = engine.begin()
     state = state if leaves is None else engine.from_leaves(state, leaves)
     cohort = run.schedule.cohort(0)
@@ -84,6 +81,7 @@ RUNTIMES = [
             *(("local", m, [SLOW]) for m in MECHANISMS if m != "adaptive"),
             *(("native", m, [SLOW]) for m in MECHANISMS),
             *(("ray", m, [SLOW]) for m in MECHANISMS if m != "at clients"),
+            *(("jax on ray", m, [SLOW]) for m in ("adaptive", "tree", "matrix")),
         ]
     ),
 ]
@@ -91,16 +89,18 @@ RUNTIMES = [
 
 @pytest.mark.parametrize(("runtime", "mechanism"), RUNTIMES)
 def test_noise_follows_from_every_byte_of_a_key(runtime, mechanism, monkeypatch, tmp_path):
-    pytest.importorskip("ray" if runtime == "ray" else "numpy")
-    pytest.importorskip("numpy" if runtime == "jax" else "tensorflow_federated")
+    on_ray = {"ray": RayCluster(actors=1), "jax on ray": RayCluster(actors=1, engine="jax")}
+    cluster = on_ray.get(runtime)
+    pytest.importorskip("numpy" if cluster is None else "ray")
+    pytest.importorskip("numpy" if "jax" in runtime else "tensorflow_federated")
     run = small_run(mechanism=MECHANISMS[mechanism], canaries=Canaries(count=4, family="gaussian"))
     run = with_keys(run, clients_per_block=1 if runtime == "local" else None)
-    run = with_keys(run, runtime=runtime, ray=RayCluster(actors=1) if runtime == "ray" else None)
-    source = Source(tmp_path / "entropy", monkeypatch, of_graphs=runtime != "jax")
+    run = with_keys(run, runtime=runtime if cluster is None else "ray", ray=cluster)
+    source = Source(tmp_path / "entropy", monkeypatch, of_graphs="jax" not in runtime)
     engine = make_runtime(run, worker_log=tmp_path / "worker.log")
-    source.become(ENTROPY[SAME])
     fresh, after = {}, {}
     with engine.session():
+        source.become(ENTROPY[SAME])
         first, leaves = noise_of(engine, run)
         resumed, _ = noise_of(engine, run, leaves)
         for name, text in ENTROPY.items():
@@ -115,5 +115,5 @@ def test_noise_follows_from_every_byte_of_a_key(runtime, mechanism, monkeypatch,
     assert after[SAME] < 0.1 * least
     assert all((after[name] < 0.1 * least) == is_kept for name in others)
     # TFF's first state has a rotation of its own, public and drawn by the clock.
-    is_rotated = runtime != "jax" and mechanism.startswith("distributed")
+    is_rotated = "jax" not in runtime and mechanism.startswith("distributed")
     assert is_rotated or fresh[SAME] < 0.1 * least

@@ -1,5 +1,6 @@
 """Other coins: exact arithmetic and the best mechanism there is; pairs: group privacy, coverage."""
 
+import functools
 import itertools
 import math
 from fractions import Fraction
@@ -21,7 +22,10 @@ from experiments.steinke2023_bounds.coins_and_pairs import (
 )
 from fl_audit.errors import InputError
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value, p_values, sharp_p_values
-from fl_audit.estimators.one_run.guesses import Guesses, PairScores, right_among_surest
+from fl_audit.estimators.one_run.guesses import Guesses, right_among_surest
+from fl_audit.estimators.scores import CanaryScores
+
+pair_scores = functools.partial(CanaryScores, inclusion="pairs")
 
 
 def exact_tail(k_plus: int, k_minus: int, v: int, odds: int, inclusion: Fraction) -> Fraction:
@@ -209,7 +213,7 @@ def test_refuses_other_coins():
 
 
 def test_the_surest_pairs_come_first():
-    scores = PairScores(included=[9.0, 1.0, 4.0, 0.0], excluded=[1.0, 6.0, 2.0, 1.0])
+    scores = pair_scores(included=[9.0, 1.0, 4.0, 0.0], excluded=[1.0, 6.0, 2.0, 1.0])
     # Differences 8, -5, 2, -1.
     assert right_among_surest(scores).tolist() == [0, 1, 1, 2, 2]
 
@@ -217,14 +221,14 @@ def test_the_surest_pairs_come_first():
 def test_exchanging_all_members_and_partners_exchanges_right_and_wrong():
     rng = np.random.default_rng(2)
     a, b = rng.normal(size=(2, 50))
-    right = right_among_surest(PairScores(a, b))
-    wrong = right_among_surest(PairScores(b, a))
+    right = right_among_surest(pair_scores(a, b))
+    wrong = right_among_surest(pair_scores(b, a))
     assert np.array_equal(right + wrong, np.arange(51))
 
 
 def test_ties_never_help():
     rng = np.random.default_rng(4)
-    scores = PairScores(rng.integers(0, 4, 60), rng.integers(-1, 3, 60))
+    scores = pair_scores(rng.integers(0, 4, 60), rng.integers(-1, 3, 60))
     gap = scores.included - scores.excluded
     ours = right_among_surest(scores)
     for _ in range(100):
@@ -235,7 +239,7 @@ def test_ties_never_help():
 @pytest.mark.parametrize("delta", [0.0, 1e-4])
 def test_estimate_is_corollary_5_4_on_pairs(delta):
     rng = np.random.default_rng(1)
-    scores = PairScores(rng.normal(2, 1, 300), rng.normal(0, 1, 300))
+    scores = pair_scores(rng.normal(2, 1, 300), rng.normal(0, 1, 300))
     made = paired_one_run(scores, delta=delta, confidence=0.95, guesses=100)
     v = int(right_among_surest(scores)[100])
     by_corollary = epsilon_lower_bound(300, 100, v, delta, 0.95)
@@ -287,7 +291,7 @@ def test_coverage_on_laplace_pairs():
     included = 1 + rng.laplace(scale=2 / epsilon, size=(runs, m))
     excluded = rng.laplace(scale=2 / epsilon, size=(runs, m))
     pairs = zip(included, excluded, strict=True)
-    v = np.array([right_among_surest(PairScores(a, b))[r] for a, b in pairs])
+    v = np.array([right_among_surest(pair_scores(a, b))[r] for a, b in pairs])
     rejected = p_values(m, np.full(runs, r), v, epsilon, 0.0) < 0.05
     assert rejected.sum() <= stats.binom.isf(1e-6, runs, 0.05)
     assert epsilon_lower_bound(m, r, int(v.max()), 0.0, 0.95) > 0.5  # not all trivial
@@ -295,21 +299,21 @@ def test_coverage_on_laplace_pairs():
 
 @pytest.mark.parametrize("delta", [0.0, 1e-15, 0.999])
 def test_extremes(delta):
-    equal = paired_one_run(PairScores(np.ones(20), np.ones(20)), delta=delta, confidence=0.95)
+    equal = paired_one_run(pair_scores(np.ones(20), np.ones(20)), delta=delta, confidence=0.95)
     assert equal.epsilon == 0 == equal.details["epsilon_add_or_remove"]
-    one = paired_one_run(PairScores([1.0], [0.0]), delta=delta, confidence=0.95)
+    one = paired_one_run(pair_scores([1.0], [0.0]), delta=delta, confidence=0.95)
     assert one.epsilon == 0
-    none = PairScores(np.ones(20), np.zeros(20))
+    none = pair_scores(np.ones(20), np.zeros(20))
     assert paired_one_run(none, delta=delta, confidence=0.95, guesses=0).epsilon == 0
     assert add_remove_p_value(9, 9, 9, epsilon=50.0, delta=max(delta, 1e-9)) == 1
 
 
 def test_refuses_pairs():
-    with pytest.raises(InputError, match="as many included as excluded"):
-        PairScores([1.0, 2.0], [1.0])
+    with pytest.raises(ValueError, match="as many included as excluded"):
+        pair_scores([1.0, 2.0], [1.0])
     with pytest.raises(ValueError, match="finite"):
-        PairScores([math.nan], [1.0])
+        pair_scores([math.nan], [1.0])
     with pytest.raises(InputError, match="number of pairs"):
-        paired_one_run(PairScores([1.0], [2.0]), delta=0.0, confidence=0.95, guesses=2)
+        paired_one_run(pair_scores([1.0], [2.0]), delta=0.0, confidence=0.95, guesses=2)
     with pytest.raises(InputError, match="epsilon"):
         replacement_parameters(-1.0, 0.0)

@@ -11,7 +11,6 @@ from fl_audit.mechanisms import (
     Mechanism,
     MechanismKind,
     fresh_in_each_round,
-    made_to_be_clipped,
 )
 
 
@@ -40,7 +39,6 @@ PARTS = {
     ),
     "make_aggregator": _aggregator,
     "clip_and_noise": _clip_and_noise,
-    "canary_norm": made_to_be_clipped,
     "noise_distribution": GAUSSIAN,
     "divides_by": "actual_cohort",
     "correlation": fresh_in_each_round,

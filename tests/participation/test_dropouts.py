@@ -1,11 +1,15 @@
 """Dropouts, report goals and cool-downs: who reports, and what accounting counts."""
 
+import math
+
+import numpy as np
 import pytest
 
-from fl_audit.accounting import account
+from fl_audit.accounting import account, epsilon_at_least
 from fl_audit.config.design import design_run
 from fl_audit.config.file import parse_config
 from fl_audit.errors import InputError
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.participation import Dropouts
 
 CLIENTS = [f"client-{index}" for index in range(120)]
@@ -43,10 +47,33 @@ def test_a_share_of_those_sampled_drops_out():
     assert designed({"share": 0.0}).own_rounds.most == everybody.own_rounds.most
 
 
+def most_reports(design):
+    return np.bincount(np.concatenate([design.schedule.clients(t) for t in range(40)])).max()
+
+
 def test_a_round_ends_with_the_goal():
     design = designed({"share": 0.1, "report_goal": 20}, canaries=0)
     assert set(sizes(design)) == {20}
     assert design.schedule.expected_cohort == pytest.approx(20)
+
+
+def test_devices_report_in_their_hours():
+    """10 of 24 rounds: each device is in the same hours of every day, others in other ones."""
+    hours = {"available_share": 10 / 24, "rounds_per_day": 24}
+    design = designed(hours, kind="every_round", canaries=0)
+    present = np.zeros((40, 120), bool)
+    for t in range(40):
+        present[t, design.schedule.clients(t)] = True
+    assert (present[24:] == present[:16]).all()
+    assert set(present[:24].sum(axis=0)) == {10}
+    assert 25 < min(sizes(design)) < max(sizes(design)) < 75
+    assert design.schedule.expected_clients == pytest.approx(50)
+    assert design.release.client.participations == present.sum(axis=0).max()
+
+
+def test_hours_need_a_day():
+    with pytest.raises(InputError, match="rounds_per_day is missing"):
+        designed({"available_share": 0.5})
 
 
 def test_coins_of_canaries_change_no_other_rounds():
@@ -60,10 +87,19 @@ def test_coins_of_canaries_change_no_other_rounds():
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian_fixed", "tree_aggregation"])
-def test_accounting_counts_every_round_of_the_schedule(mechanism):
-    everybody = account(designed(mechanism=mechanism, canaries=0).release, 1e-5)
-    some = account(designed({"share": 0.3}, mechanism=mechanism, canaries=0).release, 1e-5)
-    assert some.client.epsilon == everybody.client.epsilon
+def test_accounting_counts_the_rounds_in_which_a_client_reports(mechanism):
+    """With nine of ten dropping out, no client reports ten times."""
+    everybody = designed(mechanism=mechanism, canaries=0).release
+    some = designed({"share": 0.9}, mechanism=mechanism, canaries=0)
+    assert some.release.client.participations == most_reports(some) < 10
+    fewer, all_rounds = (account(release, 1e-5).client for release in (some.release, everybody))
+    assert fewer.epsilon < all_rounds.epsilon
+    if mechanism == "gaussian_fixed":
+        shift = math.sqrt(most_reports(some)) / 2.0
+        assert fewer.epsilon == pytest.approx(epsilon_of_mu(shift, 1e-5))
+        assert epsilon_at_least(
+            some.release, some.release.client, 1e-5, knows_rounds=True
+        ) == pytest.approx(fewer.epsilon)
 
 
 def test_missing_shares_of_noise_are_accounted():
@@ -113,3 +149,8 @@ def test_a_sentence_says_who_reports():
     assert Dropouts(report_goal=9).words == "A round uses 9 reports at most."
     both = Dropouts(share=0.25, report_goal=1).words
     assert both == "Of those sampled 25 % drop out, and a round uses 1 report at most."
+    hours = Dropouts(share=0.25, available_share=0.4, rounds_per_day=24, report_goal=1).words
+    assert hours == (
+        "Of those sampled 25 % drop out, each is available in 40 % of each 24 rounds, and a round "
+        "uses 1 report at most."
+    )

@@ -67,7 +67,7 @@ def claimed(tmp_path_factory) -> RunFolder:
     return folder
 
 
-HELD = Provenance("a run", Verified((), ()), "0f" * 32)
+HELD = Provenance("a run", Verified(), "0f" * 32)
 
 
 def sheet_of(folder, statement=None, sweep=None):
@@ -174,17 +174,19 @@ def test_a_run_of_a_sweep_says_what_all_runs_cost(claimed, tmp_path):
     for name in ("a", "b", "c", "begun"):
         shutil.copytree(claimed.path, runs / name)
     RunFolder(runs / "begun").record.unlink()
-    listed = [{"name": name} for name in ("a", "b", "c", "begun", "planned")]
+    # The list lacks one run, and has one whose folder was removed.
+    listed = [{"name": name} for name in ("a", "b", "begun", "planned")]
+    listed.append({"name": "removed", "state": "finished"})
     (tmp_path / "sweep.json").write_text(json.dumps({"runs": listed}))
     sweep = sweep_around(runs / "a", 1e-3)
     assert sweep is not None
-    assert (sweep.num_runs, sweep.num_recorded, sweep.num_begun) == (5, 3, 1)
+    assert (sweep.num_runs, sweep.num_recorded, sweep.num_begun) == (6, 3, 2)
     assert sweep.price is not None
     sheet = sheet_of(RunFolder(runs / "a"), sweep=sweep)
-    assert "one of 5 of a sweep, 3 of them trained, 1 more begun" in texts(sheet, "earlier_runs")
+    assert "one of 6 of a sweep, 3 of them trained, 2 more begun" in texts(sheet, "earlier_runs")
     holds, published = sheet.lines("selection")
     assert "composition of all 3 trained runs" in holds.text
-    assert "Not counted: 1 run without a record" in holds.text
+    assert "Not counted: 2 runs without a record" in holds.text
     assert "does NOT cover this sweep" in published.text
     assert sweep_around(claimed.path, 1e-3) is None
 
@@ -204,11 +206,12 @@ def test_a_sheet_says_first_what_it_rests_on(claimed):
     assert "computed again from logs and models: equal" in texts(sheet, "verified")
     assert HELD.link in texts(sheet, "chain")
     assert texts(sheet, "commitment") == "None was made before training."
-    partly = Verified((), (), ("scores_final_loss.csv",))
+    partly = Verified(not_made_again=["run.json", "scores_final_loss.csv"])
     report, commitment = read_report(claimed), "ab" * 32
     by = Provenance("a run", partly, "0f" * 32, commitment)
     sheet = sheet_of_run(report, ReleaseStatement(), by)
-    assert "covered by the chain alone: scores_final_loss.csv." in texts(sheet, "verified")
+    assert "the chain alone: run.json, scores_final_loss.csv." in texts(sheet, "verified")
+    assert "were not computed again" in sheet.lines("guarantee")[0].evidence
     (line,) = sheet.lines("commitment")
     assert commitment in line.text
 

@@ -125,7 +125,7 @@ def test_a_run_keeps_its_secret_to_one_file(tmp_path):
     kept = folder.schedule_secret.rename(tmp_path / "kept")
     verified = verify_folder(folder.path)
     assert verified.outcome == "partly"
-    assert verified.not_made_again == ("canaries.csv", "run.json")
+    assert verified.not_made_again == ["canaries.csv", "run.json"]
     assert any("schedule_secret, which is not in the folder" in note for note in verified.notes)
     kept.rename(folder.schedule_secret)
     write_secret(folder.schedule_secret, secret ^ 1)

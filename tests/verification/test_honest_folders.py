@@ -55,7 +55,8 @@ def test_a_run_that_was_moved_and_renamed(finished, tmp_path):
     shutil.copytree(finished, moved)
     check(moved)
     check(moved, finished.parent / "commitment.json")
-    check(moved.rename(tmp_path / "a"))  # a letter of which the page is full
+    notes = check(moved.rename(tmp_path / "a"))  # a letter of which the page is full
+    assert notes.endswith("report.html: is of a folder of another name, 'run'")
 
 
 def test_a_copy_beside_a_run_is_no_second_try(finished, tmp_path):
@@ -139,8 +140,8 @@ def test_a_run_with_a_plugin_is_verified_as_far_as_it_is_known(toy_runtime, tmp_
     finally:
         PATTERNS.remove("odd_and_even")
     verified = verify_folder(tmp_path / "run")
-    assert (verified.outcome, verified.findings) == ("partly", ())
-    assert verified.not_made_again == ("canaries.csv", "run.json", "report.html")
+    assert (verified.outcome, verified.findings) == ("partly", [])
+    assert verified.not_made_again == ["canaries.csv", "run.json", "report.html"]
     assert verified.notes[-1] == "the report was made with plugins, not imported here"
     sheet = tmp_path / "sheet.html"
     assert main(["release", str(tmp_path / "run"), "--out", str(sheet)]) == 0
@@ -245,7 +246,7 @@ def test_words_of_a_report_of_other_code_are_covered_by_the_chain_alone(finished
     else:
         edit(run / name, "20", "21")
     verified = of_other_code(run)
-    assert (verified.outcome, verified.not_made_again) == ("partly", (name,)), verified.findings
+    assert (verified.outcome, verified.not_made_again) == ("partly", [name]), verified.findings
     (words,) = [note for note in verified.notes if "the report was made by" in note]
     assert words.endswith(f"SHA-256 0a…; here {code_digest()[:12]}…")
     sheet = tmp_path / "sheet.html"
@@ -289,7 +290,7 @@ def test_a_log_whose_rounds_came_again_after_a_restart(tmp_path):
     outcome = verify_folder(tmp_path / "log")
     assert "chain: 6 rounds, 2 rounds logged again" in outcome.notes[0]
     assert outcome.outcome == "partly"
-    assert outcome.not_made_again == ("scores_final.csv", "scores_final_minus_initial.csv")
+    assert outcome.not_made_again == ["scores_final.csv", "scores_final_minus_initial.csv"]
     np.save(tmp_path / "log" / "final.npy", AGGREGATES[0])
     np.save(tmp_path / "log" / "initial.npy", AGGREGATES[1])
     check(tmp_path / "log")

@@ -1,307 +1,184 @@
-"""Manipulations of a run's folder: each is found, and the file that it is in is named.
+"""Every manipulation of a run's folder is found, and the file that it is in is named.
 
-`careless` ones change a file; `careful` ones write the chain anew too, and the report where that
-helps. What nobody can find is in docs/verify.md: a folder that was written anew as a whole.
+What is tried is in `manipulations`; here are also other models, sheets, logs and second tries.
 """
 
+import json
 import shutil
 
 import numpy as np
 import pytest
 
 from fl_audit import load_config, start_run
+from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.cli import main
 from fl_audit.config.commitment import tries_of
-from fl_audit.formats.round_chain import Logged
-from fl_audit.verification import verify_folder
-from tests.verification.toy_runs import (
-    another_digit,
-    edit,
-    edit_cell,
-    edit_json,
-    edit_lines,
-    nudged,
-    relink,
-    report_again,
-    reseal,
+from fl_audit.formats.folders import LogFolder, RunFolder
+from fl_audit.formats.participation_files import Participation, write_participation
+from fl_audit.release_sheet.compare_sheets import verify_sheet
+from fl_audit.verification import Verified, verify_folder
+from fl_audit.verification.chain import verify_chain
+from tests.verification.manipulations import (
+    FILES,
+    MANIPULATIONS,
+    UNREAD,
+    WITHHELD,
+    base_of,
+    manipulated,
+    verified,
 )
+from tests.verification.toy_runs import edit_json, edit_lines
 
 
-def _rows(change):
-    def changed(run, name):
-        rows = np.load(run / name)
-        change(rows)
-        np.save(run / name, rows)
-
-    return changed
+@pytest.fixture(scope="module")
+def bases(toy_runtime, tmp_path_factory):
+    """The folder of the runs that are manipulated, each made when it is needed."""
+    return tmp_path_factory.mktemp("bases")
 
 
-def _swap(rows):
-    rows[[1, 4]] = rows[[4, 1]]
+@pytest.fixture(scope="module")
+def committed(bases):
+    """A run of canaries in three rounds each, beside its commitment and its release sheet."""
+    folder = base_of(bases, "several")
+    assert main(["release", str(folder / "run"), "--out", str(folder / "sheet.html")]) == 0
+    return folder
 
 
-def _repeat(rows):
-    rows[4] = rows[3]
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("name", MANIPULATIONS)
+def test_a_manipulation_is_found_and_named(bases, tmp_path, capsys, name):
+    manipulation, (run, link) = MANIPULATIONS[name], manipulated(bases, name, tmp_path)
+    alone = verified(run)
+    assert alone.outcome == manipulation.outcome, alone.findings
+    found = [one.what for one in alone.findings if one.file == manipulation.file]
+    if manipulation.outcome == "broken":
+        assert any(manipulation.words in what for what in found), alone.findings
+    elif manipulation.outcome == "partly":
+        assert manipulation.file in alone.not_made_again
+    by_link = Verified()
+    verify_chain(RunFolder(run), link, by_link)
+    if name.startswith("forged"):
+        assert "chain.jsonl" in {one.file for one in by_link.findings}
+    if name.endswith(("removed", "one_byte")) and manipulation.outcome == "broken":
+        status = main(["release", str(run), "--out", str(tmp_path / "sheet.html")])
+        assert status == (2 if manipulation.file == "report.json" and "removed" in name else 1)
+        assert manipulation.file in capsys.readouterr().err
+        assert not (tmp_path / "sheet.html").exists()
 
 
-def _flip(rows):
-    rows[2].reshape(-1)[1:2].view(np.uint8)[0] ^= 1
+def test_there_are_enough_manipulations():
+    assert sum("damage" not in name for name in MANIPULATIONS) >= 100
 
 
-def _of_statistic(run, *keys, value):
-    edit_json(run / "report.json", "statistics", "own_rounds", *keys, value=value)
+def test_the_files_are_those_of_a_run(bases):
+    found = {path.name for path in (base_of(bases, "sampled") / "run").iterdir() if path.is_file()}
+    assert found - UNREAD == FILES
+    assert WITHHELD <= FILES
 
 
-def _first_bound(run):
-    import json
-
-    made = json.loads((run / "report.json").read_text())["statistics"]["own_rounds"]["estimates"]
-    return next(n for n, one in enumerate(made) if one["method"] == "threshold_valid")
-
-
-def _noise(run):
-    for key in ("noise_multiplier", "sum_noise_multiplier"):
-        edit_json(run / "run.json", "release", "noise", key, value=lambda noise: 2 * noise)
+@pytest.mark.slow
+@pytest.mark.parametrize("file", sorted(UNREAD))
+def test_files_that_nothing_reads_may_be_missing(bases, tmp_path, file):
+    shutil.copytree(base_of(bases, "sampled") / "run", tmp_path / "run")
+    (tmp_path / "run" / file).unlink(missing_ok=True)
+    assert main(["verify", str(tmp_path / "run")]) == 0
 
 
-def _chain_lines(change):
-    return lambda run: edit_lines(run / "chain.jsonl", change)
+# Files outside the folder.
 
 
-CARELESS = {
-    "report_bound": (
-        lambda run: _of_statistic(run, "estimates", _first_bound(run), "epsilon", value=nudged),
-        ("report.json", "statistics.own_rounds.estimates"),
-    ),
-    "report_outcome": (
-        lambda run: edit_json(run / "report.json", "verdict", "outcome", value=lambda _: "x"),
-        ("report.json", "`verdict.outcome` is 'x'"),
-    ),
-    "report_accuracy": (
-        lambda run: edit_json(run / "report.json", "accuracy", value=nudged),
-        ("report.json", "`accuracy`"),
-    ),
-    "report_guarantee": (
-        lambda run: edit_json(run / "report.json", "analytical_epsilon", value=nudged),
-        ("report.json", "`analytical_epsilon`"),
-    ),
-    "report_check": (
-        lambda run: edit_json(run / "report.json", "checks", "results", 0, "p_value", value=nudged),
-        ("report.json", "`checks.results[0].p_value`"),
-    ),
-    "report_run": (
-        lambda run: edit_json(run / "report.json", "run", "noise_multiplier", value=lambda _: 0.6),
-        ("report.json", "`run.noise_multiplier` is 0.6, and 0.5 follows"),
-    ),
-    "report_without_arrival": (
-        lambda run: edit_json(run / "report.json", "arrival", "state", value=lambda _: "arrived!"),
-        ("report.json", "`arrival.state`"),
-    ),
-    "report_further_key": (
-        lambda run: edit(run / "report.json", '"accuracy"', '"award": 1,\n  "accuracy"'),
-        ("report.json", "`award` is 1, and missing follows"),
-    ),
-    "page": (
-        lambda run: edit(run / "report.html", "20", "21"),
-        ("report.html", "has changed since the report was written"),
-    ),
-    "score": (
-        lambda run: edit_cell(run / "scores_max.csv", 3, 2, another_digit),
-        ("scores_max.csv", "canary 2 has included"),
-    ),
-    "score_of_the_model": (
-        lambda run: edit_cell(run / "scores_final.csv", 3, 2, another_digit),
-        ("scores_final.csv", "has changed since scores were written"),
-    ),
-    "score_row_dropped": (
-        lambda run: edit_lines(run / "scores_sum.csv", lambda lines: lines[:-1]),
-        ("scores_sum.csv", "lists other canaries"),
-    ),
-    "score_rows_swapped": (
-        lambda run: edit_lines(
-            run / "scores_own_rounds.csv", lambda one: [one[0], one[2], one[1], *one[3:]]
-        ),
-        ("scores_own_rounds.csv", "has changed since scores were written"),
-    ),
-    "scores_gone": (
-        lambda run: (run / "scores_max.csv").unlink(),
-        ("scores_max.csv", "is missing"),
-    ),
-    "cosine": (
-        lambda run: _rows(_flip)(run, "round_cosines.npy"),
-        ("round_cosines.npy", "round 3 has changed since it was logged"),
-    ),
-    "rounds_swapped": (
-        lambda run: _rows(_swap)(run, "round_cosines.npy"),
-        ("round_cosines.npy", "rounds 2, 5 have changed since they were logged"),
-    ),
-    "round_repeated": (
-        lambda run: _rows(_repeat)(run, "round_cosines.npy"),
-        ("round_cosines.npy", "round 5 has changed since it was logged"),
-    ),
-    "concentration": (
-        lambda run: _rows(_flip)(run, "round_concentrations.npy"),
-        ("round_concentrations.npy", "round 3 has changed"),
-    ),
-    "aggregate_length": (
-        lambda run: _rows(_flip)(run, "aggregates.npy"),
-        ("aggregates.npy", "round 3 has changed"),
-    ),
-    "metric": (
-        lambda run: edit_cell(run / "metrics.csv", 8, 7, another_digit),
-        ("metrics.csv", "round 8 has changed"),
-    ),
-    "metric_row_dropped": (
-        lambda run: edit_lines(run / "metrics.csv", lambda lines: [*lines[:4], *lines[5:]]),
-        ("metrics.csv", "must hold rounds 1 to 8"),
-    ),
-    "metric_rows_swapped": (
-        lambda run: edit_lines(
-            run / "metrics.csv", lambda one: [*one[:3], one[4], one[3], *one[5:]]
-        ),
-        ("metrics.csv", "rounds 3, 4 have changed"),
-    ),
-    "coin": (
-        lambda run: edit_cell(run / "canaries.csv", 2, 1, lambda coin: str(1 - int(coin))),
-        ("canaries.csv", "the seed of the config draws"),
-    ),
-    "round_of_a_canary": (
-        lambda run: edit_cell(run / "canaries.csv", 5, 2, lambda own: "1" if own != "1" else "2"),
-        ("canaries.csv", "row 5"),
-    ),
-    "seed": (
-        lambda run: edit(run / "config.toml", "seed = 1", "seed = 2"),
-        ("config.toml", "key `seed` is 2, which is not what was committed to"),
-    ),
-    "claim": (
-        lambda run: edit(run / "config.toml", "claimed_epsilon = 20.0", "claimed_epsilon = 30.0"),
-        ("config.toml", "has changed since the audit began"),
-    ),
-    "config_gone": (lambda run: (run / "config.toml").unlink(), ("config.toml", "is missing")),
-    "noise_in_the_record": (
-        _noise,
-        ("run.json", "noise.sum_noise_multiplier` is 1.0, and 0.5 follows"),
-    ),
-    "delta_in_the_record": (
-        lambda run: edit_json(run / "run.json", "delta", value=lambda _: 1e-2),
-        ("run.json", "`delta` is 0.01, and 0.001 follows"),
-    ),
-    "vectors_behind_scores": (
-        lambda run: edit_json(
-            run / "concentrations.json", "statistics", "max", "scale", value=lambda _: 2.0
-        ),
-        ("concentrations.json", "`statistics.max` is not what the logs give"),
-    ),
-    "echo": (
-        lambda run: edit_json(run / "first_round_echo.json", "product", value=lambda p: 2 * p),
-        ("first_round_echo.json", "has changed since scores were written"),
-    ),
-    "chain_line_dropped": (
-        _chain_lines(lambda lines: [*lines[:4], *lines[5:]]),
-        ("chain.jsonl", "line 5 does not follow from the one before it"),
-    ),
-    "chain_line_repeated": (
-        _chain_lines(lambda lines: [*lines[:4], lines[3], *lines[4:]]),
-        ("chain.jsonl", "line 5 does not follow"),
-    ),
-    "chain_lines_swapped": (
-        _chain_lines(lambda lines: [*lines[:2], lines[3], lines[2], *lines[4:]]),
-        ("chain.jsonl", "line 3 does not follow"),
-    ),
-    "chain_digit": (
-        _chain_lines(
-            lambda lines: [lines[0], lines[1].replace('"round":1', '"round":2'), *lines[2:]]
-        ),
-        ("chain.jsonl", "line 2 does not follow"),
-    ),
-    "chain_gone": (
-        lambda run: (run / "chain.jsonl").unlink(),
-        ("commitment.json", "the chain does not begin with it"),
-    ),
-    "another_nonce": (
-        lambda run: edit_json(run / "commitment.json.opening", "nonce", value=lambda _: "0" * 64),
-        ("commitment.json.opening", "its nonce does not open the commitment"),
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda model: model, None),
+        (lambda model: model[::-1], "is another model than the run trained"),
+        (lambda model: model * np.float32(1.0001), "is another model than the run trained"),
+        (lambda model: model[:-1], "holds no model whose variables have 300 parameters"),
+        (lambda model: np.stack([model, model]), "holds no model whose variables have 300"),
+    ],
+)
+def test_another_model_is_found(committed, tmp_path, change, words):
+    with np.load(committed / "run" / "model.npz") as file:
+        (model,) = file.values()
+    np.save(tmp_path / "released.npy", change(model))
+    outcome = verify_folder(committed / "run", model=tmp_path / "released.npy")
+    found = [one.what for one in outcome.findings if one.file == "released.npy"]
+    assert [words in one for one in found] == [True] * len(found)
+    assert bool(found) == (words is not None)
+
+
+SHEET = {
+    "verdict": ("Verdict on the claim", "CONS", "CERT"),
+    "guarantee": ("Upper bound from accounting", "ε ≤ ", "ε ≤ 0"),
+    "model": ("Model", "parameters: ", "parameters: 0"),
+    "chain": ("Chain of the run", "Last link ", "Last link 0"),
+    "commitment": ("Commitment", "SHA-256 ", "SHA-256 0"),
+    "verified": ("Verification", "All that", "More than"),
+    "bound": ("Lower bound", "ε ≥ ", "ε ≥ 0"),
+    "unprotected": ("Not noised", "NOT counted", "counted"),
+    "contact": ("", "Contact", "Contact"),
+}
+
+
+PAGE = {
+    "paragraph": ("</header>", "<p>Approved by the board.</p></header>"),
+    "hidden_row": ("<tr>\n", '<tr style="display:none">\n'),
+    "subtitle": ("Filled by", "Approved by"),
+    "operator's_verdict": (
+        '<th scope="row">Verdict on the claim</th>',
+        '<th scope="row">Verdict on the claim</th><td>CERTIFIED</td><td class="evidence">stated by '
+        'the operator</td></tr><tr class="next"><th scope="row"></th>',
     ),
 }
 
 
-def _score_and_report(run):
-    edit_cell(run / "scores_own_rounds.csv", 3, 2, another_digit)
-    report_again(run)
+@pytest.mark.parametrize("name", PAGE)
+def test_what_is_beside_the_rows_of_a_sheet_is_found(committed, tmp_path, name):
+    old, new = PAGE[name]
+    text, sheet = (committed / "sheet.html").read_text(), tmp_path / "sheet.html"
+    assert old in text
+    sheet.write_text(text.replace(old, new, 1))
+    outcome = verify_folder(committed / "run")
+    verify_sheet(sheet, RunFolder(committed / "run"), outcome)
+    assert {one.file for one in outcome.findings} == {"sheet.html"}
 
 
-def _coin_and_report(run):
-    for name in ("canaries.csv", *(path.name for path in run.glob("scores_*.csv"))):
-        edit_cell(run / name, 2, 1, lambda coin: str(1 - int(coin)))
-    report_again(run)
+@pytest.mark.parametrize("name", SHEET)
+def test_an_edited_sheet_is_found(committed, tmp_path, capsys, name):
+    label, old, new = SHEET[name]
+    sheet = tmp_path / "sheet.html"
+    shutil.copy(committed / "sheet.html", sheet)
+    at = sheet.read_text().index(f'<th scope="row">{label}')
+    before, after = sheet.read_text()[:at], sheet.read_text()[at:]
+    if name == "verdict":
+        old = next(word for word in ("CONSISTENT", "INCONCLUSIVE", "CONTRADICTED") if word in after)
+    assert old in after
+    sheet.write_text(before + after.replace(old, new, 1))
+    status = main(["verify", str(committed / "run"), "--sheet", str(sheet), "--json"])
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert status == (0 if name == "contact" else 1)
+    assert {one["file"] for one in found} == (set() if name == "contact" else {"sheet.html"})
+    assert all(f"`{label}`" in one["what"] for one in found)
 
 
-def _claim_and_report(run):
-    edit(run / "config.toml", "claimed_epsilon = 20.0", "claimed_epsilon = 30.0")
-    report_again(run)
+# Logs.
 
 
-def _seed(run):
-    edit(run / "config.toml", "seed = 1", "seed = 2")
-    reseal(run)
-
-
-def _report_alone(run):
-    edit_json(run / "report.json", "accuracy", value=lambda accuracy: accuracy + 0.01)
-    reseal(run)
-
-
-def _participations_and_report(run):
-    client = ("release", "client", "sampling", "at_most")
-    edit_json(run / "run.json", *client, value=lambda _: 1)
-    report_again(run)
-
-
-def _metric_and_report(run):
-    edit_cell(run / "metrics.csv", 8, 7, lambda _: "0.99")
-    report_again(run, rows=True)
-
-
-def _round_twice(run):
-    def change(lines):
-        at = next(n for n, one in enumerate(lines) if isinstance(one, Logged) and one.round == 4)
-        return [*lines[: at + 1], lines[at], *lines[at + 1 :]]
-
-    relink(run, change)
-
-
-CAREFUL = {
-    "score": (_score_and_report, ("scores_own_rounds.csv", "; the logs give")),
-    "coin": (_coin_and_report, ("canaries.csv", "the seed of the config draws")),
-    "claim": (_claim_and_report, ("config.toml", "key `audit.claimed_epsilon` is 30.0, which is")),
-    "seed": (_seed, ("canaries.csv", "the seed of the config draws")),
-    "report": (_report_alone, ("report.json", "`accuracy`")),
-    "participations": (
-        _participations_and_report,
-        ("run.json", "client.sampling.at_most` is 1"),
-    ),
-    "metric": (_metric_and_report, ("run.json", "and 0.99 follows")),
-    "round_twice": (_round_twice, ("chain.jsonl", "is round 4 after round 4")),
-}
-
-_QUICK = {"report_bound", "score", "coin", "rounds_swapped", "chain_line_dropped", "claim"}
-
-
-def _cases():
-    for kind, cases in (("careless", CARELESS), ("careful", CAREFUL)):
-        for name, (change, expected) in cases.items():
-            marks = () if name in _QUICK else pytest.mark.slow
-            yield pytest.param(change, *expected, id=f"{kind}_{name}", marks=marks)
-
-
-@pytest.mark.parametrize(("change", "file", "words"), _cases())
-def test_a_manipulation_is_found_and_named(finished, tmp_path, change, file, words):
-    run = tmp_path / "run"
-    shutil.copytree(finished, run)
-    change(run)
-    outcome = verify_folder(run, finished.parent / "commitment.json")
-    assert not outcome.held
-    named = [one for one in outcome.findings if one.file == file]
-    assert any(words in one.what for one in named), list(map(str, outcome.findings))
+@pytest.mark.parametrize("name", ["participation.json", "noise_correlation.json"])
+def test_what_describes_a_log_and_appears_later_is_found(tmp_path, name):
+    pool = CanaryPool(seed=3, count=20, dim=200)
+    scorer = RoundScorer.create(tmp_path / "log", pool, 3, [[1 + j % 3] for j in range(20)])
+    for number in (1, 2, 3):
+        scorer.score_round(number, np.random.default_rng(number).normal(size=200))
+    scorer.finish()
+    folder = LogFolder(tmp_path / "log")
+    assert verify_folder(folder.path).held
+    if name == "participation.json":
+        write_participation(folder.participation, Participation("none", client_rounds=1))
+    else:
+        folder.noise_correlation.write_text("{}")
+    found = [str(one) for one in verify_folder(folder.path).findings]
+    assert f"{name}: was added later: the chain does not know it" in found
 
 
 # A second try.

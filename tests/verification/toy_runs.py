@@ -32,7 +32,7 @@ from fl_audit.formats.round_chain import (
 from fl_audit.formats.run_record import read_record
 from fl_audit.formats.score_file import write_score_file
 from fl_audit.report import write_report
-from fl_audit.verification.findings import Findings
+from fl_audit.verification import Verified
 from fl_audit.verification.scores import RunScores
 
 CONFIG = """
@@ -168,7 +168,7 @@ def scores_again(folder: Path) -> None:
     run = RunFolder(folder)
     pool = read_canaries(run.canaries)
     of_logs = RunScores(run, load_recorded(run.config), read_record(run), pool)
-    scores, compared = of_logs.verify(Findings())
+    scores, compared = of_logs.verify(Verified())
     for name, scored in scores.items():
         write_score_file(run.scores(name), scored)
     write_compared_vectors(run.compared_vectors, compared)

@@ -80,27 +80,23 @@ def aggregation_of(
 ) -> Aggregation:
     """The aggregation of a mechanism, for weights of these shapes."""
     process: NoiseProcess = FreshNoise()
+    kind, zeroing = MECHANISMS.kind_of(table), table.zeroing
+    rule = kind.adaptive_clip and kind.adaptive_clip(table, noise, expected_cohort)
     match table:
-        case GaussianAdaptive():
-            clip, quantile, zeroing = table.clip_norm, table.target_quantile, table.zeroing
-            rate = table.clip_learning_rate
-        case GaussianFixed() | MatrixFactorisation() | TreeAggregation():
-            clip, quantile, rate, zeroing = table.clip_norm, 0.0, 0.0, table.zeroing
-        case ClientGaussian():
-            clip, quantile, rate, zeroing = table.clip_norm, 0.0, 0.0, None
+        case (
+            GaussianAdaptive()
+            | GaussianFixed()
+            | MatrixFactorisation()
+            | TreeAggregation()
+            | ClientGaussian()
+        ):
+            clip = table.clip_norm
         case distributed.Distributed():
-            clip, quantile, rate, zeroing = (
-                distributed.FIRST_CLIP_NORM,
-                distributed.CLIP_QUANTILE,
-                distributed.CLIP_RATE,
-                table.zeroing,
-            )
-            if table.clip_norm is not None:
-                clip, quantile, rate = table.clip_norm, 0.0, 0.0
+            clip = table.clip_norm or distributed.FIRST_CLIP_NORM
         case NoPrivacy():
-            clip, quantile, rate, zeroing = math.inf, 0.0, 0.0, table.zeroing
+            clip = math.inf
         case _:
-            name = MECHANISMS.name_of(MECHANISMS.kind_of(table))
+            name = MECHANISMS.name_of(kind)
             raise InputError(
                 f"mechanism.kind: {name!r} is not for runtime 'jax', which has no mechanism of a "
                 "plugin; must be another kind, or another runtime"
@@ -113,8 +109,8 @@ def aggregation_of(
         process = ClientNoise()
     aggregation = Aggregation(
         begin=Norms(jnp.float32(clip), jnp.float32(_zeroing_estimate(zeroing))),
-        clip_quantile=quantile,
-        clip_rate=rate,
+        clip_quantile=rule.target_quantile if rule else 0.0,
+        clip_rate=rule.learning_rate if rule else 0.0,
         zeroing=zeroing if isinstance(zeroing, AdaptiveZeroing) else None,
         noise=noise,
         denominator=expected_cohort,

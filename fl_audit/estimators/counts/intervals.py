@@ -25,8 +25,9 @@ below 2e-11 for counts up to 200,000, and 2e-10, the rounding, for counts up to 
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +43,7 @@ from fl_audit.estimators.threshold.error_rates import (
     clopper_pearson_upper,
     jeffreys_upper,
 )
-from fl_audit.json_records import to_json
+from fl_audit.json_records import fields_to_json, from_json, to_json
 
 _MOST = 10**12
 """The largest count whose intervals floating point resolves."""
@@ -92,10 +93,19 @@ class ConfusionCounts:
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval on epsilon, in nats; both ends at least 0 and possibly infinite."""
+    """An interval, on epsilon in nats if nothing else is said; its ends may be infinite."""
 
     lower: float
     upper: float
+
+    def to_json(self) -> list[object]:
+        """The two ends, the lower one first; infinities as words."""
+        return [to_json(self.lower), to_json(self.upper)]
+
+    @classmethod
+    def from_json(cls, ends: Sequence[Any]) -> Self:
+        """The interval that `to_json` writes; ValueError if the ends are not two numbers."""
+        return cls(*from_json(tuple[float, float], ends))
 
 
 def _count(name: str, value: object) -> int:
@@ -401,11 +411,7 @@ class CountsIntervals:
 
     def to_json(self) -> dict[str, object]:
         """The JSON object that `fl-audit counts --json` prints; infinities as "inf"."""
-        return {
-            "clopper_pearson": _json(self.clopper_pearson),
-            "jeffreys": _json(self.jeffreys),
-            "bayes": _json(self.bayes),
-        }
+        return fields_to_json(self)
 
 
 def intervals(counts: ConfusionCounts, delta: float, confidence: float) -> CountsIntervals:
@@ -485,7 +491,3 @@ def _beyond_chance(x: LogRates, y: LogRates, delta: float) -> float:
 def _opposite(rates: LogRates) -> LogRates:
     """An upper bound on a rate, as a lower bound on its complement."""
     return LogRates(error=rates.success, success=rates.error)
-
-
-def _json(interval: Interval) -> list[object]:
-    return [to_json(interval.lower), to_json(interval.upper)]

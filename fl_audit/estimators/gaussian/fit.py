@@ -346,7 +346,11 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
         details={
             "mean": fitted.mean * unit,
             "std": fitted.std * unit,
-            "anderson_darling": _anderson_darling(scores.included),
+            "anderson_darling": (
+                anderson_darling(scores.included).statistic
+                if len(scores.included) > 2 and np.ptp(scores.included) > 0
+                else None
+            ),
             **_null_details(setting, null, unit),
             "threshold": None if best.threshold is None else best.threshold * unit,
             "direction": best.guess,
@@ -390,10 +394,3 @@ def _null_details(
         "null_mean": null.mean * unit,
         "null_std": null.std * unit,
     }
-
-
-def _anderson_darling(included: FloatArray) -> float | None:
-    """The normality statistic of the included scores, if it is defined."""
-    if len(included) < 3 or included.min() == included.max():
-        return None
-    return anderson_darling(included).statistic

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.array_types import FloatArray, IntArray
-from fl_audit.errors import InputError
 from fl_audit.estimators.distributions import supremum
 from fl_audit.estimators.one_run.bound import binomial_tail, epsilon_lower_bound, p_value, p_values
 from fl_audit.estimators.result import Detail, Estimate
@@ -100,42 +99,15 @@ def best_total(m: int, correct: IntArray, delta: float, confidence: float) -> in
 # Pairs with one included example, and guesses which one (Steinke et al. 2023, appendix A).
 
 
-@dataclass(frozen=True, eq=False)
-class PairScores:
-    """Scores of pairs, `included[i]` and `excluded[i]`; a LARGER score looks MORE like a member.
-
-    >>> PairScores(included=[0.5, 0.2], excluded=[0.1, 0.3]).num_pairs
-    2
-    """
-
-    included: FloatArray
-    excluded: FloatArray
-
-    def __post_init__(self) -> None:
-        scores = CanaryScores(self.included, self.excluded)
-        if scores.num_included != scores.num_excluded:
-            raise InputError(
-                "pairs need as many included as excluded scores, "
-                f"got {scores.num_included} and {scores.num_excluded}"
-            )
-        object.__setattr__(self, "included", scores.included)
-        object.__setattr__(self, "excluded", scores.excluded)
-
-    @property
-    def num_pairs(self) -> int:
-        """Number of pairs, the m of the theory."""
-        return len(self.included)
-
-
-def right_among_surest(scores: PairScores) -> IntArray:
-    """The correct guesses among the r surest, for r = 0..m.
+def right_among_surest(scores: CanaryScores) -> IntArray:
+    """The correct guesses about pairs among the r surest, for r = 0..m pairs.
 
     The guess of a pair is the example with the larger score; it is the surer the further apart
     the scores are, which does not depend on the coins. Equal scores count as a wrong guess, and of
     equally sure guesses the wrong ones come first: no order without knowledge of coins has fewer
     correct ones.
 
-    >>> right_among_surest(PairScores([3.0, 1.0, 5.0], [1.0, 2.0, 5.0])).tolist()
+    >>> right_among_surest(CanaryScores([3.0, 1.0, 5.0], [1.0, 2.0, 5.0], "pairs")).tolist()
     [0, 1, 1, 1]
     """
     gap = scores.included - scores.excluded

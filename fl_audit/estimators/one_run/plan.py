@@ -53,7 +53,6 @@ from scipy import special
 from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.one_run.guesses import (
     Guesses,
-    PairScores,
     correct_among_bottom,
     correct_among_top,
     right_among_surest,
@@ -112,8 +111,7 @@ class GuessOrder:
         any are subtracted.
         """
         if self.where == "pairs":
-            pairs = PairScores(scores.included, scores.excluded)
-            return np.asarray(right_among_surest(pairs)[totals])
+            return np.asarray(right_among_surest(scores)[totals])
         top = self.at_top(totals)
         right = correct_among_top(scores)[top] + correct_among_bottom(scores)[totals - top]
         if not self.is_from_top or scores.inclusion != "coins":
@@ -226,18 +224,14 @@ def pooled(scores: CanaryScores) -> FloatArray:
     return np.sort(np.concatenate([scores.included, scores.excluded]))
 
 
-def chances_included(ascending: FloatArray) -> FloatArray | None:
+def chances_included(ascending: FloatArray) -> list[FloatArray | None]:
     """The chance that each canary was included, by a mixture fitted to scores without coins.
 
-    The mixture has two equal halves, both normal or both Student's t of 3 degrees, whichever is
-    likelier. The included half is the one that reaches farther up, by center and scale together.
-    None if one distribution fits the scores about as well.
+    Each row, of shape (samples, m), has its own mixture of two equal halves, both normal or both
+    Student's t of 3 degrees, whichever is likelier. The included half is the one that reaches
+    farther up, by center and scale together. None if one distribution fits the scores about as
+    well.
     """
-    return chances_in_samples(ascending[None])[0]
-
-
-def chances_in_samples(ascending: FloatArray) -> list[FloatArray | None]:
-    """`chances_included` of each row, of shape (samples, m), in a tenth of the time."""
     x = _standard(ascending)
     num_scores = x.shape[1]
     at = np.linspace(0, num_scores - 1, min(num_scores, _MOST_QUANTILES)).astype(np.int64)
@@ -386,19 +380,7 @@ _FOR_DELTA = 0.9
 
 def plans_of(scores: CanaryScores, delta: float, level: float) -> tuple[GuessPlan, ...]:
     """The plans to test at shares of `level`: one with fair coins, else a fixed one per order."""
-    m_delta = scores.num_coins * delta
-    if scores.inclusion == "coins":
-        return (plan_guesses(scores, m_delta, level),)
-    return tuple(
-        _fixed(order, scores.num_coins, order.most_guesses(scores.num_coins), m_delta, level)
-        for order in orders_of(scores)
-    )
-
-
-def plan_guesses(scores: CanaryScores, m_delta: float, alpha: float) -> GuessPlan:
-    """The plan for fair coins with the largest expected bound, by scores without their coins."""
-    m = scores.num_coins
-    return _plan(chances_included(pooled(scores)), m, m_delta, alpha)
+    return plans_of_samples([scores], delta, level)[0]
 
 
 def plans_of_samples(
@@ -406,11 +388,14 @@ def plans_of_samples(
 ) -> list[tuple[GuessPlan, ...]]:
     """`plans_of` for several samples of equal size and inclusion, in a tenth of the time."""
     first = samples[0]
-    if first.inclusion != "coins":
-        return len(samples) * [plans_of(first, delta, level)]
     m, m_delta = first.num_coins, first.num_coins * delta
-    chances = chances_in_samples(np.stack([pooled(scores) for scores in samples]))
-    return [(_plan(included, m, m_delta, level),) for included in chances]
+    if first.inclusion == "coins":
+        chances = chances_included(np.stack([pooled(scores) for scores in samples]))
+        return [(_plan(included, m, m_delta, level),) for included in chances]
+    fixed = tuple(
+        _fixed(order, m, order.most_guesses(m), m_delta, level) for order in orders_of(first)
+    )
+    return len(samples) * [fixed]
 
 
 def _plan(included: FloatArray | None, m: int, m_delta: float, alpha: float) -> GuessPlan:

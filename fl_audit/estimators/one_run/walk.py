@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy import special
 
 from fl_audit.array_types import FloatArray, IntArray
-from fl_audit.estimators.distributions import beta_quantile
+from fl_audit.estimators.distributions import beta_quantile, first_integers
 from fl_audit.estimators.one_run.bound import binomial_probability, binomial_tail, delta_factors
 
 _LARGEST_R0 = 10_000
@@ -228,10 +228,10 @@ def boundary_at(totals: IntArray, epsilon: float, level: float | FloatArray) -> 
     >>> boundary_at(np.array([4, 6, 10]), epsilon=0.0, level=0.05)
     Boundary(totals=array([ 6, 10]), heights=array([6, 9]))
     """
-    low, high = np.ones_like(totals), totals + 1
-    while np.any(low < high):
-        middle = (low + high) // 2
-        enough = binomial_tail(totals, middle, epsilon) <= level * (1 + _SLACK)
-        low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
-    possible = low <= totals
-    return Boundary(totals[possible], low[possible])
+    heights = first_integers(
+        lambda right: binomial_tail(totals, right, epsilon) <= level * (1 + _SLACK),
+        np.ones_like(totals),
+        totals + 1,
+    )
+    possible = heights <= totals
+    return Boundary(totals[possible], heights[possible])

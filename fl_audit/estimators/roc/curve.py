@@ -6,9 +6,7 @@ of many scores.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import special
@@ -16,14 +14,12 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.counts.bayes import RocCounts
-from fl_audit.estimators.counts.intervals import ConfusionCounts
+from fl_audit.estimators.counts.intervals import ConfusionCounts, Interval
 from fl_audit.estimators.scores import CanaryScores, check_confidence
 from fl_audit.estimators.setting import NotApplicableError
-from fl_audit.json_records import from_json, to_json
 
 
-@dataclass(frozen=True)
-class ApproximateInterval:
+class ApproximateInterval(Interval):
     """A two-sided interval of a statistic whose confidence is that of many scores only.
 
     It is no bound on epsilon, and shows nothing about privacy.
@@ -32,18 +28,6 @@ class ApproximateInterval:
       lower: Lower end of the interval.
       upper: Upper end of the interval, at least `lower`.
     """
-
-    lower: float
-    upper: float
-
-    def to_json(self) -> list[object]:
-        """The two ends, the lower one first."""
-        return [to_json(self.lower), to_json(self.upper)]
-
-    @classmethod
-    def from_json(cls, ends: Sequence[Any]) -> "ApproximateInterval":
-        """The interval that `to_json` writes; ValueError if the ends are not two numbers."""
-        return cls(*from_json(tuple[float, float], ends))
 
 
 @dataclass(frozen=True, eq=False)

@@ -133,18 +133,7 @@ def chance_too_small(n: int, ranks: IntArray, points: FloatArray) -> float:
     >>> round(chance_too_small(2, np.array([1, 2]), np.array([0.5, 0.5])), 12)
     0.75
     """
-    below = range(1)
-    chances = np.array([1.0])
-    crossed, last = 0.0, 0.0
-    for rank, point in zip(ranks, points, strict=True):
-        share = (point - last) / (1 - last)
-        # All states have fewer than k below, so what is lacking is a valid first shape.
-        lacking = rank - np.array(below)
-        crossed += float(chances @ beta_cdf(lacking, n - rank + 1, share))
-        still = range(rank)
-        chances = chances @ _steps(n, below, still, share)
-        below, last = still, point
-    return crossed
+    return _chance_of_crossing(n, ranks, points, is_too_small=True)
 
 
 def chance_too_large(n: int, ranks: IntArray, points: FloatArray) -> float:
@@ -153,18 +142,26 @@ def chance_too_large(n: int, ranks: IntArray, points: FloatArray) -> float:
     >>> round(chance_too_large(2, np.array([1, 2]), np.array([0.5, 0.5])), 12)
     0.75
     """
-    # A count of at least the last rank can cross no more, and is dropped from the states.
-    below = range(1)
+    return _chance_of_crossing(n, ranks, points, is_too_small=False)
+
+
+def _chance_of_crossing(
+    n: int, ranks: IntArray, points: FloatArray, *, is_too_small: bool
+) -> float:
+    below = range(1)  # the counts below the last point, of paths that have crossed nowhere
     chances = np.array([1.0])
     crossed, last = 0.0, 0.0
     for rank, point in zip(ranks, points, strict=True):
         share = (point - last) / (1 - last)
         lacking = rank - np.array(below)
         crossing = lacking > 0
-        # At most k - 1 below: at least n - k + 1 of all others are above.
-        too_few = beta_cdf(n - rank + 1, lacking[crossing], 1 - share)
-        crossed += float(chances[crossing] @ too_few)
-        still = range(rank, ranks[-1])
+        if is_too_small:
+            beyond = beta_cdf(lacking[crossing], n - rank + 1, share)
+        else:  # at most k - 1 below: at least n - k + 1 of all others are above
+            beyond = beta_cdf(n - rank + 1, lacking[crossing], 1 - share)
+        crossed += float(chances[crossing] @ beyond)
+        # A count of at least the last rank can be too large no more, and is dropped.
+        still = range(rank) if is_too_small else range(rank, ranks[-1])
         chances = chances @ _steps(n, below, still, share)
         below, last = still, point
     return crossed
@@ -211,10 +208,6 @@ class TruePositiveBand:
     ranks: IntArray  # k in [1, n], ascending: scores from the k-th largest on are positive
     levels: FloatArray  # failure probability of the single bound at each rank
     negatives: LogRates  # bounds on the false negative rates
-
-    def thresholds(self, included: FloatArray) -> FloatArray:
-        """The included scores at the ranks."""
-        return np.asarray(np.sort(included)[::-1][self.ranks - 1])
 
 
 def favoured_rank(n: int, shift: float, delta: float, confidence: float) -> int:

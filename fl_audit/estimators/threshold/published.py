@@ -82,16 +82,9 @@ UpperBounds = Callable[[IntArray, int, float], LogRates]
 """Bounds on error rates, from numbers of errors of shape (t,), the trials and the confidence."""
 
 
-@dataclass(frozen=True)
-class PublishedBounds:
-    """The bounds on error rates in a paper: valid for one threshold each."""
-
-    method: str
-    upper: UpperBounds
-    intervals: str  # their authors, in words
-
-
-def threshold_as_published(setting: AuditSetting, bounds: PublishedBounds) -> Estimate:
+def threshold_as_published(
+    setting: AuditSetting, *, method: str, upper: UpperBounds, intervals: str
+) -> Estimate:
     """The largest epsilon that a threshold on the scores gives, as papers report it.
 
     It is the max over thresholds of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) /
@@ -101,9 +94,9 @@ def threshold_as_published(setting: AuditSetting, bounds: PublishedBounds) -> Es
     It spends alpha, one minus the confidence, on each rate: 2 alpha on both together under the
     empirical null.
     """
-    best = _best_threshold(setting, bounds.upper)
+    best = _best_threshold(setting, upper)
     return Estimate(
-        method=bounds.method,
+        method=method,
         kind="lower_bound",
         epsilon=best.epsilon,
         lower=best.epsilon,
@@ -111,7 +104,7 @@ def threshold_as_published(setting: AuditSetting, bounds: PublishedBounds) -> Es
         guarantee=_guarantee(setting),
         source=(
             "Andrew et al. (2023), arXiv:2302.03098, section 5; Jagielski et al. (2020) with "
-            f"{bounds.intervals}"
+            f"{intervals}"
         ),
         details={"null": setting.null.kind, **best.details()},
     )
@@ -119,19 +112,17 @@ def threshold_as_published(setting: AuditSetting, bounds: PublishedBounds) -> Es
 
 threshold_jeffreys = functools.partial(
     threshold_as_published,
-    bounds=PublishedBounds(
-        "threshold_jeffreys", jeffreys_upper, "Jeffreys intervals (Zanella-Beguelin et al. 2022)"
-    ),
+    method="threshold_jeffreys",
+    upper=jeffreys_upper,
+    intervals="Jeffreys intervals (Zanella-Beguelin et al. 2022)",
 )
 """The bound of Andrew et al. (2023), with Jeffreys upper bounds on the error rates."""
 
 threshold_clopper_pearson = functools.partial(
     threshold_as_published,
-    bounds=PublishedBounds(
-        "threshold_clopper_pearson",
-        clopper_pearson_upper,
-        "Clopper-Pearson intervals (Clopper & Pearson 1934)",
-    ),
+    method="threshold_clopper_pearson",
+    upper=clopper_pearson_upper,
+    intervals="Clopper-Pearson intervals (Clopper & Pearson 1934)",
 )
 """The same bound with the exact intervals of Jagielski et al. (2020)."""
 

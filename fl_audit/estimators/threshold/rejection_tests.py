@@ -207,6 +207,13 @@ class BoundedThresholds:
     positives: LogRates  # bounds on the false positive rates, which hold with certainty
     levels: FloatArray  # failure probability of each bound
 
+    def details(self, index: int) -> dict[str, Detail]:
+        """The details of an estimate about the choice of a threshold."""
+        return {
+            "local_level": float(self.levels[index]),
+            "num_thresholds": len(self.thresholds),
+        }
+
 
 @dataclass(frozen=True)
 class RejectedThreshold:

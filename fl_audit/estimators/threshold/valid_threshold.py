@@ -17,14 +17,13 @@ by that distribution would give 0.46 instead of 0.63 (500 canaries, shift 0.5, d
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy import special
 
 from fl_audit.array_types import BoolArray, FloatArray, IntArray
-from fl_audit.estimators.distributions import beta_cdf
+from fl_audit.estimators.distributions import beta_cdf, first_integers
 from fl_audit.estimators.gaussian.fit import Guess
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.null import Null, NullTail
@@ -40,6 +39,7 @@ from fl_audit.estimators.threshold.error_rates import (
 from fl_audit.estimators.threshold.null_choice import ChosenNull, chosen_null
 from fl_audit.estimators.threshold.published import strongest_threshold
 from fl_audit.estimators.threshold.rejection_tests import (
+    BoundedThresholds,
     RejectedThreshold,
     bounded_thresholds,
     largest_rate,
@@ -77,21 +77,31 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
     """
     setting.require(included=1)
     null = chosen_null(setting)
-    return _by_ranks(setting, null) if null.tail is None else _by_band(setting, null, null.tail)
-
-
-def _by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> Estimate:
-    """The bound from a band on the true positive rates and a known tail of the null."""
-    favoured = _favoured(setting.null, setting.scores.num_included, setting.delta, null.confidence)
-    bounded = bounded_thresholds(setting.scores, null.confidence, tail, favoured)
-    best = strongest_threshold(
-        bounded.thresholds,
-        bounded.false_negatives,
-        bounded.negatives,
-        bounded.positives,
-        setting.delta,
-    )
-    epsilon = 0.0 if null.allows_no_bound else best.epsilon
+    if null.tail is None:
+        by_rank = strongest_rejection(setting, largest_rate(setting.delta))
+        epsilon = by_rank.claim
+        details = {"direction": _guess(setting, by_rank), **by_rank.details()}
+        reason = "the candidates were fixed ranks of the excluded scores, and corrected for"
+        source = (
+            "by exact tests at ranks of excluded scores after Wilks (1941), with a weighted "
+            "Bonferroni correction"
+        )
+    else:
+        bounded = _bounded(setting, null, null.tail)
+        best = strongest_threshold(
+            bounded.thresholds,
+            bounded.false_negatives,
+            bounded.negatives,
+            bounded.positives,
+            setting.delta,
+        )
+        epsilon = 0.0 if null.allows_no_bound else best.epsilon
+        details = {**best.details(), **bounded.details(best.index)}
+        reason = "the bounds on the error rates hold for all thresholds at once"
+        source = (
+            "with a one-sided confidence band after Berk & Jones (1979) and its exact level "
+            "(Moscovich & Nadler 2017)"
+        )
     return Estimate(
         method="threshold_valid",
         kind="lower_bound",
@@ -99,20 +109,18 @@ def _by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> Estimat
         lower=epsilon,
         valid_for="independent scores",
         assumes=f"{_SHARED}.{null.assumption}",
-        guarantee=_guarantee(
-            setting, "the bounds on the error rates hold for all thresholds at once"
+        guarantee=(
+            f"True epsilon is at least this with {100 * setting.confidence:g} % confidence; valid "
+            f"although the threshold is chosen on the data, since {reason}."
         ),
-        source=(
-            "Andrew et al. (2023), arXiv:2302.03098, section 5, with a one-sided confidence band "
-            "after Berk & Jones (1979) and its exact level (Moscovich & Nadler 2017)"
-        ),
-        details={
-            **null.details(),
-            **best.details(),
-            "local_level": float(bounded.levels[best.index]),
-            "num_thresholds": len(bounded.thresholds),
-        },
+        source=f"Andrew et al. (2023), arXiv:2302.03098, section 5, {source}",
+        details={**null.details(), **details},
     )
+
+
+def _bounded(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> BoundedThresholds:
+    favoured = _favoured(setting.null, setting.scores.num_included, setting.delta, null.confidence)
+    return bounded_thresholds(setting.scores, null.confidence, tail, favoured)
 
 
 def _favoured(null: Null, num_included: int, delta: float, confidence: float) -> int | None:
@@ -120,26 +128,6 @@ def _favoured(null: Null, num_included: int, delta: float, confidence: float) ->
     if null.planned_shift is None:
         return None
     return favoured_rank(num_included, null.planned_shift, delta, confidence)
-
-
-def _by_ranks(setting: AuditSetting, null: ChosenNull) -> Estimate:
-    best = strongest_rejection(setting, largest_rate(setting.delta))
-    return Estimate(
-        method="threshold_valid",
-        kind="lower_bound",
-        epsilon=best.claim,
-        lower=best.claim,
-        valid_for="independent scores",
-        assumes=f"{_SHARED}.{null.assumption}",
-        guarantee=_guarantee(
-            setting, "the candidates were fixed ranks of the excluded scores, and corrected for"
-        ),
-        source=(
-            "Andrew et al. (2023), arXiv:2302.03098, section 5, by exact tests at ranks of "
-            "excluded scores after Wilks (1941), with a weighted Bonferroni correction"
-        ),
-        details={**null.details(), "direction": _guess(setting, best), **best.details()},
-    )
 
 
 def _guess(setting: AuditSetting, best: RejectedThreshold) -> Guess:
@@ -150,25 +138,10 @@ def _guess(setting: AuditSetting, best: RejectedThreshold) -> Guess:
     return "included" if by_included <= by_excluded else "excluded"
 
 
-def _guarantee(setting: AuditSetting, reason: str) -> str:
-    return (
-        f"True epsilon is at least this with {100 * setting.confidence:g} % confidence; valid "
-        f"although the threshold is chosen on the data, since {reason}."
-    )
-
-
 # `threshold_gdp`: a lower bound for Gaussian differentially private mechanisms, by the best
 # threshold. Nasr et al. (2023), "Tight Auditing of Differentially Private Machine Learning",
 # arXiv:2302.07956, section 4: if the shape of the trade-off between the error rates is known, one
 # point determines all of it, and epsilon at a small delta follows from measurable error rates.
-
-
-@dataclass(frozen=True)
-class _MuBound:
-    """The largest lower bound on mu of any threshold, at least 0, and that threshold's details."""
-
-    mu: float
-    threshold: Mapping[str, Detail]
 
 
 def threshold_gdp(setting: AuditSetting) -> Estimate:
@@ -183,17 +156,22 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
     """
     setting.require(included=1)
     null = chosen_null(setting)
-    lower_bound = (
-        _mu_by_ranks(setting) if null.tail is None else _mu_by_band(setting, null, null.tail)
-    )
-    epsilon = 0.0 if null.allows_no_bound else epsilon_of_mu(lower_bound.mu, setting.delta)
+    if null.tail is None:
+        best = strongest_rejection(setting, largest_gaussian_rate)
+        mu, details = best.claim, best.details()
+    else:
+        mu, details = _mu_by_band(bounded_thresholds(setting.scores, null.confidence, null.tail))
+    epsilon = 0.0 if null.allows_no_bound else epsilon_of_mu(mu, setting.delta)
     return Estimate(
         method="threshold_gdp",
         kind="lower_bound",
         epsilon=epsilon,
         lower=epsilon,
         valid_for="independent scores of a Gaussian mechanism",
-        assumes=_assumptions(null),
+        assumes=(
+            "The mechanism is mu-GDP for some mu, as the Gaussian mechanism is: its error rates "
+            f"trade off as those between N(0, 1) and N(mu, 1). {_SHARED}.{null.assumption}"
+        ),
         guarantee=(
             f"True epsilon is at least this with {100 * setting.confidence:g} % confidence if the "
             "scores are independent scores of a Gaussian mechanism; valid although the threshold "
@@ -204,7 +182,7 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
             "Nasr et al. (2023), arXiv:2302.07956, section 4; Balle & Wang (2018), "
             "arXiv:1805.06530, theorem 8; error rates as threshold_valid"
         ),
-        details={**null.details(), "mu": lower_bound.mu, **lower_bound.threshold},
+        details={**null.details(), "mu": mu, **details},
     )
 
 
@@ -217,42 +195,26 @@ def largest_gaussian_rate(false_positive_rate: FloatArray, mu: float) -> FloatAr
     return np.asarray(special.ndtr(special.ndtri(false_positive_rate) + mu))
 
 
-def _mu_by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> _MuBound:
-    bounded = bounded_thresholds(setting.scores, null.confidence, tail)
+def _mu_by_band(bounded: BoundedThresholds) -> tuple[float, dict[str, Detail]]:
+    """The largest lower bound on mu of any threshold, at least 0, and that threshold's details."""
     negatives, positives = bounded.negatives, bounded.positives
     lower_bound = _normal_score(negatives.success, negatives.error) - _normal_score(
         positives.error, positives.success
     )
     best = int(np.argmax(lower_bound))
-    threshold = {
+    return max(float(lower_bound[best]), 0.0), {
         "threshold": float(bounded.thresholds[best]),
         "false_negatives": int(bounded.false_negatives[best]),
         "fnr_upper": float(np.exp(negatives.error[best])),
         "log_fpr_upper": float(positives.error[best]),
-        "local_level": float(bounded.levels[best]),
-        "num_thresholds": len(bounded.thresholds),
+        **bounded.details(best),
     }
-    return _MuBound(max(float(lower_bound[best]), 0.0), threshold)
-
-
-def _mu_by_ranks(setting: AuditSetting) -> _MuBound:
-    best = strongest_rejection(setting, largest_gaussian_rate)
-    return _MuBound(best.claim, best.details())
 
 
 def _normal_score(log_p: FloatArray, log_rest: FloatArray) -> FloatArray:
     """Phi^-1(p) from log p and log(1 - p), by the smaller of the two, which keeps its digits."""
     return np.where(
         log_p < log_rest, special.ndtri_exp(log_p), -np.asarray(special.ndtri_exp(log_rest))
-    )
-
-
-def _assumptions(null: ChosenNull) -> str:
-    return (
-        "The mechanism is mu-GDP for some mu, as the Gaussian mechanism is: its error rates trade "
-        "off as those between N(0, 1) and N(mu, 1). Canaries' scores are independent given "
-        "inclusion, with one distribution for included canaries and one for excluded ones."
-        f"{null.assumption}"
     )
 
 
@@ -313,12 +275,11 @@ def _enough_above(n1: int, n0: int, epsilon: float, delta: float, level: float) 
     """The fewest included scores above each excluded one that reject epsilon; n1 + 1 if none do."""
     tests = rank_tests(n0, 1 - level)
     rates = largest_rate(delta)(tests.cells, epsilon)
-    low, high = np.ones(len(tests.ranks), np.int64), np.full(len(tests.ranks), n1 + 1)
-    while np.any(low < high):
-        middle = ((low + high) // 2)[:, None]
-        tails = beta_cdf(middle, np.maximum(n1 - middle + 1, 1), rates) @ tests.masses
-        rejected = (tails < tests.levels) & (middle[:, 0] <= n1)
-        low = np.where(rejected, low, middle[:, 0] + 1)
-        high = np.where(rejected, middle[:, 0], high)
-        low = np.minimum(low, high)
-    return np.asarray(low)
+
+    def rejects(above: IntArray) -> BoolArray:
+        column = above[:, None]
+        tails = beta_cdf(column, np.maximum(n1 - column + 1, 1), rates) @ tests.masses
+        return np.asarray((tails < tests.levels) & (above <= n1))
+
+    one = np.ones(len(tests.ranks), np.int64)
+    return first_integers(rejects, one, (n1 + 1) * one)

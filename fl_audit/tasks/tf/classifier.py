@@ -42,18 +42,18 @@ class Classifier(Model):
         return int(self.logits(weights, example).shape[-1])
 
     def loss(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The mean cross-entropy over positions that are not padding, in nats; a scalar."""
-        return self._mean(cross_entropy(logits, _as_classes(labels)), labels)
+        """The mean loss over positions that are not padding, in nats; a scalar."""
+        return self._mean(self._losses(logits, labels), labels)
 
     def loss_in_blocks(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The loss made of operations that `tf.vectorized_map` supports."""
-        return self._mean(cross_entropy_in_blocks(logits, _as_classes(labels)), labels)
+        return self._mean(self._losses_in_blocks(logits, labels), labels)
 
     def attacked_loss_by_example(
         self, logits: tf.Tensor, labels: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Sums of minus the labels' log-odds, in nats, and their numbers; float (examples,)."""
-        return self._by_example(log_odds_loss(logits, _as_classes(labels)), labels)
+        return self._by_example(self._attacked(logits, labels), labels)
 
     def label_loss_by_example(
         self, logits: tf.Tensor, labels: tf.Tensor
@@ -62,8 +62,8 @@ class Classifier(Model):
 
         It is computed from the log-odds, in float64, so that the smallest losses keep their digits.
         """
-        losses = tf.cast(log_odds_loss(logits, _as_classes(labels)), tf.float64)
-        return self._by_example(tf.nn.softplus(losses), labels)
+        losses = tf.cast(self._attacked(logits, labels), tf.float64)
+        return self._by_example(tf.nn.softplus(losses) if self.has_log_odds else losses, labels)
 
     def num_tokens(self, labels: tf.Tensor) -> tf.Tensor:
         """The number of positions that count for the loss, as a float scalar."""
@@ -74,11 +74,25 @@ class Classifier(Model):
         return tf.reduce_sum(self._is_counted(labels))
 
     def num_correct(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The number of counted positions whose label has the largest logit, as a float scalar."""
+        """The sum of the counted positions' parts of the accuracy, as a float scalar."""
+        return tf.reduce_sum(self._scores(logits, labels) * self._is_counted(labels))
+
+    # Of each position, of the labels' shape, in which values at padding are not counted.
+
+    def _losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return cross_entropy(logits, _as_classes(labels))
+
+    def _losses_in_blocks(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return cross_entropy_in_blocks(logits, _as_classes(labels))
+
+    def _attacked(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """Minus the log-odds of labels, or the loss of a model without them."""
+        return log_odds_loss(logits, _as_classes(labels))
+
+    def _scores(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """Whether the label has the largest logit."""
         predicted = tf.argmax(logits, axis=-1, output_type=tf.int32)
-        return tf.reduce_sum(
-            tf.cast(tf.equal(predicted, labels), tf.float32) * self._is_counted(labels)
-        )
+        return tf.cast(tf.equal(predicted, labels), tf.float32)
 
     def _mean(self, losses: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The mean over positions that are not padding; 0 without any."""

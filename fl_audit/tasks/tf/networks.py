@@ -315,42 +315,23 @@ class OwnModel(Classifier):
     example_score: PerExample = field(kw_only=True)
     example_log_odds: PerExample | None = field(kw_only=True)
 
-    def loss(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The mean loss over examples that are not padding; a scalar."""
-        return self._mean(self._per_example(self.example_loss, logits, labels), labels)
-
-    def loss_in_blocks(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The loss; `tf.vectorized_map` must support its operations."""
-        return self.loss(logits, labels)
-
-    def attacked_loss_by_example(
-        self, logits: tf.Tensor, labels: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Loss or minus log-odds of each example, and 1 for those that are not padding."""
-        weights = self._is_token(labels)
-        return self._attacked(logits, labels) * weights, weights
-
-    def label_loss_by_example(
-        self, logits: tf.Tensor, labels: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Loss or minus log probability of each example's label, with the same weights."""
-        weights = tf.cast(self._is_token(labels), tf.float64)
-        losses = tf.cast(self._attacked(logits, labels), tf.float64)
-        return (tf.nn.softplus(losses) if self.has_log_odds else losses) * weights, weights
-
-    def _attacked(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        if self.example_log_odds is None:
-            return self._per_example(self.example_loss, logits, labels)
-        return -self._per_example(self.example_log_odds, logits, labels)
-
     @property
     def has_log_odds(self) -> bool:
         return self.example_log_odds is not None
 
-    def num_correct(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The sum of the examples' parts of the accuracy, as a float scalar."""
-        scores = self._per_example(self.example_score, logits, labels)
-        return tf.reduce_sum(scores * self._is_token(labels))
+    def _losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return self._per_example(self.example_loss, logits, labels)
+
+    def _losses_in_blocks(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return self._losses(logits, labels)  # whose operations `tf.vectorized_map` must support
+
+    def _attacked(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        if self.example_log_odds is None:
+            return self._losses(logits, labels)
+        return -self._per_example(self.example_log_odds, logits, labels)
+
+    def _scores(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return self._per_example(self.example_score, logits, labels)
 
     def _per_example(self, function: PerExample, outputs: tf.Tensor, labels: tf.Tensor) -> Any:
         # Padding gets label 0, as a custom loss need not accept another; it is not counted.

@@ -10,7 +10,7 @@ from fl_audit.estimators.one_run.plan import (
     GUESS_ORDERS,
     chances_included,
     numbers_of_guesses,
-    plan_guesses,
+    plans_of,
     pooled,
     spare_for_delta,
 )
@@ -18,6 +18,12 @@ from fl_audit.estimators.one_run.walk import Boundary
 from tests.estimators.one_run.worst_mechanisms import worst_chance
 
 BOTH_ENDS, FROM_TOP = GUESS_ORDERS
+
+
+def plan_guesses(scores: CanaryScores, m_delta: float, level: float):
+    """The one plan of fair coins."""
+    (plan,) = plans_of(scores, m_delta / scores.num_coins, level)
+    return plan
 
 
 def heavy(seed: int, included: int = 800, excluded: int = 1000) -> CanaryScores:
@@ -100,14 +106,14 @@ def test_the_order_suits_the_scores():
 
 def test_the_mixture_finds_the_laws():
     expected = special.expit(2 * pooled(SHIFTED) - 2)
-    assert np.mean(np.abs(chances_included(pooled(SHIFTED)) - expected)) < 0.1
-    assert chances_included(pooled(SPREAD))[[0, -1]].min() > 0.99
+    assert np.mean(np.abs(chances_included(pooled(SHIFTED)[None])[0] - expected)) < 0.1
+    assert chances_included(pooled(SPREAD)[None])[0][[0, -1]].min() > 0.99
 
 
 def test_where_one_law_fits_all_numbers_of_guesses_are_asked_about_alike():
     alike = CanaryScores(RANDOM.normal(0, 1, 250), RANDOM.normal(0, 1, 250))
     for scores in (alike, CanaryScores(np.zeros(5), np.zeros(4))):
-        assert chances_included(pooled(scores)) is None
+        assert chances_included(pooled(scores)[None])[0] is None
         plan = plan_guesses(scores, 0.001, 0.05)
         assert (plan.total, plan.order.where, plan.order.share) == (None, "both_ends", 1.0)
 
@@ -117,7 +123,7 @@ def test_where_one_law_fits_all_numbers_of_guesses_are_asked_about_alike():
     [[0.0, 1e308], [-1e308, 1e-308, 1e308], [5e-324, 0.0, 1.0], np.repeat([0.0, 1.0], [99, 1])],
 )
 def test_scores_of_any_size_have_a_plan(values):
-    chances = chances_included(np.sort(values))
+    chances = chances_included(np.sort(values)[None])[0]
     assert chances is None or np.all((chances >= 0) & (chances <= 1))
     plan = plan_guesses(CanaryScores(values[:1], values[1:]), 1e-3, 0.05)
     assert len(plan.totals()) == len(plan.levels(plan.totals())) > 0

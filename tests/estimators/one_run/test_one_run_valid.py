@@ -10,7 +10,7 @@ from scipy import special, stats
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, estimate
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound
 from fl_audit.estimators.one_run.guesses import correct_among_bottom, correct_among_top
-from fl_audit.estimators.one_run.plan import GUESS_ORDERS, orders_of, plan_guesses, spare_for_delta
+from fl_audit.estimators.one_run.plan import GUESS_ORDERS, orders_of, plans_of, spare_for_delta
 from fl_audit.estimators.one_run.valid_guesses import one_run_rejection
 
 SEED = 20230515
@@ -119,7 +119,7 @@ def test_only_the_plan_depends_on_more_than_the_order_of_scores():
     moved = CanaryScores(3 * scores.included - 7, 3 * scores.excluded - 7)
     curved = CanaryScores(np.arctan(scores.included), np.arctan(scores.excluded))
     assert bound(moved, delta=0.0) == bound(scores, delta=0.0)
-    if plan_guesses(curved, 0.0, 0.05) == plan_guesses(scores, 0.0, 0.05):
+    if plans_of(curved, 0.0, 0.05) == plans_of(scores, 0.0, 0.05):
         assert bound(curved, delta=0.0) == bound(scores, delta=0.0)
     assert bound(curved, delta=0.0).epsilon > 0.8 * bound(scores, delta=0.0).epsilon
 

@@ -1,0 +1,794 @@
+"""Manipulations of a run's folder, each with the file that `verify` names, and a table of findings.
+
+    python -m tests.verification.manipulations
+
+Careless hands change a file, or damage it as a disk does. Forgers know the program: they write
+what follows anew, and every link of the chain, so that whoever has the last link finds all of them.
+"""
+
+import contextlib
+import io
+import itertools
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.model_file import model_digest
+from fl_audit.formats.round_chain import Logged, Saved, Scored, digest_of, read_chain
+from fl_audit.verification import Verified, verify_folder
+from fl_audit.verification.chain import verify_chain
+from tests.engines import toy_engine
+from tests.remembered import quick_reports
+from tests.verification.toy_runs import (
+    another_digit,
+    committed_run,
+    edit,
+    edit_cell,
+    edit_json,
+    edit_lines,
+    nudged,
+    relink,
+    report_again,
+    reseal,
+    scores_again,
+)
+
+# The runs that are manipulated.
+
+RUNS = {
+    "several": (
+        'participation.canaries="once_per_epoch"',
+        "participation.rounds=18",
+        "canaries.count=16",
+        "task.dim=300",
+        'audit.threat_models=["final", "final_and_initial", "all_iterates", "known_rounds"]',
+    ),
+    "sampled": (
+        'participation={kind="bernoulli",rounds=8,clients_per_round=12}',
+        "canaries.count=16",
+        "task.dim=300",
+        'audit={delta=1e-3,claim="none",release_every=2,threat_models=["final",'
+        '"final_and_initial","all_iterates","checkpoints","known_rounds"]}',
+    ),
+    "matrix": (
+        'mechanism={kind="matrix_factorisation",noise_multiplier=0.5,clip_norm=0.5,'
+        'strategy="file",coefficients="first_column.npy"}',
+        "canaries.count=16",
+        "task.dim=300",
+    ),
+}
+"""Canaries in three rounds each; rounds that a secret draws; and noise from a file."""
+
+
+def make_run(folder: Path, name: str, *overrides: str) -> Path:
+    """A finished run of one of `RUNS` in a folder, beside its commitment and its file."""
+    folder.mkdir(parents=True)
+    np.save(folder / "first_column.npy", [1.0, 0.5, 0.375])
+    return committed_run(folder, *RUNS[name], *overrides)
+
+
+@dataclass(frozen=True)
+class Manipulation:
+    """What is done to a copy of a run, and what `verify` has to say.
+
+    Attributes:
+      of: The run, as in `RUNS`.
+      change: The manipulation, of the run's folder; it may read the run of another seed beside it.
+      file: The file that is named; "" where only the last link shows it.
+      words: What is said of it, in part.
+      outcome: The outcome without the last link.
+    """
+
+    of: str
+    change: Callable[[Path], object]
+    file: str
+    words: str = ""
+    outcome: str = "broken"
+
+
+# Careless hands.
+
+
+def _rows_of(change):
+    def changed(run, name):
+        rows = np.load(run / name)
+        change(rows)
+        np.save(run / name, rows)
+
+    return changed
+
+
+def _swap(rows):
+    rows[[1, 4]] = rows[[4, 1]]
+
+
+def _repeat(rows):
+    rows[4] = rows[3]
+
+
+def _flip(rows):
+    rows[2].reshape(-1)[1:2].view(np.uint8)[0] ^= 1
+
+
+def _of_statistic(run, *keys, value):
+    edit_json(run / "report.json", "statistics", "own_rounds", *keys, value=value)
+
+
+def _first_bound(run):
+    made = json.loads((run / "report.json").read_text())["statistics"]["own_rounds"]["estimates"]
+    return next(n for n, one in enumerate(made) if one["method"] == "threshold_valid")
+
+
+def _noise(run):
+    for key in ("noise_multiplier", "sum_noise_multiplier"):
+        edit_json(run / "run.json", "release", "noise", key, value=lambda noise: 2 * noise)
+
+
+def _chain_lines(change):
+    return lambda run: edit_lines(run / "chain.jsonl", change)
+
+
+CARELESS = {
+    "report_bound": (
+        lambda run: _of_statistic(run, "estimates", _first_bound(run), "epsilon", value=nudged),
+        ("report.json", "statistics.own_rounds.estimates"),
+    ),
+    "report_accuracy": (
+        lambda run: edit_json(run / "report.json", "accuracy", value=nudged),
+        ("report.json", "`accuracy`"),
+    ),
+    "report_check": (
+        lambda run: edit_json(run / "report.json", "checks", "results", 0, "p_value", value=nudged),
+        ("report.json", "`checks.results[0].p_value`"),
+    ),
+    "report_run": (
+        lambda run: edit_json(run / "report.json", "run", "noise_multiplier", value=lambda _: 0.6),
+        ("report.json", "`run.noise_multiplier` is 0.6, and 0.5 follows"),
+    ),
+    "report_further_key": (
+        lambda run: edit(run / "report.json", '"accuracy"', '"award": 1,\n  "accuracy"'),
+        ("report.json", "`award` is 1, and missing follows"),
+    ),
+    "score": (
+        lambda run: edit_cell(run / "scores_max.csv", 3, 2, another_digit),
+        ("scores_max.csv", "canary 2 has included"),
+    ),
+    "score_row_dropped": (
+        lambda run: edit_lines(run / "scores_sum.csv", lambda lines: lines[:-1]),
+        ("scores_sum.csv", "lists other canaries"),
+    ),
+    "score_rows_swapped": (
+        lambda run: edit_lines(
+            run / "scores_own_rounds.csv", lambda one: [one[0], one[2], one[1], *one[3:]]
+        ),
+        ("scores_own_rounds.csv", "has changed since scores were written"),
+    ),
+    "cosine": (
+        lambda run: _rows_of(_flip)(run, "round_cosines.npy"),
+        ("round_cosines.npy", "round 3 has changed since it was logged"),
+    ),
+    "rounds_swapped": (
+        lambda run: _rows_of(_swap)(run, "round_cosines.npy"),
+        ("round_cosines.npy", "rounds 2, 5 have changed since they were logged"),
+    ),
+    "round_repeated": (
+        lambda run: _rows_of(_repeat)(run, "round_cosines.npy"),
+        ("round_cosines.npy", "round 5 has changed since it was logged"),
+    ),
+    "concentration": (
+        lambda run: _rows_of(_flip)(run, "round_concentrations.npy"),
+        ("round_concentrations.npy", "round 3 has changed"),
+    ),
+    "aggregate_length": (
+        lambda run: _rows_of(_flip)(run, "aggregates.npy"),
+        ("aggregates.npy", "round 3 has changed"),
+    ),
+    "metric": (
+        lambda run: edit_cell(run / "metrics.csv", 8, 7, another_digit),
+        ("metrics.csv", "round 8 has changed"),
+    ),
+    "metric_row_dropped": (
+        lambda run: edit_lines(run / "metrics.csv", lambda lines: [*lines[:4], *lines[5:]]),
+        ("metrics.csv", "must hold rounds 1 to 18"),
+    ),
+    "metric_rows_swapped": (
+        lambda run: edit_lines(
+            run / "metrics.csv", lambda one: [*one[:3], one[4], one[3], *one[5:]]
+        ),
+        ("metrics.csv", "rounds 3, 4 have changed"),
+    ),
+    "round_of_a_canary": (
+        lambda run: edit_cell(run / "canaries.csv", 5, 2, lambda own: "1" if own != "1" else "2"),
+        ("canaries.csv", "row 5"),
+    ),
+    "seed": (
+        lambda run: edit(run / "config.toml", "seed = 1", "seed = 2"),
+        ("config.toml", "key `seed` is 2, which is not what was committed to"),
+    ),
+    "noise_in_the_record": (
+        _noise,
+        ("run.json", "noise.sum_noise_multiplier` is 1.0, and 0.5 follows"),
+    ),
+    "chain_line_dropped": (
+        _chain_lines(lambda lines: [*lines[:4], *lines[5:]]),
+        ("chain.jsonl", "line 5 does not follow from the one before it"),
+    ),
+    "chain_line_repeated": (
+        _chain_lines(lambda lines: [*lines[:4], lines[3], *lines[4:]]),
+        ("chain.jsonl", "line 5 does not follow"),
+    ),
+    "chain_lines_swapped": (
+        _chain_lines(lambda lines: [*lines[:2], lines[3], lines[2], *lines[4:]]),
+        ("chain.jsonl", "line 3 does not follow"),
+    ),
+    "chain_digit": (
+        _chain_lines(
+            lambda lines: [lines[0], lines[1].replace('"round":1', '"round":2'), *lines[2:]]
+        ),
+        ("chain.jsonl", "line 2 does not follow"),
+    ),
+}
+
+
+# Forgers: scores, and what is known of vectors.
+
+
+def _scaled_scores(name, factor):
+    def attack(run):
+        path = run / f"scores_{name}.csv"
+        for row in range(1, 17):
+            if path.read_text().splitlines()[row].split(",")[1] == "1":
+                edit_cell(path, row, 2, lambda score: repr(float(score) * factor))
+        report_again(run)
+
+    return attack
+
+
+def _one_score(name, row, change):
+    def attack(run):
+        edit_cell(run / f"scores_{name}.csv", row, 2, change)
+        report_again(run)
+
+    return attack
+
+
+def _known(name, change):
+    def attack(run):
+        edit_json(run / "concentrations.json", "statistics", name, value=change)
+        report_again(run)
+
+    return attack
+
+
+def _arrays(name, change, again=report_again):
+    """Changes the arrays of an NPZ file, or the one of an NPY file."""
+
+    def attack(run):
+        path = run / name
+        if path.suffix == ".npz":
+            with np.load(path) as file:
+                arrays = dict(file)
+            np.savez(path, **change(arrays))
+        else:
+            np.save(path, change(np.load(path)))
+        again(run)
+
+    return attack
+
+
+def _with_spike(arrays):
+    worst = arrays["worst"].copy()
+    worst[:, 0] += 2.0
+    return {**arrays, "worst": worst}
+
+
+def _with_alike_rounds(arrays):
+    products = np.full_like(arrays["products"], 0.5)
+    np.fill_diagonal(products, 1.0)
+    return {**arrays, "products": products}
+
+
+def _longer(arrays):
+    return {**arrays, "products": 1.2 * arrays["products"]}
+
+
+def _without(name):
+    def attack(run):
+        (run / name).unlink()
+        reseal(run)
+
+    return attack
+
+
+SCORES = {
+    **{
+        f"scaled_{name}": (_scaled_scores(name, 0.6), f"scores_{name}.csv")
+        for name in ("final", "final_minus_initial", "max", "sum", "own_rounds")
+    },
+    "raised": (_scaled_scores("own_rounds", 1.5), "scores_own_rounds.csv"),
+    "nearly": (_scaled_scores("own_rounds", 0.99), "scores_own_rounds.csv"),
+    "one_score": (_one_score("own_rounds", 3, lambda _: "0.01"), "scores_own_rounds.csv"),
+    "one_sign": (
+        _one_score("final_minus_initial", 5, lambda score: repr(-float(score))),
+        "scores_final_minus_initial.csv",
+    ),
+    "scale_of_the_sum": (_known("sum", lambda one: {**one, "scale": 2.0}), "concentrations.json"),
+    "limit_of_own_rounds": (
+        _known("own_rounds", lambda one: {**one, "is_limit": True}),
+        "concentrations.json",
+    ),
+    "nothing_known_of_final": (
+        _known("final", lambda one: {**one, "vectors": [{"count": 1, "concentration": None}]}),
+        "concentrations.json",
+    ),
+    "more_vectors_behind_max": (
+        _known("max", lambda one: {**one, "vectors": [{**one["vectors"][0], "count": 99}]}),
+        "concentrations.json",
+    ),
+    "directions_alike": (
+        _arrays("kept_directions.npz", _with_alike_rounds),
+        "scores_own_rounds.csv",
+    ),
+    "directions_longer": (_arrays("kept_directions.npz", _longer), "kept_directions.npz"),
+    "directions_with_a_spike": (
+        _arrays("kept_directions.npz", _with_spike),
+        "kept_directions.npz",
+    ),
+    "directions_gone": (_without("kept_directions.npz"), "scores_own_rounds.csv"),
+    "sum_of_directions": (
+        _arrays("direction_sum_sum_000018.npy", lambda total: 2 * total),
+        "direction_sum_sum_000018.npy",
+    ),
+    "cosines": (
+        _arrays("round_cosines.npy", lambda rows: rows[::-1], lambda run: reseal(run, rows=True)),
+        "scores_own_rounds.csv",
+    ),
+}
+
+
+# The model, and the logs of rounds.
+
+
+def _other(arrays):
+    return {name: array + np.float32(0.001) for name, array in arrays.items()}
+
+
+def _model_and_digest(run, *, scores=False):
+    with np.load(run / "model.npz") as file:
+        arrays = _other(dict(file))
+    np.savez(run / "model.npz", **arrays)
+    digest = model_digest(arrays.values())
+    edit_json(run / "run.json", "model_sha256", value=lambda _: digest)
+    if scores:
+        scores_again(run)
+    report_again(run)
+
+
+def _column(name, value):
+    """Changes a column of metrics.csv, and writes scores, report and every link anew."""
+
+    def attack(run):
+        path = run / "metrics.csv"
+        column = path.read_text().split("\n", 1)[0].split(",").index(name)
+        for row in range(1, 19):
+            edit_cell(path, row, column, value)
+        scores_again(run)
+        report_again(run, rows=True)
+
+    return attack
+
+
+def _logs(name, change):
+    """Changes an array of rounds, and writes scores, report and every link anew."""
+
+    def again(run):
+        scores_again(run)
+        report_again(run, rows=True)
+
+    return _arrays(name, change, again)
+
+
+def _both(*attacks):
+    return lambda run: [attack(run) for attack in attacks]
+
+
+def _other_signs(rows):
+    return np.where((np.arange(len(rows)) % 3 == 1)[:, None], -rows, rows)
+
+
+def _two_swapped(rows):
+    order = np.arange(len(rows))
+    order[[2, 9]] = order[[9, 2]]
+    return rows[order]
+
+
+def _raised_products(rows):
+    return rows * np.where(np.arange(rows.shape[-1]) == 1, 50, 1)
+
+
+def _more_large(rows):
+    rows = rows.copy()
+    rows[:, 6:9] = rows[:, 5:6]
+    return rows
+
+
+MODEL = {
+    "aggregates_doubled": (_logs("aggregates.npy", lambda rows: 2 * rows), "aggregates.npy"),
+    "aggregates_and_norms_doubled": (
+        _both(
+            _column("aggregate_norm", lambda norm: f"{2 * float(norm):.9g}"),
+            _logs("aggregates.npy", lambda rows: 4 * rows),
+        ),
+        "model.npz",
+    ),
+    "products_of_aggregates": (_logs("aggregates.npy", _raised_products), "aggregates.npy"),
+    "two_aggregates_swapped": (_logs("aggregates.npy", _two_swapped), "aggregates.npy"),
+    "noise_doubled": (_logs("round_noise.npy", lambda rows: 2 * rows), "round_noise.npy"),
+    "noise_halved": (_logs("round_noise.npy", lambda rows: rows / 2), "model.npz"),
+    "noise_of_two_rounds_swapped": (_logs("round_noise.npy", _two_swapped), "round_noise.npy"),
+    "counts_of_coordinates": (_logs("round_noise.npy", _more_large), ""),
+    "cosines_of_several_rounds": (_logs("round_cosines.npy", _other_signs), "model.npz"),
+    "cosines_scaled": (_logs("round_cosines.npy", lambda rows: 0.5 * rows), "model.npz"),
+    "cosines_of_two_rounds_swapped": (_logs("round_cosines.npy", _two_swapped), "model.npz"),
+    "model": (_arrays("model.npz", _other), "run.json"),
+    "model_and_digest": (_model_and_digest, "scores_final.csv"),
+    "model_and_scores": (lambda run: _model_and_digest(run, scores=True), "model.npz"),
+    "longer_aggregates": (
+        _column("aggregate_norm", lambda norm: f"{1.5 * float(norm):.9g}"),
+        "model.npz",
+    ),
+    "more_clients": (_column("num_clients", lambda n: str(int(n) + 3)), "metrics.csv"),
+    "fewer_canaries": (_column("num_canaries", lambda n: "0"), "metrics.csv"),
+    "smaller_clip_norm": (_column("clip_norm", lambda _: "0.25"), "metrics.csv"),
+    "initial_model": (_arrays("initial_model.npz", _other), "scores_final_minus_initial.csv"),
+    "digest": (
+        lambda run: (
+            edit_json(run / "run.json", "model_sha256", value=lambda _: "0" * 64),
+            report_again(run),
+        ),
+        "run.json",
+    ),
+    "model_gone": (_without("model.npz"), "model.npz"),
+    "model_empty": (lambda run: ((run / "model.npz").write_bytes(b""), reseal(run)), "model.npz"),
+}
+
+
+# Config, inputs, coins, record.
+
+
+def _config(old, new):
+    def attack(run):
+        edit(run / "config.toml", old, new)
+        report_again(run)
+
+    return attack
+
+
+def _json(name, *keys, value):
+    def attack(run):
+        edit_json(run / name, *keys, value=value)
+        report_again(run)
+
+    return attack
+
+
+def _coin(run):
+    for name in ("canaries.csv", *(path.name for path in run.glob("scores_*.csv"))):
+        edit_cell(run / name, 4, 1, lambda coin: str(1 - int(coin)))
+    report_again(run)
+
+
+def _seed(run):
+    edit(run / "config.toml", "seed = 1", "seed = 2")
+    reseal(run)
+
+
+def _participations_and_report(run):
+    client = ("release", "client", "sampling", "at_most")
+    edit_json(run / "run.json", *client, value=lambda _: 1)
+    report_again(run)
+
+
+def _metric_and_report(run):
+    edit_cell(run / "metrics.csv", 18, 7, lambda _: "0.99")
+    report_again(run, rows=True)
+
+
+def _round_twice(run):
+    def change(lines):
+        at = next(n for n, one in enumerate(lines) if isinstance(one, Logged) and one.round == 4)
+        return [*lines[: at + 1], lines[at], *lines[at + 1 :]]
+
+    relink(run, change)
+
+
+RECORD = {
+    "seed": (_seed, "canaries.csv"),
+    "participations": (_participations_and_report, "run.json"),
+    "metric": (_metric_and_report, "run.json"),
+    "claim": (_config("claimed_epsilon = 20.0", "claimed_epsilon = 30.0"), "config.toml"),
+    "method": (_config('"threshold_valid"', '"one_run_valid"'), "config.toml"),
+    "statistic": (_config('statistic = "own_rounds"', 'statistic = "final"'), "config.toml"),
+    "noise": (_config("noise_multiplier = 0.5", "noise_multiplier = 1.5"), "config.toml"),
+    "data": (_json("inputs.json", "data", value=lambda _: "0" * 64), "inputs.json"),
+    "examples": (_json("inputs.json", "examples", value=lambda n: n + 1), "inputs.json"),
+    "clients": (_json("inputs.json", "clients", value=lambda n: n + 1), "run.json"),
+    "inputs_gone": (_without("inputs.json"), "inputs.json"),
+    "coin": (_coin, "canaries.csv"),
+    "accuracy": (_json("run.json", "accuracy", value=lambda _: 0.99), "run.json"),
+    "delta": (_json("run.json", "delta", value=lambda _: 1e-2), "run.json"),
+    "included": (_json("run.json", "num_included", value=lambda n: n - 1), "run.json"),
+    "nonce": (
+        _json("commitment.json.opening", "nonce", value=lambda _: "0" * 64),
+        "commitment.json.opening",
+    ),
+    "another_try": (_json("commitment.json", "number", value=lambda _: 2), "commitment.json"),
+    "commitment_gone": (_without("commitment.json"), "commitment.json"),
+    "commitment_empty": (
+        lambda run: ((run / "commitment.json").write_text(""), reseal(run)),
+        "commitment.json",
+    ),
+    "clients_in_both": (
+        _both(
+            _json("inputs.json", "clients", value=lambda n: 10 * n),
+            _json("run.json", "num_clients", value=lambda n: 10 * n),
+        ),
+        "run.json",
+    ),
+    "task": (_json("run.json", "task", value=lambda _: "digits"), ""),
+    "versions": (_json("run.json", "versions", value=lambda _: {"jax": "9.9"}), ""),
+    "finished": (_json("run.json", "finished", value=lambda _: "2020-01-01T00:00:00"), ""),
+    "accuracy_in_both": (
+        _both(
+            _json("run.json", "accuracy", value=lambda _: 0.99),
+            _column("accuracy", lambda _: "0.99"),
+        ),
+        "",
+    ),
+}
+"""Those without a file change what `run.json` or a log alone records; the last link shows them."""
+
+
+# Forgers: reports and added files, which are sealed again as they are.
+
+
+def _reported(*keys, value):
+    def attack(run):
+        edit_json(run / "report.json", *keys, value=value)
+        reseal(run)
+
+    return attack
+
+
+def _added(name, content="{}"):
+    return lambda run: (run / name).write_text(content)
+
+
+REPORT = {
+    "outcome": (_reported("verdict", "outcome", value=lambda _: "consistent!"), "report.json"),
+    "bound": (_reported("verdict", "epsilon_lower", value=lambda e: e / 2), "report.json"),
+    "reason": (_reported("verdict", "reason", value=lambda _: "all is well"), "report.json"),
+    "claim_tested": (_reported("verdict", "claim", "epsilon", value=lambda _: 9.0), "report.json"),
+    "guarantee": (_reported("analytical_epsilon", value=lambda e: e / 2), "report.json"),
+    "canary_check": (_reported("arrival", "state", value=lambda _: "arrived!"), "report.json"),
+    "digest_reported": (_reported("model_sha256", value=lambda _: "0" * 64), "report.json"),
+    "page": (lambda run: (edit(run / "report.html", "20", "21"), reseal(run)), "report.html"),
+    "scores_added": (
+        lambda run: shutil.copy(run / "scores_max.csv", run / "scores_mine.csv"),
+        "scores_mine.csv",
+    ),
+    "replay_added": (_added("replay.json"), "replay.json"),
+    "uploads_added": (_added("upload_cosines.npy"), "upload_cosines.npy"),
+    "round_twice": (_round_twice, "chain.jsonl"),
+    "round_left_out": (
+        lambda run: relink(run, lambda ls: [one for one in ls if getattr(one, "round", 0) != 4]),
+        "chain.jsonl",
+    ),
+    "last_rounds_left_out": (
+        lambda run: relink(
+            run, lambda ls: [one for one in ls if not (isinstance(one, Logged) and one.round > 15)]
+        ),
+        "chain.jsonl",
+    ),
+    "checkpoint_of_another_round": (
+        lambda run: relink(
+            run,
+            lambda ls: [
+                Saved(rounds=one.rounds + 1, files=one.files) if isinstance(one, Saved) else one
+                for one in ls
+            ],
+        ),
+        "chain.jsonl",
+    ),
+    "scores_left_out": (
+        lambda run: relink(run, lambda ls: [one for one in ls if not isinstance(one, Scored)]),
+        "chain.jsonl",
+    ),
+    "chain_gone": (lambda run: (run / "chain.jsonl").unlink(), "chain.jsonl"),
+    "report_gone": (_without("report.json"), "report.json"),
+}
+
+# Damage, as by a disk.
+
+FILES = {
+    "aggregates.npy",
+    "canaries.csv",
+    "chain.jsonl",
+    "commitment.json",
+    "commitment.json.opening",
+    "concentrations.json",
+    "config.toml",
+    "direction_sum_checkpoints_sum_000004.npy",
+    "direction_sum_sum_000008.npy",
+    "initial_model.npz",
+    "inputs.json",
+    "kept_directions.npz",
+    "metrics.csv",
+    "model.npz",
+    "release_concentrations.npy",
+    "release_cosines.npy",
+    "report.html",
+    "report.json",
+    "round_concentrations.npy",
+    "round_cosines.npy",
+    "round_noise.npy",
+    "run.json",
+    "schedule_secret",
+    "scores_checkpoints_max.csv",
+    "scores_checkpoints_sum.csv",
+    "scores_final.csv",
+    "scores_final_minus_initial.csv",
+    "scores_max.csv",
+    "scores_own_rounds.csv",
+    "scores_sum.csv",
+}
+UNREAD = {".lock", "checkpoint.npz"}
+"""Files on which no result depends, as also TensorBoard's."""
+
+WITHHELD = {"commitment.json.opening", "schedule_secret"}
+"""Files that may be missing; what they show is then not made again."""
+
+
+def _removed(path, other):
+    path.unlink()
+
+
+def _emptied(path, other):
+    path.write_bytes(b"")
+
+
+def _truncated(path, other):
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def _one_byte(path, other):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _of_other_run(path, other):
+    shutil.copy(other, path)
+
+
+def _scaled(path, other):
+    for row in range(1, 17):
+        edit_cell(path, row, 2, lambda score: repr(0.6 * float(score)))
+
+
+DAMAGE = {
+    "removed": _removed,
+    "emptied": _emptied,
+    "truncated": _truncated,
+    "one_byte": _one_byte,
+    "of_other_run": _of_other_run,
+    "scaled": _scaled,
+}
+_SAME_IN_BOTH = {"initial_model.npz"}
+
+
+def _damaged(file, name):
+    return lambda run: DAMAGE[name](run / file, run.parent / "other" / file)
+
+
+def _damages() -> Iterator[tuple[str, Manipulation]]:
+    for file, (name, _) in itertools.product(sorted(FILES), DAMAGE.items()):
+        if (name == "scaled" and not file.startswith("scores_")) or (
+            name == "of_other_run" and file in _SAME_IN_BOTH
+        ):
+            continue
+        is_withheld = name == "removed" and file in WITHHELD
+        made = _damaged(file, name)
+        outcome = "partly" if is_withheld else "broken"
+        yield f"damage_{file}_{name}", Manipulation("sampled", made, file, "", outcome)
+
+
+# Files that the run reads.
+
+
+def _coefficients(run):
+    np.save(run.parent / "first_column.npy", [1.0, 0.25, 0.125])
+
+
+def _coefficients_and_digest(run):
+    _coefficients(run)
+    files = ("files", "mechanism.coefficients")
+    now = digest_of(run.parent / "first_column.npy")
+    edit_json(run / "inputs.json", *files, value=lambda _: now)
+    report_again(run)
+
+
+# All of them.
+
+
+def _all() -> Iterator[tuple[str, Manipulation]]:
+    for name, (change, (file, words)) in CARELESS.items():
+        yield f"careless_{name}", Manipulation("several", change, file, words)
+    forged = SCORES | MODEL | RECORD | REPORT
+    assert len(forged) == sum(map(len, (SCORES, MODEL, RECORD, REPORT)))
+    for name, (change, file) in forged.items():
+        outcome = "held" if not file else "partly" if name == "directions_gone" else "broken"
+        yield f"forged_{name}", Manipulation("several", change, file, "", outcome)
+    yield "coefficients", Manipulation("matrix", _coefficients, "first_column.npy")
+    yield "coefficients_resealed", Manipulation("matrix", _coefficients_and_digest, "inputs.json")
+    yield from _damages()
+
+
+MANIPULATIONS = dict(_all())
+
+
+def base_of(bases: Path, name: str) -> Path:
+    """The folder of one of `RUNS`, and of another seed in `second`; made where it lacks."""
+    base = bases / name
+    if not base.exists():
+        make_run(base, name)
+        make_run(base / "second", name, "seed=6")
+    return base
+
+
+def manipulated(bases: Path, name: str, folder: Path) -> tuple[Path, str]:
+    """A manipulated copy of its run in `bases`, and the last link before."""
+    manipulation = MANIPULATIONS[name]
+    if manipulation.of == "matrix":  # its config names the file in the folder of the base
+        make_run(folder / "matrix", "matrix")
+        run = folder / "matrix" / "run"
+    else:
+        base = base_of(bases, manipulation.of)
+        run = shutil.copytree(base / "run", folder / "run")
+        shutil.copytree(base / "second" / "run", folder / "other")
+        shutil.copy(base / "commitment.json", folder)
+    link = read_chain(run / "chain.jsonl").lines[-1].link
+    manipulation.change(run)
+    return run, link
+
+
+def verified(run: Path) -> Verified:
+    return verify_folder(run, run.parent / "commitment.json")
+
+
+def main() -> None:
+    """Prints what is found of each manipulation, without and with the last link."""
+    toy_engine.register()
+    with tempfile.TemporaryDirectory() as bases, quick_reports(lambda: False):
+        for number, name in enumerate(MANIPULATIONS, start=1):
+            with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+                run, link = manipulated(Path(bases), name, Path(folder))
+                alone, by_link = verified(run), Verified()
+                verify_chain(RunFolder(run), link, by_link)
+            found = [*map(str, alone.findings), *alone.not_made_again, *map(str, by_link.findings)]
+            with_link = "broken" if by_link.findings else alone.outcome
+            columns = (str(number), name, alone.outcome, with_link, *found[:1])
+            sys.stdout.write("\t".join(columns) + "\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
