@@ -4,6 +4,7 @@ import ast
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 
@@ -52,6 +53,13 @@ def _file_and_words(call: str) -> tuple[str, list[str]]:
     return (f"{place}/__main__.py" if (ROOT / place).is_dir() else f"{place}.py"), words[2:]
 
 
+def _of_another_environment(errors: str) -> str | None:
+    """The package that a program lacks, if it is none of ours."""
+    missing = re.search(r"No module named '(\w+)", errors)
+    ours = ("experiments", "benchmarks", "tests", "fl_audit")
+    return missing[1] if missing and missing[1] not in ours else None
+
+
 def test_programs_that_are_called_by_their_path_import_nothing_of_the_root():
     assert len(printed()) > 40
     by_path = {file for file, _ in map(_file_and_words, printed())} - {
@@ -68,6 +76,45 @@ def test_programs_that_are_called_by_their_path_import_nothing_of_the_root():
         assert not roots & {"experiments", "benchmarks", "tests"}, file
 
 
+RUN_BY_NO_OTHER_TEST = (
+    "broken_mechanisms.correct_toys",
+    "production.common_direction",
+    "production.strategies_at_one_epsilon",
+)
+SECONDS = 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "call",
+    [
+        call
+        for call in printed()
+        if any(f"{name} " in f"{call} " for name in RUN_BY_NO_OTHER_TEST) and "DATA" not in call
+    ],
+)
+def test_it_runs_as_printed_to_its_end_or_for_some_seconds(call, tmp_path):
+    _, *words = shlex.split(call)
+    with subprocess.Popen(
+        [sys.executable, *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as program:
+        try:
+            _, errors = program.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(program.pid, signal.SIGKILL)
+            _, errors = program.communicate()
+        ended = program.returncode
+    if missing := _of_another_environment(errors):
+        pytest.skip(f"{missing} is in an environment of its own")
+    assert "Traceback" not in errors and ended in (0, -signal.SIGKILL), errors
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("call", [call for call in printed() if not re.match(OF_OTHERS, call)])
 def test_it_starts_and_takes_the_words_that_are_printed(call):
@@ -82,7 +129,6 @@ def test_it_starts_and_takes_the_words_that_are_printed(call):
         text=True,
         check=False,
     )
-    missing = re.search(r"ModuleNotFoundError: No module named '(\w+)", done.stderr)
-    if missing and missing[1] not in ("experiments", "benchmarks", "tests", "fl_audit"):
-        pytest.skip(f"{missing[1]} is in an environment of its own")
+    if missing := _of_another_environment(done.stderr):
+        pytest.skip(f"{missing} is in an environment of its own")
     assert done.returncode == 0, done.stderr
