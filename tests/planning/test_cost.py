@@ -139,7 +139,7 @@ def test_a_plan_says_how_much_less_noise_would_be_noticed():
     configured = curve_power(_released(run))
     noise = configured.to_json()["noise_multiplier"]
     assert 0 < noise < run.noise.noise_multiplier
-    assert f"noise multiplier were {significant(noise)} or less" in configured.words
+    assert f"a noise multiplier of {significant(noise)} or less in 80 %" in configured.words
     more = planned(small_config({"canaries": {"count": 400}}), facts(dim=10**6))
     assert curve_power(_released(more)).to_json()["noise_multiplier"] > noise
 
