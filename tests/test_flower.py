@@ -97,7 +97,7 @@ def test_rounds_are_scored_and_the_scores_are_there_at_the_end(tmp_path, skipped
     verified = verify_folder(scorer.folder.path)
     # A log keeps no model, so that the chain alone covers the scores with it.
     assert verified.outcome == "partly"
-    assert verified.not_made_again == ("scores_final.csv", "scores_final_minus_initial.csv")
+    assert verified.not_made_again == ["scores_final.csv", "scores_final_minus_initial.csv"]
 
 
 class NoisyMean(Strategy):

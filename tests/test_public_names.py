@@ -16,6 +16,8 @@ PACKAGES = [fl_audit, fl_audit.training]
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 def test_type_checkers_see_the_names_that_programs_see(package):
+    if package is fl_audit.training:
+        pytest.importorskip("tensorflow_federated")
     tree = ast.parse(Path(package.__file__).read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {

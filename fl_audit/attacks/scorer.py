@@ -60,6 +60,7 @@ from fl_audit.formats.round_logs import (
     create_log,
     open_log,
 )
+from fl_audit.formats.text_files import unfinished_files
 from fl_audit.inner_products import euclidean_norm
 
 _LOG = logging.getLogger("fl_audit")
@@ -264,6 +265,8 @@ class RoundScorer:
                 f"{self.folder.path}: was written after it was opened here; open it again"
             )
         self._lock = lock
+        for path in unfinished_files(self.folder.path):
+            path.unlink()
         if self._cut is not None:
             cut, self._cut = self._cut, None
             changed = {row.round for row in read.changed_rows(self.folder.path)}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_audit.array_types import BoolArray, FloatArray
+from fl_audit.array_types import BoolArray, Float32Array, FloatArray
 from fl_audit.checks import RunAggregates
 from fl_audit.checks.noise_rows import NoiseRows, sketch
 from fl_audit.config import Config
@@ -71,7 +71,7 @@ def verify_aggregates(run: FinishedRun, of_logs: RunScores, verified: Verified) 
     if aggregates is None or aggregates.noise is None or run.record.release.correlation is not None:
         return
     sketches = aggregates.stddev[:, None] * NoiseRows(aggregates.noise, dim).sketches
-    off = euclidean_norm(weights @ sketches - sketch(way.astype(np.float32)))
+    off = euclidean_norm(weights @ sketches - sketch(way))
     if off > error:  # NaN without noise
         _add_sum(folder, folder.round_noise, verified)
 
@@ -87,7 +87,7 @@ def _weights_in_model(config: Config, rounds: int) -> FloatArray | None:
 
 
 def _verify_cosines(
-    of_logs: RunScores, way: FloatArray, lengths: FloatArray, error: float, verified: Verified
+    of_logs: RunScores, way: Float32Array, lengths: FloatArray, error: float, verified: Verified
 ) -> None:
     """Compares the way to the final model with the logged aggregates, along every canary.
 

@@ -239,6 +239,7 @@ def test_a_cut_costs_next_to_nothing():
 TRUNCATED = [(64, 7.19, 7.94), (80, 3.55, 4.91), (90, 3.50, 4.89)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("largest", "removed", "replaced"), TRUNCATED)
 def test_bounds_of_truncated_sampling_by_neighbours(largest, removed, replaced):
     """z = 1, T = 100, q = 0.05 of 1,000 at delta = 1e-5; the published bounds, rounded.

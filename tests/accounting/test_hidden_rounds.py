@@ -111,7 +111,7 @@ def simulated(shift: float, blocks, epsilon: float, random) -> list[tuple[float,
     return found
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("shift", "blocks", "epsilon"),
     [

@@ -12,7 +12,7 @@ SLOW = ("CyclicPoisson", "Allocated", "MinSeparation", "BallsInBins")
 """Ways of drawing rounds whose accountants take seconds, by the same code as the others'."""
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=pytest.mark.slow if name.startswith(SLOW) else ()) for name in CASES],

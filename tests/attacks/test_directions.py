@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fl_audit.attacks import own_rounds
+from fl_audit.attacks import own_sums
 from fl_audit.attacks.directions import RoundDirections, Sketch, width_of
 from fl_audit.attacks.own_rounds import RoundWeights
 from fl_audit.attacks.own_sums import KeptSums, largest_lengths
@@ -71,7 +71,7 @@ def vectors_of(kind: str, random: np.random.Generator, dim: int) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["orthogonal", "alike", "cancelling", "few coordinates"])
 @pytest.mark.parametrize("width", [64, 1024])
 def test_lengths_are_exceeded_no_more_often_than_is_said(monkeypatch, kind, width):
-    monkeypatch.setattr(own_rounds, "FAILURE", 0.2)
+    monkeypatch.setattr(own_sums, "FAILURE", 0.2)
     dim, runs = 3000, 200
     vectors = vectors_of(kind, np.random.default_rng(1), dim).astype(np.float32)
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -99,11 +99,15 @@ def test_a_round_that_a_kill_cuts_short_is_scored_again(tmp_path, monkeypatch, a
     with monkeypatch.context() as patch, pytest.raises(_Killed):
         patch.setattr(*at, _kill)
         score(scorer, (3,))
+    (tmp_path / "audit" / ".direction_sum.npy.0a1b2c3d.part").touch()  # as a kill leaves it
     again = RoundScorer.open(tmp_path / "audit")
     assert again.scored_rounds == [1, 2]
     assert score(again, (3,)).scored_rounds == [1, 2, 3]
     files = (*whole.finish().values(), whole.folder.direction_sum, whole.folder.round_lengths)
     again.finish()
+    assert {f.name for f in (tmp_path / "audit").iterdir()} == {
+        f.name for f in (tmp_path / "whole").iterdir()
+    }
     assert all((tmp_path / "audit" / f.name).read_bytes() == f.read_bytes() for f in files)
 
 

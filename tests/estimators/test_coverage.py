@@ -83,6 +83,7 @@ def test_valid_bounds_cover_epsilon_1_and_prove_something(make, num_canaries, ru
         assert np.median(bounds) > least
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dim", [None, 10_000])
 @pytest.mark.parametrize(
     ("num_canaries", "runs"), [(1000, 15), pytest.param(1000, 120, marks=pytest.mark.slow)]
@@ -167,6 +168,7 @@ def test_bounds_for_gaussian_mechanisms_cover_them(epsilon, num_canaries):
         check(gaussian(epsilon, 1e-5, dim), FOR_GAUSSIANS, num_canaries, runs=500)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("method", "mechanism", "num_canaries"),
     [

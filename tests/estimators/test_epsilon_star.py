@@ -7,7 +7,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -27,6 +27,7 @@ from fl_audit.estimators.epsilon_star import (
     epsilon_star_of_distributions,
     epsilon_star_over_all_thresholds,
 )
+from tests.seeds_tried import examples
 
 
 def four_steps(losses, smallest, largest):
@@ -113,7 +114,7 @@ def trimmed_grid(members: Gaussian, others: Gaussian, delta: float) -> np.ndarra
 
 
 @given(gaussians, gaussians, deltas)
-@settings(derandomize=True, deadline=None, max_examples=50)
+@examples(50)
 def test_supremum_over_moderate_rates_by_a_dense_grid(members, others, delta):
     found = epsilon_star_of_distributions(members, others, delta).epsilon
     grid = trimmed_grid(members, others, delta)
@@ -127,7 +128,7 @@ def test_supremum_over_moderate_rates_by_a_dense_grid(members, others, delta):
 
 
 @given(gaussians, gaussians, deltas)
-@settings(derandomize=True, deadline=None, max_examples=20)
+@examples(20)
 def test_symmetric_and_ordered(members, others, delta):
     found = epsilon_star_of_distributions(members, others, delta).epsilon
     assert epsilon_star_of_distributions(others, members, delta).epsilon == found
@@ -281,7 +282,7 @@ def test_losses_that_pile_up_at_the_smallest_are_no_gaussian():
 
 
 @given(st.floats(-50, 50), st.floats(0.01, 100))
-@settings(derandomize=True, deadline=None, max_examples=10)
+@examples(10)
 def test_the_unit_of_the_loss_does_not_matter(shift, scale):
     rng = np.random.default_rng(2)
     members, others = rng.gamma(2, 5, 100), rng.gamma(3, 5, 100)
@@ -352,7 +353,7 @@ def by_fractions(members, others, delta: Fraction) -> Fraction:
 
 
 @given(few_losses, few_losses, st.sampled_from([0, 1, 10, 300, 900]))
-@settings(derandomize=True, deadline=None, max_examples=150)
+@examples(150)
 def test_equation_7_by_fractions(members, others, thousandths):
     delta = Fraction(thousandths, 1000)
     kept = [
@@ -369,7 +370,7 @@ def test_equation_7_by_fractions(members, others, thousandths):
 
 
 @given(few_losses, few_losses, st.floats(0, 0.999))
-@settings(derandomize=True, deadline=None, max_examples=80)
+@examples(80)
 def test_exchanging_or_negating_changes_nothing(members, others, delta):
     found = empirical_epsilon_star(members, others, delta).epsilon
     negated = [-x for x in members], [-x for x in others]

@@ -22,6 +22,7 @@ def bound_by_threshold(threshold: float, found: int, included: int, delta: float
 
 # The best of 1,001 thresholds by medians of 4,001 simulated audits. Medians are whole canaries, so
 # that one that is off by one is worth up to 0.1 where few canaries are found.
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shift", [1.0, 3.3])
 def test_the_best_threshold_proves_so_much_in_the_median(shift):
     random, included = np.random.default_rng(3), 250

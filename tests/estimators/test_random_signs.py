@@ -232,6 +232,7 @@ def test_the_variance_of_the_tilted_law_is_bounded_from_below():
             assert variance >= np.cosh(z * math.sqrt(np.sum(a**4))) ** -2 * (1 - 1e-12)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", FEW)
 def test_bounds_the_tail_over_all_signs(name):
     sums, log_tails = all_sums(FEW[name])

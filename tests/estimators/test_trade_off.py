@@ -71,6 +71,7 @@ def brute_zcdp(rho, rate, orders):
     return special.expit(-odds[allowed].max())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("rho", [0.005, 0.5, 5.0])
 @pytest.mark.parametrize("rate", [1e-5, 0.01, 0.3, 0.9])
 def test_zcdp_is_what_a_fine_search_over_orders_allows(rho, rate):

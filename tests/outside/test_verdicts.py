@@ -22,8 +22,6 @@ QUICK = {
     "three of four presentations lost",
     "all excluded canaries take part",
     "wrong sign",
-    "coordinates reversed",
-    "coins shuffled",
     "a score file of canaries that never came",
     "cosines, half of the noise in every other round and twice in the others",
     "a log of files",
@@ -31,8 +29,6 @@ QUICK = {
     "one included canary",
     "no rounds handed over",
     "Flower: three of four presentations lost",
-    "NVFlare: three of four canaries dropped",
-    "a run that loses three of four presentations",
     "Flower",
 }
 

@@ -1,6 +1,7 @@
 """Plans of claims that the verdict tests by accounting or by their parts."""
 
 import dataclasses
+import functools
 
 import pytest
 
@@ -13,6 +14,7 @@ POISSON = {
 }
 
 
+@functools.cache
 def _power(claimed):
     run = planned(
         small_config({**POISSON, "canaries": {"count": 300}, "audit": {"claimed_epsilon": claimed}})

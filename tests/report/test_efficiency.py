@@ -5,7 +5,7 @@ import math
 import pytest
 
 from fl_audit.accounting import OneRoundPerBlock, PoissonSampling, attacker_bounds
-from fl_audit.accounting.upper_bounds import guarantees_against
+from fl_audit.accounting.upper_bounds import Attacker, upper_bounds
 from fl_audit.report import statistics as report_statistics
 from fl_audit.report.tables import efficiency_rows
 from tests.accounting.releases import release
@@ -59,8 +59,7 @@ def test_an_attacker_who_knows_the_rounds_is_compared_without_amplification():
     found = efficiency_of(run, STATISTICS)
     assert found["own_rounds"].upper_bound == pytest.approx(96.70, abs=0.01)
     assert found["max"].upper_bound == pytest.approx(59.14, abs=0.01)
-    client, canary = (attacker_bounds(run, party, DELTA) for party in (run.client, run.canary))
-    known = guarantees_against(run, client, canary, DELTA)["knows_rounds"]
+    known = upper_bounds(run, DELTA).attackers[Attacker.KNOWS_ROUNDS]
     assert known.client.epsilon == known.canary.epsilon == found["own_rounds"].upper_bound
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from fl_audit.accounting import OneRoundPerBlock, PoissonSampling, attacker_bounds
-from fl_audit.accounting.upper_bounds import guarantees_against
+from fl_audit.accounting import OneRoundPerBlock, PoissonSampling
+from fl_audit.accounting.upper_bounds import Attacker, upper_bounds
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.roc.summary import roc_summary
 from fl_audit.report import report_from_json, report_to_json, summary_lines
@@ -18,8 +18,8 @@ DELTA = 1e-3
 
 
 def made_report(sampling, noise=0.3, **facts):
-    run = release(noise, sampling, **facts)
-    client, canary = (attacker_bounds(run, party, DELTA) for party in (run.client, run.canary))
+    attackers = upper_bounds(release(noise, sampling, **facts), DELTA).attackers
+    known = attackers[Attacker.KNOWS_ROUNDS]
     scores = CanaryScores(included=[5.0, 6.0, 0.5, 9.0], excluded=[float(i) for i in range(4)])
     statistics = {
         name: statistic(threat_model=model, roc=roc_summary(scores))
@@ -31,8 +31,8 @@ def made_report(sampling, noise=0.3, **facts):
     }
     return report(
         statistics,
-        analytical(client.knowing_rounds.guarantee, canary.knowing_rounds.guarantee),
-        attackers=guarantees_against(run, client, canary, DELTA),
+        analytical(known.client, known.canary),
+        attackers=attackers,
         efficiency=efficiency,
     )
 

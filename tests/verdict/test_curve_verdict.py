@@ -148,7 +148,7 @@ def test_less_signal_makes_less_detectable():
 def test_few_canaries_leave_a_small_claim_open():
     verdict = verdict_on(GaussianClaim(0.5, DELTA), [scored(0.5, 150, seed=3)])
     assert verdict.outcome == "inconclusive"
-    assert "only if the true ε were" in verdict.reason
+    assert "audits like this notice only a true ε of" in verdict.reason
     assert verdict.canaries_needed > 150
     assert f"about {verdict.canaries_needed:,} canaries instead of 150" in verdict.reason
 

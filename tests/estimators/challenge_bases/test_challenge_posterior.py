@@ -64,6 +64,7 @@ def brute_force(counts, delta, prior, draws, seed):
     return np.array(numbers), np.array(errors)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("counts", "delta", "prior"),
     [

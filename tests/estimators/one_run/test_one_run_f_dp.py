@@ -210,6 +210,7 @@ def test_limits():
     assert one.epsilon == 0.0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("confidence", "least"), [(0.95, 2.5), (1 - 1e-12, 1.4)])
 def test_a_million_canaries(confidence, least):
     rng = np.random.default_rng(SEED)

@@ -60,6 +60,7 @@ def test_scores_that_spread_far_prove_what_the_top_tells(method, least):
     assert np.median([bound(method, heavy(seed)) for seed in range(4)]) > least
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
 @pytest.mark.parametrize("num_canaries", [60, pytest.param(300, marks=pytest.mark.slow)])
 def test_bounds_hold_where_a_few_canaries_stand_out(epsilon, num_canaries):

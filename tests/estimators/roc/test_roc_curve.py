@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics
@@ -21,12 +21,13 @@ from fl_audit.estimators.roc import (
 )
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import NotApplicableError
+from tests.seeds_tried import examples
 
 RATES = (0.0, 0.001, 0.01, 0.1, 0.3, 0.5, 0.999, 1.0)
 
 # Few values, so that there are ties within and between the classes.
 classes = st.lists(st.integers(0, 12).map(float), min_size=1, max_size=40)
-steady = settings(derandomize=True, deadline=None, max_examples=60)
+steady = examples(60)
 
 
 def sklearn_curve(scores):

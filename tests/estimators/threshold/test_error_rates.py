@@ -128,6 +128,7 @@ def test_band_fails_with_the_probability_asked_for(n, confidence):
     assert alpha * (1 - 1e-7) <= exact <= alpha
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("n", "favoured", "runs"),
     [(20, None, 200_000), (400, None, 20_000), (150, 5, 20_000), (400, 60, 20_000)],
@@ -143,6 +144,7 @@ def test_band_covers_uniform_samples(n, favoured, runs):
     assert failures >= stats.binom.ppf(5e-7, runs, 0.047)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("n", [*range(7, 30), 119, 120, 121, 122, 3000, 10**6])
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 1 - 1e-11])
 def test_levels_spend_no_more_than_is_allowed(n, confidence):
@@ -185,6 +187,7 @@ def test_a_favoured_rank_has_most_of_the_level_and_the_band_spends_no_more(n, fa
         assert band.levels[nearest] > 2 * plain.levels[nearest]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 @pytest.mark.parametrize("shift", [0.3, 1.0, 2.0, 30.0])
 @pytest.mark.parametrize("n", [20, 150, 2000])

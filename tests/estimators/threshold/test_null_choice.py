@@ -54,6 +54,7 @@ def test_pure_noise_under_a_wrong_dimension_proves_nothing(method, null):
     assert "check dim" in found.assumes
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dim", [2, 1000, 10**9])
 @pytest.mark.parametrize("value", [0.0, 1e-4, -0.3])
@@ -129,6 +130,7 @@ def test_what_is_known_pays(method, shift):
     assert shift < 2 or anything < known - 0.6
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("null", [GaussianCanaryNull, SignCanaryNull])
 @pytest.mark.parametrize("excluded", [2, 3, 10, 50, 250])
 @pytest.mark.parametrize("factor", [1.1, 1.7, 2, 0.5, 100])

@@ -70,6 +70,7 @@ def false_alarms(family, shape, num_canaries, runs, *, known=True, dim=DIM):
     return found
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_noise_proves_nothing(family, shape):
@@ -96,6 +97,7 @@ def test_noise_proves_nothing_in_larger_dimensions(family, shape):
     assert max(found.values()) <= limit(40)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "mu", [2.0, *(pytest.param(mu, marks=pytest.mark.slow) for mu in (0.5, 4.0))]
 )
