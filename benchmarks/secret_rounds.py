@@ -13,29 +13,32 @@ minutes of one processor. The slow tests of tests/attacks/test_secret_rounds.py 
 import itertools
 import math
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 
 from fl_audit.accounting.attacker_bounds import attacker_bounds
 from fl_audit.accounting.release import Denominator, Noise, Party, Release
-from fl_audit.accounting.sampling import (
-    AllocatedRounds,
-    BallsInBinsSampling,
-    CyclicPoissonSampling,
-    MinSeparationSampling,
-    OneRoundPerBlock,
-    PoissonSampling,
-    Sampling,
-)
+from fl_audit.accounting.sampling import OneRoundPerBlock, Sampling
+from fl_audit.accounting.samplings.balls_in_bins import BallsInBinsSampling
+from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
+from fl_audit.accounting.samplings.min_separation import MinSeparationSampling
+from fl_audit.accounting.samplings.poisson import PoissonSampling
+from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.likelihood_null import KnownPattern, likelihood_null
-from fl_audit.comparison.patterns import Attacker, Detection, Difference, differences, mean_auc
+from fl_audit.canaries.pool import CanaryPool
 from fl_audit.estimators.null import GaussianCanaryNull, LargestOfRoundsNull, Null, ScaledNull
 from fl_audit.estimators.roc.summary import roc_summary
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.valid_threshold import threshold_valid
+from fl_audit.report.patterns import (
+    Detection,
+    Difference,
+    PatternAttacker,
+    differences,
+    mean_auc,
+)
 
 DELTA = 1e-5
 DIM = 10**6
@@ -82,10 +85,9 @@ def scores(
 def difference(first: CanaryScores, second: CanaryScores) -> Difference:
     """The difference of two patterns' AUC as `compare` has it, with its interval at 95 %."""
     made = [
-        Detection(SimpleNamespace(label="", noise_multiplier=1.0), None, None, *mean_auc([roc]))
-        for roc in map(roc_summary, (first, second))
+        Detection("", None, None, *mean_auc([roc])) for roc in map(roc_summary, (first, second))
     ]
-    ((only,),) = differences([Attacker("", "", tuple(made))], 0.95)
+    ((only,),) = differences([PatternAttacker("", "", tuple(made))], 0.95)
     return only
 
 
@@ -129,29 +131,50 @@ def wrongly_apart(seeds: int, noise: float, canaries: int = 1_000) -> list[int]:
     return numbers
 
 
-def level(
-    pattern: KnownPattern, dim: int, runs: int, *, family: str, canaries: int = 200
-) -> tuple[float, float]:
+def excluded_scores(
+    family: str, rounds: int, dim: int, canaries: int, random: np.random.Generator
+) -> FloatArray:
+    """Scores of excluded canaries of a family in orthonormal directions, (rounds, canaries).
+
+    Those of `rademacher` canaries are exact for directions that are constant on disjoint blocks of
+    coordinates: a score is then a sum of as many signs as a block has coordinates. `hadamard`
+    canaries, which depend on one another, are made, and compared with dense random directions.
+    """
+    if family == "gaussian":
+        return directions(rounds, dim, canaries, random)
+    if family == "rademacher":
+        block = dim // rounds
+        heads = random.binomial(block, 0.5, (rounds, canaries))
+        return np.asarray((2 * heads - block) / math.sqrt(block))
+    pool = CanaryPool(seed=int(random.integers(2**31)), count=canaries, dim=dim, family=family)
+    basis, _ = np.linalg.qr(random.standard_normal((dim, rounds)))
+    cosines = [pool.cosines(column.astype(np.float32)) for column in basis.T]
+    return np.asarray(math.sqrt(dim) * np.stack(cosines))
+
+
+LEVEL_CELLS = [
+    *itertools.product(("gaussian", "rademacher"), (100, 1_000, 10**4, 10**6), range(6)),
+    *itertools.product(("hadamard",), (100, 1_000), (1,)),
+]
+"""The family, the dimension, and the index in `equal_patterns(60, 5)`."""
+
+
+def level(family: str, dim: int, which: int, runs: int, canaries: int = 200) -> tuple[float, float]:
     """The shares of runs without leak whose bound exceeds 0, and that reject the null, both at 5 %.
 
-    Canaries of signs have no known null: theirs is the empirical one, and the second share is 0.
+    Canaries of signs have no known null: theirs is the empirical one, whose level follows from fair
+    coins at any dimension, and the second share is 0.
     """
-    random, seen = np.random.default_rng([3, dim, pattern.rounds]), np.arange(pattern.rounds)
-    is_gaussian = family == "gaussian"
-    null = likelihood_null(pattern, seen, dim) if is_gaussian else None
-    basis = None
-    if not is_gaussian:
-        basis, _ = np.linalg.qr(random.standard_normal((dim, pattern.rounds)))
+    pattern, seen = KnownPattern(equal_patterns(60, 5)[which], 1 / 0.6, 60), np.arange(60)
+    random = np.random.default_rng([3, dim, which])
+    null = likelihood_null(pattern, seen, dim) if family == "gaussian" else None
+    given = Null() if null is None else Null(tail=null)
     positive = rejected = 0
     for _ in range(runs):
-        if basis is None:
-            z = directions(pattern.rounds, dim, canaries, random)
-        else:
-            signs = random.integers(0, 2, (dim, canaries), np.int8).astype(np.float32) * 2 - 1
-            z = basis.T.astype(np.float32) @ signs
+        z = excluded_scores(family, 60, dim, canaries, random)
         ratios = pattern.log_ratios(z, seen)
-        made = CanaryScores(ratios[: canaries // 2], ratios[canaries // 2 :])
-        given = Null() if null is None else Null(tail=null)
+        is_in = random.permutation(canaries) < canaries // 2
+        made = CanaryScores(ratios[is_in], ratios[~is_in])
         positive += threshold_valid(AuditSetting(made, DELTA, 0.95, given)).epsilon > 0
         rejected += null is not None and null.p_value(made.excluded) < 0.05
     return positive / runs, rejected / runs
@@ -207,16 +230,13 @@ def main(part: str, number: str = "") -> None:
                     print(f"z {noise}: {name}, {names}: {wrong} of 20 apart", flush=True)
         case "level":
             runs = int(number or 2_000)
-            cells = itertools.product((("gaussian", d) for d in (100, 1_000, 10**4, 10**6)), (0, 1))
-            signs = (("rademacher", 100), 1), (("rademacher", 1_000), 1)
-            for (family, dim), which in (*cells, *signs):
-                sampling = equal_patterns(60, 5)[which]
-                pattern = KnownPattern(sampling, 1 / 0.6, 60)
-                share, rejected = level(pattern, dim, runs, family=family)
+            for family, dim, which in LEVEL_CELLS:
+                share, rejected = level(family, dim, which, runs)
                 spread = math.sqrt(share * (1 - share) / runs)
                 print(
-                    f"{family} d {dim} {type(sampling).__name__}: {share:.4f} ± {spread:.4f} of "
-                    f"{runs} bounds above 0, {rejected:.4f} of nulls rejected at 0.05",
+                    f"{family} d {dim} {type(equal_patterns(60, 5)[which]).__name__}: {share:.4f} "
+                    f"± {spread:.4f} of {runs} bounds above 0, {rejected:.4f} of nulls rejected "
+                    "at 0.05",
                     flush=True,
                 )
         case _:

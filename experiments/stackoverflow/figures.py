@@ -7,7 +7,7 @@ a curve for each number of presentations, and in black the law of a canary that 
 N(0, 1/d). Below: the estimate as bars and the 95 % bound as ticks. The paper prints numbers of
 one presentation (Table 3), which are drawn as open marks, and Anderson-Darling statistics of all 15
 sets (Table 4), which stand beside ours in the table that is printed. Any sweep with canaries will
-do, such as that of participation_patterns. Runs of one noise and one mean number of presentations,
+do. Runs of one noise and one mean number of presentations,
 such as those of other seeds, are drawn as one: all their cosines, and medians.
 """
 

@@ -19,7 +19,6 @@ from fl_audit.accounting import (
     Release,
     Sampling,
 )
-from fl_audit.accounting.sampling_accountants import worst_sensitivity
 from fl_audit.errors import InputError
 from fl_audit.library_words import json_words
 from fl_audit.mechanisms import (
@@ -131,7 +130,7 @@ def _party(options: Options, correlation: Correlation | None) -> Party:
     if type(sampling) is FixedRounds:
         squared = correlation.min_separation(sampling.at_most, options.separation or 1)
         return Party(sampling, squared)
-    return Party(sampling, worst_sensitivity(sampling, correlation))
+    return Party(sampling, sampling.worst_sensitivity(correlation))
 
 
 def _sampling(options: Options) -> Sampling:

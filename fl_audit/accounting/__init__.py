@@ -46,25 +46,21 @@ from fl_audit.accounting.release import (
 from fl_audit.accounting.sampling import (
     ADD_OR_REMOVE,
     ZERO_OUT,
-    AllocatedRounds,
-    BallsInBinsSampling,
-    CyclicPoissonSampling,
     FixedRounds,
-    FixedSizeSampling,
-    MinSeparationSampling,
     OncePerBlock,
     OneGroup,
     OneRoundPerBlock,
-    PoissonSampling,
     Sampling,
-    TruncatedPoissonSampling,
     UnknownRounds,
 )
-from fl_audit.accounting.sampling_accountants import (
-    SamplingAccountant,
-    register_accountant,
-    remove_accountant,
-)
+from fl_audit.accounting.samplings.balls_in_bins import BallsInBinsSampling
+from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
+from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
+from fl_audit.accounting.samplings.min_separation import MinSeparationSampling
+from fl_audit.accounting.samplings.poisson import PoissonSampling
+from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
+from fl_audit.accounting.samplings.truncated_poisson import TruncatedPoissonSampling
+from fl_audit.accounting.secret_sampling import SecretSampling
 from fl_audit.accounting.upper_bounds import FullGuarantees, Guarantees, UpperBounds, upper_bounds
 
 __all__ = [
@@ -98,7 +94,7 @@ __all__ = [
     "ReachableBound",
     "Release",
     "Sampling",
-    "SamplingAccountant",
+    "SecretSampling",
     "TruncatedPoissonSampling",
     "UnknownRounds",
     "UpperBounds",
@@ -114,9 +110,7 @@ __all__ = [
     "none_known",
     "of_uploads",
     "reachable_bound",
-    "register_accountant",
     "register_noise_distribution",
-    "remove_accountant",
     "remove_noise_distribution",
     "upper_bounds",
 ]

@@ -10,7 +10,6 @@ from typing import ClassVar, assert_never
 
 from scipy import optimize
 
-from fl_audit.accounting.allocation_accountants import least_of
 from fl_audit.accounting.gaussian_accountants import without_noise
 from fl_audit.accounting.guarantee import Guarantee, none_known
 from fl_audit.accounting.noise_distributions import (
@@ -20,7 +19,7 @@ from fl_audit.accounting.noise_distributions import (
 )
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.sampling import ZERO_OUT, OneRoundPerBlock
-from fl_audit.accounting.sampling_accountants import accountant_of
+from fl_audit.accounting.secret_sampling import SecretSampling, least_of
 from fl_audit.errors import InputError
 
 _MOVING_ZEROING = (
@@ -151,9 +150,8 @@ def _participation_assumptions(
 
 
 def _participation_assumption(distribution: NoiseDistribution, party: Party) -> str:
-    accountant = accountant_of(party.sampling)
-    if distribution.counts_drawing and accountant is not None:
-        return accountant.assumption(party.sampling)
+    if distribution.counts_drawing and isinstance(party.sampling, SecretSampling):
+        return party.sampling.assumption
     match party.sampling:
         case OneRoundPerBlock(is_drawn=True) if distribution is GAUSSIAN:
             return (

@@ -18,7 +18,6 @@ from typing import Protocol
 import numpy as np
 from scipy import special
 
-from fl_audit.accounting.allocation_accountants import hidden_pair
 from fl_audit.accounting.analytical import check_delta, guarantee_to
 from fl_audit.accounting.gaussian_accountants import (
     account_gaussian,
@@ -27,7 +26,7 @@ from fl_audit.accounting.gaussian_accountants import (
     without_noise,
 )
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
-from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, one_round_of_each, sampled_rounds
+from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, one_round_of_each
 from fl_audit.accounting.noise_distributions import (
     CLIENT_GAUSSIAN,
     GAUSSIAN,
@@ -39,14 +38,12 @@ from fl_audit.accounting.noise_distributions import (
 from fl_audit.accounting.release import Noise, Party, Release
 from fl_audit.accounting.sampling import (
     Blocks,
-    MinSeparationSampling,
     OneRoundPerBlock,
-    PoissonSampling,
     UnknownRounds,
     log_binomial_masses,
 )
-from fl_audit.accounting.sampling_accountants import (
-    accountant_of,
+from fl_audit.accounting.secret_sampling import (
+    SecretSampling,
     fixed_participation,
     known_rounds_epsilons,
 )
@@ -325,7 +322,7 @@ def _knowing(release: Release, party: Party, delta: float) -> AttackerBound:
         epsilon = epsilon_seen_rounds(share, release.rounds, z, delta)
         guarantee = Guarantee(None, (AccountedEpsilon("seen_samples", epsilon),))
         return AttackerBound(guarantee, SeenRounds(share, release.rounds, z))
-    if accountant_of(party.sampling) is None:
+    if not isinstance(party.sampling, SecretSampling):
         return AttackerBound(guarantee_to(release, party, delta), None)
     return AttackerBound(none_known(None, _RELIES_ON_DRAW), None)
 
@@ -336,15 +333,13 @@ def _not_knowing(
     """The bound with amplification if one is known, else the bound for known rounds."""
     z = release.noise.noise_multiplier
     guarantee = guarantee_to(release, party, delta)
-    hidden = hidden_pair(release, party, delta)
-    if hidden and known.pair and isinstance(party.sampling, MinSeparationSampling):
-        # Coins without rest and known rounds: neither is always better.
+    sampling = party.sampling
+    if isinstance(sampling, SecretSampling):
+        hidden = sampling.pair(release, party, delta)
+        if hidden is None or known.pair is None or sampling.is_pair_best:
+            return AttackerBound(guarantee, hidden or known.pair)
         return AttackerBound(guarantee, BothPairs(hidden, known.pair))
-    if hidden is not None or party.squared_sensitivity is not None:
-        return AttackerBound(guarantee, hidden or known.pair)
-    match party.sampling:
-        case PoissonSampling(probability=q) if q < 1 and 1 / z <= LARGEST_SHIFT:
-            return AttackerBound(guarantee, sampled_rounds(z, q, release.rounds, delta))
+    match sampling:
         case OneRoundPerBlock(is_drawn=True, blocks=blocks) if _is_in_range(blocks, z):
             pair = one_round_of_each(z, blocks, delta)
             amplified = AccountedEpsilon("random_allocation", pair.epsilon(delta))

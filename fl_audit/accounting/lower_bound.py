@@ -25,7 +25,6 @@ import math
 
 import numpy as np
 
-from fl_audit.accounting.allocation_accountants import least_of
 from fl_audit.accounting.gaussian_accountants import epsilon_seen_rounds
 from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT
 from fl_audit.accounting.least_epsilon import BY_COINS, least_epsilon
@@ -37,14 +36,15 @@ from fl_audit.accounting.noise_distributions import (
 )
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.sampling import (
-    CyclicPoissonSampling,
     FixedRounds,
-    FixedSizeSampling,
     OncePerBlock,
     OneRoundPerBlock,
-    PoissonSampling,
     log_binomial_masses,
 )
+from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
+from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
+from fl_audit.accounting.samplings.poisson import PoissonSampling
+from fl_audit.accounting.secret_sampling import least_of
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 

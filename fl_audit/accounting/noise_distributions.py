@@ -14,8 +14,8 @@ import numpy.typing as npt
 from fl_audit.accounting.gaussian_accountants import without_noise
 from fl_audit.accounting.guarantee import Guarantee, none_known
 from fl_audit.accounting.release import Noise, Party, Release
-from fl_audit.accounting.sampling_accountants import (
-    accountant_of,
+from fl_audit.accounting.secret_sampling import (
+    SecretSampling,
     fixed_participation,
     known_rounds_epsilons,
 )
@@ -99,9 +99,8 @@ HOW_OFTEN_UNKNOWN = "the number of rounds that it takes part in is not known"
 
 def _independent(release: Release, party: Party, delta: float) -> Guarantee:
     """The guarantee of Gaussian noise that is independent between rounds."""
-    accountant = accountant_of(party.sampling)
-    if accountant is not None:
-        return accountant.guarantee(release, party.sampling, delta)
+    if isinstance(party.sampling, SecretSampling):
+        return party.sampling.guarantee(release, party, delta)
     if party.participations is not None:
         return fixed_participation(release, party.participations, delta)
     return none_known(None, HOW_OFTEN_UNKNOWN)
@@ -132,10 +131,10 @@ def _in_sums(release: Release, party: Party, delta: float) -> Guarantee:
 
 def _matrix(release: Release, party: Party, delta: float) -> Guarantee:
     """The guarantee of noise correlated by a matrix, amplified where the sampling allows it."""
-    accountant = accountant_of(party.sampling)
-    has_noise = release.noise.noise_multiplier > 0
-    if has_noise and accountant is not None and accountant.under_matrix is not None:
-        return accountant.under_matrix(release, party, delta)
+    sampling, has_noise = party.sampling, release.noise.noise_multiplier > 0
+    is_known = party.squared_sensitivity is not None
+    if has_noise and is_known and isinstance(sampling, SecretSampling):
+        return sampling.guarantee(release, party, delta)
     return _correlated(release, party, delta)
 
 

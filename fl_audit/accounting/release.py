@@ -28,8 +28,8 @@ As with the `DpEvent`s of dp-accounting, accountants compute from the descriptio
 >>> round(accounting.epsilon, 2), accounting.neighbours
 (7.05, 'one client more or less in the population (add or remove one)')
 
-A new sampling is a subclass of `sampling.Sampling`, next to its participation pattern, and an
-accountant for it (`sampling_accountants.register_accountant`). Noise that is correlated over rounds
+A new sampling is a subclass of `sampling.Sampling`, or of `secret_sampling.SecretSampling` where
+accounting counts on it, next to its participation pattern. Noise that is correlated over rounds
 is a separate `noise_distributions.NoiseDistribution`: a release holds the trees or the matrix, and
 a party the `squared_sensitivity` of its rounds under them.
 """

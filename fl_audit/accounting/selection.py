@@ -33,7 +33,7 @@ from fl_audit.accounting.attacker_bounds import GaussianPair, attacker_bounds
 from fl_audit.accounting.gaussian_accountants import SampledRounds
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.renyi import RDP_ORDERS, epsilon_of_divergences
-from fl_audit.accounting.sampling import PoissonSampling
+from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.estimators.distributions import Gaussian
 from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.attacks.likelihood_null import LikelihoodNull
+from fl_audit.attacks.likelihood_null import LikelihoodNull, largest_tail
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.errors import InputError
 from fl_audit.estimators.null import AtMostNull, LargestOfRoundsNull, NullTail, ScaledNull
@@ -44,18 +44,24 @@ class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The vectors of a score that is `scale` times the largest cosine with any of them.
 
     With `is_limit` that product is only an upper bound on the size of the score. A log likelihood
-    ratio is no such product: it has its null, and no vectors.
+    ratio is no such product: it has no vectors, and a null for each arm (one named "" without).
     """
 
     vectors: tuple[Vectors, ...]
     scale: float = 1.0
     is_limit: bool = False
-    likelihood: LikelihoodNull | msgspec.UnsetType = msgspec.UNSET
+    likelihood: dict[str, LikelihoodNull] | msgspec.UnsetType = msgspec.UNSET
+
+    def of_arm(self, arm: str) -> "ComparedVectors":
+        """Those of one arm's canaries."""
+        if self.likelihood is msgspec.UNSET:
+            return self
+        return msgspec.structs.replace(self, likelihood={arm: self.likelihood[arm]})
 
     def null_tail(self, family: str, dim: int) -> NullTail:
         """The tail of an excluded canary's score; raises ValueError for impossible vectors."""
         if self.likelihood is not msgspec.UNSET:
-            return self.likelihood
+            return largest_tail(tuple(self.likelihood.values()))
         tails: tuple[NullTail, ...] = tuple(
             tail
             for group in self.vectors
@@ -161,7 +167,7 @@ def read_compared_vectors(path: Path) -> Mapping[str, ComparedVectors]:
 
 def _makes_sense(compared: ComparedVectors) -> bool:
     if compared.likelihood is not msgspec.UNSET:
-        null = compared.likelihood
-        return not compared.vectors and null.makes_sense
+        nulls = compared.likelihood.values()
+        return not compared.vectors and bool(nulls) and all(null.makes_sense for null in nulls)
     counts = [group.count for group in compared.vectors]
     return 0 < compared.scale < math.inf and min(counts, default=0) >= 1

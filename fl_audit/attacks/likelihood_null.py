@@ -29,6 +29,7 @@ P(L(z) >= x) P(R^2 >= d) <= Q(L >= x). The second probability is above 1 / 3.178
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -36,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.accounting.sampling import AllocatedRounds, Sampling
+from fl_audit.accounting.sampling import Sampling
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.estimators.null import too_large_p_value
 
@@ -131,6 +132,16 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return too_large_p_value(excluded, self.log_tail_upper)
 
 
+def largest_tail(nulls: Sequence[LikelihoodNull]) -> LikelihoodNull:
+    """The largest of some tails at each threshold, for canaries of which each has one of them."""
+    if len(nulls) == 1:
+        return nulls[0]
+    at = np.unique(np.concatenate([null.thresholds for null in nulls]))
+    factor = max(null.log_factor for null in nulls)
+    tails = np.max([null.log_tail_upper(at) for null in nulls], axis=0) - factor
+    return LikelihoodNull(tuple(at.tolist()), tuple(tails.tolist()), factor)
+
+
 def sphere_factor(rounds: int, dim: int) -> float:
     """The log of the largest density of `rounds` scores of a random direction against N(0, I).
 
@@ -153,8 +164,7 @@ def likelihood_null(pattern: KnownPattern, seen: IndexArray, dim: int) -> Likeli
     The simulation depends on nothing that training or coins decided.
     """
     random = np.random.default_rng([pattern.rounds, len(seen)])
-    sampling = pattern.sampling
-    steps = pattern.rounds * (sampling.number if isinstance(sampling, AllocatedRounds) else 1)
+    steps = pattern.rounds * pattern.sampling.likelihood_steps
     count = min(_SAMPLES, max(_MOST_STEPS // steps, 10_000))
     pilot = np.sort(_mixed_ratios(pattern, seen, count // 10, random))
     ranks = np.unique(np.geomspace(1, len(pilot), _THRESHOLDS).astype(np.int64))

@@ -23,19 +23,7 @@ from fl_audit.accounting.noise_distributions import (
     NoiseDistribution,
 )
 from fl_audit.accounting.release import Correlation, Denominator, Party, Release
-from fl_audit.accounting.sampling import (
-    AllocatedRounds,
-    BallsInBinsSampling,
-    CyclicPoissonSampling,
-    FixedRounds,
-    FixedSizeSampling,
-    MinSeparationSampling,
-    PoissonSampling,
-    Sampling,
-    TruncatedPoissonSampling,
-    UnknownRounds,
-)
-from fl_audit.accounting.sampling_accountants import worst_sensitivity
+from fl_audit.accounting.sampling import FixedRounds, Sampling, UnknownRounds
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.known_rounds import CorrelatedRounds
@@ -47,7 +35,7 @@ from fl_audit.checks.measured_rounds import read_mechanism
 from fl_audit.checks.noise_rows import binomial_divergence
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import read_correlation
-from fl_audit.formats.participation_files import Participation, read_participation
+from fl_audit.formats.participation_files import SAMPLING_OF_LOG, Participation, read_participation
 
 _FALSE_DEPARTURE = 1e-6
 """The probability of rejecting rounds that were sampled by the stated distribution."""
@@ -55,29 +43,11 @@ _FALSE_DEPARTURE = 1e-6
 
 def sampling_of(participation: Participation, num_rounds: int) -> Sampling | None:
     """The stated sampling of clients, for accounting; None if the file leaves it open."""
-    q, separation = participation.probability, participation.separation
-    sampling: Sampling | None = None
-    match participation.sampling:
-        case "poisson" if q is not None:
-            sampling = PoissonSampling(q)
-        case "fixed_size" if q is not None and participation.members is not None:
-            sample = round(q * participation.members)
-            sampling = FixedSizeSampling(sample, participation.members) if sample else None
-        case "truncated_poisson" if q and participation.members and participation.largest_round:
-            sampling = TruncatedPoissonSampling(
-                q, participation.members, participation.largest_round
-            )
-        case "cyclic_poisson" if q and separation:
-            sampling = CyclicPoissonSampling(q, separation, -(-num_rounds // separation))
-        case "balls_in_bins" if separation:
-            sampling = BallsInBinsSampling(separation, num_rounds)
-        case "random_allocation" if (
-            participation.client_rounds and participation.client_rounds <= num_rounds
-        ):
-            sampling = AllocatedRounds(participation.client_rounds, num_rounds)
-        case "b_min_sep" if q and separation:
-            sampling = MinSeparationSampling(q, separation, num_rounds)
-    return sampling
+    kind = SAMPLING_OF_LOG.get(participation.sampling)
+    if kind is None:
+        return None
+    keys = {key: getattr(participation, key) for key in kind.log_keys}
+    return None if None in keys.values() else kind.from_log(num_rounds, **keys)
 
 
 def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRounds | None:
@@ -129,10 +99,10 @@ def _is_likely(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int
     own = OwnRounds(tuple(np.unique(own_rounds) for own_rounds in rounds))
     canaries, in_rounds = own.participations
     observed = np.bincount(in_rounds, minlength=num_rounds) / len(rounds)
-    if isinstance(sampling, TruncatedPoissonSampling):
+    if not sampling.is_share_exact:
         observed = np.maximum(observed, expected)
     surprises = [len(rounds) * binomial_divergence(observed, np.full(num_rounds, expected))]
-    if isinstance(sampling, PoissonSampling | FixedSizeSampling):
+    if sampling.share is not None and sampling.is_share_exact:
         from scipy import stats  # here, for it takes half a second
 
         chances = stats.binom.pmf(np.arange(num_rounds + 1), num_rounds, expected)
@@ -306,7 +276,7 @@ def _client_under(
         squared = over_all.min_separation(number, participation.separation or 1)
         return Party(FixedRounds(number), squared)
     sampling = sampling_of(participation, over_all.num_rounds)
-    worst = None if sampling is None else worst_sensitivity(sampling, over_all)
+    worst = None if sampling is None else sampling.worst_sensitivity(over_all)
     return _UNKNOWN if sampling is None or worst is None else Party(sampling, worst)
 
 

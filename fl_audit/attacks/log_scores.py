@@ -111,12 +111,14 @@ def statistics_of_logs() -> tuple[Statistic, ...]:
 
 def _pattern_stated(log: SeenLog) -> Release | None:
     """The release of a log that states the pattern of its `gaussian` canaries and its noise."""
-    if not log.num_rounds or not log.folder.participation.exists():
+    own = log.listed.own_rounds
+    arms = () if own is None else own.arms
+    if not log.num_rounds or not (arms or log.folder.participation.exists()):
         return None
     stated = stated_rounds(log)
-    if stated is None or not stated.says_all_rounds:
+    if stated is None or not (arms or stated.says_all_rounds):
         return None
-    return stated.release if states_pattern(stated.release, log.pool.family) else None
+    return stated.release if states_pattern(stated.release, log.pool.family, arms) else None
 
 
 def write_scores(folder: LogFolder, scored: ScoredLog, chain: ChainWriter) -> None:

@@ -67,7 +67,8 @@ def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
         return ListedCanaries(included, None)
     _check_once_in_each(str(folder.canaries), rounds)
     _check_independent_of_coins(str(folder.canaries), included, rounds)
-    return ListedCanaries(included, OwnRounds(tuple(rounds)))
+    arms = tuple(rows[canary].arm for canary in ids)
+    return ListedCanaries(included, OwnRounds(tuple(rounds), arms if any(arms) else ()))
 
 
 def _check_once_in_each(path: str, rounds: Sequence[IndexArray]) -> None:

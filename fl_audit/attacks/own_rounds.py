@@ -16,9 +16,13 @@ NumberedRow = tuple[int, npt.NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class OwnRounds:
-    """The rounds of every canary, from 0; an excluded one's are those it would have had."""
+    """The rounds of every canary, from 0; an excluded one's are those it would have had.
+
+    `arms` are the names of their arms; empty without arms.
+    """
 
     of_canary: tuple[IndexArray, ...]
+    arms: tuple[str, ...] = ()
 
     @property
     def most(self) -> int:

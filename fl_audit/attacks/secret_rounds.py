@@ -15,20 +15,16 @@ power, and no validity: the null is that of the score as it is computed.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Self
 
 import numpy as np
 from scipy import linalg
 
 from fl_audit.accounting.release import Release
-from fl_audit.accounting.sampling import (
-    BallsInBinsSampling,
-    FixedRounds,
-    OneGroup,
-    PoissonSampling,
-    Sampling,
-)
+from fl_audit.accounting.sampling import FixedRounds, OneGroup, Sampling
+from fl_audit.accounting.samplings.balls_in_bins import BallsInBinsSampling
+from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.all_iterates import AggregateAttacker
 from fl_audit.attacks.attacker import AttackContext
@@ -38,6 +34,7 @@ from fl_audit.attacks.own_rounds import RoundWeights
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.errors import InputError
+from fl_audit.participation.arms import read_arm
 
 LIKELIHOOD_RATIO = Statistic(
     name="likelihood_ratio",
@@ -64,41 +61,59 @@ _CHUNK = 4_000_000
 """The number of scores that are standardized at once: 32 MB."""
 
 
-def known_pattern(release: Release | None) -> KnownPattern:
-    """The pattern of a release's canaries; InputError if their rounds have no likelihood."""
-    if release is None or (sampling := _drawn(release.canary.sampling, release.rounds)) is None:
-        raise InputError(
-            "audit.threat_models: 'secret_rounds' needs canaries whose rounds have a known "
-            "distribution; set participation.canaries to 'like_clients' or 'repeats', without "
-            "canaries.arms, or leave 'secret_rounds' out"
-        )
+def known_patterns(release: Release | None, arms: Collection[str] = ()) -> dict[str, KnownPattern]:
+    """The pattern of a release's canaries by arm, "" without arms.
+
+    Raises InputError if their rounds have no likelihood.
+    """
+    if release is None:
+        raise InputError(_NEEDS_DISTRIBUTION)
     if release.correlation is not None:
         raise InputError(
             "audit.threat_models: 'secret_rounds' is for noise that is independent over rounds; "
             "leave it out"
         )
-    z = release.noise.noise_multiplier
+    z, rounds = release.noise.noise_multiplier, release.rounds
     shift = min(1 / z, _LARGEST_SHIFT) if z else _LARGEST_SHIFT
-    return KnownPattern(sampling, shift, release.rounds)
+    return {
+        arm: KnownPattern(sampling, shift, rounds)
+        for arm, sampling in _samplings(release, arms).items()
+    }
 
 
-def _drawn(sampling: Sampling, rounds: int) -> Sampling | None:
-    """A sampling with this distribution of rounds and a likelihood; None if there is none."""
+_NEEDS_DISTRIBUTION = (
+    "audit.threat_models: 'secret_rounds' needs canaries whose rounds have a known distribution; "
+    "set participation.canaries to 'like_clients' or 'repeats', or leave 'secret_rounds' out"
+)
+
+
+def _samplings(release: Release, arms: Collection[str]) -> dict[str, Sampling]:
+    if not arms:
+        return {"": _drawn(release.canary.sampling, release.rounds)}
+    try:
+        return {arm: read_arm(arm).sampling(release.rounds) for arm in dict.fromkeys(arms)}
+    except ValueError as error:
+        raise InputError(f"{_NEEDS_DISTRIBUTION}: {error}") from error
+
+
+def _drawn(sampling: Sampling, rounds: int) -> Sampling:
+    """A sampling with this distribution of rounds and a likelihood."""
     match sampling:
         case OneGroup(separation=groups):
             return BallsInBinsSampling(groups, rounds)
         case FixedRounds(at_most=most) if most == rounds:
             return PoissonSampling(1.0)
-    return sampling if sampling.has_likelihood else None
+    if not sampling.has_likelihood:
+        raise InputError(_NEEDS_DISTRIBUTION)
+    return sampling
 
 
-def states_pattern(release: Release, family: str) -> bool:
+def states_pattern(release: Release, family: str, arms: Collection[str]) -> bool:
     """Whether the attacker of a log with this release has a score and its null distribution."""
-    return (
-        family == _WITH_NULL
-        and release.correlation is None
-        and _drawn(release.canary.sampling, release.rounds) is not None
-    )
+    try:
+        return family == _WITH_NULL and bool(known_patterns(release, arms))
+    except InputError:
+        return False
 
 
 class SecretRoundsAttacker(AggregateAttacker):
@@ -106,17 +121,17 @@ class SecretRoundsAttacker(AggregateAttacker):
 
     statistics = (LIKELIHOOD_RATIO,)
 
-    def __init__(self, context: AttackContext, pattern: KnownPattern) -> None:
+    def __init__(self, context: AttackContext, patterns: Mapping[str, KnownPattern]) -> None:
         super().__init__(context.cosines_and_directions, context.num_canaries)
         self._own = context.own_rounds
-        self._pattern = pattern
+        self._patterns = patterns
         self._dim = len(context.canaries.vector(0))
         self._is_gaussian = context.family == _WITH_NULL
         self._whitened: IndexArray | None = None
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
-        return cls(context, known_pattern(context.release))
+        return cls(context, known_patterns(context.release, context.own_rounds.arms))
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """The log likelihood ratios; scores are whitened where directions are known."""
@@ -129,12 +144,15 @@ class SecretRoundsAttacker(AggregateAttacker):
         self._whitened = None if whitening is None else rounds
         cosines = np.stack([row for _, row in rows])
         ratios = np.empty(num_canaries)
-        size = max(_CHUNK // self._pattern.rounds, 1)
-        for start in range(0, num_canaries, size):
-            z = math.sqrt(self._dim) * cosines[:, start : start + size].astype(np.float64)
-            if whitening is not None:
-                z = linalg.solve_triangular(whitening, z, lower=True)
-            ratios[start : start + size] = self._pattern.log_ratios(z, rounds)
+        arm_of = np.array(self._own.arms or [""] * num_canaries)
+        for arm, pattern in self._patterns.items():
+            members = np.flatnonzero(arm_of == arm)
+            parts = 1 + len(members) * pattern.rounds // _CHUNK
+            for some in filter(len, np.array_split(members, parts)):
+                z = math.sqrt(self._dim) * cosines[:, some].astype(np.float64)
+                if whitening is not None:
+                    z = linalg.solve_triangular(whitening, z, lower=True)
+                ratios[some] = pattern.log_ratios(z, rounds)
         return {LIKELIHOOD_RATIO.name: ratios}
 
     def _whitening(self, rounds: IndexArray) -> FloatArray | None:
@@ -150,8 +168,11 @@ class SecretRoundsAttacker(AggregateAttacker):
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
         if self._whitened is None or not self._is_gaussian:
             return {}
-        null = likelihood_null(self._pattern, self._whitened, self._dim)
-        return {LIKELIHOOD_RATIO.name: ComparedVectors((), likelihood=null)}
+        nulls = {
+            arm: likelihood_null(pattern, self._whitened, self._dim)
+            for arm, pattern in self._patterns.items()
+        }
+        return {LIKELIHOOD_RATIO.name: ComparedVectors((), likelihood=nulls)}
 
 
 SECRET_ROUNDS = ThreatModel(

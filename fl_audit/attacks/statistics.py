@@ -54,6 +54,11 @@ class RunFacts:
     compared: Mapping[str, ComparedVectors] = field(default_factory=dict)
     upload_shift: float | None = None
 
+    def of_arm(self, arm: str) -> "RunFacts":
+        """The facts on one arm's canaries."""
+        compared = {name: vectors.of_arm(arm) for name, vectors in self.compared.items()}
+        return dataclasses.replace(self, compared=compared)
+
 
 ONE_VECTOR = Null("closed_form")
 

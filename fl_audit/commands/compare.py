@@ -67,13 +67,16 @@ def add(commands: Commands) -> None:
 def _compare(arguments: argparse.Namespace) -> int:
     from fl_audit.comparison import compare, comparison_json, difference_to_last
     from fl_audit.comparison.as_text import brief_lines, comparison_lines
+    from fl_audit.comparison.patterns import attackers_of
     from fl_audit.json_records import to_json
 
     comparison = compare(arguments.folders, arguments.delta, printing.scoring_progress)
     difference = difference_to_last(comparison) if arguments.require else None
     if arguments.json:
-        required = {} if difference is None else {"no_worse": to_json(difference)}
-        printing.print_json(comparison_json(comparison) | required)
+        further = {} if difference is None else {"no_worse": to_json(difference)}
+        if attackers := attackers_of(comparison):
+            further["patterns"] = to_json(attackers)
+        printing.print_json(comparison_json(comparison) | further)
     else:
         lines = comparison_lines if arguments.verbose else brief_lines
         printing.print_lines(lines(comparison))

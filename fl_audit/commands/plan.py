@@ -16,6 +16,7 @@ from fl_audit.errors import InputError
 from fl_audit.progress import hint
 
 if TYPE_CHECKING:
+    from fl_audit.config import Config
     from fl_audit.planning import Plan
     from fl_audit.planning.cost import Calibration
 
@@ -37,6 +38,15 @@ def add(commands: Commands) -> None:
     add_config_arguments(parser, "the config of the run")
     parser.add_argument(
         "--trials", metavar="N", type=int, help="simulated runs; default: 39, or 19 for large ones"
+    )
+    parser.add_argument(
+        "--against",
+        metavar="SECTION.KEY=VALUE",
+        nargs="+",
+        action="append",
+        default=[],
+        help="another participation pattern, by the keys that differ; says how many canaries tell "
+        "it from the config's; may be repeated",
     )
     add_calibrate(parser, "train the first rounds for SECONDS (default: 60), and predict hours")
     parser.add_argument(
@@ -63,11 +73,24 @@ def _plan(arguments: argparse.Namespace) -> int:
     from fl_audit.planning import make_plan
     from fl_audit.planning.cost import calibrate
 
-    plan = make_plan(config, arguments.trials)
+    plan = make_plan(config, arguments.trials, _others(arguments))
     seconds = arguments.calibrate
     measured = None if seconds is None else calibrate(plan.run.config, seconds)
     _print_plan(plan, measured, arguments)
     return 0
+
+
+def _others(arguments: argparse.Namespace) -> "list[tuple[str, Config]]":
+    """The other patterns' configs, each named by the values of its keys."""
+    from fl_audit.config.file import load_config
+
+    return [
+        (
+            ", ".join(key.partition("=")[2] for key in keys),
+            load_config(arguments.config, [*arguments.overrides, *keys]),
+        )
+        for keys in arguments.against
+    ]
 
 
 def _print_plan(

@@ -26,12 +26,11 @@ def add_verbose(parser: argparse.ArgumentParser) -> None:
 
 def print_report(report: "Report", page: Path | None = None, is_verbose: bool = False) -> None:
     """Prints the answer, all estimates or a summary, the path of the page, and the verdict."""
-    from fl_audit.report.headline import headline
-    from fl_audit.report.terminal import answer_lines, brief_lines, summary_lines, verdict_lines
+    from fl_audit.report.terminal import brief_lines, leading_lines, summary_lines, verdict_lines
 
     width = shutil.get_terminal_size((100, 24)).columns
     details = ["", *summary_lines(report, width)] if is_verbose else brief_lines(report)
-    print_lines([*answer_lines(headline(report), width), *details])
+    print_lines([*leading_lines(report, width), *details])
     print_lines([] if page is None else [f"report: {page}"])
     print_lines(verdict_lines(report.verdict))
 

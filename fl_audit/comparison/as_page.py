@@ -7,11 +7,12 @@ from fl_audit.attacks.threat_models import meaning_of, title_of
 from fl_audit.comparison import as_text
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
 from fl_audit.comparison.order import beyond_noise, compared_statistic
-from fl_audit.comparison.patterns import NOTE, PATTERN_HEAD, pattern_rows, pattern_sentence
+from fl_audit.comparison.patterns import answers_of, attackers_of, confidence_of
 from fl_audit.comparison.plots import pattern_legend, tradeoff_panels
-from fl_audit.comparison.settings import Setting, rounds_words
+from fl_audit.comparison.settings import Setting
 from fl_audit.report.chart import EpsilonBars, bars_of
 from fl_audit.report.page import render
+from fl_audit.report.patterns import pattern_context
 from fl_audit.report.tables import methods_by_group
 from fl_audit.version import __version__
 
@@ -23,15 +24,14 @@ def render_comparison(comparison: Comparison) -> str:
 
 def _page(comparison: Comparison) -> dict[str, Any]:
     """The template's values."""
-    compared, names = compared_statistic(comparison), comparison.statistics
+    compared, attackers = compared_statistic(comparison), attackers_of(comparison)
+    names = comparison.statistics
     bars = {name: _bars(comparison, name) for name in comparison.statistics}
     return {
         "title": as_text.title(comparison),
         "warnings": comparison.warnings,
-        "beyond_noise": pattern_sentence(comparison) or beyond_noise(comparison),
-        "pattern_head": [(head, "number" * bool(at)) for at, head in enumerate(PATTERN_HEAD)],
-        "pattern_note": NOTE,
-        "patterns": pattern_rows(comparison),
+        "beyond_noise": beyond_noise(comparison),
+        **pattern_context(attackers, answers_of(comparison, attackers), confidence_of(comparison)),
         "has_repetitions": as_text.has_repetitions(comparison),
         "setting_heads": _setting_heads(comparison),
         "settings": [_setting_cells(comparison, setting) for setting in comparison.settings],
@@ -62,7 +62,7 @@ def _page(comparison: Comparison) -> dict[str, Any]:
 
 def _bars(comparison: Comparison, statistic: str) -> EpsilonBars | None:
     """A bar per setting; several runs of a setting are combined."""
-    titles = {s: ", ".join(filter(None, [s.label, rounds_words(s)])) for s in comparison.settings}
+    titles = {s: ", ".join(filter(None, [s.label, s.rounds_words])) for s in comparison.settings}
     named = [
         (title, headline) for s, title in titles.items() if (headline := s.headline(statistic))
     ]

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
 from fl_audit.comparison.order import beyond_noise
-from fl_audit.comparison.patterns import pattern_lines, pattern_sentence
+from fl_audit.comparison.patterns import answers_of, attackers_of, confidence_of
 from fl_audit.comparison.reported_run import Party
-from fl_audit.comparison.settings import Setting, Spread, rounds_text
+from fl_audit.comparison.settings import Setting, Spread
 from fl_audit.estimators.result import estimate_text
 from fl_audit.number_words import epsilon_text, significant, upper_bound_text
+from fl_audit.report.patterns import pattern_lines, rounds_text
 from fl_audit.text_table import TextTable
 
 LEFT_OUT = "–"
@@ -115,10 +116,12 @@ def title(comparison: Comparison) -> str:
 
 def brief_lines(comparison: Comparison) -> list[str]:
     """Significant differences, and the settings with accuracy and upper bounds."""
+    attackers = attackers_of(comparison)
+    sentences = answers_of(comparison, attackers) or [beyond_noise(comparison)]
     return [
         title(comparison),
-        *textwrap.wrap(pattern_sentence(comparison) or beyond_noise(comparison), 100),
-        *pattern_lines(comparison),
+        *(line for sentence in sentences for line in textwrap.wrap(sentence, 100)),
+        *pattern_lines(attackers, confidence_of(comparison)),
         *(
             line
             for sentence in comparison.warnings
@@ -160,7 +163,7 @@ def _settings_table(comparison: Comparison) -> list[str]:
         )
         for setting in comparison.settings
     ]
-    shown = 6 if pattern_sentence(comparison) else 7
+    shown = 6 if attackers_of(comparison) else 7
     return _table(comparison, "", head[:shown], [row[:shown] for row in rows])
 
 

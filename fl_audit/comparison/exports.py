@@ -16,7 +16,7 @@ from fl_audit.comparison.settings import Setting
 from fl_audit.errors import visible
 from fl_audit.estimators.result import Record
 from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
-from fl_audit.report.headline import Headline
+from fl_audit.report.headline import BOUNDS, ESTIMATE, Headline
 
 
 def csv_text(rows: Sequence[Record]) -> str:
@@ -52,17 +52,24 @@ _HEAD = (
 )
 
 
+_RULES = (
+    f"Lower bound: the first of {', '.join(BOUNDS)} that holds, each at the confidence by itself. ",
+    f"Estimate: {ESTIMATE} with its interval, capped at an upper bound inside the interval. ",
+    "Several seeds: the smallest bound, the mean estimate, an interval that covers those of all.",
+)
+"""What the numbers of the LaTeX table are."""
+
+
 def latex_table(comparison: Comparison) -> str:
     """A `tabular` for LaTeX's package booktabs, with a row per setting and statistic.
 
     Several runs of a setting are one row, as on the page: the smallest of their lower bounds, and
-      the
-    mean of their estimates within an interval that covers those of all.
+    the mean of their estimates within an interval that covers those of all.
     """
     delta, confidence = _the_only(comparison, "delta"), _the_only(comparison, "confidence")
     lines = [
         f"% fl-audit compare: delta {delta}, confidence {confidence}; \\usepackage{{booktabs}}",
-        *(f"% {latex_text(sentence)}" for sentence in comparison.warnings),
+        *(f"% {latex_text(sentence)}" for sentence in (*_RULES, *comparison.warnings)),
         "\\begin{tabular}{lrrrrlrr}",
         "\\toprule",
         *_HEAD,

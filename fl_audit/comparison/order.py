@@ -7,13 +7,10 @@ from dataclasses import dataclass
 
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.comparison.comparison import Comparison
-from fl_audit.comparison.settings import Setting, rounds_words
+from fl_audit.comparison.settings import Setting
 from fl_audit.number_words import epsilon_text
 from fl_audit.report.headline import Headline, strongest_first
-
-_AS_OFTEN = 1.1
-"""Mean participations that differ by at most this factor count as equal: chance alone moves the
-mean of 200 canaries with seven rounds each by 3 %."""
+from fl_audit.report.patterns import equally_often
 
 
 @dataclass(frozen=True)
@@ -116,13 +113,6 @@ def by_participations(settings: Sequence[Setting]) -> list[list[Setting]]:
     return groups
 
 
-def equally_often(first: float | None, second: float | None) -> bool:
-    """Whether canaries participate equally often; an unknown number equals only an unknown one."""
-    if first is None or second is None:
-        return first is second
-    return max(first, second) <= _AS_OFTEN * min(first, second)
-
-
 def groups_apart(settings: Sequence[Setting], statistic: str) -> list[Group]:
     """The settings grouped by overlapping intervals on a statistic, smallest epsilon first."""
     alone = [
@@ -163,7 +153,7 @@ def _listed(settings: Sequence[Setting]) -> str:
 
 def _sentence(title: str, settings: Sequence[Setting], statistic: str) -> str:
     """Which of some settings with equal participations leaks more."""
-    rounds = rounds_words(settings[0])
+    rounds = settings[0].rounds_words
     where = f"With {rounds}, by “{title}”" if rounds else f"By “{title}”"
     groups = groups_apart(settings, statistic)
     if len(groups) == 1:
@@ -196,7 +186,7 @@ def _against_accounting(groups: Sequence[Group]) -> Iterator[str]:
 def _not_compared(groups: Sequence[Sequence[Setting]]) -> Iterator[str]:
     """Why settings with different participations of canaries are not compared."""
     if len(groups) > 1:
-        parts = [f"{rounds_words(g[0]) or 'an unknown number'} in {_listed(g)}" for g in groups]
+        parts = [f"{g[0].rounds_words or 'an unknown number'} in {_listed(g)}" for g in groups]
         yield (
             f"Not compared, because canaries participate in different numbers of rounds: "
             f"{'; '.join(parts)}. More rounds leak more under any pattern; "

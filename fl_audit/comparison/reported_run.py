@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from fl_audit.accounting.sampling import FixedSizeSampling, PoissonSampling
+from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
+from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.attacks.logs import Progress
 from fl_audit.config.file import flat_keys
 from fl_audit.errors import InputError

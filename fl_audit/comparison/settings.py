@@ -15,8 +15,8 @@ from fl_audit.comparison.reported_run import Party, ReportedRun
 from fl_audit.config import ReleaseStatement
 from fl_audit.errors import visible
 from fl_audit.json_records import to_json
-from fl_audit.number_words import significant
 from fl_audit.report.headline import Headline
+from fl_audit.report.patterns import rounds_words
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,11 @@ class Setting:
         """Mean number of rounds of a canary, over runs, if known."""
         return Spread.from_values(run.participations for run in self.runs)
 
+    @property
+    def rounds_words(self) -> str:
+        """How often a canary participates, in words; empty if unknown."""
+        return rounds_words(None if self.participations is None else self.participations.mean)
+
     def headline(self, statistic: str) -> Headline | None:
         """The combined result of all runs on one statistic; None if all left it out.
 
@@ -213,6 +218,8 @@ def _combined_headline(headlines: Sequence[Headline]) -> Headline:
 def group_by_setting(audits: Sequence[ReportedRun]) -> list[Setting]:
     """The settings of some runs, sorted by pattern and then by noise multiplier.
 
+    They are named by the keys that differ, or by their folders if that is long.
+
     Numbers in a pattern ascend; names, such as kinds, keep the order of the runs. Scores of another
     system follow, each a setting named by its folder.
     """
@@ -230,7 +237,22 @@ def group_by_setting(audits: Sequence[ReportedRun]) -> list[Setting]:
         values = {key: _text(setting.keys.get(key, _ABSENT)) for key in differing}
         return [ranks[key][values[key]] for key in sorted(differing, key=lambda k: k == NOISE)]
 
-    return [*sorted(settings, key=place), *map(_other_setting, others)]
+    return [*_briefly_named(sorted(settings, key=place)), *map(_other_setting, others)]
+
+
+_LONGEST_LABEL = 40
+
+
+def _briefly_named(settings: Sequence[Setting]) -> Sequence[Setting]:
+    """The settings, named by their folders if keys are long and each has one run."""
+    names = [run.folder.resolve().name for setting in settings for run in setting.runs]
+    is_brief = all(len(setting.label) <= _LONGEST_LABEL for setting in settings)
+    if is_brief or len(set(names)) < len(names) or len(names) > len(settings):
+        return settings
+    return [
+        dataclasses.replace(setting, label=visible(name))
+        for setting, name in zip(settings, names, strict=True)
+    ]
 
 
 def _other_setting(run: ReportedRun) -> Setting:
@@ -346,21 +368,3 @@ def value_text(value: Any) -> str:
         is_shape = all(isinstance(part, int) for part in value)
         return (" × " if is_shape else " and ").join(map(value_text, value)) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def rounds_text(number: float) -> str:
-    """A mean number of rounds, without decimals if it is whole.
-
-    >>> [rounds_text(number) for number in (1.0, 6.667, 12.3, 340.0)]
-    ['1', '6.7', '12', '340']
-    """
-    is_whole = abs(number - round(number)) < 0.05
-    return f"{number:.0f}" if is_whole else significant(number, 2)
-
-
-def rounds_words(setting: Setting) -> str:
-    """How often a canary of the setting participates, in words; empty if unknown."""
-    if setting.participations is None:
-        return ""
-    text = rounds_text(setting.participations.mean)
-    return f"{text} round{'' if text == '1' else 's'} per canary"

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from msgspec import UNSET
 
 from fl_audit.accounting.release import Noise, Release
-from fl_audit.accounting.sampling_accountants import accountant_of
+from fl_audit.accounting.secret_sampling import SecretSampling
 from fl_audit.attacks.live_test import why_no_live_test
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.threat_models import check_rounds, check_threat_models, threat_models_of
@@ -70,7 +70,7 @@ class RunDesign:
     @functools.cached_property
     def own_rounds(self) -> OwnRounds:
         """The rounds of every canary."""
-        return OwnRounds(tuple(self.schedule.rounds_of_canaries(self.num_canaries)))
+        return OwnRounds(tuple(self.schedule.rounds_of_canaries(self.num_canaries)), self.arms)
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ def is_secret(config: Config, schedule: Schedule) -> bool:
     config names the secret.
     """
     noise = config.mechanism.epsilon or getattr(config.mechanism, "noise_multiplier", 0.0)
-    counts_on_draw = accountant_of(schedule.client_attendance.sampling) is not None
+    counts_on_draw = isinstance(schedule.client_attendance.sampling, SecretSampling)
     return config.schedule_secret is not UNSET or bool(noise and counts_on_draw)
 
 

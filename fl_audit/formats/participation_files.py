@@ -8,10 +8,11 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
+from fl_audit.accounting.sampling import Sampling
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.text_files import (
@@ -101,27 +102,15 @@ def _is_round(number: str) -> bool:
 # participation.json: how clients may participate in a log's training, and what a claim counts on.
 
 
-SamplingName = Literal[
-    "none",
-    "poisson",
-    "fixed_size",
-    "truncated_poisson",
-    "cyclic_poisson",
-    "balls_in_bins",
-    "random_allocation",
-    "b_min_sep",
-]
-"""How a round samples its clients, by name: not at all (rounds are fixed beforehand), each client
-with one probability, a fixed number of clients, or as the patterns of runs do."""
-
-_NEEDS: Mapping[str, tuple[str, ...]] = {
-    "truncated_poisson": ("probability", "members", "largest_round"),
-    "cyclic_poisson": ("probability", "separation"),
-    "balls_in_bins": ("separation",),
-    "random_allocation": ("client_rounds",),
-    "b_min_sep": ("probability", "separation"),
+SAMPLING_OF_LOG: Mapping[str, type[Sampling]] = {
+    kind.log_name: kind for kind in Sampling.kinds() if kind.log_name
 }
-"""The keys that a sampling scheme requires."""
+"""How a round samples its clients, by name; with "none" rounds are fixed beforehand."""
+
+SAMPLING_NAMES = ("none", *SAMPLING_OF_LOG)
+
+_MAY_LACK = ("poisson", "fixed_size")
+"""Samplings whose keys a log may leave open."""
 
 _WRITTEN_IF_SET = (
     "rounds",
@@ -161,7 +150,7 @@ class Participation:
       InputError: A value is of the wrong type or out of range.
     """
 
-    sampling: SamplingName
+    sampling: str
     probability: float | None = None
     client_rounds: int | None = None
     client_weight: float | None = None
@@ -176,10 +165,9 @@ class Participation:
 
     def __post_init__(self) -> None:
         """Refuses values of the wrong type or out of range."""
-        names = get_args(SamplingName)
-        if self.sampling not in names:
-            hint = nearest(str(self.sampling), names)
-            raise InputError(f"sampling: must be one of {', '.join(names)}; {hint}")
+        if self.sampling not in SAMPLING_NAMES:
+            hint = nearest(str(self.sampling), SAMPLING_NAMES)
+            raise InputError(f"sampling: must be one of {', '.join(SAMPLING_NAMES)}; {hint}")
         self._check("probability", self.probability, (int, float), "a number in (0, 1]", most=1)
         self._check("client_rounds", self.client_rounds, (int,), "a whole number of at least 1")
         for name in ("rounds", "separation", "members", "largest_round"):
@@ -188,7 +176,8 @@ class Participation:
             raise InputError(
                 f"canaries: must be like_clients, placed or null, got {self.canaries!r}"
             )
-        for name in _NEEDS.get(self.sampling, ()):
+        kind = None if self.sampling in _MAY_LACK else SAMPLING_OF_LOG.get(self.sampling)
+        for name in () if kind is None else kind.log_keys:
             if getattr(self, name) is None:
                 raise InputError(f"{name}: must be said where sampling is {self.sampling!r}")
         for name in ("client_weight", "upload_noise_multiplier"):

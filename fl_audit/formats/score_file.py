@@ -21,6 +21,7 @@ b,0,0.1
 
 import csv
 import io
+import itertools
 import math
 import os
 import re
@@ -94,6 +95,17 @@ class ScoreFile:
             included, excluded = (rows[np.argsort(names[rows])] for rows in (included, excluded))
         return CanaryScores(
             self.score[included], self.score[excluded], self.inclusion, self.inclusion_probability
+        )
+
+    def only(self, chosen: npt.NDArray[np.bool_]) -> "ScoreFile":
+        """Some of the canaries, which are in no pairs."""
+        ids = tuple(itertools.compress(self.canary_id, chosen))
+        return ScoreFile(
+            ids,
+            self.included[chosen],
+            self.score[chosen],
+            self.inclusion,
+            self.inclusion_probability,
         )
 
 

@@ -19,7 +19,6 @@ from fl_audit.accounting.analytical import guarantee_to, noise_multiplier_for
 from fl_audit.accounting.noise_distributions import noise_distribution_named
 from fl_audit.accounting.release import Correlation, Denominator, Noise, Party, Release
 from fl_audit.accounting.sampling import FixedRounds
-from fl_audit.accounting.sampling_accountants import worst_sensitivity
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.config_tables.kinds import Kinds
 from fl_audit.errors import InputError
@@ -226,7 +225,7 @@ def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> flo
     The largest of any member, or an upper bound where `correlation` gives no more, as if all coins
     said yes; None if each round samples from all members, or there is no method for trees.
     """
-    worst = worst_sensitivity(attendance.sampling, correlation)
+    worst = attendance.sampling.worst_sensitivity(correlation)
     if worst is None and isinstance(attendance.sampling, FixedRounds):
         return correlation.worst_of(*_drawn(attendance.members_in, correlation.num_rounds))
     return worst

@@ -15,8 +15,8 @@ else of the run is the same for all. An arm is a name, with a number if the name
 | `poisson:Q` | each round by a coin of probability Q |
 | `min_separation:B` | every B-th round, the first one at random |
 | `random_allocation:K` | K, drawn from all without replacement |
-| `early:R` | one, drawn from the first R rounds |
-| `late:R` | one, drawn from the last R rounds |
+| `early:R`, `early:R/N` | one, or one in each of N equal parts, of the first R rounds |
+| `late:R`, `late:R/N` | the same of the last R rounds |
 | `every_round` | all |
 """
 
@@ -24,12 +24,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from fl_audit.accounting.sampling import OneRoundPerBlock, Sampling
+from fl_audit.accounting.samplings.balls_in_bins import BallsInBinsSampling
+from fl_audit.accounting.samplings.poisson import PoissonSampling
+from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError, nearest
 from fl_audit.number_words import count
-from fl_audit.participation.client_patterns import without_replacement
 from fl_audit.participation.schedule import CanaryAttendance, ParticipationTable, Roster
 from fl_audit.seeds import Stream, generator
 
@@ -49,58 +51,49 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to place canaries; `number` is 0 if the name has none."""
+    """A way to place canaries.
+
+    Attributes:
+      number: The number after its name; 0 if it has none.
+      parts: The number of equal parts of the first or last rounds, in each of which it has one.
+    """
 
     name: str
     number: float
+    parts: int = 1
 
     @property
     def words(self) -> str:
-        return _WORDS[self.name].format(f"{self.number:g}")
+        words = _WORDS[self.name].format(f"{self.number:g}")
+        in_parts = f"once in each of {self.parts} equal parts of"
+        return words if self.parts == 1 else words.replace("once in", in_parts)
 
-    def presences(
-        self, members: int, rounds: int, random: np.random.Generator
-    ) -> tuple[IndexArray, IndexArray]:
-        """The canary, from 0, and the round of each participation, of shape (participations,)."""
-        canaries = np.arange(members)
+    def sampling(self, rounds: int) -> Sampling:
+        """The distribution of a canary's rounds; raises ValueError if the run has too few."""
+        number = int(self.number)
+        if number > rounds and self.name != "min_separation":
+            raise ValueError(
+                f"arms: '{self.name}:{number}' asks for more than the run has; it has "
+                f"{count(rounds, 'round')}"
+            )
         match self.name:
-            case "poisson":
-                coins = random.random((members, rounds)) < self.number
-                return _participations(coins)
+            case "poisson" | "every_round":
+                return PoissonSampling(self.number or 1.0)
             case "min_separation":
-                apart = int(self.number)
-                first = random.integers(min(apart, rounds), size=members)
-                is_participations = np.arange(rounds) % apart == first[:, None]
-                return _participations(is_participations)
+                return BallsInBinsSampling(min(number, rounds), rounds)
             case "random_allocation":
-                number = int(self.number)
-                sampled = without_replacement(random, rounds, number, members)
-                return np.repeat(canaries, number), sampled.ravel()
-            case "every_round":
-                return _participations(np.ones((members, rounds), bool))
-        of_parts = [random.integers(part[0], part[-1] + 1, members) for part in self._parts(rounds)]
-        return np.tile(canaries, len(of_parts)), np.concatenate(of_parts)
-
-    def _parts(self, rounds: int) -> list[IndexArray]:
-        """The parts of the run, in each of which a canary has one round."""
-        number, run = int(self.number), np.arange(rounds)
-        match self.name:
-            case "repeats":
-                return np.array_split(run, number)
+                return AllocatedRounds(number, rounds)
             case "each_epoch":
-                return np.split(run, np.arange(number, rounds, number))
-            case "early":
-                return [run[:number]]
-            case "late":
-                return [run[-number:]]
+                lengths = [number] * (rounds // number) + [rounds % number]
+            case "repeats":
+                lengths = _equal_parts(rounds, number)
             case _:
-                return [run]
+                lengths = _equal_parts(number or rounds, self.parts)
+        return OneRoundPerBlock.of_lengths(lengths, rounds - number if self.name == "late" else 0)
 
 
-def _participations(presences: npt.NDArray[np.bool_]) -> tuple[IndexArray, IndexArray]:
-    """The canary and the round of each True in a table of shape (canaries, rounds)."""
-    canaries, rounds = np.nonzero(presences)
-    return canaries.astype(np.int64), rounds.astype(np.int64)
+def _equal_parts(rounds: int, parts: int) -> list[int]:
+    return [len(part) for part in np.array_split(np.arange(rounds), parts)]
 
 
 def read_arm(text: str) -> Arm:
@@ -114,15 +107,17 @@ def read_arm(text: str) -> Arm:
         raise ValueError(f"arms: must be {right!r}, got {text!r}")
     if not needs_number:
         return Arm(name, 0)
-    is_share = name == "poisson"
+    is_share, parts = name == "poisson", "1"
+    if name in ("early", "late") and "/" in number:
+        number, _, parts = number.partition("/")
     try:
-        value = float(number) if is_share else int(number)
+        value, of_parts = float(number) if is_share else int(number), int(parts)
     except ValueError:
-        value = -1
-    if not (0 < value <= 1 if is_share else 1 <= value <= 1_000_000_000):
+        value = of_parts = -1
+    if not (0 < value <= 1 if is_share else 1 <= of_parts <= value <= 1_000_000_000):
         wanted = "a probability above 0" if is_share else "a whole number from 1 on"
         raise ValueError(f"arms: {name}:NUMBER needs {wanted}, got {text!r}")
-    return Arm(name, value)
+    return Arm(name, value, of_parts)
 
 
 def arm_of_canaries(num_arms: int, num_canaries: int, seed: int) -> IndexArray:
@@ -152,17 +147,13 @@ def arms_attendance(
     canaries, rounds = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for index, text in enumerate(texts):
         try:
-            arm = read_arm(text)
+            sampling = read_arm(text).sampling(num_rounds)
         except ValueError as error:
             raise InputError(f"canaries.{error}") from error
-        if arm.number > num_rounds and arm.name != "min_separation":
-            raise InputError(
-                f"canaries.arms: {text!r} asks for more than the run has; it has "
-                f"{count(num_rounds, 'round')}"
-            )
         members = np.flatnonzero(arms == index)
         random = generator(seed, Stream.CANARY_ROUNDS, index + 1)
-        arm_canaries, arm_rounds = arm.presences(len(members), num_rounds, random)
+        present = sampling.draw(num_rounds, len(members), random)
+        arm_rounds, arm_canaries = np.nonzero(present)
         canaries.append(members[arm_canaries])
         rounds.append(arm_rounds)
     table = ParticipationTable(np.concatenate(canaries), np.concatenate(rounds), num_rounds)

@@ -23,13 +23,11 @@ from typing import Literal
 
 import numpy as np
 
-from fl_audit.accounting.sampling import (
-    AllocatedRounds,
-    BallsInBinsSampling,
-    CyclicPoissonSampling,
-    MinSeparationSampling,
-    Sampling,
-)
+from fl_audit.accounting.sampling import Sampling
+from fl_audit.accounting.samplings.balls_in_bins import BallsInBinsSampling
+from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
+from fl_audit.accounting.samplings.min_separation import MinSeparationSampling
+from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
 from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.kinds import PositiveInt
 from fl_audit.errors import InputError

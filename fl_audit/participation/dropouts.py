@@ -16,7 +16,6 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from fl_audit.accounting.sampling import FixedRounds
-from fl_audit.accounting.sampling_accountants import accountant_of
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.config_tables.kinds import PositiveInt, Table
 from fl_audit.errors import InputError
@@ -77,8 +76,7 @@ def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Ros
     """
     parties = (schedule.client_attendance, schedule.canary_attendance)
     for attendance in parties:
-        is_known = isinstance(attendance.sampling, FixedRounds)
-        if not is_known or accountant_of(attendance.sampling) is not None:
+        if not isinstance(attendance.sampling, FixedRounds):
             raise InputError(
                 "dropouts: goes with patterns whose rounds an attacker may know, such as shuffle "
                 "and min_separation; where accounting counts on sampling, a client that reports "

@@ -30,15 +30,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.accounting.sampling import (
-    FixedRounds,
-    FixedSizeSampling,
-    OncePerBlock,
-    OneGroup,
-    PoissonSampling,
-    Sampling,
-    TruncatedPoissonSampling,
-)
+from fl_audit.accounting.sampling import FixedRounds, OncePerBlock, OneGroup, Sampling
+from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
+from fl_audit.accounting.samplings.poisson import PoissonSampling
+from fl_audit.accounting.samplings.truncated_poisson import TruncatedPoissonSampling
 from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.kinds import (
     NonNegativeInt,

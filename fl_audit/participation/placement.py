@@ -8,6 +8,7 @@ from typing import Annotated, Literal, assert_never
 import numpy as np
 from msgspec import Meta
 
+from fl_audit.accounting.sampling import OneRoundPerBlock
 from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.kinds import NumRounds, PositiveInt, Table
 from fl_audit.errors import InputError
@@ -30,7 +31,7 @@ class PlacedCanaries(Table, Participation, frozen=True, kw_only=True):
       rounds: Number of training rounds.
       canary_repeats: Rounds of a canary under `repeats`.
       canary_first_rounds: First rounds, in which `repeats` places canaries; by default all.
-      canary_last_rounds: Last rounds under `last_rounds`.
+      canary_last_rounds: Last rounds, in which `repeats` or `last_rounds` places canaries.
       canary_mean_repeats: Mean rounds of a canary under `like_clients` and `last_rounds`; by
         default a client's.
     """
@@ -64,25 +65,24 @@ def check_placement(config: PlacedCanaries, placement: str) -> None:
                 raise InputError(belongs_to(key, "repeats", placement))
     if placement not in ("like_clients", "last_rounds") and config.canary_mean_repeats is not None:
         raise InputError(belongs_to("canary_mean_repeats", "like_clients", placement))
-    if placement != "last_rounds":
-        if config.canary_last_rounds is not None:
-            raise InputError(belongs_to("canary_last_rounds", "last_rounds", placement))
-    elif config.canary_last_rounds is None:
+    first, last = config.canary_first_rounds, config.canary_last_rounds
+    if last is not None and placement not in ("last_rounds", "repeats"):
+        raise InputError(belongs_to("canary_last_rounds", "last_rounds", placement))
+    if last is None and placement == "last_rounds":
         raise InputError(
             "participation.canary_last_rounds: is missing; `canaries = 'last_rounds'` needs it"
         )
-    elif config.canary_last_rounds > config.rounds:
+    if first is not None and last is not None:
         raise InputError(
-            f"participation.canary_last_rounds: the last {config.canary_last_rounds} of "
-            f"{config.rounds} rounds; must be at most {config.rounds}"
+            "participation.canary_last_rounds: does not go with canary_first_rounds; leave out one"
         )
-    first = config.canary_first_rounds
-    if first is not None and first > config.rounds:
-        raise InputError(
-            f"participation.canary_first_rounds: the first {first} of {config.rounds} rounds; must "
-            f"be at most {config.rounds}"
-        )
-    rounds = first or config.rounds
+    for name, number in (("first", first), ("last", last)):
+        if number is not None and number > config.rounds:
+            raise InputError(
+                f"participation.canary_{name}_rounds: the {name} {number} of {config.rounds} "
+                f"rounds; must be at most {config.rounds}"
+            )
+    rounds = first or last or config.rounds
     if config.canary_repeats > rounds:
         raise InputError(
             f"participation.canary_repeats: {config.canary_repeats} rounds per canary "
@@ -158,8 +158,9 @@ def place(
     pool, rounds, included = roster.pool, config.rounds, roster.included
     if placement == "repeats":
         _check_participations("canary_repeats", len(pool), config.canary_repeats)
-        repeats, first = config.canary_repeats, config.canary_first_rounds
-        return spread(pool, seed, rounds, repeats, first).of_canaries(included)
+        among = np.arange(rounds)[: config.canary_first_rounds]
+        among = among[-(config.canary_last_rounds or rounds) :]
+        return spread(pool, seed, rounds, config.canary_repeats, among).of_canaries(included)
     mean = config.canary_mean_repeats or expected_clients * rounds / roster.num_clients
     last = config.canary_last_rounds or 0
     _check_participations("canary_mean_repeats", len(pool), min(mean, last))
@@ -194,12 +195,14 @@ def placement_words(
             last = count(config.canary_last_rounds or 0, "round")
             return f"Poisson in number, sampled at random from the last {last}"
         case "repeats":
-            first, repeats = config.canary_first_rounds, config.canary_repeats
-            rounds = "the run" if first is None else f"the first {count(first, 'round')}"
-            if repeats > 1:
-                parts = count(repeats, "equal part")
+            rounds = "the run"
+            for name in ("first", "last"):
+                if (number := getattr(config, f"canary_{name}_rounds")) is not None:
+                    rounds = f"the {name} {count(number, 'round')}"
+            if config.canary_repeats > 1:
+                parts = count(config.canary_repeats, "equal part")
                 return f"sampled at random, one in each of {parts} of {rounds}"
-            return "sampled at random" if first is None else f"sampled at random from {rounds}"
+            return f"sampled at random from {rounds}".removesuffix(" from the run")
         case unknown:
             assert_never(unknown)
 
@@ -210,13 +213,17 @@ def like_clients_words(mean: float | None) -> str:
 
 
 def spread(
-    canaries: IndexArray, seed: int, num_rounds: int, repeats: int, first: int | None = None
+    canaries: IndexArray,
+    seed: int,
+    num_rounds: int,
+    repeats: int,
+    among: IndexArray | None = None,
 ) -> ParticipationTable:
     """Draws a round for each canary in each of `repeats` equal parts (Andrew et al. sec. 5.3).
 
-    The parts divide the `first` rounds, by default all.
+    The parts divide the rounds `among`, which are consecutive; by default all.
     """
-    parts = np.array_split(np.arange(num_rounds if first is None else first), repeats)
+    parts = np.array_split(np.arange(num_rounds) if among is None else among, repeats)
     return _once_in_each(canaries, seed, num_rounds, parts)
 
 
@@ -249,9 +256,9 @@ def _once_in_each(
 ) -> ParticipationTable:
     random = generator(seed, Stream.CANARY_ROUNDS)
     sampled = [random.integers(part[0], part[-1] + 1, len(canaries)) for part in parts]
-    blocks = tuple(map(len, parts))
+    in_blocks = OneRoundPerBlock.of_lengths(map(len, parts), int(parts[0][0]))
     return ParticipationTable(
-        np.tile(canaries, len(parts)), np.concatenate(sampled), num_rounds, blocks
+        np.tile(canaries, len(parts)), np.concatenate(sampled), num_rounds, in_blocks
     )
 
 

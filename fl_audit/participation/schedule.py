@@ -4,7 +4,7 @@ A `ParticipationPattern` is what a pattern registers. Its schedule is a function
 round alone, so that a resumed run has the cohorts of an uninterrupted one.
 """
 
-from collections import Counter
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -197,7 +197,7 @@ class ParticipationTable:
         members: npt.NDArray[np.integer[Any]],
         rounds: npt.NDArray[np.integer[Any]],
         num_rounds: int,
-        blocks: tuple[int, ...] | None = None,
+        in_blocks: OneRoundPerBlock | None = None,
     ) -> None:
         """Sorts the participations by round.
 
@@ -205,13 +205,12 @@ class ParticipationTable:
           members: The index of each participant, integers of shape (participations,).
           rounds: The round of each, in [0, num_rounds), integers of shape (participations,).
           num_rounds: The number of rounds of training.
-          blocks: The sizes of disjoint blocks of rounds, in each of which a member has one round,
-            drawn uniformly and independently of all else, and no other rounds; None if rounds are
-            drawn otherwise.
+          in_blocks: The distribution of a member's rounds if it has one of each block; None if
+            rounds are drawn otherwise.
         """
         order = np.lexsort((members, rounds))
         self._num_rounds = num_rounds
-        self._blocks = blocks
+        self._in_blocks = in_blocks
         self._members = members[order].astype(np.int32)
         self._rounds = rounds[order].astype(np.int32)
         self._starts = np.searchsorted(self._rounds, np.arange(num_rounds + 1))
@@ -229,10 +228,8 @@ class ParticipationTable:
         )
         attendance = attending.attendance
         sampling = attendance.sampling
-        if self._blocks is not None:
-            counted = Counter(self._blocks)
-            blocks = tuple(sorted(counted.items(), reverse=True))
-            sampling = OneRoundPerBlock(sampling.most or 0, blocks)
+        if self._in_blocks is not None:
+            sampling = dataclasses.replace(self._in_blocks, at_most=sampling.most or 0)
         return CanaryAttendance(
             attendance.members_in, attendance.expected, sampling, sampled=self.members_in
         )

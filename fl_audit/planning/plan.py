@@ -11,6 +11,7 @@ from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.json_records import to_json
 from fl_audit.planning.cost import AccuracyCost, Cost, accuracy_cost, measure_cost
+from fl_audit.planning.patterns import PatternPair, pattern_pairs
 from fl_audit.planning.planned_run import PlannedRun, check_covered, plan_run
 from fl_audit.planning.power import (
     ClaimPower,
@@ -71,6 +72,7 @@ class Plan:
       cost: What the audit adds to the cost of training.
       accuracy: Effect of canaries on the model.
       accounting: The analytical epsilon.
+      patterns: How many canaries tell arms, or other patterns, apart; empty without any.
     """
 
     run: PlannedRun
@@ -84,6 +86,7 @@ class Plan:
     cost: Cost
     accuracy: AccuracyCost
     accounting: Accounting
+    patterns: tuple[PatternPair, ...] = ()
 
     @functools.cached_property
     def _every(self) -> tuple[Sequence[Statistic], Samples]:
@@ -137,6 +140,7 @@ class Plan:
             "variants": to_json(self.variants),
             "power": to_json(self.power),
             "detectable": to_json(self.detectable),
+            "patterns": to_json(self.patterns),
             "cost": to_json(self.cost),
             "accuracy": to_json(self.accuracy),
             "analytical": {
@@ -146,13 +150,16 @@ class Plan:
         }
 
 
-def make_plan(config: Config, trials: int | None = None) -> Plan:
+def make_plan(
+    config: Config, trials: int | None = None, others: Sequence[tuple[str, Config]] = ()
+) -> Plan:
     """Plans a run without training it; writes nothing.
 
     Args:
       config: The config of the run.
       trials: Number of runs to simulate at every point of the range of the unknowns; by default 39,
         and 19 where each takes long.
+      others: Configs of the same task with other patterns, each with a label.
 
     Raises:
       InputError: The plan does not cover the config, or its parts do not fit together.
@@ -172,6 +179,9 @@ def make_plan(config: Config, trials: int | None = None) -> Plan:
         middle = sample_middle(run, trials, [statistic])
     with doing("simulating audits of wrong claims"):
         power, detectable = claim_power(run, few), curve_power(run)
+    with doing("simulating patterns"):
+        task = run.task
+        patterns = pattern_pairs(run, [(label, plan_run(other, task)) for label, other in others])
     with doing("accounting, and timing the scores of a round"):
         return Plan(
             run=run,
@@ -185,4 +195,5 @@ def make_plan(config: Config, trials: int | None = None) -> Plan:
             cost=measure_cost(run),
             accuracy=accuracy_cost(run),
             accounting=account(run.release, run.delta),
+            patterns=patterns,
         )

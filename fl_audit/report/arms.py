@@ -1,20 +1,46 @@
-"""Arms of canaries in a report: the shift of each arm, and the difference of any two."""
+"""Arms of canaries in a report: what each attacker finds of them, and the shift of each.
+
+Arms whose canaries have about as many rounds are compared as patterns are (`report.patterns`). The
+shifts by known rounds, and the difference of any two, are of all arms.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
-from fl_audit.accounting.release import Release
+from fl_audit.accounting.attacker_bounds import AttackerBounds, attacker_bounds
+from fl_audit.accounting.release import Party, Release
+from fl_audit.accounting.sampling import FixedRounds, Sampling
 from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.attacks.statistics import RunFacts
+from fl_audit.attacks.threat_models import STATISTICS
+from fl_audit.estimators import estimate
 from fl_audit.estimators.arm_shifts import LEAST_CANARIES, ArmComparison, compare_arms
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.formats.participation_files import CanaryRow
 from fl_audit.formats.score_file import ScoreFile
 from fl_audit.json_records import WRITTEN_IF_SET
 from fl_audit.number_words import duration, significant
+from fl_audit.participation.arms import read_arm
 from fl_audit.report.finished_run import FinishedRun
+from fl_audit.report.patterns import (
+    BOUND,
+    Detection,
+    PatternAttacker,
+    equally_often,
+    mean_auc,
+    pattern_answers,
+    pattern_attackers,
+    rounds_words,
+)
+from fl_audit.verdict import scored_statistic
+from fl_audit.verdict.claims import bound_against
+
+Level = tuple[float, float]
+"""The delta and the confidence of bounds."""
 
 STATISTIC = "own_rounds"
 """The statistic whose scores are compared: its null does not depend on a canary's rounds."""
@@ -31,6 +57,9 @@ class ReportedArms:
     allowed: Mapping[str, float]
     seconds: float | None = None  # training time in seconds, if known
     left_out: tuple[str, ...] = field(default=(), metadata=WRITTEN_IF_SET)
+    # the rounds of a canary in words, and what each attacker finds, where rounds are about equal
+    rounds: str = field(default="", metadata=WRITTEN_IF_SET)
+    attackers: tuple[PatternAttacker, ...] = field(default=(), metadata=WRITTEN_IF_SET)
 
     def epsilons(self) -> dict[str, float]:
         """The epsilon of each arm's shift, 0 where it is negative."""
@@ -60,7 +89,88 @@ def arms_of_run(run: FinishedRun) -> ReportedArms | None:
         },
         run.record.training_seconds,
         left_out,
+        *_as_patterns(
+            [arm.arm for arm in comparison.arms],
+            arms,
+            run.rounds_of_canaries,
+            _Scored(run.scores, run.facts, run.record.release, run.config.dropouts is None),
+            (run.record.delta, confidence),
+        ),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """Scores by statistic, and what is known of them.
+
+    Attributes:
+      release: What was released; None if not known.
+      is_drawn: Whether canaries' rounds have the distribution that their arm's name says.
+    """
+
+    scores: Mapping[str, ScoreFile]
+    facts: RunFacts
+    release: Release | None
+    is_drawn: bool
+
+    def detection(
+        self,
+        arm: str,
+        is_of: npt.NDArray[np.bool_],
+        name: str,
+        bounds: AttackerBounds | None,
+        level: Level,
+    ) -> Detection | None:
+        """What a statistic finds of one arm's canaries, of which `is_of` has True."""
+        statistic, delta, confidence = STATISTICS.get(name), *level
+        if statistic is None or name not in self.scores:
+            return None
+        scored = scored_statistic(
+            statistic, self.scores[name].only(is_of).canary_scores(), self.facts.of_arm(arm)
+        )
+        result = estimate(
+            scored.scores, delta=delta, confidence=confidence, methods=[BOUND], null=scored.null
+        )
+        if result.roc is None:
+            return None
+        upper = None if bounds is None else bound_against(bounds, statistic).guarantee.epsilon
+        lower = next((found.epsilon for found in result.estimates), None)
+        return Detection(arm, upper, lower, *mean_auc([result.roc]))
+
+    def bounds(self, arm: str, rounds: Sequence[IndexArray], delta: float) -> AttackerBounds | None:
+        """The upper bounds for a canary of an arm; None if the release is not known."""
+        release = self.release
+        if release is None or delta == 0:
+            return None
+        sampling: Sampling = FixedRounds(max(map(len, rounds), default=0))
+        if self.is_drawn:
+            sampling = read_arm(arm).sampling(release.rounds)
+        squared = None
+        if release.correlation is not None:
+            members = np.repeat(np.arange(len(rounds)), [len(own) for own in rounds])
+            squared = sampling.worst_sensitivity(release.correlation)
+            squared = squared or release.correlation.worst_of(members, np.concatenate(rounds))
+        return attacker_bounds(release, Party(sampling, squared), delta)
+
+
+def _as_patterns(
+    names: Sequence[str],
+    arms: npt.NDArray[np.str_],
+    rounds: Sequence[IndexArray],
+    scored: _Scored,
+    level: Level,
+) -> tuple[str, tuple[PatternAttacker, ...]]:
+    """The rounds of a canary in words, and the attackers; nothing if arms differ in rounds."""
+    is_of = [arms == name for name in names]
+    own = [[rounds[canary] for canary in np.flatnonzero(members)] for members in is_of]
+    means = [float(np.mean([len(one) for one in of_arm])) for of_arm in own]
+    if not equally_often(max(means), min(means)):
+        return "", ()
+    bounds = [scored.bounds(*of_arm, level[0]) for of_arm in zip(names, own, strict=True)]
+    attackers = pattern_attackers(
+        len(names), lambda i, name: scored.detection(names[i], is_of[i], name, bounds[i], level)
+    )
+    return rounds_words(float(np.mean(means))), attackers
 
 
 def unlike_canaries(
@@ -76,18 +186,31 @@ def unlike_canaries(
 
 
 def arms_of_log(
-    pool: Mapping[str, CanaryRow], scores: ScoreFile, dim: int, delta: float, confidence: float
+    pool: Mapping[str, CanaryRow],
+    scores: Mapping[str, ScoreFile],
+    facts: RunFacts,
+    delta: float,
+    confidence: float,
 ) -> ReportedArms | None:
     """The arms of a log whose canaries.csv names them, else None."""
-    arms = [pool[name].arm for name in scores.canary_id]
+    own = scores.get(STATISTIC)
+    if own is None or facts.dim is None:
+        return None
+    arms = [pool[name].arm for name in own.canary_id]
     if not any(arms):
         return None
-    rounds = [pool[name].rounds for name in scores.canary_id]
-    left_out = _left_out(arms, rounds, scores)
-    comparison = _compared(scores, arms, dim, confidence, left_out)
+    rounds = [pool[name].rounds for name in own.canary_id]
+    left_out = _left_out(arms, rounds, own)
+    comparison = _compared(own, arms, facts.dim, confidence, left_out)
     if comparison is None:
         return None
-    return ReportedArms(comparison, delta, {}, left_out=left_out)
+    names = [arm.arm for arm in comparison.arms]
+    known = [listed for listed in rounds if listed is not None]
+    as_patterns: tuple[str, tuple[PatternAttacker, ...]] = ("", ())
+    if len(known) == len(rounds):
+        scored = _Scored(scores, facts, None, is_drawn=False)
+        as_patterns = _as_patterns(names, np.array(arms), known, scored, (delta, confidence))
+    return ReportedArms(comparison, delta, {}, None, left_out, *as_patterns)
 
 
 def _left_out(
@@ -169,6 +292,11 @@ def difference_rows(arms: ReportedArms) -> list[tuple[str, ...]]:
     return rows
 
 
+def arm_answers(arms: ReportedArms) -> list[str]:
+    """Which arm leaks least to each attacker."""
+    return pattern_answers(arms.attackers, arms.rounds, arms.comparison.confidence)
+
+
 def arms_words(arms: ReportedArms) -> str:
     """How to read the intervals, and what separate runs would have cost."""
     number = len(arms.comparison.arms)
@@ -188,8 +316,10 @@ def arms_words(arms: ReportedArms) -> str:
     return f"{words}: {duration(number * arms.seconds)} of training, not {duration(arms.seconds)}."
 
 
-def arm_lines(arms: ReportedArms) -> list[str]:
-    """The arms and their differences for the terminal."""
+def arm_lines(arms: ReportedArms | None) -> list[str]:
+    """The arms and their differences for the terminal; empty without arms."""
+    if arms is None:
+        return []
     lines = ["arms                shift of included canaries (accounting)"]
     of_arms = [(name, *rest) for name, _, *rest, _ in arm_rows(arms)]
     for name, shift, interval, allowed in (*of_arms, *difference_rows(arms)):

@@ -26,7 +26,7 @@ from fl_audit.formats.folders import LogFolder, RunFolder, ScoredFolder
 from fl_audit.formats.participation_files import check_scored, read_canaries
 from fl_audit.formats.run_record import read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
-from fl_audit.report.arms import STATISTIC, ReportedArms, arms_of_log, unlike_canaries
+from fl_audit.report.arms import ReportedArms, arms_of_log, unlike_canaries
 from fl_audit.report.finished_run import FinishedRun, check_together, read_finished_run
 from fl_audit.verdict import ScoredStatistic
 
@@ -122,20 +122,27 @@ def folder_statistics(
             raise InputError(
                 f"{option}: must be {recorded}, as {path} says, or left out; got {given}"
             )
-    config = RunFolder(path).config
-    facts = RunFacts(
-        load_recorded(config).audit if config.exists() else Audit(),
-        scored.dim or dim,
-        scored.family or family,
-        scored.compared,
-        _upload_shift(folder),
-    )
+    facts = _facts(folder, scored, dim, family)
     source: NullSource = "argument" if scored.dim is None else "design"
     order = tuple(STATISTICS)
     return [
         _scored(name, scored.scores[name], facts, null, source)
         for name in sorted(scored.scores, key=lambda name: ([*order, name].index(name), name))
     ]
+
+
+def _facts(
+    folder: AuditedFolder, scored: _Scores, dim: int | None = None, family: str | None = None
+) -> RunFacts:
+    """What null distributions of a folder's scores depend on."""
+    config = RunFolder(folder.path).config
+    return RunFacts(
+        load_recorded(config).audit if config.exists() else Audit(),
+        scored.dim or dim,
+        scored.family or family,
+        scored.compared,
+        _upload_shift(folder),
+    )
 
 
 def _upload_shift(folder: AuditedFolder) -> float | None:
@@ -158,10 +165,7 @@ def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> Repor
     if not any(row.arm for row in pool.values()):
         return None
     scored = _scores_of(folder)
-    own = scored.scores.get(STATISTIC)
-    if own is None or scored.dim is None:
-        return None
-    return arms_of_log(pool, own, scored.dim, delta, confidence)
+    return arms_of_log(pool, scored.scores, _facts(folder, scored), delta, confidence)
 
 
 def folder_unlike(folder: AuditedFolder) -> str | None:

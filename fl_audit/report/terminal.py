@@ -10,9 +10,10 @@ from fl_audit.estimators.methods import reasons
 from fl_audit.estimators.roc import RocSummary
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.number_words import delta_text, significant, upper_bound_text
-from fl_audit.report.arms import arm_lines
+from fl_audit.report.arms import arm_answers, arm_lines
 from fl_audit.report.checks import CANARY_STATES, canary_check_words, checks_words
 from fl_audit.report.headline import INDENT, Headline, headline, reason_sentences
+from fl_audit.report.patterns import pattern_lines
 from fl_audit.report.report import Report, StatisticReport, register_html
 from fl_audit.report.tables import group_rows, refuted_rows, risk_lines
 from fl_audit.report.words import rounds_done
@@ -46,6 +47,16 @@ def _wrapped(
     ]
 
 
+def leading_lines(report: Report, width: int = 100) -> list[str]:
+    """What each attacker finds of arms with equal rounds, if there are any; then the answer."""
+    arms = report.arms
+    patterns: list[str] = []
+    if arms is not None and arms.attackers:
+        table = pattern_lines(arms.attackers, arms.comparison.confidence)
+        patterns = [*_wrapped(arm_answers(arms), width), *table, ""]
+    return [*patterns, *answer_lines(headline(report), width)]
+
+
 def brief_lines(report: Report) -> list[str]:
     """The run or scores, the checks and the canary check, in a few lines."""
     if report.run is None:
@@ -72,7 +83,7 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
                 for name, statistic in report.statistics.items()
                 for line in _notes(name, statistic)
             ),
-            *([] if report.arms is None else arm_lines(report.arms)),
+            *arm_lines(report.arms),
             *_checks_of_scores(report),
         ]
     accuracy = f"accuracy            {significant(100 * run.accuracy)} % "
@@ -82,7 +93,7 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
         *_wrapped(risk_lines(report), width, then="    "),
         "",
         f"{accuracy}({run.accuracy_description})",
-        *([] if report.arms is None else arm_lines(report.arms)),
+        *arm_lines(report.arms),
         *_analytical(report.analytical),
         *_checks(report, 20),
         *_absences(report),
@@ -213,7 +224,7 @@ def _tables(statistics: Mapping[str, StatisticReport], width: int) -> list[str]:
 
 def report_html(report: Report) -> str:
     """The last lines of `fl-audit run`, in HTML."""
-    lines = [*answer_lines(headline(report)), *brief_lines(report)]
+    lines = [*leading_lines(report), *brief_lines(report)]
     return f"<pre>{escape(chr(10).join(lines))}</pre>"
 
 

@@ -20,13 +20,10 @@ from fl_audit.accounting import (
 from fl_audit.accounting.gaussian_accountants import check_is_accountant
 from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.accounting.release import Party, Release
-from fl_audit.accounting.sampling import (
-    AllocatedRounds,
-    FixedRounds,
-    FixedSizeSampling,
-    PoissonSampling,
-    UnknownRounds,
-)
+from fl_audit.accounting.sampling import FixedRounds, UnknownRounds
+from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
+from fl_audit.accounting.samplings.poisson import PoissonSampling
+from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
 from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.estimators.trade_off import epsilon_of_curve
 from fl_audit.number_words import (

@@ -30,7 +30,8 @@ from fl_audit.accounting.attacker_bounds import (
 )
 from fl_audit.accounting.noise_distributions import GAUSSIAN, noise_distribution_named
 from fl_audit.accounting.release import Release
-from fl_audit.accounting.sampling import CyclicPoissonSampling, MinSeparationSampling
+from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
+from fl_audit.accounting.samplings.min_separation import MinSeparationSampling
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.statistics import Statistic

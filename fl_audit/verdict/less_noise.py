@@ -19,7 +19,7 @@ from fl_audit.accounting.gaussian_accountants import epsilon_seen_rounds
 from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, sampled_rounds
 from fl_audit.accounting.noise_distributions import GAUSSIAN, MATRIX, TREE, noise_distribution_named
 from fl_audit.accounting.release import Party, Release, effective_noise_multiplier
-from fl_audit.accounting.sampling import PoissonSampling
+from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
 from fl_audit.verdict.claims import Claim, CurveClaim, ZeroConcentratedClaim
 

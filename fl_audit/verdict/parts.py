@@ -34,7 +34,7 @@ from fl_audit.accounting.analytical import guarantee_to
 from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, sampled_rounds
 from fl_audit.accounting.noise_distributions import GAUSSIAN, noise_distribution_named
 from fl_audit.accounting.release import effective_noise_multiplier
-from fl_audit.accounting.sampling import FixedSizeSampling
+from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
 from fl_audit.array_types import FloatArray, IndexArray, IntArray
 from fl_audit.estimators.curve_tests import ROUNDING
 from fl_audit.verdict.accounting_basis import MARGIN, Source

@@ -116,9 +116,10 @@ class RunScores:
     @functools.cached_property
     def own(self) -> OwnRounds:
         nothing = np.zeros(0, np.int64)
-        rounds = (row.rounds for row in self.pool.values())
+        rows = self.pool.values()
         return OwnRounds(
-            tuple(nothing if own_rounds is None else own_rounds for own_rounds in rounds)
+            tuple(nothing if row.rounds is None else row.rounds for row in rows),
+            tuple(row.arm for row in rows if row.arm),
         )
 
     @functools.cached_property

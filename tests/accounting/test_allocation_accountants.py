@@ -21,9 +21,11 @@ from fl_audit.accounting import (
     account,
     attacker_bounds,
 )
-from fl_audit.accounting.allocation_accountants import bins_of_a_class, coins_of_a_cut, parts
 from fl_audit.accounting.least_epsilon import least_epsilon
 from fl_audit.accounting.noise_distributions import MATRIX
+from fl_audit.accounting.samplings.balls_in_bins import bins_of_a_class
+from fl_audit.accounting.samplings.random_allocation import parts
+from fl_audit.accounting.samplings.truncated_poisson import coins_of_a_cut
 from fl_audit.accounting.toeplitz import Toeplitz, sqrt_column
 
 ROUNDS = 6

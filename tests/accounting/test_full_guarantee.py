@@ -18,12 +18,9 @@ from fl_audit.accounting import (
     Guarantee,
     OneRoundPerBlock,
     PoissonSampling,
-    Sampling,
-    SamplingAccountant,
+    SecretSampling,
     attacker_bounds,
     full_guarantee,
-    register_accountant,
-    remove_accountant,
 )
 from fl_audit.accounting.attacker_bounds import GaussianPair, SeenRounds
 from fl_audit.accounting.full_guarantee import approximate_gdp, epsilon_of, largest_tpr
@@ -204,21 +201,15 @@ def test_where_nothing_is_guaranteed_the_reason_is_said(facts, noise):
 
 
 @dataclasses.dataclass(frozen=True)
-class Oddly(Sampling):
+class Oddly(SecretSampling):
     """A way to draw rounds of which an accountant knows (epsilon, delta) alone."""
+
+    def guarantee(self, release, party, delta):
+        return Guarantee(None, (AccountedEpsilon("odd", 1.0),))
 
 
 def test_an_accountant_without_a_pair_gives_the_risk_of_its_points():
-    odd = SamplingAccountant(
-        Oddly,
-        lambda release, sampling, delta: Guarantee(None, (AccountedEpsilon("odd", 1.0),)),
-        lambda sampling: "Drawn oddly.",
-    )
-    register_accountant(odd)
-    try:
-        found = full(Oddly())
-    finally:
-        remove_accountant(odd.name)
+    found = full(Oddly())
     assert (found.mu, found.rho) == (None, None)
     assert "dominates" in found.unknown
     assert {point.epsilon for point in found.profile} == {1.0}

@@ -9,17 +9,14 @@ import numpy as np
 import pytest
 
 from fl_audit.accounting.attacker_bounds import GaussianPair, attacker_bounds
-from fl_audit.accounting.sampling import (
-    AllocatedRounds,
-    BallsInBinsSampling,
-    CyclicPoissonSampling,
-    FixedRounds,
-    FixedSizeSampling,
-    MinSeparationSampling,
-    PoissonSampling,
-    TruncatedPoissonSampling,
-    UnknownRounds,
-)
+from fl_audit.accounting.sampling import FixedRounds, UnknownRounds
+from fl_audit.accounting.samplings.balls_in_bins import BallsInBinsSampling
+from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
+from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
+from fl_audit.accounting.samplings.min_separation import MinSeparationSampling
+from fl_audit.accounting.samplings.poisson import PoissonSampling
+from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
+from fl_audit.accounting.samplings.truncated_poisson import TruncatedPoissonSampling
 from fl_audit.accounting.toeplitz import Toeplitz, sqrt_column
 from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.attacks.log_release import (

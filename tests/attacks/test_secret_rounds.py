@@ -1,31 +1,29 @@
 """The attacker who knows how rounds are drawn, and not which, and the null of its scores."""
 
 import itertools
+import json
 import math
 
 import numpy as np
 import pytest
 
 from benchmarks.secret_rounds import (
+    LEVEL_CELLS,
     SETTINGS,
     apart,
     bounds,
     directions,
-    equal_patterns,
     level,
     upper_bound,
     wrongly_apart,
 )
 from fl_audit.accounting.attacker_bounds import attacker_bounds
 from fl_audit.accounting.release import Denominator, Noise, Party, Release
-from fl_audit.accounting.sampling import (
-    AllocatedRounds,
-    BallsInBinsSampling,
-    CyclicPoissonSampling,
-    FixedRounds,
-    OneRoundPerBlock,
-    PoissonSampling,
-)
+from fl_audit.accounting.sampling import FixedRounds, OneRoundPerBlock
+from fl_audit.accounting.samplings.balls_in_bins import BallsInBinsSampling
+from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
+from fl_audit.accounting.samplings.poisson import PoissonSampling
+from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
 from fl_audit.attacks import Participation, RoundScorer
 from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.compared_vectors import read_compared_vectors, write_compared_vectors
@@ -38,6 +36,7 @@ from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import LoggedRounds
 from fl_audit.attacks.secret_rounds import LIKELIHOOD_RATIO, SecretRoundsAttacker
 from fl_audit.canaries.pool import CanaryPool
+from fl_audit.cli import main
 from fl_audit.config import (
     Audit,
     BallsInBins,
@@ -55,6 +54,8 @@ from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.valid_threshold import threshold_valid
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import CosineLog
+from fl_audit.formats.score_file import read_score_file
+from fl_audit.participation.arms import read_arm
 from tests.participation.attendance import schedule_of
 
 
@@ -66,6 +67,7 @@ def fewer_samples(monkeypatch):
 SIZES = {"rounds": 6, "clients_per_round": 2, "canary_mean_repeats": 2}
 DRAWN = [
     Shuffle(**SIZES, canaries="like_clients"),
+    Shuffle(rounds=6, clients_per_round=2, canary_repeats=2, canary_last_rounds=4),
     Bernoulli(**SIZES),
     Uniform(**SIZES),
     BallsInBins(**SIZES),
@@ -192,16 +194,10 @@ def test_secret_and_known_rounds_are_told_apart_and_equal_patterns_are_not():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize(
-    ("family", "dim"),
-    [*(("gaussian", dim) for dim in (100, 1_000, 10**4, 10**6)), ("rademacher", 100)],
-)
+@pytest.mark.parametrize(("family", "dim", "which"), LEVEL_CELLS)
 def test_bounds_without_leak_have_their_level(family, dim, which):
-    pattern = KnownPattern(equal_patterns(60, 5)[which], 1 / 0.6, 60)
-    shares = level(pattern, dim, 2_000, family=family)
     # Five deviations above 5 %: 3e-7 each.
-    assert max(shares) <= 0.05 + 5 * math.sqrt(0.05 * 0.95 / 2_000)
+    assert max(level(family, dim, which, 2_000)) <= 0.05 + 5 * math.sqrt(0.05 * 0.95 / 2_000)
 
 
 def test_no_leak_proves_nothing(fewer_samples):
@@ -327,3 +323,58 @@ def test_a_log_that_states_the_pattern_is_attacked_by_it(tmp_path, fewer_samples
 def test_a_log_without_a_null_or_a_pattern_is_not(tmp_path, family, said):
     log = read_log(LogFolder(log_of(tmp_path / "log", family, said)), list)
     assert "likelihood_ratio" not in score_log(log).scores
+
+
+ARMS = ("repeats:3", "poisson:0.25", "random_allocation:3")
+
+
+@pytest.fixture(scope="module")
+def arms_log(tmp_path_factory):
+    """A log whose canaries are in arms of three rounds on average, and leak."""
+    path = tmp_path_factory.mktemp("arms") / "log"
+    random = np.random.default_rng(6)
+    pool = CanaryPool(seed=5, count=3 * COUNT, dim=DIM, family="gaussian")
+    arms = [ARMS[number % 3] for number in range(pool.count)]
+    present = np.zeros((ROUNDS, pool.count), bool)
+    for index, arm in enumerate(ARMS):
+        present[:, index::3] = read_arm(arm).sampling(ROUNDS).draw(ROUNDS, COUNT, random)
+    listed = [(np.flatnonzero(mine) + 1).tolist() for mine in present.T]
+    scorer = RoundScorer.create(path, pool, ROUNDS, listed, canary_arms=arms)
+    for index in range(ROUNDS):
+        total = random.normal(0, 0.6, DIM)
+        for canary in np.flatnonzero(present[index] & pool.included):
+            total += pool.vector(int(canary))
+        scorer.score_round(
+            index + 1, total, canary_length=1.0, noise_stddev=0.6, norm_bound=float(pool.count)
+        )
+    scorer.finish()
+    return path
+
+
+def test_each_arm_is_attacked_by_its_own_pattern(arms_log):
+    compared = read_compared_vectors(LogFolder(arms_log).compared_vectors)["likelihood_ratio"]
+    assert tuple(sorted(compared.likelihood)) == tuple(sorted(ARMS))
+    scores = read_score_file(LogFolder(arms_log).scores("likelihood_ratio"))
+    of_pool = compared.null_tail("gaussian", DIM)
+    at = np.linspace(-3, 20, 50)
+    for index, arm in enumerate(ARMS):
+        tail = compared.of_arm(arm).null_tail("gaussian", DIM)
+        mine = scores.only(np.arange(len(scores.score)) % 3 == index).canary_scores()
+        assert tail.p_value(mine.excluded) > 1e-6
+        assert (of_pool.log_tail_upper(at) >= tail.log_tail_upper(at) - 1e-9).all()
+        bound = threshold_valid(AuditSetting(mine, 1e-5, 0.95, Null(tail=tail))).epsilon
+        assert bound > 0.5
+
+
+def test_the_report_of_equal_arms_leads_with_the_table(arms_log, capsys):
+    assert main(["estimate", str(arms_log), "--delta", "1e-5", "--json"]) == 0
+    arms = json.loads(capsys.readouterr().out)["arms"]
+    secret, known = arms["attackers"]
+    assert [secret["statistic"], known["statistic"]] == ["likelihood_ratio", "own_rounds"]
+    assert [d["label"] for d in secret["detections"]] == sorted(ARMS)
+    for hidden, open_ in zip(secret["detections"], known["detections"], strict=True):
+        assert hidden["auc"] < open_["auc"]
+    assert main(["estimate", str(arms_log), "--delta", "1e-5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Which pattern leaks least (3 rounds per canary)?"
+    assert max(map(len, lines)) <= 100

@@ -1,7 +1,6 @@
 """Help: the commands in groups, and for each its defaults and an example that parses."""
 
 import shlex
-from typing import get_args
 
 import pytest
 
@@ -82,6 +81,6 @@ def test_terms_lead_to_names_that_are_there():
     tables = config_tables()
     keys = {key.name for table in tables for key in table.keys}
     kinds = {kind for kinds in (PATTERNS, MECHANISMS) for kind in kinds}
-    sampling = get_args(participation_files.SamplingName)
+    sampling = participation_files.SAMPLING_NAMES
     known = keys | kinds | {*sampling, *FAMILIES, *THREAT_MODELS, *METHODS, *RUNTIMES, *COMMANDS}
     assert not [name for name in _TERMS if name not in known]

@@ -1,40 +1,39 @@
 """Patterns against attackers: differences of AUC, the table and the sentence."""
 
 import json
-from types import SimpleNamespace
+import re
 
 import numpy as np
 
 from fl_audit.comparison import compare, render_comparison
 from fl_audit.comparison.as_text import brief_lines
-from fl_audit.comparison.patterns import (
-    Attacker,
-    Detection,
-    _part,
-    differences,
-    mean_auc,
-)
 from fl_audit.estimators.roc.summary import roc_summary
 from fl_audit.estimators.scores import CanaryScores
+from fl_audit.report.patterns import (
+    Detection,
+    PatternAttacker,
+    differences,
+    mean_auc,
+    pattern_answers,
+)
 
 
 def detection(shift: float, random: np.random.Generator, canaries: int = 300) -> Detection:
-    setting = SimpleNamespace(label=str(shift), noise_multiplier=1.0)
     scores = CanaryScores(
         random.normal(shift, 1, canaries // 2), random.normal(0, 1, canaries // 2)
     )
-    return Detection(setting, None, None, *mean_auc([roc_summary(scores)]))
+    return Detection(str(shift), None, None, *mean_auc([roc_summary(scores)]), 1.0)
 
 
 def test_equal_patterns_differ_seldom_and_unequal_ones_always():
     random = np.random.default_rng(3)
     wrong = told = 0
     for _ in range(40):
-        equal = Attacker("a", "s", tuple(detection(1.0, random) for _ in range(3)))
-        also_equal = Attacker("b", "t", tuple(detection(2.5, random) for _ in range(3)))
+        equal = PatternAttacker("a", "s", tuple(detection(1.0, random) for _ in range(3)))
+        also_equal = PatternAttacker("b", "t", tuple(detection(2.5, random) for _ in range(3)))
         found = differences([equal, also_equal], 0.95)
         wrong += any(d.lower > 0 for row in found for d in row)
-        pair = Attacker("a", "s", (detection(0.8, random), detection(2.0, random)))
+        pair = PatternAttacker("a", "s", (detection(0.8, random), detection(2.0, random)))
         told += differences([pair], 0.95)[0][0].lower > 0
     # At most 5 % are wrong: more than 10 of 40 with probability 1e-6.
     assert wrong <= 10
@@ -44,9 +43,8 @@ def test_equal_patterns_differ_seldom_and_unequal_ones_always():
 def test_only_settings_of_equal_noise_are_compared():
     random = np.random.default_rng(4)
     one, two = detection(1.0, random), detection(1.0, random)
-    other = SimpleNamespace(label="x", noise_multiplier=0.5)
-    moved = Detection(other, None, None, two.auc, two.deviation)
-    assert differences([Attacker("a", "s", (one, moved))], 0.95) == [[]]
+    moved = Detection("x", None, None, two.auc, two.deviation, 0.5)
+    assert differences([PatternAttacker("a", "s", (one, moved))], 0.95) == [[]]
 
 
 KIND = "config.participation.kind"
@@ -58,8 +56,9 @@ def test_the_table_and_the_sentence(make_run):
     found = compare([first, make_run("b")])
     text = "\n".join(brief_lines(found))
     words = " ".join(text.split())
-    assert "an attacker without the schedule finds no pattern’s canaries detectably" in words
-    assert "with the final model finds no pattern’s canaries" in words
+    none = ": no pattern leaks detectably less than another."
+    assert f"To an attacker without the schedule{none}" in words
+    assert f"To an attacker with the final model{none}" in words
     rows = [line for line in text.splitlines() if "0." in line and "…" in line]
     assert len(rows) == 4
     assert max(map(len, text.splitlines())) <= 100
@@ -72,9 +71,18 @@ def test_runs_of_one_pattern_have_no_such_table(make_run):
     assert "an attacker" not in "\n".join(brief_lines(found))
 
 
-def test_of_many_patterns_the_sentence_names_the_least_and_the_best_found():
+def test_the_answer_names_the_least_and_the_most_with_those_not_told_apart():
     random = np.random.default_rng(5)
-    three = tuple(detection(shift, random, 2_000) for shift in (0.5, 3.0, 1.5))
-    words = _part(Attacker("with x", "s", three), *differences([Attacker("a", "s", three)], 0.95))
-    assert words.startswith("with x finds those of “0.5” least (AUC 0.6")
-    assert "and of “3.0” best (0.98" in words and "3 of 3 differences beyond chance" in words
+    made = tuple(detection(shift, random, 2_000) for shift in (0.5, 3.0, 1.5, 0.52))
+    head, answer = pattern_answers([PatternAttacker("with x", "s", made)], "5 rounds each", 0.95)
+    assert head == "Which pattern leaks least (5 rounds each)?"
+    least = r"least “0\.52?” or “0\.52?” \(AUC 0\.6\d\d to 0\.6\d\d\)"
+    most = r"most “3\.0” \(AUC 0\.98\d\)"
+    assert re.fullmatch(f"To an attacker with x: {least}, {most}\\.", answer), answer
+
+
+def test_patterns_that_differ_by_chance_have_no_least():
+    random = np.random.default_rng(6)
+    made = tuple(detection(1.0, random) for _ in range(3))
+    _, answer = pattern_answers([PatternAttacker("with x", "s", made)], "", 0.95)
+    assert answer == "To an attacker with x: no pattern leaks detectably less than another."

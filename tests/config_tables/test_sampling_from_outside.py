@@ -1,4 +1,4 @@
-"""A way to draw rounds from outside the package: its own module and one accountant, no more.
+"""A way to draw rounds from outside the package: one subclass in its own module, no more.
 
 Clients are drawn for the whole run, once, by a coin each: whoever is drawn is in every round.
 """
@@ -14,14 +14,12 @@ import pytest
 from fl_audit.accounting import (
     ADD_OR_REMOVE,
     Guarantee,
+    Party,
     Release,
-    Sampling,
-    SamplingAccountant,
+    SecretSampling,
     UnknownRounds,
     account,
     attacker_bounds,
-    register_accountant,
-    remove_accountant,
 )
 from fl_audit.accounting.gaussian_accountants import (
     SampledRounds,
@@ -42,7 +40,7 @@ from tests.report.conftest import CONFIG, NUM_CANARIES, ROUNDS, fill
 
 
 @dataclass(frozen=True)
-class DrawnOnce(Sampling):
+class DrawnOnce(SecretSampling):
     """All rounds or none, by one coin."""
 
     neighbours: ClassVar[str] = ADD_OR_REMOVE
@@ -54,14 +52,17 @@ class DrawnOnce(Sampling):
     def most(self) -> int:
         return self.rounds
 
+    @property
+    def assumption(self) -> str:
+        return f"Nobody sees the coins of probability {self.chance:g}."
 
-def guarantee(release: Release, sampling: DrawnOnce, delta: float) -> Guarantee:
-    """One Poisson-sampled Gaussian mechanism of all rounds."""
-    noise = release.noise.noise_multiplier
-    drawn = SampledRounds(sampling.chance, noise / math.sqrt(sampling.rounds), 1)
-    both = *account_sampled(drawn, delta), *account_gaussian(noise, sampling.rounds, delta)
-    known = [accounted.epsilon for accounted in both if accounted.epsilon is not None]
-    return Guarantee(sampling.rounds, (AccountedEpsilon("coin", min(known)),))
+    def guarantee(self, release: Release, party: Party, delta: float) -> Guarantee:
+        """One Poisson-sampled Gaussian mechanism of all rounds."""
+        noise = release.noise.noise_multiplier
+        drawn = SampledRounds(self.chance, noise / math.sqrt(self.rounds), 1)
+        both = *account_sampled(drawn, delta), *account_gaussian(noise, self.rounds, delta)
+        known = [accounted.epsilon for accounted in both if accounted.epsilon is not None]
+        return Guarantee(self.rounds, (AccountedEpsilon("coin", min(known)),))
 
 
 class Coin(Table, Participation, frozen=True, tag_field="kind", tag="coin"):
@@ -89,18 +90,13 @@ def schedule_of(config, seed, roster) -> Schedule:
 PATTERN = ParticipationPattern(
     Coin, schedule_of, lambda record, config: "A coin.", lambda config: "all or none", False
 )
-ACCOUNTANT = SamplingAccountant(
-    DrawnOnce, guarantee, lambda s: f"Nobody sees the coins of probability {s.chance:g}."
-)
 
 
 @pytest.fixture(autouse=True)
 def _registered():
     PATTERNS.register(PATTERN)
-    register_accountant(ACCOUNTANT)
     yield
     PATTERNS.remove("coin")
-    remove_accountant("DrawnOnce")
 
 
 def released(mechanism=None) -> Release:
@@ -139,15 +135,6 @@ def test_noise_of_another_law_counts_nothing_on_it():
     assert accounting.epsilon is None
 
 
-def test_without_its_accountant_the_rounds_may_be_known():
-    remove_accountant("DrawnOnce")
-    try:
-        accounting = account(released(), 1e-5)
-    finally:
-        register_accountant(ACCOUNTANT)
-    assert accounting.client.by_accountant == account_gaussian(3.0, ROUNDS, 1e-5)
-
-
 def test_a_run_folder_keeps_it_and_the_report_says_it(tmp_path):
     from fl_audit.formats.folders import RunFolder
 
@@ -179,8 +166,3 @@ def test_where_its_module_is_not_imported_nothing_is_taken_for_known(tmp_path):
     assert release.client.sampling == release.canary.sampling == UnknownRounds()
     assert account(release, 1e-5).epsilon is None
     assert why_unfit(release) is not None
-
-
-def test_there_is_one_accountant_of_a_way_to_draw():
-    with pytest.raises(ValueError, match="'DrawnOnce' is registered already"):
-        register_accountant(ACCOUNTANT)

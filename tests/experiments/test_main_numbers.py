@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from experiment_pages import ROOT, page_rows, page_text, table_rows
 
+from benchmarks import secret_rounds
 from experiments.andrew2023_table1 import law
 from experiments.broken_mechanisms import power
 from experiments.coverage import run as coverage
 from experiments.negoescu2024_appendix_b import run as gamma_losses
 from experiments.steinke2023_training import run as steinke_training
-from fl_audit.accounting import Accounting, account
+from fl_audit.accounting import Accounting, PoissonSampling, account
 from fl_audit.config import Canaries
 from fl_audit.config.design import design_run
 from fl_audit.config.file import load_config
@@ -65,19 +66,9 @@ def negoescu() -> Iterator[Cells]:
 
 
 def participation_patterns() -> Iterator[Cells]:
-    config, patterns = "participation_patterns/config.toml", {
-        "once in the run": "canary_repeats=1",
-        "four times": "canary_repeats=4",
-        "once per epoch": "canaries=once_per_epoch",
-    }  # fmt: skip
-    for pattern, setting in patterns.items():
-        noisy = [
-            accounted(
-                config, 299, f"participation.{setting}", f"mechanism.noise_multiplier={noise}"
-            )
-            for noise in (0.1, 0.2)
-        ]
-        yield [pattern, *(epsilon_text(found.canary.epsilon) for found in noisy)]
+    poisson = [p for p in secret_rounds.SETTINGS if isinstance(p.sampling, PoissonSampling)]
+    bounds = (f"{secret_rounds.upper_bound(pattern):.2f}" for pattern in poisson)
+    yield ["`bernoulli` (Poisson)", *bounds]
 
 
 def stackoverflow() -> Iterator[Cells]:

@@ -7,19 +7,19 @@ import pytest
 
 from fl_audit.accounting.release import Denominator, Grid, Noise, Party, Release
 from fl_audit.accounting.sampling import (
-    AllocatedRounds,
-    BallsInBinsSampling,
-    CyclicPoissonSampling,
     FixedRounds,
-    FixedSizeSampling,
-    MinSeparationSampling,
     OncePerBlock,
     OneGroup,
     OneRoundPerBlock,
-    PoissonSampling,
-    TruncatedPoissonSampling,
     UnknownRounds,
 )
+from fl_audit.accounting.samplings.balls_in_bins import BallsInBinsSampling
+from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
+from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
+from fl_audit.accounting.samplings.min_separation import MinSeparationSampling
+from fl_audit.accounting.samplings.poisson import PoissonSampling
+from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
+from fl_audit.accounting.samplings.truncated_poisson import TruncatedPoissonSampling
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.errors import InputError

@@ -9,7 +9,7 @@ from fl_audit.errors import InputError
 from fl_audit.participation import make_schedule
 from fl_audit.participation.arms import arm_names, read_arm
 
-ROUNDS, POOL, CLIENTS = 30, 700, 60
+ROUNDS, POOL, CLIENTS = 30, 800, 60
 ARMS = (
     "once",
     "repeats:3",
@@ -17,6 +17,7 @@ ARMS = (
     "poisson:0.2",
     "min_separation:8",
     "late:5",
+    "late:6/3",
     "every_round",
 )
 NAMES = [f"client-{i}" for i in range(CLIENTS)]
@@ -49,6 +50,8 @@ def test_arms_are_of_one_size_and_do_as_they_say():
                 assert all(set(np.diff(one)) == {8} and one[0] < 8 for one in own)
             case "late:5":
                 assert set(counts) == {1} and min(one[0] for one in own) >= 25
+            case "late:6/3":
+                assert all((one // 2).tolist() == [12, 13, 14] for one in own)
             case "every_round":
                 assert set(counts) == {ROUNDS}
 
@@ -78,6 +81,7 @@ def test_seeds_deal_other_arms():
         ("poisson:1.5", "poisson:NUMBER needs a probability above 0, got 'poisson:1.5'"),
         ("late:0", "late:NUMBER needs a whole number from 1 on, got 'late:0'"),
         ("late:x", "late:NUMBER needs a whole number"),
+        ("late:3/5", "late:NUMBER needs a whole number"),
     ],
 )
 def test_an_arm_that_is_none_is_said(arm, message):

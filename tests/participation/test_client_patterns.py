@@ -12,8 +12,9 @@ from fl_audit.accounting import (
     TruncatedPoissonSampling,
     account,
 )
-from fl_audit.accounting.allocation_accountants import chance_of_a_cut, numbers_of_rounds
 from fl_audit.accounting.release import Release
+from fl_audit.accounting.samplings.min_separation import numbers_of_rounds
+from fl_audit.accounting.samplings.truncated_poisson import chance_of_a_cut
 from fl_audit.config import (
     BallsInBins,
     Bernoulli,

@@ -12,7 +12,7 @@ from fl_audit.accounting.gaussian_accountants import (
     account_sampled,
 )
 from fl_audit.accounting.release import Release
-from fl_audit.accounting.sampling_accountants import cyclic_rounds
+from fl_audit.accounting.samplings.cyclic_poisson import cyclic_rounds
 from fl_audit.canaries.tables import Canaries
 from fl_audit.config import CyclicPoisson, GaussianFixed, MatrixFactorisation, TreeAggregation
 from fl_audit.errors import InputError

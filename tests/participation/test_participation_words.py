@@ -5,7 +5,9 @@ import dataclasses
 import pytest
 
 from fl_audit.accounting.release import Denominator, Noise, Party, Release
-from fl_audit.accounting.sampling import FixedRounds, FixedSizeSampling, PoissonSampling, Sampling
+from fl_audit.accounting.sampling import FixedRounds, Sampling
+from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
+from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.config import (
     BallsInBins,
     Bernoulli,

@@ -139,7 +139,16 @@ def test_placed_canaries_leave_clients_to_their_sampling():
             {"canaries": "once_per_epoch", "canary_repeats": 3},
             "canary_repeats: goes with `canaries = 'repeats'`, not 'once_per_epoch'; leave it out",
         ),
-        (Shuffle, {"canary_last_rounds": 3}, "canary_last_rounds: goes with .*, not 'repeats'"),
+        (
+            Shuffle,
+            {"canary_last_rounds": 3, "canary_first_rounds": 3},
+            "canary_last_rounds: does not go with canary_first_rounds",
+        ),
+        (
+            Shuffle,
+            {"canary_last_rounds": 3, "canaries": "once_per_epoch"},
+            "canary_last_rounds: goes with .*, not 'once_per_epoch'",
+        ),
         (Shuffle, {"canary_mean_repeats": 3.0}, "canary_mean_repeats: goes with .* 'like_clients'"),
         (
             Shuffle,

@@ -28,6 +28,8 @@ NOT_RUN = {
     "fl-audit sweep": "Ray is not in this environment: tests/sweeps",
     "fl-audit attack": "tests/pipeline/test_attack.py, on the configs of the page",
     "fl-audit --version": "tests/commands/test_small_commands.py",
+    "fl-audit run experiments/participation_patterns": "tests/comparison/test_patterns_page.py",
+    "fl-audit plan experiments/participation_patterns": "tests/comparison/test_patterns_page.py",
     "fl-audit mcmc": "half an hour; tests/commands/test_mcmc_command.py with fewer draws",
 }
 """The commands that are not run here, by what they begin with, and why or where they are."""
@@ -110,7 +112,6 @@ WALKS = {
     "docs/checks.md": Walk(_config),
     "docs/logs.md": Walk(_log),
     "docs/own_task.md": Walk(_own_task, changes=()),
-    "docs/patterns.md": Walk(),
     "docs/plugins.md": Walk(_plugins, changes=()),
     "docs/release.md": Walk(_config_with_claim),
     "docs/release_sheet.md": Walk(_finished_run),

@@ -2,12 +2,16 @@
 
 import json
 import math
+import tomllib
 
 import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.attacks.statistics import RunFacts
 from fl_audit.cli import main
+from fl_audit.config import Audit
+from fl_audit.config.file import config_to_toml, parse_config, set_key
 from fl_audit.errors import InputError
 from fl_audit.formats.participation_files import CanaryRow, read_canaries
 from fl_audit.formats.score_file import ScoreFile
@@ -72,7 +76,8 @@ def test_an_arm_of_which_few_participate_has_no_interval():
         pool[str(number)] = CanaryRow(included, rounds, arm)
         scores.append(random.normal() / math.sqrt(DIM))
     flags = np.array([row.included for row in pool.values()])
-    made = arms_of_log(pool, ScoreFile(tuple(pool), flags, np.array(scores)), DIM, 1e-4, 0.95)
+    scores_of = {"own_rounds": ScoreFile(tuple(pool), flags, np.array(scores))}
+    made = arms_of_log(pool, scores_of, RunFacts(Audit(), DIM), 1e-4, 0.95)
     assert made is not None
     assert made.left_out == ("rare",)
     assert [arm.arm for arm in made.comparison.arms] == ["once", "twice"]
@@ -88,6 +93,40 @@ def test_arms_of_a_log_must_be_as_many_as_canaries(tmp_path):
         with pytest.raises(InputError, match=message):
             RoundScorer.create(tmp_path / "log", pool, 2, [[1]] * 4, canary_arms=arms)
         assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.tff
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mechanism", "secret"), [("gaussian_fixed", True), ("matrix_factorisation", False)]
+)
+def test_arms_of_equal_rounds_are_compared_by_every_attacker(mechanism, secret, tmp_path, capsys):
+    path, folder = tmp_path / "config.toml", tmp_path / "run"
+    path.write_text(TINY_RUN)
+    models = ["final_and_initial", "all_iterates", "known_rounds", *["secret_rounds"] * secret]
+    keys = {
+        "canaries.arms": ["repeats:2", "random_allocation:2"],
+        "canaries.count": 80,
+        "canaries.family": "gaussian",
+        "mechanism": {"kind": mechanism, "noise_multiplier": 1.0, "clip_norm": 1.0},
+        "audit.threat_models": models,
+    }
+    toml = tomllib.loads(path.read_text())
+    for key, value in keys.items():
+        set_key(toml, key, value, "test")
+    path.write_text(config_to_toml(parse_config(toml, "test")))
+    assert main(["run", str(path), "--out", str(folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Which pattern leaks least (2 rounds per canary)?"
+    made = json.loads((folder / "report.json").read_text())["arms"]["attackers"]
+    best = "likelihood_ratio" if secret else "max"
+    assert [one["statistic"] for one in made] == [best, "own_rounds", "final_minus_initial"]
+    for attacker in made:
+        for found in attacker["detections"]:
+            # A bound at 95 %, of which twelve are made; these seeds are no exception.
+            assert found["lower_bound"] <= found["upper_bound"]
+    assert "Which pattern leaks least" in (folder / "report.html").read_text()
+    assert main(["verify", str(folder)]) == 0
 
 
 @pytest.mark.tff

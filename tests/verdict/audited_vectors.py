@@ -7,7 +7,8 @@ import numpy as np
 
 from fl_audit.accounting.noise_distributions import GAUSSIAN, MATRIX
 from fl_audit.accounting.release import Denominator, Party, Release
-from fl_audit.accounting.sampling import FixedRounds, PoissonSampling
+from fl_audit.accounting.sampling import FixedRounds
+from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.checks import CanaryCheck, CanaryParticipations, check_canaries

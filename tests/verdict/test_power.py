@@ -9,7 +9,8 @@ import pytest
 from fl_audit.accounting import account
 from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.accounting.release import Denominator, Party, Release
-from fl_audit.accounting.sampling import FixedRounds, PoissonSampling
+from fl_audit.accounting.sampling import FixedRounds
+from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.checks import CanaryCheck
 from fl_audit.estimators import CanaryScores, GaussianCanaryNull
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon

@@ -1,0 +1,118 @@
+"""Poisson sampling from one group of clients after another."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fl_audit.accounting.gaussian_accountants import SampledRounds, account_sampled
+from fl_audit.accounting.guarantee import Guarantee
+from fl_audit.accounting.hidden_rounds import RatioDistribution
+from fl_audit.accounting.release import Correlation, Party, Release
+from fl_audit.accounting.sampling import (
+    ADD_OR_REMOVE,
+    Presences,
+    by_coin,
+    in_one_group,
+    mean_of_groups,
+)
+from fl_audit.accounting.secret_sampling import (
+    CoinSampling,
+    coins_pair,
+    fixed_participation,
+    known_rounds_epsilons,
+)
+from fl_audit.accounting.toeplitz import Toeplitz
+from fl_audit.array_types import FloatArray, IndexArray
+
+
+@dataclass(frozen=True)
+class CyclicPoissonSampling(CoinSampling):
+    """Groups take turns, and each member of the group joins by an independent coin.
+
+    The groups may be known; the coins are secret.
+
+    Attributes:
+      probability: The probability of each round of the member's group, in (0, 1].
+      separation: The number of groups, at least 1; also the distance of a group's rounds.
+      turns: The largest number of rounds of a group.
+    """
+
+    neighbours: ClassVar[str] = ADD_OR_REMOVE
+    log_name: ClassVar[str] = "cyclic_poisson"
+    log_keys: ClassVar[tuple[str, ...]] = ("probability", "separation")
+
+    separation: int
+    turns: int
+
+    @property
+    def most_drawn(self) -> int:
+        return self.turns
+
+    @property
+    def round_share(self) -> float:
+        return self.probability / self.separation
+
+    def log_ratio(self, logs: FloatArray) -> FloatArray:
+        return mean_of_groups(by_coin(logs, self.probability), self.separation)
+
+    def draw(self, rounds: int, members: int, random: np.random.Generator) -> Presences:
+        is_turn = in_one_group(rounds, members, self.separation, random)
+        return np.asarray(is_turn & (random.random((rounds, members)) < self.probability))
+
+    def allows(self, member: IndexArray, rounds: int) -> bool:
+        return len(np.unique(member % self.separation)) <= 1
+
+    @classmethod
+    def from_log(cls, rounds: int, **keys: Any) -> "CyclicPoissonSampling":
+        return cls(**keys, turns=-(-rounds // keys["separation"]))
+
+    def worst_sensitivity(self, correlation: Correlation) -> float | None:
+        return correlation.one_group(self.separation)
+
+    @property
+    def assumption(self) -> str:
+        return (
+            f"Each client is in each round of its group, one of {self.separation} that take turns, "
+            f"with probability {self.probability:.3g}, independently, and no attacker sees who "
+            "was; its group may be known."
+        )
+
+    def pair(self, release: Release, party: Party, delta: float) -> RatioDistribution | None:
+        rounds = cyclic_rounds(release, self)
+        return None if rounds is None else coins_pair(rounds, delta)
+
+    def guarantee(self, release: Release, party: Party, delta: float) -> Guarantee:
+        rounds = cyclic_rounds(release, self)
+        if rounds is not None:
+            return Guarantee(None, account_sampled(rounds, delta))
+        if party.squared_sensitivity is None:
+            return fixed_participation(release, self.turns, delta)
+        return Guarantee(None, known_rounds_epsilons(release, party, delta))
+
+
+def cyclic_rounds(release: Release, sampling: CyclicPoissonSampling) -> SampledRounds | None:
+    """The rounds on Poisson samples that are as private as those of a group that takes turns.
+
+    Under independent noise these are the rounds of the group. So they are under the noise of a
+    matrix with no more bands than groups: rounds of one group then move what is released in
+    separate places, each by as much as a column is long, and any two rounds may depend on earlier
+    ones (Choquette-Choo et al. 2023, arXiv:2306.08153, algorithm 2 and theorem 4).
+
+    None if all coins say yes, or if no result covers the correlation.
+    """
+    length = 1.0
+    match release.correlation:
+        case Toeplitz() as strategy:
+            if strategy.bands > sampling.separation:
+                return None
+            length = math.sqrt(strategy.min_separation(1, 1))
+        case None:
+            pass
+        case _:
+            return None
+    if sampling.probability == 1:
+        return None
+    multiplier = release.noise.noise_multiplier / length
+    return SampledRounds(sampling.probability, multiplier, sampling.turns)

@@ -1,0 +1,109 @@
+"""Truncated Poisson sampling, of n members to a largest sample B.
+
+Let the attacker also see O, who else is in the
+sample. As a client that sends nothing counts too, O has one distribution with the client and
+without it. Of fewer than B - 1 others none was cut, so that the client is there by its coin q;
+of B others it is not; of B - 1 it is there with the chance q' that Bayes gives, as the client is
+one of the B with chance B / (N + 1) where N >= B others were sampled. So a round is a mixture,
+known to the attacker, of rounds with the coins q, q' and 0. Without a cut it is Poisson sampling.
+(arXiv:2508.15089 bounds truncated sampling for other neighbours.)
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import special
+
+from fl_audit.accounting.gaussian_accountants import account_gaussian
+from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee
+from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, RatioDistribution, mixed_rounds
+from fl_audit.accounting.least_epsilon import least_epsilon
+from fl_audit.accounting.release import Party, Release
+from fl_audit.accounting.sampling import ZERO_OUT, log_binomial_masses
+from fl_audit.accounting.secret_sampling import CoinSampling
+
+
+@dataclass(frozen=True)
+class TruncatedPoissonSampling(CoinSampling):
+    """Poisson sampling with samples truncated, uniformly, to a largest size.
+
+    Attributes:
+      probability: The probability of a round before truncation, in (0, 1].
+      members: The number of members that a round samples from.
+      largest: The largest size of a sample.
+    """
+
+    neighbours: ClassVar[str] = ZERO_OUT
+    log_name: ClassVar[str] = "truncated_poisson"
+    log_keys: ClassVar[tuple[str, ...]] = ("probability", "members", "largest_round")
+    is_share_exact: ClassVar[bool] = False
+
+    members: int
+    largest: int
+
+    @property
+    def share(self) -> float:
+        """An upper bound on the probability of a round."""
+        return self.probability
+
+    @classmethod
+    def from_log(cls, rounds: int, **keys: Any) -> "TruncatedPoissonSampling":
+        return cls(keys["probability"], keys["members"], keys["largest_round"])
+
+    @property
+    def assumption(self) -> str:
+        return (
+            f"Each client is in each round with probability {self.probability:.3g}, "
+            f"independently, of which {self.largest} at random stay where they are more, and "
+            "no attacker sees who was."
+        )
+
+    def pair(self, release: Release, party: Party, delta: float) -> RatioDistribution | None:
+        z, coins = release.noise.noise_multiplier, coins_of_a_cut(self)
+        if release.correlation is not None or coins is None or 1 / z > LARGEST_SHIFT:
+            return None
+        return mixed_rounds(z, coins, release.rounds, delta)
+
+    def guarantee(self, release: Release, party: Party, delta: float) -> Guarantee:
+        z = release.noise.noise_multiplier
+        pair = self.pair(release, party, delta) if z > 0 else None
+        if pair is None:
+            return Guarantee(None, account_gaussian(z, release.rounds, delta))
+        return Guarantee(None, (AccountedEpsilon("truncated_poisson", pair.epsilon(delta)),))
+
+    def least(self, release: Release, delta: float) -> float:
+        """The lower bound of Poisson sampling, with delta increased by the truncated mass."""
+        numbers = np.exp(log_binomial_masses(release.rounds, self.probability))
+        z, cut = release.noise.noise_multiplier, release.rounds * chance_of_a_cut(self)
+        plain = least_epsilon(z, numbers, release.rounds, delta)
+        hidden = cut * (1 + math.exp(min(plain, 700.0)))
+        if delta + hidden >= 1:
+            return 0.0
+        return least_epsilon(z, numbers, release.rounds, delta + hidden) if hidden > 0 else plain
+
+
+_SURE = 1 - 1e-9
+"""A larger chance of a round hides nothing."""
+
+
+def coins_of_a_cut(sampling: TruncatedPoissonSampling) -> tuple[tuple[float, float], ...] | None:
+    """The chances of a round given who else is in it, each with its own; None if one is sure."""
+    q, largest = sampling.probability, min(sampling.largest, sampling.members)
+    others = np.exp(log_binomial_masses(sampling.members - 1, q))
+    numbers = np.arange(largest, sampling.members)
+    kept = q * float((others[largest:] * largest / (numbers + 1)).sum())
+    just_enough = float(others[largest - 1])
+    of_full = just_enough + kept
+    coin = (q * just_enough + kept) / of_full if of_full > 0 else q
+    if max(coin, q) > _SURE:
+        return None
+    fewer = float(others[: largest - 1].sum())
+    return ((q, fewer), (coin, of_full), (0.0, max(1 - fewer - of_full, 0.0)))
+
+
+def chance_of_a_cut(sampling: TruncatedPoissonSampling) -> float:
+    """The probability that a round's sample is truncated."""
+    largest = min(sampling.largest, sampling.members)
+    return float(special.bdtrc(largest, sampling.members, sampling.probability))

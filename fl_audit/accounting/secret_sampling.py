@@ -1,0 +1,125 @@
+"""Samplings that accounting counts on: rounds that clients draw, and no attacker sees.
+
+If an attacker may know the rounds, `fixed_participation` and `known_rounds_epsilons` apply.
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fl_audit.accounting.gaussian_accountants import SampledRounds, account_gaussian
+from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee
+from fl_audit.accounting.hidden_rounds import (
+    LARGEST_SHIFT,
+    RatioDistribution,
+    one_round_of_each,
+    sampled_rounds,
+)
+from fl_audit.accounting.release import Party, Release
+from fl_audit.accounting.sampling import Blocks, Sampling
+
+
+@dataclass(frozen=True)
+class SecretSampling(Sampling):
+    """Base class of samplings that amplify Gaussian noise.
+
+    `release` and `party` are what was released, and a party under this sampling.
+    """
+
+    amplified_by: ClassVar[str] = ""
+    """The name of the accountant that `pair` belongs to."""
+
+    is_pair_best: ClassVar[bool] = True
+    """Whether `pair` has at most the delta of known rounds at each epsilon."""
+
+    @property
+    def assumption(self) -> str:
+        """A sentence on what the draw has to fulfil."""
+        return "No attacker sees in which rounds a client participates."
+
+    def pair(self, release: Release, party: Party, delta: float) -> RatioDistribution | None:
+        """The dominating pair for epsilon at this delta.
+
+        None if none is known, the draw hides nothing, or the shift exceeds `LARGEST_SHIFT`.
+        """
+        return None
+
+    def guarantee(self, release: Release, party: Party, delta: float) -> Guarantee:
+        """The guarantee to a party, also under a matrix if its squared sensitivity is known."""
+        z = release.noise.noise_multiplier
+        known = account_gaussian(z, self.most_drawn or 0, delta)
+        if party.squared_sensitivity is not None:
+            known = known_rounds_epsilons(release, party, delta)
+        pair = self.pair(release, party, delta) if z > 0 else None
+        if pair is not None:
+            known = (*known, AccountedEpsilon(self.amplified_by, pair.epsilon(delta)))
+        return Guarantee(None, known)
+
+    def least(self, release: Release, delta: float) -> float | None:
+        """A lower bound on epsilon under independent noise; None if not implemented."""
+        return None
+
+
+@dataclass(frozen=True)
+class CoinSampling(SecretSampling):
+    """Base class of rounds by independent coins of one probability.
+
+    Attributes:
+      probability: The probability of a round where the coin decides, in (0, 1].
+    """
+
+    probability: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.probability <= 1:
+            raise ValueError(f"sampling_probability must be in (0, 1], got {self.probability}")
+
+
+@functools.lru_cache(maxsize=16)
+def least_of(release: Release, party: Party, delta: float) -> float | None:
+    """A lower bound on epsilon under a secret draw: how loose the upper bound is at most.
+
+    None if no attacker is implemented for the sampling, noise is correlated over rounds, or the
+    shift exceeds `LARGEST_SHIFT`.
+    """
+    is_in_range = release.noise.noise_multiplier >= 1 / LARGEST_SHIFT
+    if release.correlation is not None or not is_in_range:
+        return None
+    sampling = party.sampling
+    return sampling.least(release, delta) if isinstance(sampling, SecretSampling) else None
+
+
+def fixed_participation(release: Release, participations: int, delta: float) -> Guarantee:
+    """The guarantee of independent Gaussian noise if an attacker may know the rounds."""
+    by_accountant = account_gaussian(release.noise.noise_multiplier, participations, delta)
+    return Guarantee(participations, by_accountant)
+
+
+def known_rounds_epsilons(
+    release: Release, party: Party, delta: float
+) -> tuple[AccountedEpsilon, ...]:
+    """The epsilons of correlated noise if an attacker may know the rounds."""
+    squared = party.squared_sensitivity or 0.0
+    return account_gaussian(release.noise.noise_multiplier, squared, delta)
+
+
+# Dominating pairs.
+
+
+def coins_pair(rounds: SampledRounds | None, delta: float) -> RatioDistribution | None:
+    """The dominating pair of independent coins; None without coins or beyond `LARGEST_SHIFT`."""
+    if rounds is None or 1 / rounds.noise_multiplier > LARGEST_SHIFT:
+        return None
+    return sampled_rounds(rounds.noise_multiplier, rounds.probability, rounds.rounds, delta)
+
+
+def one_of_blocks_pair(
+    noise_multiplier: float, blocks: Blocks, delta: float
+) -> RatioDistribution | None:
+    """The dominating pair of one round of each block."""
+    number = sum(count for _, count in blocks)
+    is_hidden = any(length > 1 for length, _ in blocks)
+    if not is_hidden or math.sqrt(number) / noise_multiplier > LARGEST_SHIFT:
+        return None
+    return one_round_of_each(noise_multiplier, blocks, delta)

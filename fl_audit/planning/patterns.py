@@ -1,0 +1,164 @@
+"""How many canaries tell participation patterns apart, before training.
+
+Patterns are the arms of a config, or the config and others with another pattern. Each attacker's
+scores are simulated in the middle of the unknowns, of many more canaries than a run has: the AUC
+of each pattern, and by how much that of one canary's share varies. With k canaries each, two
+patterns differ beyond chance (`report.patterns`) in 80 % of audits if their AUC are z sqrt((s1^2 +
+s2^2) / k) apart, where s is the deviation of one canary, and z the sum of the normal quantiles of
+the simultaneous confidence and of 80 %.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from fl_audit.array_types import BoolArray
+from fl_audit.attacks.secret_rounds import LIKELIHOOD_RATIO, known_patterns
+from fl_audit.attacks.threat_models import STATISTICS, statistics_of
+from fl_audit.estimators import CanaryScores
+from fl_audit.planning.background import MIDDLE, predicted_background
+from fl_audit.planning.planned_run import PlannedRun
+from fl_audit.planning.prediction import predicted_statistics, simulated_audits
+from fl_audit.report.patterns import Detection, PatternAttacker, area, pattern_attackers
+from fl_audit.verdict import Background
+from fl_audit.verdict.power import ENOUGH_POWER
+
+_CANARIES = 40_000
+"""The number of canaries simulated for each pattern."""
+
+_SURE = 4.0
+"""Standard deviations by which simulated AUC differ at least where patterns do."""
+
+_MOST = 10_000_000
+"""More canaries than this are as good as none."""
+
+_CHUNK = 4_000_000
+"""The number of scores that are simulated at once: 32 MB."""
+
+
+@dataclass(frozen=True)
+class PatternPair:
+    """A pattern, and the one that leaks least to the same attacker.
+
+    Attributes:
+      attacker: The attacker in words.
+      canaries: The canaries of each pattern with which they differ beyond chance in 80 % of audits;
+        None if they do not differ in the simulation, or with more than ten million.
+      share: The number over that of a run.
+    """
+
+    attacker: str
+    least: str
+    more: str
+    auc_least: float
+    auc_more: float
+    canaries: int | None
+    share: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Pattern:
+    """Canaries of one pattern in a planned run: all, or those of an arm."""
+
+    label: str
+    run: PlannedRun
+    background: Background
+    is_of: BoolArray
+
+    def detection(self, name: str) -> Detection | None:
+        """What one statistic finds, with the deviation of one canary; None if not simulated."""
+        if name == LIKELIHOOD_RATIO.name:
+            logged = statistics_of(self.run.config.canaries, self.run.config.audit)
+            scores = self._likelihood_ratios() if LIKELIHOOD_RATIO in logged else None
+        else:
+            known = {statistic.name for statistic in predicted_statistics(self.run.config)}
+            scores = self._simulated(name) if name in known else None
+        if scores is None:
+            return None
+        middle, deviation = area(scores)
+        number = scores.num_included + scores.num_excluded
+        return Detection(self.label, None, None, middle, deviation * math.sqrt(number))
+
+    def _likelihood_ratios(self) -> CanaryScores:
+        """Whitened scores, whose shift is that of a canary in the noise and clients of a round."""
+        arm = self.label if self.run.arms else ""
+        pattern = known_patterns(self.run.release, self.run.arms)[arm]
+        lengths = self.background.aggregate_lengths / self.background.client_lengths
+        shift = float(np.mean(math.sqrt(self.background.dim) / lengths))
+        random, seen = np.random.default_rng([9, pattern.rounds]), np.arange(pattern.rounds)
+        size, scores = max(_CHUNK // pattern.rounds, 1), []
+        for start in range(0, _CANARIES, size):
+            number = min(size, _CANARIES - start)
+            present = pattern.sampling.draw(pattern.rounds, number, random)
+            present &= np.arange(number) % 2 == 0
+            z = random.standard_normal(present.shape) + shift * present
+            scores.append(pattern.log_ratios(z, seen))
+        return CanaryScores(
+            np.concatenate([of_chunk[::2] for of_chunk in scores]),
+            np.concatenate([of_chunk[1::2] for of_chunk in scores]),
+        )
+
+    def _simulated(self, name: str) -> CanaryScores:
+        statistic, run = STATISTICS[name], self.run
+        trials = -(-_CANARIES // int(self.is_of.sum()))
+        audits = list(simulated_audits(run, self.background, statistic, trials))
+        chosen = self.is_of[run.included]
+        return CanaryScores(
+            np.concatenate([audit.scores.included[chosen] for audit in audits]),
+            np.concatenate([audit.scores.excluded for audit in audits])[:_CANARIES],
+        )
+
+
+def pattern_pairs(
+    run: PlannedRun, others: Sequence[tuple[str, PlannedRun]]
+) -> tuple[PatternPair, ...]:
+    """Each pattern against the least one, by attacker; empty without arms or other patterns."""
+    patterns = [
+        pattern
+        for label, planned in (("the config", run), *others)
+        for pattern in _patterns_of(label, planned)
+    ]
+    if len(patterns) < 2:
+        return ()
+    attackers = pattern_attackers(len(patterns), lambda i, name: patterns[i].detection(name))
+    pairs = len(attackers) * math.comb(len(patterns), 2)
+    level = (1 - run.config.audit.confidence) / max(pairs, 1)
+    reach = float(special.ndtri(ENOUGH_POWER) - special.ndtri(level / 2))
+    return tuple(
+        itertools.chain.from_iterable(
+            _against_least(attacker, reach, [int(p.is_of.sum()) for p in patterns])
+            for attacker in attackers
+        )
+    )
+
+
+def _patterns_of(label: str, run: PlannedRun) -> list[_Pattern]:
+    background = predicted_background(run, MIDDLE)
+    if not run.arms:
+        return [_Pattern(label, run, background, np.ones(run.num_canaries, bool))]
+    arms = np.array(run.arms)
+    return [_Pattern(arm, run, background, arms == arm) for arm in dict.fromkeys(run.arms)]
+
+
+def _against_least(
+    attacker: PatternAttacker, reach: float, sizes: Sequence[int]
+) -> list[PatternPair]:
+    found = list(zip(attacker.detections, sizes, strict=True))
+    least, size = min(found, key=lambda pair: pair[0].auc)
+    pairs = []
+    for more, of_more in found:
+        if more is least:
+            continue
+        gap = more.auc - least.auc
+        spread = math.hypot(*(d.deviation * d.auc * (1 - d.auc) for d in (more, least)))
+        needed = math.ceil((reach * spread / gap) ** 2) if gap > 0 else _MOST + 1
+        is_apart = gap > _SURE * spread / math.sqrt(_CANARIES) and needed <= _MOST
+        canaries = needed if is_apart else None
+        share = None if canaries is None else canaries / min(size, of_more)
+        pair = (attacker.words, least.label, more.label, least.auc, more.auc)
+        pairs.append(PatternPair(*pair, canaries, share))
+    return pairs

@@ -1,0 +1,293 @@
+"""Participation patterns against attackers: what a pattern hides, from which attacker.
+
+Patterns are compared by the area under the ROC curve (AUC): the chance that an included canary has
+a larger score than an excluded one. It needs no model of the scores, and no shape of them. Canaries
+of different patterns, of separate runs or of the arms of one, are independent, so that an interval
+of a difference follows from the intervals of both (Newcombe 1998, on the logit scale); all
+differences of all attackers hold together (Bonferroni).
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from scipy import special
+
+from fl_audit.estimators.roc import RocSummary
+from fl_audit.estimators.roc.curve import ApproximateInterval, auc, auc_interval
+from fl_audit.estimators.scores import CanaryScores
+from fl_audit.json_records import UNWRITTEN
+from fl_audit.number_words import lower_bound_text, significant, upper_bound_text
+from fl_audit.text_table import TextTable
+
+_ATTACKERS = (
+    ("without the schedule", ("likelihood_ratio", "max")),
+    ("with the schedule", ("own_rounds",)),
+    ("with the final model", ("final_minus_initial", "final")),
+)
+"""Attackers in words, each with the statistics that score it, the best one first."""
+
+BOUND = "threshold_valid"
+"""The method of the lower bounds."""
+
+_AS_OFTEN = 1.1
+"""Mean participations that differ by at most this factor count as equal: chance alone moves the
+mean of 200 canaries with seven rounds each by 3 %."""
+
+_EDGE = 1e-6
+"""The distance of an AUC from 0 and 1 at which its logit is taken."""
+
+
+@dataclass(frozen=True)
+class Detection:
+    """How well one attacker finds the canaries of one pattern.
+
+    Attributes:
+      label: The setting or arm.
+      upper_bound: The upper bound on epsilon against it, from accounting; None if none is known.
+      lower_bound: The smallest lower bound of the pattern's runs; None if left out.
+      auc: The mean AUC of the runs.
+      deviation: The standard deviation of its logit.
+      noise_multiplier: That of its runs; only patterns of equal noise are compared.
+    """
+
+    label: str
+    upper_bound: float | None
+    lower_bound: float | None
+    auc: float
+    deviation: float
+    noise_multiplier: float | None = field(default=None, metadata=UNWRITTEN)
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """The interval of the AUC."""
+        reach = float(special.ndtri((1 + confidence) / 2)) * self.deviation
+        middle = float(special.logit(self.auc))
+        return float(special.expit(middle - reach)), float(special.expit(middle + reach))
+
+
+@dataclass(frozen=True)
+class PatternAttacker:
+    """One attacker, and how well it finds the canaries of each pattern."""
+
+    words: str
+    statistic: str
+    detections: tuple[Detection, ...]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference of AUC between two patterns, with its simultaneous interval."""
+
+    more: Detection
+    less: Detection
+    auc: float
+    lower: float
+    upper: float
+
+
+def pattern_attackers(
+    patterns: int, detection_of: Callable[[int, str], Detection | None]
+) -> tuple[PatternAttacker, ...]:
+    """The attackers that all of some patterns have, each by its best statistic.
+
+    `detection_of` makes the detection of a pattern, counted from 0, by a statistic; None if the
+    pattern lacks it.
+    """
+    found = []
+    for words, statistics in _ATTACKERS:
+        for statistic in statistics:
+            detections = [detection_of(index, statistic) for index in range(patterns)]
+            if None not in detections:
+                found.append(PatternAttacker(words, statistic, tuple(filter(None, detections))))
+                break
+    return tuple(found)
+
+
+def rounds_text(number: float) -> str:
+    """A mean number of rounds, without decimals if it is whole.
+
+    >>> [rounds_text(number) for number in (1.0, 6.667, 12.3, 340.0)]
+    ['1', '6.7', '12', '340']
+    """
+    is_whole = abs(number - round(number)) < 0.05
+    return f"{number:.0f}" if is_whole else significant(number, 2)
+
+
+def rounds_words(number: float | None) -> str:
+    """How often a canary participates on average, in words; empty if unknown."""
+    text = "" if number is None else rounds_text(number)
+    return text and f"{text} round{'' if text == '1' else 's'} per canary"
+
+
+def equally_often(first: float | None, second: float | None) -> bool:
+    """Whether canaries participate equally often; an unknown number equals only an unknown one."""
+    if first is None or second is None:
+        return first is second
+    return max(first, second) <= _AS_OFTEN * min(first, second)
+
+
+def mean_auc(rocs: Sequence[RocSummary]) -> tuple[float, float]:
+    """The mean AUC of independent runs, and the standard deviation of its logit."""
+    deviation = math.hypot(*(_logit_deviation(roc.auc_interval, roc.confidence) for roc in rocs))
+    mean = math.fsum(roc.auc for roc in rocs) / len(rocs)
+    return _within(mean), deviation / len(rocs)
+
+
+def area(scores: CanaryScores) -> tuple[float, float]:
+    """The AUC of scores, and the standard deviation of its logit."""
+    return _within(auc(scores)), _logit_deviation(auc_interval(scores, 0.95), 0.95)
+
+
+def _logit_deviation(interval: ApproximateInterval, confidence: float) -> float:
+    low, high = (float(special.logit(_within(end))) for end in (interval.lower, interval.upper))
+    return (high - low) / 2 / float(special.ndtri((1 + confidence) / 2))
+
+
+def _within(value: float) -> float:
+    return min(max(value, _EDGE), 1 - _EDGE)
+
+
+def differences(attackers: Sequence[PatternAttacker], confidence: float) -> list[list[Difference]]:
+    """The differences of all pairs of patterns of equal noise, by attacker."""
+    pairs = [
+        [
+            (a, b)
+            for a, b in itertools.combinations(attacker.detections, 2)
+            if a.noise_multiplier == b.noise_multiplier
+        ]
+        for attacker in attackers
+    ]
+    level = 1 - (1 - confidence) / max(sum(map(len, pairs)), 1)
+    return [[_difference(a, b, level) for a, b in of_attacker] for of_attacker in pairs]
+
+
+def _difference(first: Detection, second: Detection, confidence: float) -> Difference:
+    more, less = (first, second) if first.auc >= second.auc else (second, first)
+    (more_low, more_high), (less_low, less_high) = (
+        detection.interval(confidence) for detection in (more, less)
+    )
+    auc = more.auc - less.auc
+    return Difference(
+        more,
+        less,
+        auc,
+        auc - math.hypot(more.auc - more_low, less_high - less.auc),
+        auc + math.hypot(more_high - more.auc, less.auc - less_low),
+    )
+
+
+# In words.
+
+
+def pattern_answers(
+    attackers: Sequence[PatternAttacker], rounds: str, confidence: float
+) -> list[str]:
+    """Which pattern leaks least and most to each attacker, in a sentence each, below a heading.
+
+    `rounds` are the rounds of a canary in words; empty if unknown. Empty without attackers.
+    """
+    if not attackers:
+        return []
+    found = zip(attackers, differences(attackers, confidence), strict=True)
+    where = f" ({rounds})" if rounds else ""
+    return [
+        f"Which pattern leaks least{where}?",
+        *(_answer(attacker, of_attacker) for attacker, of_attacker in found),
+        *(words for attacker in attackers for words in _certain(attacker)),
+    ]
+
+
+def _answer(attacker: PatternAttacker, found: Sequence[Difference]) -> str:
+    to = f"To an attacker {attacker.words}"
+    apart = [d for d in found if d.lower > 0]
+    if not apart:
+        return f"{to}: no pattern leaks detectably less than another."
+    least = min((d.less for d in apart), key=lambda detection: detection.auc)
+    most = max((d.more for d in apart), key=lambda detection: detection.auc)
+    above_least = [d.more for d in apart if d.less == least]
+    below_most = [d.less for d in apart if d.more == most]
+    lows = [d for d in attacker.detections if d not in above_least and d != most]
+    highs = [d for d in attacker.detections if d not in below_most and d not in lows]
+    return f"{to}: least {_group(lows)}, most {_group(highs)}."
+
+
+def _group(detections: Sequence[Detection]) -> str:
+    """Patterns that are not told apart, and their AUC."""
+    ordered = sorted(detections, key=lambda detection: detection.auc)
+    names = [f"“{detection.label}”" for detection in ordered]
+    ends = dict.fromkeys(f"{detection.auc:.3f}" for detection in (ordered[0], ordered[-1]))
+    listed = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return f"{listed} (AUC {' to '.join(ends)})"
+
+
+def _certain(attacker: PatternAttacker) -> Iterator[str]:
+    """What bounds on epsilon show for certain: a lower bound above others' upper bounds."""
+    for more in attacker.detections:
+        limits = {
+            less.label: less.upper_bound
+            for less in attacker.detections
+            if less.noise_multiplier == more.noise_multiplier
+            and less.upper_bound is not None
+            and (more.lower_bound or 0.0) > less.upper_bound
+        }
+        if limits and more.lower_bound is not None:
+            labels = ", ".join(f"“{label}”" for label in limits)
+            yield (
+                f"The most exposed canary of “{more.label}” (ε ≥ "
+                f"{lower_bound_text(more.lower_bound)}) leaks more to an attacker {attacker.words} "
+                f"than any of {labels} (ε ≤ {upper_bound_text(max(limits.values()))})."
+            )
+
+
+PATTERN_NOTE = (
+    "AUC: the chance that an included canary outscores an excluded one (0.5: nothing shows); it is "
+    "about the average canary, ε about the most exposed one. Differences are beyond chance at the "
+    "run’s confidence for all pairs and attackers together."
+)
+PATTERN_HEAD = ("pattern", "upper bound", "lower bound", "AUC")
+
+PatternRows = list[tuple[str, list[tuple[str, ...]]]]
+
+
+def pattern_rows(attackers: Sequence[PatternAttacker], confidence: float) -> PatternRows:
+    """The table pattern x attacker: for each attacker a row of cells for each pattern."""
+    return [
+        (
+            f"an attacker {attacker.words} ({attacker.statistic})",
+            [_cells(d, confidence) for d in attacker.detections],
+        )
+        for attacker in attackers
+    ]
+
+
+def _cells(found: Detection, confidence: float) -> tuple[str, ...]:
+    low, high = found.interval(confidence)
+    upper, lower = found.upper_bound, found.lower_bound
+    return (
+        found.label,
+        "none known" if upper is None else f"ε ≤ {upper_bound_text(upper)}",
+        "–" if lower is None else f"ε ≥ {lower_bound_text(lower)}",
+        f"{found.auc:.3f} ({low:.3f} … {high:.3f})",
+    )
+
+
+def pattern_context(
+    attackers: Sequence[PatternAttacker], answers: Sequence[str], confidence: float
+) -> dict[str, Any]:
+    """The values of patterns.html, which shows nothing without attackers."""
+    return {
+        "pattern_answers": answers,
+        "pattern_head": [(head, "number" * bool(at)) for at, head in enumerate(PATTERN_HEAD)],
+        "pattern_note": PATTERN_NOTE,
+        "patterns": pattern_rows(attackers, confidence),
+    }
+
+
+def pattern_lines(attackers: Sequence[PatternAttacker], confidence: float) -> list[str]:
+    """The table for the terminal; empty without attackers."""
+    rows: list[tuple[str, ...] | str] = []
+    for words, cells in pattern_rows(attackers, confidence):
+        rows += [words, *cells]
+    return TextTable(PATTERN_HEAD, rows).lines() if rows else []

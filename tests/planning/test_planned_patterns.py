@@ -1,0 +1,76 @@
+"""How many canaries tell patterns apart: the plan's numbers do so in 80 % of simulated audits."""
+
+import numpy as np
+import pytest
+
+from benchmarks.secret_rounds import scores
+from fl_audit.attacks.likelihood_null import KnownPattern
+from fl_audit.cli import main
+from fl_audit.participation.arms import read_arm
+from fl_audit.planning.patterns import pattern_pairs
+from fl_audit.report.patterns import Detection, PatternAttacker, area, differences
+from tests.planning.planned_runs import facts, planned, small_config
+
+ARMS = ("repeats:3", "min_separation:4")
+SEEN = ["secret_rounds", "known_rounds"]
+
+
+def config_of(noise=1.0, **canaries):
+    return small_config(
+        {
+            "mechanism": {"noise_multiplier": noise},
+            "canaries": {"count": 200, **canaries},
+            "audit": {"delta": 1e-3, "threat_models": SEEN},
+        }
+    )
+
+
+def test_so_many_canaries_tell_arms_apart_in_80_percent_of_audits():
+    run = planned(config_of(arms=ARMS), facts(dim=10**6))
+    secret, known = pattern_pairs(run, ())
+    # Three rounds each, so that nothing differs to one who knows them.
+    assert known.attacker == "with the schedule" and known.canaries is None
+    assert (secret.least, secret.more) == ("repeats:3", "min_separation:4")
+    assert secret.share == pytest.approx(secret.canaries / 100)
+    apart, audits = 0, 200
+    patterns = [KnownPattern(read_arm(arm).sampling(12), 1.0, 12) for arm in ARMS]
+    for seed in range(audits):
+        random = np.random.default_rng([5, seed])
+        made = tuple(
+            Detection(
+                "", None, None, *area(scores(pattern, secret.canaries, random)["likelihood_ratio"])
+            )
+            for pattern in patterns
+        )
+        (found,) = differences([PatternAttacker("", "", made)], 1 - 0.05 / 2)[0]
+        apart += found.lower > 0
+    # The plan's own simulation moves the number by some 10 %, which moves 80 % by 4 points; and
+    # five deviations of 200 audits are 14.
+    assert abs(apart / audits - 0.8) < 0.18
+
+
+def test_more_noise_takes_more_canaries():
+    few, many = (
+        pattern_pairs(planned(config_of(noise, arms=ARMS), facts(dim=10**6)), ())[0].canaries
+        for noise in (0.7, 1.4)
+    )
+    assert many > 2 * few
+
+
+def test_the_command_compares_a_config_with_another_pattern(tmp_path, capsys):
+    path = tmp_path / "config.toml"
+    path.write_text(
+        'seed = 1\ntask = {kind = "digits", num_clients = 60, hidden = [16]}\n'
+        'mechanism = {kind = "gaussian_fixed", noise_multiplier = 0.5, clip_norm = 1.0}\n'
+        'participation = {kind = "shuffle", rounds = 12, clients_per_round = 10, '
+        'canaries = "like_clients", canary_mean_repeats = 3}\n'
+        'canaries = {count = 100, family = "gaussian"}\n'
+        'audit = {delta = 1e-2, threat_models = ["secret_rounds", "known_rounds"]}\n'
+    )
+    other = ["participation.kind=balls_in_bins", "participation.canary_mean_repeats=3"]
+    assert main(["plan", str(path), "--trials", "3", "--against", *other]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (row,) = [line for line in lines if line.strip().startswith("balls_in_bins, 3")][:1]
+    assert "What tells patterns from the one that leaks least" in lines
+    assert float(row.split()[2]) > 0.5
+    assert max(map(len, lines)) <= 100
