@@ -203,7 +203,8 @@ def _answer(attacker: PatternAttacker, found: Sequence[Difference]) -> str:
     to = f"To an attacker {attacker.words}"
     apart = [d for d in found if d.lower > 0]
     if not apart:
-        return f"{to}: no pattern leaks detectably less than another."
+        aucs = _auc_range(attacker.detections)
+        return f"{to}: no pattern leaks detectably less than another ({aucs})."
     least = min((d.less for d in apart), key=lambda detection: detection.auc)
     most = max((d.more for d in apart), key=lambda detection: detection.auc)
     above_least = [d.more for d in apart if d.less == least]
@@ -215,11 +216,15 @@ def _answer(attacker: PatternAttacker, found: Sequence[Difference]) -> str:
 
 def _group(detections: Sequence[Detection]) -> str:
     """Patterns that are not told apart, and their AUC."""
-    ordered = sorted(detections, key=lambda detection: detection.auc)
-    names = [f"“{detection.label}”" for detection in ordered]
-    ends = dict.fromkeys(f"{detection.auc:.3f}" for detection in (ordered[0], ordered[-1]))
+    names = [f"“{d.label}”" for d in sorted(detections, key=lambda d: d.auc)]
     listed = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-    return f"{listed} (AUC {' to '.join(ends)})"
+    chance = "; chance may explain the difference" if len(names) > 1 else ""
+    return f"{listed} ({_auc_range(detections)}{chance})"
+
+
+def _auc_range(detections: Sequence[Detection]) -> str:
+    aucs = sorted(detection.auc for detection in detections)
+    return f"AUC {' to '.join(dict.fromkeys(f'{auc:.3f}' for auc in (aucs[0], aucs[-1])))}"
 
 
 def _certain(attacker: PatternAttacker) -> Iterator[str]:
@@ -234,10 +239,11 @@ def _certain(attacker: PatternAttacker) -> Iterator[str]:
         }
         if limits and more.lower_bound is not None:
             labels = ", ".join(f"“{label}”" for label in limits)
+            bounds = "bound" if len(limits) == 1 else "bounds"
             yield (
-                f"The most exposed canary of “{more.label}” (ε ≥ "
-                f"{lower_bound_text(more.lower_bound)}) leaks more to an attacker {attacker.words} "
-                f"than any of {labels} (ε ≤ {upper_bound_text(max(limits.values()))})."
+                f"To an attacker {attacker.words}, the lower bound of “{more.label}” (ε ≥ "
+                f"{lower_bound_text(more.lower_bound)}) is above the upper {bounds} of {labels} "
+                f"(ε ≤ {upper_bound_text(max(limits.values()))})."
             )
 
 

@@ -56,9 +56,9 @@ def test_the_table_and_the_sentence(make_run):
     found = compare([first, make_run("b")])
     text = "\n".join(brief_lines(found))
     words = " ".join(text.split())
-    none = ": no pattern leaks detectably less than another."
-    assert f"To an attacker without the schedule{none}" in words
-    assert f"To an attacker with the final model{none}" in words
+    for attacker in ("without the schedule", "with the final model"):
+        none = f"To an attacker {attacker}: no pattern leaks detectably less than another (AUC 0."
+        assert none in words
     rows = [line for line in text.splitlines() if "0." in line and "…" in line]
     assert len(rows) == 4
     assert max(map(len, text.splitlines())) <= 100
@@ -76,7 +76,7 @@ def test_the_answer_names_the_least_and_the_most_with_those_not_told_apart():
     made = tuple(detection(shift, random, 2_000) for shift in (0.5, 3.0, 1.5, 0.52))
     head, answer = pattern_answers([PatternAttacker("with x", "s", made)], "5 rounds each", 0.95)
     assert head == "Which pattern leaks least (5 rounds each)?"
-    least = r"least “0\.52?” or “0\.52?” \(AUC 0\.6\d\d to 0\.6\d\d\)"
+    least = r"least “0\.52?” or “0\.52?” \(AUC 0\.6\d\d to 0\.6\d\d; chance [a-z ]+\)"
     most = r"most “3\.0” \(AUC 0\.98\d\)"
     assert re.fullmatch(f"To an attacker with x: {least}, {most}\\.", answer), answer
 
@@ -85,4 +85,5 @@ def test_patterns_that_differ_by_chance_have_no_least():
     random = np.random.default_rng(6)
     made = tuple(detection(1.0, random) for _ in range(3))
     _, answer = pattern_answers([PatternAttacker("with x", "s", made)], "", 0.95)
-    assert answer == "To an attacker with x: no pattern leaks detectably less than another."
+    none = "To an attacker with x: no pattern leaks detectably less than another (AUC 0."
+    assert answer.startswith(none)

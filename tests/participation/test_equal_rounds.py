@@ -11,7 +11,6 @@ from fl_audit.accounting.release import Denominator, Noise, Party, Release
 from fl_audit.accounting.sampling import FixedRounds, OncePerBlock
 from fl_audit.accounting.secret_sampling import SecretSampling
 from fl_audit.accounting.toeplitz import Toeplitz
-from fl_audit.attacks.secret_rounds import known_patterns
 from fl_audit.config import (
     BallsInBins,
     Bernoulli,
@@ -118,27 +117,23 @@ def test_more_epochs_than_rounds_are_refused():
         schedule_of(Shuffle(rounds=4, epochs=5), 31)
 
 
-def support(pattern) -> tuple[str, str, str]:
-    """The columns of the page's table: under a matrix, E, and the attacker without schedule."""
+def support(pattern) -> tuple[str, str]:
+    """The columns of the page's table: whether it hides rounds under a matrix, and E."""
     attendance = schedule_of(pattern, 60, np.ones(50, bool)).client_attendance
     strategy = Toeplitz((1.0, 0.5), ROUNDS)
     squared, sampling = squared_sensitivity(attendance, strategy), attendance.sampling
-    under_matrix = "no" if squared else "no bound"
+    under_matrix = "no" if squared else "no bound known"
     if squared and isinstance(sampling, SecretSampling):
         party = Party(sampling, squared)
         release = dataclasses.replace(released(party), correlation=strategy)
         under_matrix = "no" if sampling.pair(release, party, 1e-5) is None else "yes"
     fields = {name: getattr(pattern, name) for name in pattern.__struct_fields__}
     try:
-        canaries = schedule_of(
-            type(pattern)(**fields | {"canary_mean_repeats": 2.3}), 60, np.ones(50, bool)
-        ).canary_attendance
+        schedule_of(type(pattern)(**fields | {"canary_mean_repeats": 2.3}), 60, np.ones(50, bool))
         mean = "any"
     except InputError as error:
-        canaries = schedule_of(pattern, 60, np.ones(50, bool)).canary_attendance
-        mean = "no" if "does not go with" in str(error) else "some"
-    known = known_patterns(released(Party(canaries.sampling)))[""]
-    return under_matrix, mean, "yes" if known.rounds == ROUNDS else "no"
+        mean = "none" if "does not go with" in str(error) else "some"
+    return under_matrix, mean
 
 
 def released(party: Party) -> Release:
@@ -153,7 +148,7 @@ def released(party: Party) -> Release:
 
 def test_the_page_says_what_is_supported():
     text = (Path(__file__).parents[2] / "docs/patterns.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (`.*) \| (.*) \| (.*) \| (.*) \|$", text.partition("## 4.")[2], re.M)
+    rows = re.findall(r"^\| (`.*) \| (.*) \| (.*) \|$", text.partition("## 4.")[2], re.M)
     sizes = {"rounds": ROUNDS, "clients_per_round": 6}
     truncated = Bernoulli(**sizes, largest_round=12)
     for pattern in (*PATTERNS[:-2], truncated):
@@ -163,7 +158,6 @@ def test_the_page_says_what_is_supported():
             for row in rows
             if name in row[0].split(", ") and is_cut == ("`largest_round`" in row[0])
         ]
-        under_matrix, mean, secret = support(pattern)
+        under_matrix, mean = support(pattern)
         assert row[1] == under_matrix, name
-        assert (row[2] if row[2] in ("any", "no") else "some") == mean, name
-        assert row[3] == secret, name
+        assert (row[2] if row[2] in ("any", "none") else "some") == mean, name
