@@ -50,12 +50,12 @@ def test_ten_runs_are_within_their_plans(tmp_path):
         }
         config = parse_config(table, "a pair")
         plan = make_plan(config)
-        predicted = plan.prediction_of(plan.best.statistic).epsilons
+        predicted = plan.of_strongest()[0].epsilons
         known = [name for name in valid_methods() if name in predicted]
         method = max(known, key=lambda name: predicted[name].median)
         start_run(config, tmp_path / f"run-{at}")
         report = json.loads((tmp_path / f"run-{at}" / "report.json").read_text())
-        estimates = report["statistics"][plan.best.statistic]["estimates"]
+        estimates = report["statistics"][plan.strongest.name]["estimates"]
         (found,) = (float(one["epsilon"]) for one in estimates if one["method"] == method)
         within.append(predicted[method].lower <= found <= predicted[method].upper)
     assert sum(within) >= 8, within
