@@ -237,7 +237,7 @@ def _next_step(found: _Found, simulation: Simulation, needed: int | None, seen: 
         return sentences.CLAIM_A_POINT
     names = [statistic.name for statistic in found.tests.statistics]
     curve = decided_curve(claim, simulation, found.verdict.confidence, scope)
-    return sentences.more_power(simulation, needed, scope, names, curve)
+    return sentences.more_power(claim, simulation, needed, scope, names=names, decided=curve)
 
 
 _ASSUMES: dict[CurveMethod, str] = {

@@ -249,10 +249,13 @@ def nothing_contradicts(claim: Claim | CurveClaim) -> str:
 def after_consistent(claim: Claim | CurveClaim) -> str:
     if claim.is_stated:
         return f"{NEXT}publish the claim with what this audit covers (docs/release.md)"
-    return (
-        f"{NEXT}before you train the model to release, state the ε that you will publish "
-        "(claimed_epsilon in [audit]; for a log --claimed-epsilon; docs/release.md)"
-    )
+    return _STATE_A_CLAIM
+
+
+_STATE_A_CLAIM = (
+    f"{NEXT}before you train the model to release, state the ε that you will publish "
+    "(claimed_epsilon in [audit]; for a log --claimed-epsilon; docs/release.md)"
+)
 
 
 def what_was_tested(tests: ClaimTests) -> str:
@@ -404,9 +407,11 @@ def nearly_decided(confidence: float, alone: float, bound: Bound, number: int) -
 
 
 def more_power(
+    claim: Claim | CurveClaim,
     simulation: Simulation,
     canaries_needed: int | None,
     scope: Scope,
+    *,
     names: Sequence[str | None],
     decided: DecidedCurve | None,
 ) -> str:
@@ -440,6 +445,8 @@ def more_power(
         steps.append("audit with fewer clients in a round")
     elif hidden == "by little signal" and not scope.counts_on_sampling:
         steps.append("let canaries participate as often as a client may, at the full norm")
+    if not (steps or claim.is_stated):
+        return _STATE_A_CLAIM
     return f"{NEXT}{', or '.join(steps or ['claim a larger ε'])}"
 
 
