@@ -17,14 +17,6 @@ def test_scores_are_as_large_as_a_claim_allows(name):
         assert np.mean(z >= threshold) == pytest.approx(allowed, abs=0.018)
 
 
-@pytest.mark.parametrize("words", curves.DEPENDENCES)
-def test_a_cell_has_the_share_of_runs_that_each_test_contradicts(words):
-    shares = curves.of_laws(curves.CURVES["zCDP, ρ = 0.5"], curves.DEPENDENCES[words], 20, 30)
-    # P(Binomial(30, 0.05) > 12) < 1e-7.
-    assert len(shares) == 4
-    assert max(shares) <= 12 / 30
-
-
 def test_real_vectors_contradict_half_of_what_is_true_and_not_all_of_it():
     cell = own_rounds.Cell(20.0, 200, 10, 1, 500, "rademacher", "noise alone")
     mu = 1 / cell.noise_multiplier
