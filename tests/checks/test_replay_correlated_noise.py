@@ -5,15 +5,12 @@ import functools
 import numpy as np
 import pytest
 
-from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.checks import Promise, replay_round
-from fl_audit.errors import InputError
 from tests.checks.stream_servers import (
     CLIP,
     DENOMINATOR,
     NOISE,
     RIGHT,
-    ROUNDS,
     SHAPES,
     WRONG,
     server,
@@ -120,15 +117,3 @@ def test_a_stream_that_the_state_does_not_keep():
         return {}, row
 
     assert replayed(outside, RIGHT["banded"][1]).failed == ("repeatable",)
-
-
-def test_a_run_of_one_round_has_nothing_to_correlate():
-    noise, _ = RIGHT["a tree"]
-    found = replayed(noise, Trees(ROUNDS), rounds_before=ROUNDS - 1, state=after(noise, 39))
-    assert found.passed
-    assert "noise_rounds" in found.inconclusive
-
-
-def test_rounds_before_that_cannot_be():
-    with pytest.raises(InputError, match="rounds_before: must be at least 0, got -1"):
-        Promise(clip_norm=1.0, denominator=1.0, noise_multiplier=1.0, rounds_before=-1)

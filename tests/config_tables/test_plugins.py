@@ -66,14 +66,6 @@ def test_a_module_may_stand_in_another_folder(path):
     assert load_config(other).plugins == (f"{path.parent}/my_kinds",)
 
 
-def test_without_plugins_nothing_is_written_of_them(path):
-    text = re.sub(r'plugins = .*\n|, "first_round"', "", of_page("toml"))
-    text = text.replace('"whisper"', '"none"\ncanary_norm = 1.0').replace('first = "odd"', "")
-    path.write_text(text.replace('"odd_and_even"', '"every_round"'))
-    assert "plugins" not in config_to_toml(load_config(path))
-    assert "my_kinds" not in sys.modules
-
-
 TAKEN = """
 from fl_audit.mechanisms import MECHANISMS
 MECHANISMS.register(MECHANISMS["none"])

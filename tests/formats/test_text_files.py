@@ -122,20 +122,7 @@ def test_an_error_quotes_a_file_and_not_what_a_link_points_to(tmp_path, name):
     refused(path, "OPENSSH")
 
 
-def test_a_link_to_a_good_file_is_followed(tmp_path):
-    good, path = tmp_path / "good.csv", tmp_path / "scores_max.csv"
-    good.write_text("canary_id,included,score\na,1,0.5\n")
-    path.symlink_to(good)
-    assert read_score_file(path).canary_id == ("a",)
-
-
 # Files that appear whole, or not at all.
-
-
-def test_text_is_utf8_without_newline_translation(tmp_path):
-    path = tmp_path / "a.txt"
-    write_text(path, "ε ≥ 1\r\n")
-    assert path.read_bytes() == "ε ≥ 1\r\n".encode()
 
 
 def test_replaces_what_was_there_and_leaves_nothing_beside_it(tmp_path):
@@ -154,16 +141,6 @@ def test_is_invisible_until_complete(tmp_path):
         file.flush()
         assert path.read_bytes() == b"old"
     assert path.read_bytes() == b"new"
-
-
-@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
-def test_a_new_file_keeps_the_umask(tmp_path, umask, mode):
-    earlier = os.umask(umask)
-    try:
-        write_text(tmp_path / "a.txt", "x")
-    finally:
-        os.umask(earlier)
-    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == mode
 
 
 def test_a_device_is_written_to_and_not_replaced(tmp_path):
@@ -211,11 +188,6 @@ def test_a_place_that_cannot_be_replaced_leaves_no_trace(tmp_path):
         write_text(folder, "x")
     assert list(tmp_path.iterdir()) == [folder]
     assert not list(folder.iterdir())
-
-
-def test_missing_folder(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        write_text(tmp_path / "none" / "a.txt", "x")
 
 
 # TOML and JSON from outside: nested without end, numbers of thousands of digits, null bytes.

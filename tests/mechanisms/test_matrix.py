@@ -20,7 +20,6 @@ from fl_audit.config import (
     MinSeparation,
     Shuffle,
 )
-from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import describe, round_noise
 from fl_audit.mechanisms.matrix import strategy_of, stream_of
@@ -78,11 +77,6 @@ def test_a_stream_is_the_inverse_of_its_strategy(table_of, strategy, num_rounds)
         stream_of(table, num_rounds), num_rounds
     )
     np.testing.assert_allclose(product, np.eye(num_rounds), atol=1e-10)
-
-
-def test_memory_is_what_the_strategy_promises(table_of):
-    kept = {name: len(stream_of(table_of(name), 1_000).weights) for name in KEYS}
-    assert kept == {"sqrt": 999, "banded_sqrt": 2, "banded_inverse_sqrt": 2, "blt": 2, "file": 2}
 
 
 # The query, in TFF.
@@ -180,15 +174,6 @@ def test_a_stream_goes_on_from_a_checkpoint(aggregation_of, table_of, strategy, 
     np.testing.assert_array_equal(noise_of(aggregation, 3), rest)
 
 
-@pytest.mark.tff
-def test_updates_are_clipped_and_added(aggregation_of, table_of):
-    aggregation = aggregation_of(table_of("sqrt", noise_multiplier=0.0), dim=64)
-    update = np.full(64, 1 / 8)
-    for length in (1.0, 0.1):
-        arrived = aggregation.run([length * update] * 2) * COHORT
-        np.testing.assert_allclose(arrived, 2 * min(length, CLIP) * update, rtol=1e-6)
-
-
 # The table and the file.
 
 
@@ -230,27 +215,6 @@ def test_files_that_are_refused(tmp_path, column, message):
     )
     with pytest.raises(InputError, match=rf"mechanism\.coefficients: .*column\.npy.*{message}"):
         strategy_of(table, 100)
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    table = MatrixFactorisation(
-        noise_multiplier=1.0, clip_norm=1.0, strategy="file", coefficients=str(tmp_path / "no.npy")
-    )
-    with pytest.raises(InputError, match=r"no\.npy"):
-        strategy_of(table, 3)
-
-
-def test_a_path_starts_at_the_config(tmp_path):
-    np.save(tmp_path / "column.npy", np.array([1.0, 0.5]))
-    path = tmp_path / "config.toml"
-    path.write_text(
-        '[task]\nkind = "digits"\n[participation]\nkind = "every_round"\nrounds = 3\n'
-        '[canaries]\ncount = 4\n[mechanism]\nkind = "matrix_factorisation"\n'
-        "noise_multiplier = 1.0\nclip_norm = 1.0\n"
-        'strategy = "file"\ncoefficients = "column.npy"\n'
-    )
-    strategy = strategy_of(load_config(path).mechanism, 3)
-    assert strategy.first_column == (1.0, 0.5)
 
 
 # What it guarantees.

@@ -82,11 +82,6 @@ def test_a_wrong_one_is_found(name, way, tmp_path):
     assert check in failed(handed_over(tmp_path / "log", make(3), way))
 
 
-def test_half_the_noise_behind_a_restart(tmp_path):
-    make, check = WRONG["half the noise"]
-    assert check in failed(handed_over(tmp_path / "log", make(3), "restarted loop"))
-
-
 def test_a_round_that_comes_again(tmp_path):
     """The server goes back to round 7; what was whitened before is not taken for its past."""
     server = RIGHT["banded square root"](3)

@@ -49,14 +49,6 @@ def _write(folder, rounds, completed=0):
         )
 
 
-def test_a_row_per_round(tmp_path):
-    folder = RunFolder(tmp_path)
-    _write(folder, [1, 2, 3])
-    rows = read_rows(folder.metrics)
-    assert [row["round"] for row in rows] == ["1", "2", "3"]
-    assert [row["accuracy"] for row in rows] == ["", "", "0.5"]
-
-
 def test_rounds_behind_the_checkpoint_are_dropped(tmp_path):
     folder = RunFolder(tmp_path)
     _write(folder, [1, 2, 3, 4])
@@ -129,17 +121,6 @@ def test_the_largest_epsilon_that_is_tested_is_said_to_be_that(capsys):
     )
 
 
-def test_a_resumed_run_counts_on(capsys):
-    show(ProgressDisplay(), started(30, completed=17), [finished(n) for n in range(18, 31)])
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split()[1] for line in lines] == ["18", "21", "24", "27", "30"]
-
-
-def test_a_short_run_has_a_line_per_round(capsys):
-    show(ProgressDisplay(), started(3), [finished(n) for n in range(1, 4)])
-    assert len(capsys.readouterr().err.splitlines()) == 3
-
-
 def test_a_run_that_its_claim_ends_says_so(capsys):
     rounds = [finished(1), finished(2, contradicted_at=2.5)]
     show(VerdictLine(), started(9, claim=2.0), rounds)
@@ -200,21 +181,6 @@ def test_a_fault_is_said_once(tmp_path, capsys):
     assert line.startswith("round 19: clip norm runs away: The clip norm grew from")
 
 
-def test_rounds_before_an_interruption_count(tmp_path, capsys):
-    watch(tmp_path, range(1, 40)).round_finished(FinishedRound(diverging(40)))
-    assert "round 40: clip norm runs away" in capsys.readouterr().err
-    watch(tmp_path).round_finished(FinishedRound(diverging(40)))
-    assert not capsys.readouterr().err
-
-
-def test_a_few_rounds_are_not_looked_at(tmp_path, capsys):
-    watching = watch(tmp_path)
-    for number in range(1, 10):
-        bad = dataclasses.replace(diverging(number), train_loss=float("inf"))
-        watching.round_finished(FinishedRound(bad))
-    assert not capsys.readouterr().err
-
-
 def test_metrics_are_read_as_they_were_written(tmp_path):
     folder = written(tmp_path, (1, 2, 10))
     for read, number in zip(read_metrics(folder.metrics), (1, 2, 10), strict=True):
@@ -236,13 +202,6 @@ class Listener(RoundObserver):
 
     def run_ended(self, *, finished):
         self.heard.append((self.name, finished))
-
-
-def test_everybody_hears_start_and_end():
-    heard = []
-    with observing([Listener(heard, "a"), Listener(heard, "b"), RoundObserver()], "run"):
-        heard.append("rounds")
-    assert heard == [("a", "run"), ("b", "run"), "rounds", ("b", True), ("a", True)]
 
 
 def test_an_interrupted_run_ends_unfinished():

@@ -106,12 +106,3 @@ def test_fed_prox_knows_sparse_and_missing_gradients():
         np.testing.assert_array_equal(weights[0][1], [expected] * 2)
         np.testing.assert_array_equal(weights[0][0], [1, 1])
         np.testing.assert_array_equal(weights[1], [1, 1])
-
-
-def test_hyperparameters_are_those_of_the_wrapped_optimizer():
-    optimizer = ProximalOptimizer(tff.learning.optimizers.build_sgdm(0.1), 0.5)
-    state = optimizer.initialize(tf.TensorSpec([2], tf.float32))
-    assert optimizer.get_hparams(state) == {"learning_rate": 0.1}
-    state = optimizer.set_hparams(state, {"learning_rate": 2.0})
-    _, weights = optimizer.next(state, tf.ones([2]), tf.ones([2]))
-    np.testing.assert_array_equal(weights, [-1, -1])

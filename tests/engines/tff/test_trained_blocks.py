@@ -53,12 +53,6 @@ def test_clients_are_padded_to_the_most_batches():
     np.testing.assert_array_equal(block.inputs[..., 0], block.inputs[..., 1])
 
 
-def test_batches_are_no_longer_than_the_largest_client():
-    block = pad_block([_numbered(2), _numbered(3, first=3)], 16, NO_CLASS)
-    np.testing.assert_array_equal(block.labels, [[[1, 2, -1]], [[3, 4, 5]]])
-    np.testing.assert_array_equal(block.num_examples, [[2], [3]])
-
-
 def test_sentences_are_padded_with_padding():
     rows = np.array([[7, 8, 0], [9, 0, 0], [3, 4, 5]], np.int32)
     block = pad_block([Examples(rows, rows + 1), Examples(rows[:1], rows[:1] + 1)], 2, 0)
@@ -234,15 +228,6 @@ def test_a_canary_is_minus_its_vector_at_the_norm_asked_for():
         assert update @ family.vector(canary) / np.linalg.norm(update) == pytest.approx(-1)
         assert [leaf.shape for leaf in participant["update"]] == [w.shape for w in _WEIGHTS]
         assert participant["metrics"]["loss"] == (0, 0)
-
-
-def test_clients_come_before_canaries():
-    participants, _, _ = _participants([1, 1], [2], clients_per_block=1)
-    assert [float(p["metrics"]["loss"][1]) for p in participants] == [1, 1, 0]
-
-
-def test_nobody_is_nobody():
-    assert _participants([], [], clients_per_block=3)[0] == []
 
 
 # How many clients train at once by default.
