@@ -3,6 +3,8 @@
 import contextlib
 import os
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.formats.text_files import (
     atomic_writer,
+    new_folder,
     open_foreign,
     read_csv,
     read_foreign,
@@ -163,10 +166,43 @@ def test_the_longest_names_can_be_written(tmp_path):
 
 
 def test_files_of_killed_writes_are_known_by_their_names(tmp_path):
-    killed = [".checkpoint.npz.0a1b2c3d.part", ".checkpoint.npz.abcd_123"]
-    for name in (*killed, ".lock", ".checkpoint.npz", "checkpoint.npz"):
+    killed = [".checkpoint.npz.0a1b2c3d.part", ".checkpoint.npz.abcd_123.part"]
+    for name in (*killed, ".lock", ".checkpoint.npz", "checkpoint.npz", ".vimrc.original"):
         (tmp_path / name).touch()
     assert sorted(path.name for path in unfinished_files(tmp_path)) == killed
+
+
+_KILLED = """
+import os, sys
+from pathlib import Path
+from fl_audit.formats.text_files import atomic_writer, new_folder
+write = {"a.bin": atomic_writer, "audit": new_folder}[sys.argv[1]]
+with write(Path(sys.argv[1])):
+    print("begun", flush=True)
+    sys.stdin.read(1)
+    os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize(("name", "write"), [("a.bin", atomic_writer), ("audit", new_folder)])
+def test_what_a_kill_leaves_is_deleted_by_the_next_write_and_what_is_written_is_not(
+    tmp_path, name, write
+):
+    program = [sys.executable, "-c", _KILLED, name]
+    path, pipe = tmp_path / name, subprocess.PIPE
+    (tmp_path / f".{name}.0a1b2c3d.part.kept").touch()
+    with subprocess.Popen(program, cwd=tmp_path, stdin=pipe, stdout=pipe) as other:
+        assert other.stdout.read(5) == b"begun"
+        (under_way,) = unfinished_files(tmp_path)
+        if name == "a.bin":
+            with write(path):
+                pass
+        assert unfinished_files(tmp_path) == [under_way]
+        other.communicate(b"!")
+    assert unfinished_files(tmp_path) == [under_way]
+    with write(path):
+        pass
+    assert {p.name for p in tmp_path.iterdir()} == {name, f".{name}.0a1b2c3d.part.kept"}
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
