@@ -14,7 +14,6 @@ from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
 from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.errors import InputError
-from fl_audit.estimators import AuditSetting
 from fl_audit.estimators.null import AtMostNull
 from fl_audit.estimators.threshold.valid_threshold import threshold_gdp, threshold_valid
 from fl_audit.formats.round_logs import DirectionLog
@@ -248,13 +247,3 @@ def test_bounds_of_several_rounds_hold_for_a_gaussian_mechanism(
     # 12 audits at 5 %: 7 or more by chance with probability 5e-7.
     assert exceeded < 7
     assert np.median(lower_bound) > (0.55 if most_bytes == WHOLE else 0.25) * mu
-
-
-def test_several_known_rounds_prove_more_than_excluded_canaries_do(tmp_path):
-    pool = CanaryPool(3, 300, 5000, "gaussian")
-    rounds = rounds_of(np.random.default_rng(2), 300, 10, 4)
-    audited(tmp_path / "log", pool, rounds, 0.5, 10)
-    setting = own_rounds_of(tmp_path / "log").setting(1e-5, 0.95)
-    known = threshold_valid(setting).epsilon
-    compared = AuditSetting(setting.scores, 1e-5, 0.95)
-    assert known > threshold_valid(compared).epsilon + 3

@@ -22,7 +22,6 @@ from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.attacks.log_release import (
     are_sampled_alike,
     release_of,
-    release_under,
     sampling_of,
     stated_rounds,
     stated_uploads,
@@ -91,14 +90,6 @@ def test_what_the_log_says_of_canaries_is_believed():
     assert not are_sampled_alike(placed, own, range(ROUNDS))
     alike = dataclasses.replace(said, canaries="like_clients")
     assert are_sampled_alike(alike, _placed("poisson"), range(ROUNDS))
-
-
-def test_correlated_noise_counts_the_rounds_that_canaries_had():
-    correlation = Toeplitz.from_column(sqrt_column(4), 8)
-    own = OwnRounds((np.array([0, 2]), np.array([5])))
-    release = release_under(correlation, own, 2.0)
-    moved = correlation.times(np.array([[1.0, 0, 1, 0, 0, 0, 0, 0]]))
-    assert release.canary.squared_sensitivity == pytest.approx((moved**2).sum())
 
 
 SAID, ROUNDS_OF_LOG, DIM, NOISE = Participation("poisson", 0.2), 20, 1000, 2.0

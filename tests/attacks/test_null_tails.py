@@ -13,7 +13,6 @@ from fl_audit.attacks.compared_vectors import (
     largest_cosine,
     one_vector,
     read_compared_vectors,
-    unknown_rows,
     write_compared_vectors,
 )
 from fl_audit.attacks.statistics import RunFacts
@@ -31,7 +30,6 @@ from fl_audit.estimators import (
     concentration_of,
 )
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.score_file import read_score_file, write_score_file
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import scored_statistic
 
@@ -244,22 +242,6 @@ def rows(*vectors: list[float]) -> np.ndarray:
     return np.array([concentration_row(np.array(vector, np.float32)) for vector in vectors])
 
 
-def test_rounds_of_zeros_and_unknown_ones():
-    of_one, of_two = [1.0, 0, 0, 0], [1.0, 1, 0, 0]
-    assert largest_cosine(rows([0, 0], [0, 0])) is None
-    assert one_vector("hadamard", np.zeros(4)) is None
-    two = largest_cosine(rows(of_one, [0.0, 0, 0, 0], of_two))
-    assert sum(group.count for group in two.vectors) == 2
-    alone = largest_cosine(rows([0.0, 0, 0, 0], of_two))
-    assert [group.concentration is None for group in alone.vectors] == [False, True]
-    # Its own tail at 0 is about 1/2, and a score of 0 is reached always.
-    assert np.exp(alone.null_tail("rademacher", 4).log_tail_upper(0.0)) == 1
-    unknown = largest_cosine(unknown_rows(3))
-    assert unknown == ComparedVectors((Vectors(3),))
-    assert unknown.null_tail("rademacher", 9) == LargestOfRoundsNull(3 * (SignCanaryNull(9),))
-    assert largest_cosine(unknown_rows(1)).null_tail("hadamard", 9) == SignCanaryNull(9)
-
-
 def test_groups_of_rounds_bound_each_of_them():
     random = np.random.default_rng(2)
     vectors = random.standard_t(3, size=(200, 300))
@@ -336,39 +318,6 @@ def test_a_server_that_was_killed_before_the_sum_was_written_scores_the_round_ag
     scorer.folder.direction_sum.write_bytes(before[:-8])
     with pytest.raises(InputError, match=r"direction_sum\.npy: is not a sum of directions"):
         RoundScorer.open(tmp_path / "audit")
-
-
-@pytest.mark.parametrize(
-    ("family", "final"),
-    [("rademacher", SignCanaryNull(400)), ("gaussian", GaussianCanaryNull(400))],
-)
-def test_folders_of_before_are_read_as_before(tmp_path, family, final):
-    """A model's null is then what holds for any vector, and that of rounds is not known."""
-    scorer = scored(tmp_path / "audit", family)
-    model = np.random.default_rng(3).normal(size=400)
-    paths = scorer.finish(final=model)
-    for path in (
-        scorer.folder.compared_vectors,
-        scorer.folder.round_concentrations,
-        scorer.folder.direction_sum,
-    ):
-        path.unlink(missing_ok=True)
-    found = {s.name: s.null.tail for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
-    assert found == {"final": final, "max": None, "sum": None}
-    reopened = RoundScorer.open(tmp_path / "audit")  # which goes on
-    reopened.score_round(7, model)
-    for path in paths.values():
-        path.unlink()
-    of_log = {s.name: s.null.tail for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
-    assert of_log == {"max": LargestOfRoundsNull(5 * (final,)), "sum": None}
-    # Score files alone: nothing is said of the family, unless somebody says it.
-    alone = tmp_path / "alone"
-    alone.mkdir()
-    scores = RoundScorer.open(tmp_path / "audit").finish()["sum"]
-    write_score_file(RunFolder(alone).scores("final"), read_score_file(scores))
-    (nothing,) = folder_statistics(AuditedFolder(alone), 400)
-    (said,) = folder_statistics(AuditedFolder(alone), 400, family=family)
-    assert (nothing.null.tail, said.null.tail) == (None, final)
 
 
 def test_what_is_known_survives_the_file_and_a_damaged_file_is_one_clear_line(tmp_path):

@@ -104,18 +104,6 @@ def test_scores_do_not_depend_on_the_number_of_threads(family_type, num_threads,
     np.testing.assert_array_equal(family.inner_products(target), expected)
 
 
-@regenerated
-def test_an_error_in_a_thread_comes_out(family_type, monkeypatch):
-    monkeypatch.setattr(regenerated_module, "_MOST_KEPT", 0)
-
-    def fail(self: CanaryFamily, canary: int, *_: object) -> float:
-        raise MemoryError(f"at canary {canary}")
-
-    monkeypatch.setattr(family_type, "_inner_product", fail)
-    with pytest.raises(MemoryError, match="at canary"):
-        family_type(seed=5, num_canaries=50, dim=10).inner_products(np.ones(10, np.float32))
-
-
 @every_family
 def test_distinct_canaries_and_seeds_differ(family_type):
     vectors = [
@@ -265,17 +253,6 @@ def test_a_shuffle_is_a_permutation(log_size):
     np.testing.assert_array_equal(np.sort(numbers), np.arange(1 << log_size))
 
 
-def test_each_canary_is_a_rademacher_vector():
-    """Over seeds, where the signs are drawn: every coordinate fair, every pair independent."""
-    signs = np.stack([np.sign(HadamardFamily(s, 5, 300).vector(3)) for s in range(400)])
-    assert set(np.unique(signs)) == {-1, 1}
-    # As in test_families: sums of n fair signs, 7 sqrt(n) with probability below 1e-10 each.
-    assert np.abs(signs.sum(axis=0)).max() < 7 * 400**0.5
-    for lag in range(1, 300):
-        overlap = signs[:, lag:] * signs[:, :-lag]
-        assert abs(overlap.sum()) < 7 * overlap.size**0.5
-
-
 @pytest.mark.slow
 def test_at_every_coordinate_the_canaries_of_a_pool_differ():
     """Column 0 of the matrix is all ones: it meets a random coordinate, or none.
@@ -291,16 +268,6 @@ def test_at_every_coordinate_the_canaries_of_a_pool_differ():
         agreeing += np.abs(signs.sum(axis=0)) == 40
     assert agreeing.sum() < 12
     assert agreeing.max() < 3
-
-
-def test_the_coordinate_that_meets_the_column_of_ones_is_a_random_one():
-    """With as many coordinates as columns there is just one, in every part of the vector alike."""
-    places = [
-        int(np.flatnonzero(HadamardFamily(seed, 1, 1 << 17)._shuffles()[0].apply(
-            np.arange(1 << 17, dtype=np.uint32)) == 0)[0])
-        for seed in range(200)
-    ]  # fmt: skip
-    assert stats.kstest(np.array(places) / (1 << 17), "uniform").pvalue > 1e-7
 
 
 def gradient(task, examples) -> np.ndarray:
@@ -379,16 +346,6 @@ COUNT = 1 << (24 if seeds_tried.tries_all else 22)
 DRAWN_AT_ONCE = 1 << 18
 
 
-class FixedWords:
-    """Stands for a bit generator: the words given, again and again."""
-
-    def __init__(self, word: int) -> None:
-        self._word = word
-
-    def random_raw(self, count: int) -> np.ndarray:
-        return np.full(count, self._word, np.uint64)
-
-
 @pytest.fixture(scope="module")
 def normals() -> np.ndarray:
     """float64 of shape (pieces, 2, pairs): cosines and sines."""
@@ -431,13 +388,6 @@ def test_cosines_sines_and_neighbours_are_independent(normals):
         for f in (lambda x: x, np.abs, np.square, lambda x: np.abs(x) > 2):
             a, b = f(left).ravel().astype(float), f(right).ravel().astype(float)
             assert abs(np.corrcoef(a, b)[0, 1]) < 6.5 / a.size**0.5
-
-
-@pytest.mark.parametrize("word", [0, 1, 2**64 - 1, 2**63, 2**32 - 1, 2**32, 0xFFFFFF00, 2**31])
-def test_extreme_words_give_finite_numbers(word):
-    numbers = 2**0.5 * HalfNormals(20).draw(FixedWords(word), 20).astype(np.float64)
-    assert np.abs(numbers).max() <= (2 * np.log(2.0**32)) ** 0.5 * (1 + 1e-6)
-    assert np.isfinite(numbers).all()
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 100, 101])

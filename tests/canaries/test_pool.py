@@ -50,14 +50,6 @@ def test_another_process_makes_the_same_vector_from_the_few_numbers(tmp_path):
     assert pickle.loads(pickle.dumps(POOL)) == POOL
 
 
-def test_a_pool_of_which_a_half_takes_part(tmp_path):
-    half = CanaryPool(7, 50, 300, inclusion="fixed_half")
-    assert half.included.sum() == 25
-    write_pool(tmp_path / "pool.json", half)
-    assert json.loads((tmp_path / "pool.json").read_text()) == FIELDS | {"inclusion": "fixed_half"}
-    assert read_pool(tmp_path / "pool.json") == half
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

@@ -20,8 +20,6 @@ from replay_zoo import (
 )
 
 from fl_audit.checks import Finding, Promise, read_replay, replay_round, write_replay
-from fl_audit.checks.replay.changes import grid_step
-from fl_audit.checks.replay.noise import NoisyRounds, length_finding, num_seeds
 from fl_audit.errors import InputError
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "replay.md"
@@ -126,50 +124,6 @@ def test_a_grid_is_named_and_counted_as_rounding():
 
     wrong = replayed(fixed_point(lambda random: random.spawn(1)[0], 2.0**-6, long))
     assert {"clip", "unlike"} <= set(wrong.failed)
-
-
-def test_grid_steps():
-    random = np.random.default_rng(1)
-    whole = random.integers(-40, 40, 200) * 0.125
-    assert grid_step(whole, 1e-6) == pytest.approx(0.125)
-    assert grid_step(whole + random.normal(0, 1e-8, 200), 1e-7) == pytest.approx(0.125, rel=1e-6)
-    assert grid_step(random.normal(size=200), 1e-6) is None
-    assert grid_step(whole[:4], 1e-6) is None  # four numbers lie on some grid by chance
-    assert grid_step(np.zeros(20), 1e-6) is None
-
-
-def test_noise_says_what_it_would_have_seen():
-    """At the share that it names, 95 of 100 shortfalls are seen, and 100 of 100 below."""
-    sizes, random = [10], np.random.default_rng(7)
-    seeds = num_seeds(sizes)
-    assert seeds * 10 > 4096
-
-    def found(share):
-        rounds = NoisyRounds("a round", random.normal(0, share, (seeds, 10)), 1.0)
-        return length_finding("noise_length", "so", [rounds], sizes, may_be_longer=False)
-
-    share = found(1.0).detectable_ratio
-    assert 0.9 < share < 0.95
-    # Binomial: 200 with 95 % each have fewer than 170 with a probability below 1e-7.
-    assert sum(not found(share).passed for _ in range(200)) >= 170
-    assert all(found(1.0).passed for _ in range(100))
-    assert f"less than {share:.2g} of it would have been seen" in found(1.0).measured
-
-
-def test_a_replay_is_deterministic_and_says_what_it_costs():
-    uploads = []
-
-    def counting(state, updates, random):
-        uploads.append(len(updates))
-        return server()(state, updates, random)
-
-    first = str(replayed(counting))
-    assert (len(uploads), sum(uploads)) == COST
-    assert str(replayed(counting)) == first
-
-
-COST = (83, 272)
-"""Rounds and clients' updates of a replay of 10 clients and four variables."""
 
 
 def test_a_server_may_write_on_its_arguments():

@@ -132,15 +132,6 @@ def test_rounds_that_were_not_seen_are_left_out(correlation):
             assert said.norm_bound == pytest.approx(3.0 * np.abs(weights).sum())
 
 
-def test_a_matrix_that_takes_too_much_memory_is_looked_at_round_by_round(monkeypatch):
-    monkeypatch.setattr("fl_audit.checks.whitening.MOST_BYTES", 4 * DIM * (len(BANDS) - 2))
-    found = {check.name: check for check in watched(RIGHT["banded square root"](0)).checks()}
-    assert not any(check.failed for check in found.values())
-    assert found["bounded_length"].num_tests == 0
-    make, _ = WRONG["half the noise"]
-    assert "enough_noise" in failed(make(0))
-
-
 @pytest.mark.parametrize("name", ["banded square root", "square root", "trees of 8 rounds"])
 def test_a_watch_that_was_interrupted(name, tmp_path):
     """After round 9 the vectors are gone: noise is checked on, norms once the past is known."""

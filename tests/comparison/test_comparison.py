@@ -11,8 +11,6 @@ from fl_audit.cli import main
 from fl_audit.comparison import compare, comparison_json, comparison_lines, render_comparison
 from fl_audit.comparison.comparison import comparability_warnings, pareto_front
 from fl_audit.comparison.reported_run import read_reported_runs
-from fl_audit.verdict import Claim, Verdict
-from fl_audit.verdict.record import Outcome
 from tests.comparison.conftest import MakeRun
 from tests.tests_of_docs import ROOT
 
@@ -110,28 +108,6 @@ def test_the_page_is_whole_and_needs_nothing_else(comparison):
     assert "0.500 (0 … 1.00)" in page
     assert "none known" in page
     assert render_comparison(comparison) == page
-
-
-def test_a_method_that_was_left_out(make_run, built_report):
-    statistics = {
-        name: {**s, "estimates": [e for e in s["estimates"] if e["method"] != "shift_fit"]}
-        for name, s in built_report["statistics"].items()
-    }
-    folders = [make_run("a", {"statistics": statistics}), make_run("b", {NOISE: 0.1})]
-    comparison = compare(folders)
-    first = comparison_json(comparison)["settings"][1]
-    assert first["statistics"]["max"]["shift_fit"] is None
-    assert "–" in "\n".join(comparison_lines(comparison))
-    assert "–" in render_comparison(comparison)
-
-
-def test_verdicts_are_shown_where_something_was_claimed(make_run, comparison):
-    reached = Verdict(Outcome.CONTRADICTED, "…", Claim(2.0, 1e-3), confidence=0.95, num_tests=8)
-    verdict = reached.to_json()
-    claimed = compare([make_run("a", {"verdict": verdict}), make_run("b", {NOISE: 0.1})])
-    assert "ε ≤ 2: contradicted" in "\n".join(comparison_lines(claimed))
-    assert "ε ≤ 2: contradicted" in render_comparison(claimed)
-    assert "Claim and verdict" not in render_comparison(comparison)
 
 
 def test_a_statistic_that_one_run_alone_has(make_run, built_report):

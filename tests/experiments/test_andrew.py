@@ -82,13 +82,6 @@ def sweep(tmp_path):
     return tmp_path
 
 
-def test_runs_that_differ_by_their_seed_are_one_setting(sweep):
-    settings = figures.read_settings(sweep)
-    assert {noise: list(of_noise) for noise, of_noise in settings.items()} == {0.5: [1.0]}
-    assert len(settings[0.5][1.0].cosines) == 37 + 33  # the included ones of both
-    assert settings[0.5][1.0].dim == 610
-
-
 def test_the_papers_numbers_stand_beside_ours(tmp_path):
     rng = np.random.default_rng(1)
     settings = {

@@ -66,14 +66,6 @@ def test_reused_noise_is_the_same_and_has_the_right_size():
     assert np.std(first) == pytest.approx(3.0, rel=5.5 / np.sqrt(2 * first.size))
 
 
-def test_one_seed_on_pieces_repeats_the_noise():
-    first, second = _noise(queries.OtherNoise(CLIP, 3.0, queries.same_on_pieces(4)))
-    pieces = first.reshape(4, -1)
-    np.testing.assert_array_equal(pieces, np.tile(pieces[0], (4, 1)))
-    assert np.std(pieces[0]) == pytest.approx(3.0, rel=5.5 / np.sqrt(2 * pieces[0].size))
-    assert not np.array_equal(first, second)
-
-
 @pytest.mark.parametrize("member", ZOO, ids=lambda member: member.name)
 def test_each_member_is_an_aggregator_of_tff(member):
     config = load_config(run.FOLDER / f"{member.configs[0]}.toml", list(member.overrides))
@@ -109,17 +101,6 @@ def test_true_epsilons():
     assert truth.true_epsilon(_row("same seed: workers sum clients")) < claimed
     assert truth.true_epsilon(_row("clip after noise")) == np.inf
     assert claimed < truth.true_epsilon(_row("one upload in ten counted twice")) < doubled
-
-
-def test_truth_with_replacement_by_simulation():
-    """Against the mean over drawn paths; 200,000 give delta to well under 1 %."""
-    random = np.random.default_rng(2)
-    masses = np.array([0.6, 0.3, 0.1])
-    epsilon = truth.epsilon_of_counts(masses, rounds=5, noise=2.0, delta=1e-2)
-    times = random.choice(3, size=(200_000, 5), p=masses)
-    mus, counts = np.unique(np.sqrt((times**2).sum(axis=1)) / 2.0, return_counts=True)
-    simulated = truth.epsilon_of_mixture(mus, counts / counts.sum(), 1e-2)
-    assert simulated == pytest.approx(epsilon, rel=0.01)
 
 
 SMALL = ("canaries.count=120", "participation.rounds=3", "task.hidden=[16]", "seed=4")
@@ -180,17 +161,3 @@ def test_nothing_is_said_of_correct_mechanisms_that_may_not_be_said():
         assert row["arrival"] != "not_arrived"
         assert all(check["passed"] for check in row["checks"])
         assert (row["live_p"] is not None) == variant.is_tested_live
-
-
-def test_the_table_of_correct_runs_counts_what_was_said():
-    check = {"name": "enough_noise", "passed": True, "p_value": 0.3}
-    replay = {"name": "replay_clip", "passed": False, "p_value": 0.0}
-    kind = {"pattern": "uniform", "mechanism": "tree", "family": "gaussian"}
-    right = {"claim": 2.0, "outcome": "consistent", "alone": {"max/threshold_valid": 1.0}}
-    quiet = {"live_p": None, "stopped_after": None, "arrival": "arrived", "checks": [check]}
-    alarm = {"live_p": 0.01, "stopped_after": 3, "arrival": "not_arrived", "checks": [replay]}
-    wrong = {"claim": 2.0, "outcome": "contradicted", "alone": {"max/threshold_valid": 3.0}}
-    *_, line = correct.table([{**kind, **right, **quiet}, {**kind, **wrong, **alarm}]).splitlines()
-    cells = [cell.strip() for cell in line.split("|")]
-    assert cells[4:8] == ["2", "2 to 2", "1 (≤ 98.7 %)", "1 (≤ 100.0 %)"]
-    assert cells[8:] == ["0.01", "1 (≤ 98.7 %)", "1.50", "1 / 0 / 1", "0 of 1", "1 of 1", "0", ""]

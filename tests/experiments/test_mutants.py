@@ -1,7 +1,6 @@
 """Mutants of source: what is changed, and that nothing else is."""
 
 import ast
-import math
 import sys
 
 import numpy as np
@@ -63,23 +62,6 @@ def test_every_place_is_changed_alone():
 
 @pytest.mark.tff
 @pytest.mark.slow
-def test_the_released_queries_have_the_promised_mu_on_tensorflow_and_on_numpy():
-    from experiments.mutants import distributions, queries
-
-    mu_of_sum = 1 / distributions.NOISE_MULTIPLIER
-    of_all = math.hypot(mu_of_sum, 0.5 / distributions.COUNT_STDDEV)
-    for module, mu in (("normalized_query", mu_of_sum), ("quantile_estimator_query", of_all)):
-        prints = []
-        for fast in (False, True):
-            with queries.loaded("", "", fast=fast) as modules:
-                rounds = queries.rounds_of(module, 0, modules)
-                prints.append(distributions.fingerprint(rounds, 1.0))
-                assert distributions.mu(rounds) == pytest.approx(mu, rel=1e-3)
-        assert distributions.are_equal(*prints)
-
-
-@pytest.mark.tff
-@pytest.mark.slow
 def test_what_is_found_of_tensorflow_privacy(monkeypatch, tmp_path, capsys):
     """Every mutant again: a minute and a half of CPU time."""
     from experiments.mutants import run
@@ -93,23 +75,6 @@ def test_what_is_found_of_tensorflow_privacy(monkeypatch, tmp_path, capsys):
     for module, *cells in found:
         name = module if module == "all" else f"`{module}`"
         assert row_of("mutants", name) == cells
-
-
-@pytest.mark.tff
-@pytest.mark.slow
-def test_a_count_without_noise_is_another_law_and_found_by_replay():
-    from experiments.mutants import distributions, queries, tools
-
-    module = "quantile_estimator_query"
-    source = queries.source(module)
-    silent = source.replace("stddev=below_estimate_stddev", "stddev=0.0")
-    with queries.loaded("", "", fast=True) as modules:
-        original = distributions.fingerprint(queries.rounds_of(module, 0, modules), 1.0)
-    with queries.loaded(module, silent, fast=True) as modules:
-        rounds = queries.rounds_of(module, 0, modules)
-        assert not distributions.are_equal(distributions.fingerprint(rounds, 1.0), original)
-        assert distributions.mu(rounds) > 100
-        assert tools.replay(rounds) == ["count_noise"]
 
 
 @pytest.mark.tff

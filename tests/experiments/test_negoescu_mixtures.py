@@ -5,8 +5,6 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
 from experiments.negoescu2024_appendix_b.mixtures import (
@@ -43,25 +41,6 @@ def test_tails_by_mpmath(distribution, x):
     assert np.logaddexp(distribution.logcdf(x), distribution.logsf(x)) == pytest.approx(
         0.0, abs=1e-12
     )
-
-
-@given(st.floats(-300, -1e-3), st.sampled_from([TWO, THREE]))
-@settings(derandomize=True, deadline=None, max_examples=30)
-def test_quantiles_undo_the_tails(exponent, distribution):
-    p = 10.0**exponent
-    assert float(distribution.logsf(distribution.isf(p))) == pytest.approx(
-        math.log(p), rel=1e-9, abs=1e-9
-    )
-    assert float(distribution.logcdf(distribution.ppf(p))) == pytest.approx(
-        math.log(p), rel=1e-9, abs=1e-9
-    )
-
-
-def test_draws_have_the_law():
-    # Dvoretzky, Kiefer and Wolfowitz: beyond 0.0085 with probability below 1e-6.
-    drawn = TWO.sample(100_000, np.random.default_rng(0))
-    distance = stats.kstest(drawn, lambda x: np.exp(TWO.logcdf(x))).statistic
-    assert distance < math.sqrt(math.log(2e6) / 2e5)
 
 
 def test_the_fit_finds_a_mixture_again():

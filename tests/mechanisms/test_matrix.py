@@ -1,8 +1,6 @@
 """Noise that a matrix correlates: its covariance, its streams, its table and its accounting."""
 
-import dataclasses
 import functools
-import itertools
 import json
 
 import msgspec
@@ -13,7 +11,6 @@ from fl_audit.accounting import account, attacker_bounds
 from fl_audit.accounting.gaussian_accountants import account_gaussian
 from fl_audit.canaries.tables import Canaries
 from fl_audit.config import (
-    AdaptiveZeroing,
     EveryRound,
     GaussianFixed,
     MatrixFactorisation,
@@ -262,22 +259,3 @@ def test_the_release_says_how_its_noise_is_correlated(table_of):
     assert release.correlation == strategy_of(table, 9)
     all_rounds = dense(release.correlation).sum(axis=1)
     assert release.client.squared_sensitivity == pytest.approx(all_rounds @ all_rounds)
-
-
-@pytest.mark.parametrize("strategy", KEYS)
-def test_more_participations_leak_more(table_of, strategy):
-    epsilons = [
-        account(released(table_of(strategy), Shuffle(rounds=rounds, clients_per_round=10)), 1e-5)
-        for rounds in (6, 12, 24)
-    ]
-    for fewer, more in itertools.pairwise(epsilons):
-        assert fewer.client.epsilon < more.client.epsilon
-
-
-def test_what_is_not_known(table_of):
-    drawn = dataclasses.replace(
-        released(table_of("sqrt"), EveryRound(rounds=9)), zeroing="adaptive"
-    )
-    assert account(drawn, 1e-5).epsilon is None
-    zeroed = released(table_of("sqrt", zeroing=AdaptiveZeroing()), EveryRound(rounds=9))
-    assert zeroed.zeroing == "adaptive"

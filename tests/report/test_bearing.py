@@ -58,21 +58,6 @@ def test_known_rounds_contradict_no_claim_that_may_count_on_sampling(tmp_path, p
     assert "score by own_rounds" not in everything.reason
 
 
-def test_known_rounds_count_where_no_claim_counts_on_sampling(tmp_path):
-    for number, said in enumerate(
-        (DEALT_BEFOREHAND, Participation("poisson", claim_counts_on_sampling=False))
-    ):
-        folder = log(tmp_path / str(number), said)
-        assert verdict_on(folder, 1.0, "own_rounds").outcome == "contradicted"
-        right = verdict_on(folder, 7.6, "own_rounds")
-        assert right.outcome == "consistent"
-        assert (
-            "exceeds the claim for a client that participates in one round with weight 1."
-            in right.reason
-        )
-        assert 7.6 < right.detectable_epsilon <= 15.2
-
-
 @pytest.mark.parametrize(
     ("said", "words"),
     [

@@ -119,16 +119,6 @@ def test_a_claim_is_not_consistent_with_a_mechanism_that_is_not_as_configured(
     assert verdict.reason.count("Next: ") == 1
 
 
-def test_a_contradicted_claim_stays_contradicted(run_folder):
-    silence(run_folder)
-    verdict = report_with(run_folder, "audit.claimed_epsilon=0.5").verdict
-    assert (verdict.outcome, verdict.basis) == ("contradicted", "accounting")
-    assert verdict.reason.startswith("The configured noise does not give the claimed ε")
-    lower_bound, failed = verdict.reason.index("The lower bound"), verdict.reason.index("it failed")
-    assert lower_bound < failed
-    assert "repair what the checks name" in verdict.reason.splitlines()[-1]
-
-
 def test_a_mechanism_without_noise_is_not_checked(run_folder, change_record):
     change_record(noise=NO_NOISE)
     run_folder.aggregates.unlink()

@@ -10,7 +10,6 @@ from fl_audit.report import summary_lines, write_report
 from fl_audit.report.headline import headline
 from fl_audit.report.report import Efficiency, SeenByAttacker
 from fl_audit.report.tables import group_rows
-from fl_audit.report.terminal import answer_lines
 from tests.report import made_reports
 from tests.report.conftest import NO_NOISE
 from tests.report.made_reports import (
@@ -115,31 +114,6 @@ def test_without_a_guarantee(canary, upper_bound, sentence):
     by_label = {line[:14].strip(): line for line in made.lines()}
     assert by_label["estimate"] == "estimate      ε ≈ 15.6 (14.8 … 16.4), if the noise is Gaussian"
     assert made.sentence().endswith(sentence)
-
-
-def test_scores_alone_know_no_guarantee_but_the_attacker():
-    of_runs = report()
-    scores = dataclasses.replace(of_runs, analytical=None, efficiency={}, run=None, config=None)
-    made = headline(scores)
-    lines = answer_lines(made, 60)
-    assert max(map(len, lines)) <= 60
-    text = " ".join(" ".join(lines).split())
-    assert "unknown (scores alone do not state the noise)" in text
-    assert "ε ≥ 11.4 for a canary, with 95 % confidence" in text
-    assert (
-        "threat model known_rounds (the attacker has rounds and clients): audited ε ≥ 11.4" in text
-    )
-
-
-def test_a_bound_above_the_estimate_of_uneven_canaries():
-    made = headline(
-        report(math.inf, statistics={"final": fitted_and_proven("final", 9.0, 3.0, 2.0, 4.0)})
-    )
-    assert made.estimate_within() is None
-    assert made.lines()[-2] == (
-        "estimate      none: canaries differ too much for a one-parameter Gaussian fit (the best "
-        "gives 3.00, below the lower bound)"
-    )
 
 
 # The summary for the terminal.

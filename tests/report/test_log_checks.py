@@ -176,18 +176,6 @@ def test_files_of_another_system_are_checked_as_a_scorer_checks_them(name, tmp_p
     assert of_files.passed is (name in RIGHT)
 
 
-def test_a_restart_compares_one_round_less(tmp_path):
-    server = RIGHT["as told"](3, ROUNDS)
-    scored(tmp_path / "whole", server)
-    scored(tmp_path / "cut", server, rounds=range(8))
-    scored(tmp_path / "cut", server, rounds=range(8, ROUNDS))
-    whole, cut = (folder_checks(AuditedFolder(tmp_path / name)) for name in ("whole", "cut"))
-    tests = {check.name: check.num_tests for check in whole.results}
-    tests["fresh_noise"] -= len(SIZES) + 1
-    assert {check.name: check.num_tests for check in cut.results} == tests
-    assert cut.passed
-
-
 def test_rounds_that_come_again(tmp_path):
     """A retry with the same aggregate, and a server that went back, are no noise used again."""
     server = RIGHT["as told"](4, ROUNDS)

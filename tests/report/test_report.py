@@ -13,7 +13,6 @@ from fl_audit.report import report_from_json, report_to_json, summary_lines, wri
 from fl_audit.report.build import run_verdict
 from fl_audit.report.checks import checks_of_run, run_canary_check
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.report.tables import threat_model_rows
 from tests.report.conftest import NO_NOISE
 
 # report.json and the typed report: one is the other.
@@ -84,30 +83,6 @@ THREAT_MODELS = {
 }
 
 
-def test_report_json_says_what_attackers_see_and_of_whom(widely_reported):
-    report = json.loads(widely_reported.folder.report_json.read_text())
-    models = report["threat_models"]
-    assert list(models) == list(dict.fromkeys(THREAT_MODELS.values()))
-    assert models["window"] == {
-        "title": "Window",
-        "sees": "the noised updates of rounds 3 to 5 alone",
-        "first_round": 3,
-        "last_round": 5,
-        "num_included_in_rounds": 87,
-    }
-    assert models["all_iterates"]["first_round"] == 1
-    assert models["all_iterates"]["last_round"] == 40
-    assert models["all_iterates"]["num_included_in_rounds"] == 94
-
-
-def test_the_table_has_a_row_per_threat_model(widely_reported):
-    rows = threat_model_rows(widely_reported.report)
-    assert [row.title for row in rows][-2:] == ["Checkpoints", "Window"]
-    assert rows[-1].statistics == "Largest in window, Sum in window"
-    assert (rows[-1].included, rows[-1].sees_all) == ("87 of 94", False)
-    assert (rows[0].included, rows[0].sees_all) == ("94 of 94", True)
-
-
 @pytest.mark.parametrize(("width", "tables"), [(200, 1), (100, 2), (80, 4), (65, 4), (20, 5)])
 def test_the_summary_fits_a_narrow_terminal(widely_reported, width, tables):
     lines = summary_lines(widely_reported.report, width)
@@ -132,16 +107,6 @@ def looked_at(folder, **audit):
     config = load_config(folder.config, ["audit.claimed_epsilon=0.5", *overrides])
     run = dataclasses.replace(read_finished_run(folder), config=config)
     return run_verdict(run, checks_of_run(run), run_canary_check(run))
-
-
-def test_a_verdict_on_one_of_them(widely_reported):
-    found = looked_at(
-        widely_reported.folder,
-        verdict_statistic="checkpoints_max",
-        verdict_method="threshold_valid",
-    )
-    assert (found.num_tests, found.statistic) == (1, "checkpoints_max")
-    assert found.outcome == "contradicted"
 
 
 def test_a_damaged_list_of_rounds_is_one_line(run_folder):

@@ -11,12 +11,10 @@ from fl_audit.accounting.release import Party
 from fl_audit.commands.printing import exit_status, print_report
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
-from fl_audit.number_words import epsilon_text
 from fl_audit.report import Report, write_report
 from fl_audit.report.build import run_verdict
 from fl_audit.report.checks import checks_of_run, run_canary_check
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.report.headline import verdict_banner
 from fl_audit.verdict import Verdict
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.record import Outcome
@@ -83,14 +81,6 @@ def test_without_a_claim_the_configured_noise_is_tested_and_sets_no_status(run_f
     assert "No claim was stated" in run_folder.report_html.read_text()
     print_report(report)
     assert "the configured noise (multiplier 0.3" in capsys.readouterr().out
-
-
-def test_the_configured_noise_may_be_a_claim_like_any_other(claim):
-    report = claim(claim="configured")
-    assert report.verdict.claim.is_stated
-    assert report.verdict.confidence == 0.95
-    contradicted = dataclasses.replace(report.verdict, outcome=Outcome.CONTRADICTED)
-    assert exit_status(dataclasses.replace(report, verdict=contradicted)) == 3
 
 
 @pytest.mark.parametrize(("key", "kind"), [("claimed_mu", "gdp"), ("claimed_rho", "zcdp")])
@@ -238,11 +228,3 @@ def test_known_rounds_alone_do_not_bear_on_a_claim_that_counts_on_sampling(
     verdict = run_verdict(run, checks_of_run(run), run_canary_check(run))
     assert verdict.outcome == "inconclusive"
     assert "The attacker knows in which rounds a client is online" in verdict.reason
-
-
-def test_accounting_beside_a_verdict_is_of_whom_the_claim_is_for(run_folder):
-    report = write_report(run_folder)
-    assert report.verdict.claim.whom == "canary"
-    epsilon = epsilon_text(report.analytical.canary.epsilon)
-    (said,) = (fact.text for fact in verdict_banner(report).facts if fact.label == "Accounting")
-    assert said.startswith(f"ε ≤ {epsilon} for a canary with the noise as configured, which is not")

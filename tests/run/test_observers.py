@@ -209,15 +209,3 @@ def test_an_interrupted_run_ends_unfinished():
     with pytest.raises(KeyboardInterrupt), observing([Listener(heard, "a")], "run"):
         raise KeyboardInterrupt
     assert heard[-1] == ("a", False)
-
-
-def test_who_started_also_ends_where_another_cannot_start():
-    heard = []
-
-    class Refusing(RoundObserver):
-        def run_started(self, run):
-            raise InputError("no")
-
-    with pytest.raises(InputError), observing([Listener(heard, "a"), Refusing()], "run"):
-        raise AssertionError
-    assert heard == [("a", "run"), ("a", False)]

@@ -254,13 +254,6 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, keep):
         load_checkpoint(path, _leaves(0.0))
 
 
-def test_a_pickle_is_never_loaded(tmp_path):
-    path = tmp_path / "checkpoint.npz"
-    np.savez(path, format_version=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(InputError, match="is not a checkpoint"):
-        load_checkpoint(path, _leaves(0.0))
-
-
 def _damaged(path: Path, changes: dict[str, Any]) -> None:
     """A checkpoint whose arrays are replaced, or left out where None stands for them."""
     save_checkpoint(path, Checkpoint(1, _leaves(0.1), "0af3"))

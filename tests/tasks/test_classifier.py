@@ -89,16 +89,6 @@ def test_nothing_but_padding_has_loss_zero(labels):
     assert float(model.num_correct(logits, labels)) == 0
 
 
-def test_examples_that_fill_a_block_do_not_count(batch):
-    logits, labels = batch
-    model = classifier(NO_CLASS, (UNKNOWN,))
-    filled = np.concatenate([labels, np.full((2, 7), NO_CLASS, np.int32)])
-    more = np.concatenate([logits, np.ones((2, 7, NUM_CLASSES), np.float32)])
-    assert float(model.loss(more, filled)) == pytest.approx(float(model.loss(logits, labels)))
-    assert float(model.num_counted(filled)) == float(model.num_counted(labels))
-    assert float(model.num_correct(more, filled)) == float(model.num_correct(logits, labels))
-
-
 def numbered(first: int, count: int) -> Examples:
     labels = np.arange(first, first + count, dtype=np.int32)
     return Examples(np.stack([labels, labels], axis=1).astype(np.float32), labels)
@@ -261,11 +251,6 @@ def test_both_are_the_log_odds(scale, classes):
     np.testing.assert_allclose(log_odds_losses(logits, labels), expected, rtol=1e-12, atol=1e-13)
     by_tensorflow = log_odds_loss(tf.constant(logits), tf.constant(labels)).numpy()
     np.testing.assert_allclose(by_tensorflow, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_what_cross_entropy_rounds_to_zero_is_kept():
-    logits = tf.constant([[20.0, 0.0], [40.0, 0.0], [-200.0, 0.0]])
-    assert log_odds_loss(logits, tf.zeros(3, tf.int32)).numpy().tolist() == [-20.0, -40.0, 200.0]
 
 
 @pytest.mark.parametrize(

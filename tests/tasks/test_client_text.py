@@ -2,8 +2,6 @@
 
 import gzip
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -103,16 +101,6 @@ def test_dialects(tmp_path, content):
     np.testing.assert_array_equal(
         other.population.examples(0).inputs, plain.population.examples(0).inputs
     )
-
-
-def test_a_quoted_text_may_hold_commas_quotes_and_lines(tmp_path):
-    content = HEADER + 'é,"To be, or\nnot ""to"" be"\n' + ROWS
-    task = load(tmp_path, content)
-    assert task.population.client_ids[0] == "é"
-    # To, be, comma, or, not ...: cut to 5 words, of which the labels are.
-    (labels,) = task.population.examples(0).labels
-    assert len(set(labels)) == 5
-    assert (labels <= 30).all()
 
 
 def test_equals_encoding_client_by_client(tmp_path):
@@ -320,13 +308,6 @@ def make():
 with sharing_arrays(Path(sys.argv[2]) / "shared"):
     print(cached_arrays("text", Path(sys.argv[1]), "", make)["numbers"].sum())
 """
-
-
-def test_of_several_that_start_at_one_moment_one_makes_it(source, tmp_path):
-    words = [sys.executable, "-c", _RUN, str(source), str(tmp_path)]
-    runs = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert [run.communicate()[0] for run in runs] == ["3\n"] * 3
-    assert len(list(tmp_path.glob("made_*"))) == 1
 
 
 def test_a_corpus_is_the_same_from_its_arrays():

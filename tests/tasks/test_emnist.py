@@ -10,9 +10,8 @@ from tensorflow_federated.python.simulation.datasets import download, emnist
 from fl_audit.config import EmnistTask
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
-from fl_audit.tasks.images import cnn_classifier
 from fl_audit.tasks.learning_task import LearningTask
-from fl_audit.tasks.tf.networks import as_classifier, cnn_logits, convolve, convolve_by_product
+from fl_audit.tasks.tf.networks import as_classifier, convolve, convolve_by_product
 
 
 def keras_model() -> tf.keras.Model:
@@ -71,35 +70,6 @@ def test_a_convolution_by_product_has_the_gradients_of_a_convolution():
         results.append([total, *tape.gradient(total, [images, filters])])
     for of_convolution, of_product in zip(*results, strict=True):
         np.testing.assert_allclose(of_product, of_convolution, rtol=1e-5, atol=1e-4)
-
-
-def test_clients_with_filters_of_their_own(task):
-    rng = np.random.default_rng(4)
-    shapes = [(3, *w.shape) for w in task.classifier.initial_weights]
-    weights = [rng.normal(0, 0.05, shape).astype(np.float32) for shape in shapes]
-    images = rng.random((3, 4, 28, 28, 1), np.float32)
-    in_blocks = as_classifier(task.classifier).logits_in_blocks
-    logits = tf.vectorized_map(lambda client: in_blocks(*client), (weights, images), False)
-    for client in range(3):
-        own = [w[client] for w in weights]
-        np.testing.assert_allclose(logits[client], cnn_logits(own, images[client]), atol=1e-5)
-
-
-def test_weights_start_as_in_keras_and_depend_on_the_seed(task):
-    other = cnn_classifier((28, 28, 1), 62, 2, "")
-    for mine, theirs, keras in zip(
-        task.classifier.initial_weights,
-        other.initial_weights,
-        keras_model().get_weights(),
-        strict=True,
-    ):
-        assert mine.dtype == np.float32
-        if mine.ndim == 1:
-            np.testing.assert_array_equal(mine, keras)
-        else:
-            assert (mine != theirs).any()
-            # Same Glorot limits: the largest of at least 288 draws is within 10 % of the limit.
-            assert np.abs(mine).max() == pytest.approx(np.abs(keras).max(), rel=0.1)
 
 
 def test_clients_hold_tffs_images(task):

@@ -9,7 +9,6 @@ import pytest
 from tensorflow_federated.python.simulation.datasets import download, stackoverflow
 
 from fl_audit.config import StackOverflowTask
-from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
 from fl_audit.tasks.learning_task import LearningTask
@@ -77,21 +76,6 @@ def test_held_out_are_the_first_10000_test_sentences(config, tmp_path, database)
     assert len(task.held_out) == 10_000
     assert (task.held_out.inputs == [32, 1, 1, 31, 33, 0, 0, 0]).all()
     assert (task.population.examples(0).inputs == [32, 6, 6, 31, 33, 0, 0, 0]).all()
-
-
-def test_relative_paths_start_at_the_configs_folder(tmp_path):
-    path = tmp_path / "config.toml"
-    path.write_text(
-        'task = { kind = "stackoverflow", path = "../s.sqlite", word_counts = "s/counts" }\n'
-        "mechanism = { kind = 'gaussian_fixed', noise_multiplier = 1, clip_norm = 1 }\n"
-        "participation = { kind = 'shuffle', rounds = 1, clients_per_round = 1 }\n"
-        "canaries = { count = 2 }\n"
-    )
-    task = load_config(path).task
-    assert task.path == str(tmp_path.parent / "s.sqlite")
-    assert task.word_counts == str(tmp_path / "s" / "counts")
-    assert load_config(path, ["task={kind='stackoverflow'}"]).task.path is None
-    assert load_config(path, ["task={kind='emnist', path='e'}"]).task.path == str(tmp_path / "e")
 
 
 def test_fewer_test_sentences_than_are_held_out(task):

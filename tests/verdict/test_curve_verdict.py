@@ -11,7 +11,6 @@ from scipy import stats
 
 from fl_audit.accounting.release import Denominator, Noise, Party, Release
 from fl_audit.accounting.sampling import FixedRounds, OneRoundPerBlock
-from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks import CanaryCheck
 from fl_audit.config_tables.audit import Audit
@@ -27,7 +26,6 @@ from fl_audit.verdict import (
     NoiseClaim,
     ProfileClaim,
     ScoredStatistic,
-    Verdict,
     ZeroConcentratedClaim,
     curve_tests,
     reach_verdict,
@@ -262,11 +260,6 @@ def test_each_attacker_is_held_to_the_curve_of_what_it_knows():
     assert claim.curve("a statistic from elsewhere") is None
 
 
-def test_canaries_of_several_rounds_are_held_to_all_of_them():
-    claim = configured_claim(release(participations=4), DELTA, [OWN_ROUNDS], is_stated=True)
-    assert claim.curve("own_rounds") == GaussianTradeOff(2 / 0.3)
-
-
 @pytest.mark.parametrize("unknown", [release(noise=0.0), release(distribution="skellam")])
 def test_what_guarantees_nothing_that_is_known_is_no_claim(unknown):
     assert configured_claim(unknown, DELTA, ALL, is_stated=False) is None
@@ -311,19 +304,6 @@ def test_keys_that_do_not_go_together_are_refused(keys, words):
 
 
 # A point, and the Gaussian curve through it.
-
-
-def test_each_attacker_has_a_line_of_its_own():
-    claim = GaussianClaim(1.0, DELTA)
-    strong = scored(3.0, 400, seed=1, name="max")
-    verdict = verdict_on(claim, [scored(0.2, 400, seed=2), strong])
-    assert verdict.outcome == "contradicted"
-    known, all_rounds = verdict.against  # the strongest attacker first, whatever was found
-    assert (known.threat_model, all_rounds.threat_model) == ("known_rounds", "all_iterates")
-    assert (known.is_contradicted, all_rounds.is_contradicted) == (False, True)
-    assert all_rounds.p_value == verdict.p_value <= 0.05 < known.p_value
-    assert Verdict.from_json(verdict.to_json()) == verdict
-    assert not verdict_on(claim, [scored(0.2, 40, seed=2, name=None)]).against
 
 
 @pytest.mark.parametrize("rho", [1e-8, 1e-6, 1e-4, 0.1, 2.0])

@@ -140,15 +140,6 @@ def test_a_point_that_few_canaries_do_not_decide_is_answered_by_its_curve_first(
     assert "claim the curve" not in sampled.reason
 
 
-def test_of_scores_alone_what_hides_canaries_beyond_noise_is_taken_to_stay():
-    hidden = audited(Setup(0.1, clients=100, alike=0.3), 3)
-    verdict = verdict_on(POINT, hidden, knows=False)
-    assert (verdict.outcome, verdict.detectable_epsilon) == ("inconclusive", None)
-    assert "know the scores alone" in verdict.reason
-    shown = audited(dataclasses.replace(SETUPS["one round"], count=2000, rounds=400), 3)
-    assert verdict_on(POINT, shown, knows=False).outcome == "consistent"
-
-
 # Canaries, and lengths.
 
 
@@ -170,15 +161,6 @@ def test_canaries_needed_have_the_power_and_half_of_them_do_not():
     # 30 trials against 400: six deviations of 0.07, and more.
     assert simulated(POINT, needed + needed % 2).simulate().power > 0.6
     assert simulated(POINT, needed // 3).simulate().power < 0.75
-
-
-def test_what_is_missing_is_detected_later():
-    found = [
-        simulated(POINT, 400, Lengths(*shown)).simulate().detectable_epsilon
-        for shown in ((1.0,), (0.9, "lost"), (0.6, "shorter"))
-    ]
-    assert found[0] < found[1] < found[2]
-    assert simulated(POINT, 400, Lengths(0.0)).simulate().detectable_epsilon is None
 
 
 @pytest.mark.parametrize("count", [60, 300, 1500])

@@ -84,18 +84,6 @@ def test_crossing_matches_rational_numbers(n, seed):
 
 
 @pytest.mark.parametrize("n", range(1, 7))
-def test_tails_keep_their_digits(n):
-    # Boundaries that are crossed with probability about 1e-11, where 1 - (1 - x) has 5 digits.
-    ranks = np.arange(1, n + 1)
-    points = stats.beta.ppf(1e-11, ranks, n + 1 - ranks)
-    expected = float(exact_chance_too_small(n, ranks, points))
-    assert chance_too_small(n, ranks, points) == pytest.approx(expected, rel=1e-9)
-    high = stats.beta.ppf(1e-11, ranks, n + 1 - ranks)
-    mirrored = chance_too_large(n, n + 1 - ranks[::-1], 1 - high[::-1])
-    assert mirrored == pytest.approx(expected, rel=1e-4)  # 1 - b rounds the smallest b here
-
-
-@pytest.mark.parametrize("n", range(1, 7))
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999, 1 - 1e-11])
 def test_band_fails_with_the_probability_asked_for(n, confidence):
     band = true_positive_band(n, confidence)
@@ -131,15 +119,6 @@ def test_levels_spend_no_more_than_is_allowed(n, confidence):
     # More than a union bound would give, and no rank more than everything.
     assert band.levels.sum() > 1.001 * alpha
     assert band.levels.max() < alpha
-
-
-@pytest.mark.parametrize("confidence", [1e-9, 0.01, 1 - 2.0**-53])
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 1000])
-def test_extreme_confidences_give_a_band(n, confidence):
-    band = true_positive_band(n, confidence)
-    assert np.all(np.isfinite(band.negatives.success))
-    assert np.all(np.diff(band.negatives.success) >= 0)
-    assert _failure(n, band.ranks, band.levels) <= 1 - confidence
 
 
 @pytest.mark.parametrize("favoured", [1, 5, 70, 300])

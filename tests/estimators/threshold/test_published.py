@@ -105,6 +105,7 @@ def test_clopper_pearson_of_separated_scores_by_hand():
     assert (made.details["false_negatives"], made.details["direction"]) == (0, "included")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("method", "prior"), [(threshold_jeffreys, 0.5), (threshold_clopper_pearson, 1.0)]
 )
